@@ -1,0 +1,29 @@
+# Everything from outside, all of it installed by third_party/install.sh.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
+
+# OpenBLAS (pthread build) and libxsmm, static: the program needs neither at run time.
+find_path(OPENBLAS_INCLUDE_DIR cblas.h PATHS /usr/include/x86_64-linux-gnu/openblas-pthread NO_DEFAULT_PATH REQUIRED)
+find_library(OPENBLAS_ARCHIVE libopenblas.a PATHS /usr/lib/x86_64-linux-gnu/openblas-pthread NO_DEFAULT_PATH REQUIRED)
+add_library(openblas INTERFACE)
+target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
+target_link_libraries(openblas INTERFACE ${OPENBLAS_ARCHIVE} -Wl,-Bstatic -lgfortran -lquadmath -Wl,-Bdynamic Threads::Threads m)
+
+find_path(LIBXSMM_INCLUDE_DIR libxsmm.h REQUIRED)
+find_library(LIBXSMM_ARCHIVE libxsmm.a REQUIRED)
+find_library(LIBXSMM_NOBLAS_ARCHIVE libxsmmnoblas.a REQUIRED)
+add_library(xsmm INTERFACE)
+target_include_directories(xsmm SYSTEM INTERFACE ${LIBXSMM_INCLUDE_DIR})
+target_link_libraries(xsmm INTERFACE ${LIBXSMM_ARCHIVE} ${LIBXSMM_NOBLAS_ARCHIVE} Threads::Threads rt ${CMAKE_DL_LIBS})
+
+# fmt is compiled once from its own headers (third_party/fmt.cpp): Debian ships no static library.
+add_library(fmt_static STATIC third_party/fmt.cpp)

@@ -1,0 +1,42 @@
+# One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
+set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
+
+file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
+add_library(comera_kernels STATIC ${sources})
+target_include_directories(comera_kernels PUBLIC ${CMAKE_SOURCE_DIR})
+target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE openblas xsmm)
+
+file(GLOB sources CONFIGURE_DEPENDS kernels/cpu/*.cpp)
+foreach(isa ${COMERA_ISAS})
+  add_library(comera_kernels_${isa} OBJECT ${sources})
+  target_compile_options(comera_kernels_${isa} PRIVATE ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3)
+  target_compile_definitions(comera_kernels_${isa} PRIVATE COMERA_ISA=${isa})
+  target_include_directories(comera_kernels_${isa} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(comera_kernels_${isa} PRIVATE openblas xsmm)
+  # Baseline objects first: an inline function that several objects carry must resolve to the baseline copy.
+  target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
+endforeach()
+
+set(below comera_kernels)
+foreach(room ${COMERA_ROOMS})
+  get_filename_component(name ${room} NAME)
+  file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
+  if(sources)
+    add_library(comera_${name} STATIC ${sources})
+    target_link_libraries(comera_${name} PUBLIC ${below} fmt_static)
+    set(below comera_${name})
+  endif()
+  if(TARGET comera_${name} AND EXISTS ${CMAKE_SOURCE_DIR}/${room}/room.cmake)
+    include(${room}/room.cmake)  # what the room links from outside
+  endif()
+endforeach()
+set(COMERA_TOP ${below})
+
+file(GLOB sources CONFIGURE_DEPENDS tools/*.cpp)
+if(sources)
+  add_executable(comera ${sources})
+  target_link_libraries(comera PRIVATE ${COMERA_TOP} CLI11::CLI11 nlohmann_json::nlohmann_json)
+  target_link_options(comera PRIVATE -static-libgcc -static-libstdc++ LINKER:--exclude-libs,ALL)
+  set_target_properties(comera PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  install(TARGETS comera RUNTIME DESTINATION bin)
+endif()

@@ -1,0 +1,58 @@
+// Scaled dot-product attention in its general form, never storing the Tq x Tk matrix for the backward: one log-sum-exp per row
+// is kept and the probabilities are computed again (Dao et al. 2022, arXiv 2205.14135).
+//
+// Each query row attends to the keys [key_begin, key_end) of its own sequence: that covers padding, causal masks, packed
+// documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv: query head h reads key head h / (Hq / Hkv).
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+struct AttentionShape {
+  std::int64_t batch = 0, queries = 0, keys = 0;        // B, Tq, Tk
+  std::int64_t heads = 0, key_heads = 0, head_size = 0;  // Hq, Hkv, D
+  double scale = 1;                                     // of the scores, usually 1 / sqrt(D)
+  const std::int32_t* key_begin = nullptr;              // [B, Tq], optional: 0
+  const std::int32_t* key_end = nullptr;                // [B, Tq], optional: Tk
+};
+
+// Row t of sequence b of q starts at q + (b * Tq + t) * ldq, head h at + h * D; likewise k, v (Tk, Hkv) and out (Tq, Hq).
+// Dropout on the probabilities: token = query, feature = head * 2^20 + key.
+struct AttentionForward {
+  AttentionShape shape;
+  const void* q = nullptr;
+  std::int64_t ldq = 0;
+  const void* k = nullptr;
+  std::int64_t ldk = 0;
+  const void* v = nullptr;
+  std::int64_t ldv = 0;
+  Dropout dropout;
+  void* out = nullptr;
+  std::int64_t ld_out = 0;
+  void* lse = nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores; optional
+};
+
+struct AttentionBackward {
+  AttentionShape shape;
+  const void* q = nullptr;
+  std::int64_t ldq = 0;
+  const void* k = nullptr;
+  std::int64_t ldk = 0;
+  const void* v = nullptr;
+  std::int64_t ldv = 0;
+  Dropout dropout;
+  const void* out = nullptr;
+  std::int64_t ld_out = 0;
+  const void* lse = nullptr;
+  const void* d_out = nullptr;  // with ld_out
+  void* dq = nullptr;           // with ldq, ldk, ldv; overwritten
+  void* dk = nullptr;
+  void* dv = nullptr;
+};
+
+constexpr double score_elements(const AttentionShape& s) { return 1.0 * s.batch * s.heads * s.queries * s.keys * s.head_size; }
+constexpr double flops(const AttentionForward& a) { return 4 * score_elements(a.shape); }
+constexpr double flops(const AttentionBackward& a) { return 10 * score_elements(a.shape); }
+
+}  // namespace comera::kernels

@@ -1,0 +1,67 @@
+// The seam: a backend is this table. The reference and the CPU are linked in; the CUDA table comes from its own shared library.
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "kernels/rank_objective.h"
+#include "kernels/tt_cores.h"
+#include "kernels/tt_linear.h"
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+struct Backend {
+  const char* name = nullptr;  // "cpu", "reference", "cuda"
+  const char* variant = "";    // instruction set or card
+  Op<LinearForward> linear_forward;
+  Op<LinearBackward> linear_backward;
+  Op<Product> product;
+  Op<MatMul> matmul;
+  Op<TtLinearForward> tt_linear_forward;
+  Op<TtLinearBackward> tt_linear_backward;
+  Op<TtMerge> tt_merge;
+  Op<TtMergeBackward> tt_merge_backward;
+  Op<EmbeddingForward> embedding_forward;
+  Op<EmbeddingBackward> embedding_backward;
+  Op<TtmMerge> ttm_merge;
+  Op<TtmMergeBackward> ttm_merge_backward;
+  Op<TtmForward> ttm_forward;
+  Op<TtmBackward> ttm_backward;
+  Op<NormForward> norm_forward;
+  Op<NormApply> norm_apply;
+  Op<NormBackward> norm_backward;
+  Op<ActivationForward> activation_forward;
+  Op<ActivationBackward> activation_backward;
+  Op<GatedForward> gated_forward;
+  Op<GatedBackward> gated_backward;
+  Op<DropoutApply> dropout;
+  Op<Fill> fill;
+  Op<AddScaled> add_scaled;
+  Op<GatherRows> gather_rows;
+  Op<ScatterRows> scatter_rows;
+  Op<AttentionForward> attention_forward;
+  Op<AttentionBackward> attention_backward;
+  Op<CrossEntropyChunk> cross_entropy_chunk;
+  Op<CrossEntropyLoss> cross_entropy_loss;
+  Op<CrossEntropyBackward> cross_entropy_backward;
+  Op<Adamw> adamw;
+  Op<SquareSum> square_sum;
+  Op<ClipGradient> clip_gradient;
+  Op<RankMeasure> rank_measure;
+  Op<RankPenaltyGradient> rank_penalty_gradient;
+  Op<WeighGradient> weigh_gradient;
+};
+
+// Scalar-templated, slow, obviously right: f32, f64 and c128 (complex step). Ignores Context::stream.
+const Backend& reference_backend();
+
+// The table for an instruction set of this machine. f32. Context::stream is a ThreadPool* (null: the calling thread alone).
+// `isa`: "auto", "v3", "v4", "v4bf16". Null with *error set to a sentence when the machine lacks it or the name is unknown.
+const Backend* cpu_backend(const char* isa, const char** error);
+
+}  // namespace comera::kernels

@@ -1,0 +1,49 @@
+// Cross-entropy over a chunk of the classes at a time, so that the logits of a large vocabulary are never all in memory.
+// loss = sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// Folds logits of classes [first, first + columns) into the running maximum, sum of exp(logit - maximum), target logit
+// and best class (arg max, the lowest index wins). `start` begins afresh.
+struct CrossEntropyChunk {
+  std::int64_t rows = 0, columns = 0, first = 0;
+  bool start = false;
+  const void* logits = nullptr;  // [rows, columns]
+  std::int64_t ld = 0;
+  const std::int32_t* targets = nullptr;  // [rows], -1: not counted
+  void* maximum = nullptr;                // [rows]
+  void* sum = nullptr;                    // [rows]
+  void* target_logit = nullptr;           // [rows]
+  std::int32_t* best = nullptr;           // [rows]
+};
+// *loss += sum of rows' losses * loss_scale; *correct += rows whose best class is the target. Sums in double, in the order of rows.
+struct CrossEntropyLoss {
+  std::int64_t rows = 0;
+  const std::int32_t* targets = nullptr;
+  const void* maximum = nullptr;
+  const void* sum = nullptr;
+  const void* target_logit = nullptr;
+  const std::int32_t* best = nullptr;
+  const double* loss_scale = nullptr;
+  void* loss = nullptr;  // [1] of the call's dtype or double: f32 calls write double
+  double* correct = nullptr;  // optional
+};
+// logits of a chunk become their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale; 0 for rows not counted.
+struct CrossEntropyBackward {
+  std::int64_t rows = 0, columns = 0, first = 0;
+  void* logits = nullptr;
+  std::int64_t ld = 0;
+  const std::int32_t* targets = nullptr;
+  const void* maximum = nullptr;
+  const void* sum = nullptr;
+  const double* loss_scale = nullptr;
+};
+
+constexpr double flops(const CrossEntropyChunk& a) { return 4.0 * a.rows * a.columns; }
+constexpr double flops(const CrossEntropyLoss& a) { return 4.0 * a.rows; }
+constexpr double flops(const CrossEntropyBackward& a) { return 4.0 * a.rows * a.columns; }
+
+}  // namespace comera::kernels

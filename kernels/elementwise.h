@@ -1,0 +1,84 @@
+// Elementwise work that is not fused into a neighbour, and moving of rows.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// y = act(x); y may be x.
+struct ActivationForward {
+  Activation activation = Activation::gelu;
+  std::int64_t count = 0;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+// dx = dy * act'(x); dx may be dy.
+struct ActivationBackward {
+  Activation activation = Activation::gelu;
+  std::int64_t count = 0;
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+};
+// y = act(gate) * up; and its gradient. d_gate may be gate, d_up may be up.
+struct GatedForward {
+  Activation activation = Activation::silu;
+  std::int64_t count = 0;
+  const void* gate = nullptr;
+  const void* up = nullptr;
+  void* y = nullptr;
+};
+struct GatedBackward {
+  Activation activation = Activation::silu;
+  std::int64_t count = 0;
+  const void* gate = nullptr;
+  const void* up = nullptr;
+  const void* dy = nullptr;
+  void* d_gate = nullptr;
+  void* d_up = nullptr;
+};
+
+// y = x * mask / (1 - p); the same op is its own backward. y may be x. Row k, feature j of [K, N].
+struct DropoutApply {
+  Dropout dropout;
+  std::int64_t tokens = 0, columns = 0;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+
+struct Fill {  // every byte zero
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+struct AddScaled {  // y += scale * x
+  std::int64_t count = 0;
+  double scale = 1;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+struct GatherRows {  // y[i] = x[index[i]]; index < 0 gives a row of zeros
+  std::int64_t rows = 0, columns = 0;
+  const std::int32_t* index = nullptr;
+  const void* x = nullptr;
+  std::int64_t ldx = 0;
+  void* y = nullptr;  // [rows, columns]
+};
+struct ScatterRows {  // dx[index[i]] += dy[i]; indices are distinct or negative (skipped)
+  std::int64_t rows = 0, columns = 0;
+  const std::int32_t* index = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  std::int64_t lddx = 0;
+};
+
+constexpr double flops(const ActivationForward& a) { return 10.0 * a.count; }
+constexpr double flops(const ActivationBackward& a) { return 14.0 * a.count; }
+constexpr double flops(const GatedForward& a) { return 11.0 * a.count; }
+constexpr double flops(const GatedBackward& a) { return 16.0 * a.count; }
+constexpr double flops(const DropoutApply& a) { return 1.0 * a.tokens * a.columns; }
+constexpr double flops(const Fill&) { return 0; }
+constexpr double flops(const AddScaled& a) { return 2.0 * a.count; }
+constexpr double flops(const GatherRows&) { return 0; }
+constexpr double flops(const ScatterRows& a) { return 1.0 * a.rows * a.columns; }
+
+}  // namespace comera::kernels

@@ -1,0 +1,67 @@
+// Dense linear layer y = act(x W + b), W [M x N] (in x out), and the product X^T G that every weight gradient is.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// y = act(x w + bias); `pre` (optional) receives x w + bias. pre == y is allowed when activation is none.
+struct LinearForward {
+  std::int64_t tokens = 0, in = 0, out = 0;  // K, M, N
+  const void* x = nullptr;     // [K, M]
+  std::int64_t ldx = 0;
+  const void* weight = nullptr;  // [M, N], contiguous
+  const void* bias = nullptr;    // [N], optional
+  Activation activation = Activation::none;
+  void* y = nullptr;  // [K, N]
+  std::int64_t ldy = 0;
+  void* pre = nullptr;  // [K, N] with ldy, optional
+};
+
+// d_pre = dy * act'(pre) (written over dy when activation is not none); dx = or += d_pre w^T; d_bias += column sums of d_pre.
+// The weight's own gradient is a Product of x with d_pre.
+struct LinearBackward {
+  std::int64_t tokens = 0, in = 0, out = 0;
+  void* dy = nullptr;  // [K, N], overwritten by d_pre when activation != none
+  std::int64_t lddy = 0;
+  const void* pre = nullptr;  // [K, N] with lddy; needed when activation != none
+  Activation activation = Activation::none;
+  const void* weight = nullptr;
+  void* dx = nullptr;  // [K, M], optional
+  std::int64_t lddx = 0;
+  bool accumulate_dx = false;
+  void* d_bias = nullptr;  // [N], optional, accumulated
+};
+
+// out += scale * x^T g: the gradient of a weight, or of a half of one. x [K, M], g [K, N], out [M, N].
+// Sums over tokens are split into tiles fixed by the shape and added in a fixed order.
+struct Product {
+  std::int64_t tokens = 0, in = 0, out = 0;
+  const void* x = nullptr;
+  std::int64_t ldx = 0;
+  const void* g = nullptr;
+  std::int64_t ldg = 0;
+  void* result = nullptr;
+  std::int64_t ld_result = 0;
+};
+
+// c = or += a b (transposed as asked): for what is not a layer of its own (tied decoders). a [m, k] or its transpose [k, m], b [k, n] or [n, k].
+struct MatMul {
+  std::int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;
+  std::int64_t lda = 0;
+  bool transpose_a = false;
+  const void* b = nullptr;
+  std::int64_t ldb = 0;
+  bool transpose_b = false;
+  void* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+};
+
+constexpr double flops(const LinearForward& a) { return 2.0 * a.tokens * a.in * a.out; }
+constexpr double flops(const LinearBackward& a) { return a.dx ? 2.0 * a.tokens * a.in * a.out : 0; }
+constexpr double flops(const Product& a) { return 2.0 * a.tokens * a.in * a.out; }
+constexpr double flops(const MatMul& a) { return 2.0 * a.m * a.n * a.k; }
+
+}  // namespace comera::kernels

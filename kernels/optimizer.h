@@ -1,0 +1,59 @@
+// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) for many tensors in one call, norms of many tensors, clipping.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// One per group of parameters, in memory that the host may change between steps.
+struct AdamwScalars {
+  double learning_rate = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double correction1 = 1, correction2 = 1;  // 1 - beta^t
+};
+struct AdamwTensor {
+  std::int64_t count = 0;
+  void* value = nullptr;
+  const void* gradient = nullptr;
+  void* moment1 = nullptr;
+  void* moment2 = nullptr;
+  const AdamwScalars* scalars = nullptr;
+};
+// g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr (wd w + (m/c1) / (sqrt(v/c2) + eps)).
+// Does nothing when scalars->finite is 0.
+struct Adamw {
+  const AdamwTensor* tensors = nullptr;  // host memory
+  int count = 0;
+  const StepScalars* scalars = nullptr;
+};
+
+struct ConstTensor {
+  std::int64_t count = 0;
+  const void* data = nullptr;
+};
+// *result = sum of squares over all tensors, in double, order fixed by the shapes.
+struct SquareSum {
+  const ConstTensor* tensors = nullptr;  // host memory
+  int count = 0;
+  double* result = nullptr;
+};
+// gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, norm = sqrt(*square_sum); finite = 0 when norm or *loss is not finite.
+struct ClipGradient {
+  double max_norm = 0;
+  const double* square_sum = nullptr;
+  const double* loss = nullptr;
+  StepScalars* scalars = nullptr;
+};
+
+constexpr double flops(const Adamw& a) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += 12.0 * a.tensors[i].count;
+  return sum;
+}
+constexpr double flops(const SquareSum& a) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += 2.0 * a.tensors[i].count;
+  return sum;
+}
+constexpr double flops(const ClipGradient&) { return 0; }
+
+}  // namespace comera::kernels

@@ -1,0 +1,86 @@
+// The size part of CoMERA's objective (arXiv 2405.14377, section 3): sizes of all TT and TTM layers as functions of their rank
+// diagonals, the penalty's gradient, and the choice of the late stage, all on device scalars, so that no step waits for the host.
+//
+// Masked diagonals D~ = D where D > threshold, else 0. For a chain with entry sizes s_1..s_n (s_k = mode, or row mode * column mode):
+//   S   = sum_k R_{k-1} s_k R_k with R_k = #(D_k > threshold), R_0 = R_n = 1; a chain with an empty bond counts 0      (true size)
+//   S^  = sum_k |D~_{k-1}|_1 s_k |D~_k|_1                                                                              (its surrogate)
+//   dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 + s_{k+1} |D~_{k+1}|_1)
+//   mean penalty (the released code's): sum of D~ / number of active entries
+#pragma once
+
+#include "kernels/tt_cores.h"
+
+namespace comera::kernels {
+
+struct RankChain {
+  int cores = 0;
+  std::int64_t sizes[max_cores] = {};      // s_k
+  std::int64_t ranks[max_cores + 1] = {};  // stored ranks, first and last 1
+  const void* diagonals[max_cores] = {};   // cores - 1
+  void* d_diagonals[max_cores] = {};       // accumulated
+};
+
+enum class RankPenalty : std::uint8_t { size, mean };
+
+// What the late stage compares and what it weighs. All in device memory; the host writes the inputs, the op the outputs.
+struct RankState {
+  // inputs
+  double gamma = 0.01;          // early: weight of the penalty
+  double rho_loss = 0.1, rho_size = 0.01;
+  double surrogate_start = 1;   // S^ at the start of the run (mean penalty: 1)
+  double late = 0;              // 1 in the late stage
+  double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: taken from the current loss)
+  double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: taken from the current size)
+  double reached = 0;           // 1: target reached, no more push on the size
+  // outputs
+  double size = 0;              // S
+  double surrogate = 0;         // S^ (or the mean)
+  double active = 0;            // entries above the threshold
+  double pushes_size = 0;       // late: 1 when the size is further from its target than the loss
+  double loss_weight = 1;       // factor of the task's gradient
+  double size_weight = 0;       // factor of the penalty's gradient
+};
+
+// Measures S, S^ and decides the two weights from the loss of the step:
+//   early: loss_weight 1, size_weight gamma / surrogate_start
+//   late:  w1 (L - L0) >= w2 (S - S0) or reached: loss_weight w1' + rho_loss, size_weight rho_size / surrogate_start
+//          else:                                    loss_weight rho_loss,     size_weight (w2' + rho_size) / surrogate_start
+//   with w1' = w2' = 1 (the select is on the comparison; the minimised terms carry weight 1 as in the released code); size_weight 0 once reached.
+struct RankMeasure {
+  const RankChain* chains = nullptr;  // host memory
+  int count = 0;
+  double threshold = 0;
+  RankPenalty penalty = RankPenalty::size;
+  const double* loss = nullptr;  // the step's mean loss
+  RankState* state = nullptr;
+};
+// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight through Scale.
+struct RankPenaltyGradient {
+  const RankChain* chains = nullptr;
+  int count = 0;
+  double threshold = 0;
+  RankPenalty penalty = RankPenalty::size;
+  const RankState* state = nullptr;
+};
+// gradient = gradient * loss_weight + decay * value for many tensors: the task's weight, and 2 beta G of beta |G|^2 for cores.
+struct WeighGradient {
+  struct Tensor {
+    std::int64_t count = 0;
+    void* gradient = nullptr;
+    const void* value = nullptr;  // null where decay is 0
+    double decay = 0;
+  };
+  const Tensor* tensors = nullptr;  // host memory
+  int count = 0;
+  const RankState* state = nullptr;
+};
+
+constexpr double flops(const RankMeasure&) { return 0; }
+constexpr double flops(const RankPenaltyGradient&) { return 0; }
+constexpr double flops(const WeighGradient& a) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += 3.0 * a.tensors[i].count;
+  return sum;
+}
+
+}  // namespace comera::kernels

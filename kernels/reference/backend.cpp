@@ -1,0 +1,14 @@
+#include "kernels/backend.h"
+
+namespace comera::kernels {
+
+const Backend& reference_backend() {
+  static const Backend backend = [] {
+    Backend b;
+    b.name = "reference";
+    return b;
+  }();
+  return backend;
+}
+
+}  // namespace comera::kernels

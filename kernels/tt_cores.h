@@ -1,0 +1,68 @@
+// Cores to halves and back: the part of a TT layer that does not depend on the batch, done once per step for all layers.
+//
+// W [M x N], M = m_1..m_d, N = n_1..n_d, cores G_k [r_{k-1}, s_k, r_k] over s = (m_1..m_d, n_1..n_d), rank diagonals D_k on the
+// 2d-1 inner bonds. Masked diagonals D~ = D where D > threshold, else 0 (strict); G~_k = G_k D~_k for k < 2d, last core as is.
+//   A = G~_1 .. G~_d [M x r_d],  B = G~_{d+1} .. G_{2d} [r_d x N]
+// Gradients: dG_k = dG~_k D~_k; dD_k[j] = [D_k[j] > threshold] sum dG~_k[:,:,j] G_k[:,:,j].
+// A low-rank pair is d = 1. Source: method of CoMERA (arXiv 2405.14377), section 3; order of contraction: partial products kept left to right.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+constexpr int max_cores = 16;  // 2d
+
+struct TtMatrix {
+  int d = 0;                                     // modes per side
+  std::int64_t modes[max_cores] = {};            // 2d
+  std::int64_t ranks[max_cores + 1] = {};        // 2d + 1, first and last are 1
+  const void* cores[max_cores] = {};             // 2d
+  const void* diagonals[max_cores] = {};         // 2d - 1, each may be null: all ones, not masked
+  double threshold = 0;
+  void* left = nullptr;                          // A [M, r_d] at ld_left; columns r_d .. padded_rank(r_d) are set to zero
+  std::int64_t ld_left = 0;
+  void* right = nullptr;                         // B [padded_rank(r_d), N]; rows beyond r_d are set to zero
+  // backward
+  const void* d_left = nullptr;                  // [M, r_d] at ld_left
+  const void* d_right = nullptr;                 // [r_d, N]
+  void* d_cores[max_cores] = {};                 // accumulated
+  void* d_diagonals[max_cores] = {};             // accumulated; null where the diagonal is
+};
+
+struct TtMerge {
+  const TtMatrix* matrices = nullptr;  // host memory
+  int count = 0;
+};
+struct TtMergeBackward {
+  const TtMatrix* matrices = nullptr;
+  int count = 0;
+};
+
+constexpr std::int64_t product_of(const std::int64_t* sizes, int first, int last) {
+  std::int64_t product = 1;
+  for (int i = first; i < last; ++i) product *= sizes[i];
+  return product;
+}
+
+// 2 [ sum_{i=2..d} m_1..m_i r_{i-1} r_i + sum_{i=2..d} R n_1..n_i r_{d+i-1} r_{d+i} ]
+constexpr double merge_flops(const TtMatrix& t) {
+  double sum = 0;
+  for (int i = 2; i <= t.d; ++i) {
+    sum += 2.0 * product_of(t.modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
+    sum += 2.0 * t.ranks[t.d] * product_of(t.modes, t.d, t.d + i) * t.ranks[t.d + i - 1] * t.ranks[t.d + i];
+  }
+  return sum;
+}
+constexpr double flops(const TtMerge& a) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += merge_flops(a.matrices[i]);
+  return sum;
+}
+constexpr double flops(const TtMergeBackward& a) {  // partial products are recomputed, then each costs twice
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) sum += 3 * merge_flops(a.matrices[i]);
+  return sum;
+}
+
+}  // namespace comera::kernels

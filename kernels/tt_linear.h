@@ -1,0 +1,73 @@
+// Linear layer whose weight is given by two halves, W = A B with A [M x R], B [R x N]: the tall products of a TT layer
+// (CoMERA, NeurIPS 2024, section 4.2: contraction path cut at the middle bond) and of a low-rank pair.
+//
+// Several layers that read the same x (q, k, v; gate, up) share one wide left half: their A's stand side by side, so
+// x A is one product. Ranks are padded with zeros to tt_rank_unit; columns [offset_i, offset_i + padded rank_i) of the
+// wide half and of T1 belong to output i. A rank of 0 is allowed: the layer is its bias.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+constexpr int max_outputs = 4;
+
+constexpr std::int64_t tt_rank_unit = 16;
+constexpr std::int64_t padded_rank(std::int64_t rank) { return (rank + tt_rank_unit - 1) / tt_rank_unit * tt_rank_unit; }
+
+struct TtOutput {
+  std::int64_t out = 0;          // N_i
+  std::int64_t rank = 0;         // padded
+  std::int64_t offset = 0;       // first column in T1
+  const void* right = nullptr;   // B_i [rank, N_i], contiguous
+  const void* bias = nullptr;    // [N_i], optional
+  void* y = nullptr;             // [K, N_i] with ldy (forward)
+  void* pre = nullptr;           // forward: optional output; backward: optional input, recomputed from T1 when null
+  std::int64_t ldy = 0;          // of y, pre and dy
+  const void* dy = nullptr;      // backward [K, N_i]
+  void* d_right = nullptr;       // backward, accumulated [rank, N_i]
+  void* d_bias = nullptr;        // backward, accumulated [N_i], optional
+};
+
+// T1 = x A [K, width]; y_i = act(T1_i B_i + b_i).
+struct TtLinearForward {
+  std::int64_t tokens = 0, in = 0, width = 0;  // K, M, sum of padded ranks
+  const void* x = nullptr;
+  std::int64_t ldx = 0;
+  const void* left = nullptr;  // wide A [M, width], contiguous
+  Activation activation = Activation::none;
+  void* t1 = nullptr;  // [K, width], contiguous; always written
+  bool t1_is_given = false;  // true: skip x A (recomputing y from a kept T1); x and left are then not read
+  int outputs = 0;
+  TtOutput output[max_outputs];
+};
+
+// With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1 A^T.
+// d_A is the Product of x with U1.
+struct TtLinearBackward {
+  std::int64_t tokens = 0, in = 0, width = 0;
+  const void* t1 = nullptr;    // [K, width]
+  const void* left = nullptr;  // [M, width]
+  Activation activation = Activation::none;
+  void* u1 = nullptr;  // [K, width], written
+  void* dx = nullptr;  // [K, M], optional
+  std::int64_t lddx = 0;
+  bool accumulate_dx = false;
+  int outputs = 0;
+  TtOutput output[max_outputs];
+};
+
+constexpr double right_columns(const TtOutput* output, int outputs) {
+  double sum = 0;
+  for (int i = 0; i < outputs; ++i) sum += static_cast<double>(output[i].rank) * output[i].out;
+  return sum;
+}
+constexpr double flops(const TtLinearForward& a) {
+  return 2.0 * a.tokens * ((a.t1_is_given ? 0.0 : static_cast<double>(a.in) * a.width) + right_columns(a.output, a.outputs));
+}
+constexpr double flops(const TtLinearBackward& a) {
+  const bool recompute = a.activation != Activation::none && a.outputs > 0 && a.output[0].pre == nullptr;
+  return 2.0 * a.tokens * ((recompute ? 3 : 2) * right_columns(a.output, a.outputs) + (a.dx ? static_cast<double>(a.in) * a.width : 0.0));
+}
+
+}  // namespace comera::kernels

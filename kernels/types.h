@@ -1,0 +1,69 @@
+// The vocabulary of the seam between layers and arithmetic: plain pointers, sizes, element types, a status.
+// Nothing here or in any op header knows about models, files or command lines.
+//
+// Letters used for shapes everywhere: B batch, T sequence, K = B*T tokens, M in, N out, R rank, H heads, V vocabulary.
+// Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only where
+// an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated (+=).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace comera::kernels {
+
+enum class DType : std::uint8_t { f32, f64, c128, bf16, f16, i32, i64, u8 };
+
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::f64:
+    case DType::i64: return 8;
+    case DType::c128: return 16;
+    case DType::bf16:
+    case DType::f16: return 2;
+    case DType::u8: return 1;
+  }
+  return 0;
+}
+
+enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
+
+enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
+
+// What a call runs on. `stream` is the backend's own: the CPU's thread pool (kernels/thread_pool.h), a CUDA stream.
+struct Context {
+  DType dtype = DType::f32;  // of every floating-point tensor of the call
+  void* stream = nullptr;
+  void* workspace = nullptr;  // at least what workspace_bytes() answered for the same arguments
+  std::size_t workspace_bytes = 0;
+};
+
+// One entry of a backend's table. A null `run` means that the backend lacks the op.
+template <class Args>
+struct Op {
+  const char* name = nullptr;
+  Status (*run)(const Context&, const Args&) = nullptr;
+  std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;  // null: needs none; reads sizes only, never pointers
+};
+
+// What varies from step to step lives in memory and is read by pointer, so that a recorded step can be replayed.
+struct StepScalars {
+  std::uint64_t seed = 0;       // of the run
+  std::uint64_t step = 0;       // optimiser steps taken; (seed, step) is the key of every random number
+  double loss_scale = 1;        // 1 / (tokens or examples of the whole step, over all micro-batches)
+  double gradient_scale = 1;    // clipping: written by clip_gradient, read by adamw
+  double finite = 1;            // 0 when the loss or a gradient is not finite: adamw then changes nothing
+};
+
+// Dropout by counter (kernels/philox.h): the mask of an element depends on seed, step, site, global sample number, token and
+// feature alone, never on padding, batching or threads. Masks are recomputed in the backward, not stored.
+struct Dropout {
+  double probability = 0;                   // 0: no dropout, the rest is not read
+  std::uint32_t site = 0;                   // which dropout of the model
+  const StepScalars* scalars = nullptr;
+  const std::int64_t* samples = nullptr;    // [B] global sample number of each sequence
+  std::int64_t tokens_per_sample = 1;       // T: row k belongs to sequence k / T, token k % T
+};
+
+}  // namespace comera::kernels

@@ -1,0 +1,49 @@
+// A batch is a set of named tensors in host memory. Names are the ones that Hugging Face models use where they have one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/core/tensor.h"
+
+namespace comera::data {
+
+// Names and element types (B sequences padded to T, a multiple of 8):
+//   input_ids       i32 [B, T]   padded with the tokenizer's pad id
+//   token_type_ids  i32 [B, T]   0 for the first text, 1 for the second
+//   lengths         i32 [B]      tokens of each sequence, without padding
+//   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout masks
+//   labels          i32 [B]      classify: index of the label; -1 unknown
+//   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity fixed by (B, T)
+//   masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
+class Batch {
+ public:
+  std::int64_t sequences = 0;  // B
+  std::int64_t length = 0;     // T
+  std::int64_t counted = 0;    // examples (classify) or predicted tokens (mlm) that the loss is divided by
+  std::int64_t tokens = 0;     // without padding
+
+  // Makes (or reuses) a tensor; contents are unspecified.
+  TensorView add(const char* name, DType dtype, Shape shape);
+  // The tensor of that name; a bug if absent (see has()).
+  TensorView operator[](const char* name) const;
+  bool has(const char* name) const;
+
+ private:
+  struct Item {
+    std::string name;
+    std::vector<std::int64_t> storage;  // 8-byte aligned
+    TensorView view;
+  };
+  std::vector<std::unique_ptr<Item>> items_;
+};
+
+// P for a batch of B x T: what mlm masks at most, so that shapes depend on (B, T) alone.
+constexpr std::int64_t masked_capacity(std::int64_t sequences, std::int64_t length, double probability) {
+  const auto per_sequence = static_cast<std::int64_t>(probability * static_cast<double>(length) + 0.5);
+  return sequences * (per_sequence < 1 ? 1 : per_sequence);
+}
+
+}  // namespace comera::data
