@@ -4,6 +4,7 @@
 // Letters used for shapes everywhere: B batch, T sequence, K = B*T tokens, M in, N out, R rank, H heads, V vocabulary.
 // Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only where
 // an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated (+=).
+// Scalars declared double hold the real part in c128 calls.
 #pragma once
 
 #include <cstddef>
