@@ -2,7 +2,8 @@
 // is kept and the probabilities are computed again (Dao et al. 2022, arXiv 2205.14135).
 //
 // Each query row attends to the keys [key_begin, key_end) of its own sequence: that covers padding, causal masks, packed
-// documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv: query head h reads key head h / (Hq / Hkv).
+// documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv: query head h reads key head h / (Hq
+// / Hkv).
 #pragma once
 
 #include "kernels/types.h"
@@ -10,11 +11,11 @@
 namespace comera::kernels {
 
 struct AttentionShape {
-  std::int64_t batch = 0, queries = 0, keys = 0;        // B, Tq, Tk
+  std::int64_t batch = 0, queries = 0, keys = 0;         // B, Tq, Tk
   std::int64_t heads = 0, key_heads = 0, head_size = 0;  // Hq, Hkv, D
-  double scale = 1;                                     // of the scores, usually 1 / sqrt(D)
-  const std::int32_t* key_begin = nullptr;              // [B, Tq], optional: 0
-  const std::int32_t* key_end = nullptr;                // [B, Tq], optional: Tk
+  double scale = 1;                                      // of the scores, usually 1 / sqrt(D)
+  const std::int32_t* key_begin = nullptr;               // [B, Tq], optional: 0
+  const std::int32_t* key_end = nullptr;                 // [B, Tq], optional: Tk
 };
 
 // Row t of sequence b of q starts at q + (b * Tq + t) * ldq, head h at + h * D; likewise k, v (Tk, Hkv) and out (Tq, Hq).

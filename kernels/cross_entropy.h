@@ -28,7 +28,7 @@ struct CrossEntropyLoss {
   const void* target_logit = nullptr;
   const std::int32_t* best = nullptr;
   const double* loss_scale = nullptr;
-  void* loss = nullptr;  // [1] complex of double in c128 calls (complex step), double in all others
+  void* loss = nullptr;       // [1] complex of double in c128 calls (complex step), double in all others
   double* correct = nullptr;  // optional
 };
 // logits of a chunk become their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale; 0 for rows not counted.

@@ -8,9 +8,9 @@ namespace comera::kernels {
 // Bags: bag b sums the rows ids[offsets[b]] .. ids[offsets[b+1] - 1]. offsets == nullptr: bag b is row ids[b].
 struct Bags {
   std::int64_t bags = 0;
-  std::int64_t ids = 0;                     // length of `id`
+  std::int64_t ids = 0;  // length of `id`
   const std::int32_t* id = nullptr;
-  const std::int32_t* offsets = nullptr;    // [bags + 1], optional
+  const std::int32_t* offsets = nullptr;  // [bags + 1], optional
 };
 
 // y[b] = or += sum of the rows of bag b. table [V, N].
@@ -57,8 +57,15 @@ constexpr std::int64_t right_columns(const TtmTable& t) { return product_of(t.co
 constexpr std::int64_t left_elements(const TtmTable& t) { return left_rows(t) * left_columns(t) * t.ranks[t.cut]; }
 constexpr std::int64_t right_elements(const TtmTable& t) { return right_rows(t) * right_columns(t) * t.ranks[t.cut]; }
 
-struct TtmMerge { const TtmTable* table = nullptr; };          // cores -> left, right
-struct TtmMergeBackward { const TtmTable* table = nullptr; };  // d_left, d_right -> d_cores, d_diagonals (accumulated)
+// Cores -> left, right.
+struct TtmMerge {
+  const TtmTable* table = nullptr;
+};
+
+// d_left, d_right -> d_cores, d_diagonals (accumulated).
+struct TtmMergeBackward {
+  const TtmTable* table = nullptr;
+};
 
 // y[b] = or += sum of rows of bag b, from the halves. Equal ids are computed once.
 struct TtmForward {
@@ -83,8 +90,7 @@ constexpr double flops(const TtmForward& a) { return a.bags.ids * ttm_row_flops(
 constexpr double flops(const TtmBackward& a) { return 2 * a.bags.ids * ttm_row_flops(*a.table); }
 constexpr double merge_flops(const TtmTable& t) {
   double sum = 0;
-  for (int i = 2; i <= t.cut; ++i)
-    sum += 2.0 * product_of(t.row_modes, 0, i) * product_of(t.column_modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
+  for (int i = 2; i <= t.cut; ++i) sum += 2.0 * product_of(t.row_modes, 0, i) * product_of(t.column_modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
   for (int i = t.cut + 2; i <= t.d; ++i)
     sum += 2.0 * t.ranks[t.cut] * product_of(t.row_modes, t.cut, i) * product_of(t.column_modes, t.cut, i) * t.ranks[i - 1] * t.ranks[i];
   return sum;

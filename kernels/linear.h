@@ -8,7 +8,7 @@ namespace comera::kernels {
 // y = act(x w + bias); `pre` (optional) receives x w + bias. pre == y is allowed when activation is none.
 struct LinearForward {
   std::int64_t tokens = 0, in = 0, out = 0;  // K, M, N
-  const void* x = nullptr;     // [K, M]
+  const void* x = nullptr;                   // [K, M]
   std::int64_t ldx = 0;
   const void* weight = nullptr;  // [M, N], contiguous
   const void* bias = nullptr;    // [N], optional

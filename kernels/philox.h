@@ -66,9 +66,7 @@ COMERA_HD constexpr PhiloxBlock dropout_counter(std::uint32_t site, std::int64_t
   return {{site + static_cast<std::uint32_t>(bits >> 32) * 0x9E3779B9u, static_cast<std::uint32_t>(bits), token, block}};
 }
 
-COMERA_HD constexpr std::uint32_t lane16(const PhiloxBlock& block, std::uint32_t lane) {
-  return (block.word[lane / 2] >> (lane % 2 * 16)) & 0xFFFFu;
-}
+COMERA_HD constexpr std::uint32_t lane16(const PhiloxBlock& block, std::uint32_t lane) { return (block.word[lane / 2] >> (lane % 2 * 16)) & 0xFFFFu; }
 
 COMERA_HD constexpr std::uint64_t attention_feature(std::int64_t head, std::int64_t key) {
   return (static_cast<std::uint64_t>(head) << 20) + static_cast<std::uint64_t>(key);

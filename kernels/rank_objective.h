@@ -25,20 +25,20 @@ enum class RankPenalty : std::uint8_t { size, mean };
 // What the late stage compares and what it weighs. All in device memory; the host writes the inputs, the op the outputs.
 struct RankState {
   // inputs
-  double gamma = 0.01;          // early: weight of the penalty
+  double gamma = 0.01;  // early: weight of the penalty
   double rho_loss = 0.1, rho_size = 0.01;
-  double surrogate_start = 1;   // S^ at the start of the run (mean penalty: 1)
-  double late = 0;              // 1 in the late stage
+  double surrogate_start = 1;               // S^ at the start of the run (mean penalty: 1)
+  double late = 0;                          // 1 in the late stage
   double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: taken from the current loss)
   double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: taken from the current size)
-  double reached = 0;           // 1: target reached, no more push on the size
+  double reached = 0;                       // 1: target reached, no more push on the size
   // outputs
-  double size = 0;              // S
-  double surrogate = 0;         // S^ (or the mean)
-  double active = 0;            // entries above the threshold
-  double pushes_size = 0;       // late: 1 when the size is further from its target than the loss
-  double loss_weight = 1;       // factor of the task's gradient
-  double size_weight = 0;       // factor of the penalty's gradient
+  double size = 0;         // S
+  double surrogate = 0;    // S^ (or the mean)
+  double active = 0;       // entries above the threshold
+  double pushes_size = 0;  // late: 1 when the size is further from its target than the loss
+  double loss_weight = 1;  // factor of the task's gradient
+  double size_weight = 0;  // factor of the penalty's gradient
 };
 
 // Measures S, S^ and decides the two weights from the loss of the step:

@@ -14,20 +14,20 @@ namespace comera::kernels {
 constexpr int max_cores = 16;  // 2d
 
 struct TtMatrix {
-  int d = 0;                                     // modes per side
-  std::int64_t modes[max_cores] = {};            // 2d
-  std::int64_t ranks[max_cores + 1] = {};        // 2d + 1, first and last are 1
-  const void* cores[max_cores] = {};             // 2d
-  const void* diagonals[max_cores] = {};         // 2d - 1, each may be null: all ones, not masked
+  int d = 0;                               // modes per side
+  std::int64_t modes[max_cores] = {};      // 2d
+  std::int64_t ranks[max_cores + 1] = {};  // 2d + 1, first and last are 1
+  const void* cores[max_cores] = {};       // 2d
+  const void* diagonals[max_cores] = {};   // 2d - 1, each may be null: all ones, not masked
   double threshold = 0;
-  void* left = nullptr;                          // A [M, r_d] at ld_left; columns r_d .. padded_rank(r_d) are set to zero
+  void* left = nullptr;  // A [M, r_d] at ld_left; columns r_d .. padded_rank(r_d) are set to zero
   std::int64_t ld_left = 0;
-  void* right = nullptr;                         // B [padded_rank(r_d), N]; rows beyond r_d are set to zero
+  void* right = nullptr;  // B [padded_rank(r_d), N]; rows beyond r_d are set to zero
   // backward
-  const void* d_left = nullptr;                  // [M, r_d] at ld_left
-  const void* d_right = nullptr;                 // [r_d, N]
-  void* d_cores[max_cores] = {};                 // accumulated
-  void* d_diagonals[max_cores] = {};             // accumulated; null where the diagonal is
+  const void* d_left = nullptr;       // [M, r_d] at ld_left
+  const void* d_right = nullptr;      // [r_d, N]
+  void* d_cores[max_cores] = {};      // accumulated
+  void* d_diagonals[max_cores] = {};  // accumulated; null where the diagonal is
 };
 
 struct TtMerge {

@@ -16,17 +16,17 @@ constexpr std::int64_t tt_rank_unit = 16;
 constexpr std::int64_t padded_rank(std::int64_t rank) { return (rank + tt_rank_unit - 1) / tt_rank_unit * tt_rank_unit; }
 
 struct TtOutput {
-  std::int64_t out = 0;          // N_i
-  std::int64_t rank = 0;         // padded
-  std::int64_t offset = 0;       // first column in T1
-  const void* right = nullptr;   // B_i [rank, N_i], contiguous
-  const void* bias = nullptr;    // [N_i], optional
-  void* y = nullptr;             // [K, N_i] with ldy (forward)
-  void* pre = nullptr;           // forward: optional output; backward: optional input, recomputed from T1 when null
-  std::int64_t ldy = 0;          // of y, pre and dy
-  const void* dy = nullptr;      // backward [K, N_i]
-  void* d_right = nullptr;       // backward, accumulated [rank, N_i]
-  void* d_bias = nullptr;        // backward, accumulated [N_i], optional
+  std::int64_t out = 0;         // N_i
+  std::int64_t rank = 0;        // padded
+  std::int64_t offset = 0;      // first column in T1
+  const void* right = nullptr;  // B_i [rank, N_i], contiguous
+  const void* bias = nullptr;   // [N_i], optional
+  void* y = nullptr;            // [K, N_i] with ldy (forward)
+  void* pre = nullptr;          // forward: optional output; backward: optional input, recomputed from T1 when null
+  std::int64_t ldy = 0;         // of y, pre and dy
+  const void* dy = nullptr;     // backward [K, N_i]
+  void* d_right = nullptr;      // backward, accumulated [rank, N_i]
+  void* d_bias = nullptr;       // backward, accumulated [N_i], optional
 };
 
 // T1 = x A [K, width]; y_i = act(T1_i B_i + b_i).
@@ -36,7 +36,7 @@ struct TtLinearForward {
   std::int64_t ldx = 0;
   const void* left = nullptr;  // wide A [M, width], contiguous
   Activation activation = Activation::none;
-  void* t1 = nullptr;  // [K, width], contiguous; always written
+  void* t1 = nullptr;        // [K, width], contiguous; always written
   bool t1_is_given = false;  // true: skip x A (recomputing y from a kept T1); x and left are then not read
   int outputs = 0;
   TtOutput output[max_outputs];

@@ -50,21 +50,21 @@ struct Op {
 
 // What varies from step to step lives in memory and is read by pointer, so that a recorded step can be replayed.
 struct StepScalars {
-  std::uint64_t seed = 0;       // of the run
-  std::uint64_t step = 0;       // optimiser steps taken; (seed, step) is the key of every random number
-  double loss_scale = 1;        // 1 / (tokens or examples of the whole step, over all micro-batches)
-  double gradient_scale = 1;    // clipping: written by clip_gradient, read by adamw
-  double finite = 1;            // 0 when the loss or a gradient is not finite: adamw then changes nothing
+  std::uint64_t seed = 0;     // of the run
+  std::uint64_t step = 0;     // optimiser steps taken; (seed, step) is the key of every random number
+  double loss_scale = 1;      // 1 / (tokens or examples of the whole step, over all micro-batches)
+  double gradient_scale = 1;  // clipping: written by clip_gradient, read by adamw
+  double finite = 1;          // 0 when the loss or a gradient is not finite: adamw then changes nothing
 };
 
 // Dropout by counter (kernels/philox.h): the mask of an element depends on seed, step, site, global sample number, token and
 // feature alone, never on padding, batching or threads. Masks are recomputed in the backward, not stored.
 struct Dropout {
-  double probability = 0;                   // 0: no dropout, the rest is not read
-  std::uint32_t site = 0;                   // which dropout of the model
+  double probability = 0;  // 0: no dropout, the rest is not read
+  std::uint32_t site = 0;  // which dropout of the model
   const StepScalars* scalars = nullptr;
-  const std::int64_t* samples = nullptr;    // [B] global sample number of each sequence
-  std::int64_t tokens_per_sample = 1;       // T: row k belongs to sequence k / T, token k % T
+  const std::int64_t* samples = nullptr;  // [B] global sample number of each sequence
+  std::int64_t tokens_per_sample = 1;     // T: row k belongs to sequence k / T, token k % T
 };
 
 }  // namespace comera::kernels

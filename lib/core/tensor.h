@@ -58,7 +58,9 @@ struct TensorView {
   std::int64_t elements() const { return shape.elements(); }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
   template <class T>
-  std::span<T> as() const { return {static_cast<T*>(data), static_cast<std::size_t>(shape.elements())}; }
+  std::span<T> as() const {
+    return {static_cast<T*>(data), static_cast<std::size_t>(shape.elements())};
+  }
 };
 
 }  // namespace comera
