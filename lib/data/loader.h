@@ -1,0 +1,100 @@
+// From files to batches. A Dataset says what there is (files, labels, hashes); a Loader hands out steps of micro-batches.
+//
+// What a step holds depends on (files, tokenizer, spec, seed, epoch, step in the epoch) alone, never on threads or timing.
+//
+// classify: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from (seed,
+//   epoch); the permuted rows are cut into windows of whole steps, each window is tokenised, sorted by length, cut into steps, and the
+//   steps of the window are shuffled. Nothing is dropped: the last step of an epoch may be smaller.
+// mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length tokens, and windows
+//   of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, whatever the size of the corpus.
+//   A document ends at a JSONL record, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
+// Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/data/batch.h"
+#include "lib/data/tokenizer.h"
+
+namespace comera::data {
+
+enum class Task : std::uint8_t { classify, mlm };
+
+struct DataSpec {
+  std::vector<std::string> files;  // paths or globs; .tsv, .jsonl, anything else is text; each plain, .gz or .zst
+  Task task = Task::classify;
+  std::vector<std::string> text;  // names of one or two columns (classify, TSV and JSONL) or one key (mlm on JSONL; default "text")
+  std::string label;              // classify: column of the label; empty: no labels, every label is -1
+  std::int64_t max_length = 128;  // tokens per sequence, specials included
+};
+
+struct LoaderOptions {
+  std::int64_t batch = 32;      // sequences per micro-batch
+  std::int64_t accumulate = 1;  // micro-batches per step; a step is the same batch * accumulate sequences however it is split
+  std::uint64_t seed = 0;
+  bool shuffle = true;  // false: evaluation, in order, one epoch
+  double mask_probability = 0.15;
+  int threads = 1;  // that tokenise ahead; results do not depend on it
+};
+
+// The files and their labels. Classify data is read, checked (UTF-8, columns, labels) and indexed here; mlm data while it is streamed.
+class Dataset {
+ public:
+  // `labels`: of the training data or the model, in order; empty: taken from these files. Taken labels are sorted: as numbers when all
+  // of them are integers, else by their bytes.
+  static std::shared_ptr<const Dataset> open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels = {});
+  // Rows that are already in memory: texts[i] is one or two strings. For `predict` and tests.
+  static std::shared_ptr<const Dataset> from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels,
+                                                  std::vector<std::string> names);
+  virtual ~Dataset() = default;
+
+  virtual const DataSpec& spec() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  virtual const std::vector<std::string>& labels() const = 0;
+  virtual std::int64_t size() const = 0;                      // rows; 0 for streamed data, whose size is not known before it was read
+  virtual const std::vector<std::string>& files() const = 0;  // globs resolved, sorted within each glob
+  // 32 hexadecimal digits: of whole files up to 64 MiB each, of size, first and last 4 MiB of larger ones.
+  virtual const std::string& hash() const = 0;
+  // The label's index, or an input error that lists the known ones.
+  virtual std::int32_t label_index(std::string_view label) const = 0;
+};
+
+// Where a loader stands: the next step to be handed out. Written into checkpoints as one line of JSON.
+struct LoaderState {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;     // in this epoch
+  std::int64_t window = 0;   // in this epoch
+  std::int64_t samples = 0;  // global number of the window's first sample
+  // mlm: where the window's text begins: file (in this epoch's order), byte and line in the unpacked file, tokens of that line already used.
+  std::int64_t file = 0, offset = 0, line = 0, token = 0;
+
+  std::string to_json() const;
+  static LoaderState from_json(std::string_view json);
+};
+
+class Loader {
+ public:
+  static std::unique_ptr<Loader> open(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, const LoaderState& state = {});
+  virtual ~Loader() = default;
+
+  // Fills the micro-batches of the next step; parts.size() must equal `accumulate`. A short last step leaves later parts with
+  // sequences == 0. False (nothing filled) at the end of an evaluation pass; training goes on to the next epoch and is never false.
+  // Errors of the reader threads (files, lines) are thrown here.
+  virtual bool next(std::span<Batch> parts) = 0;
+  bool next(Batch& batch) { return next(std::span<Batch>(&batch, 1)); }  // for accumulate == 1
+
+  virtual LoaderState state() const = 0;             // of the next step
+  virtual bool epoch_ended() const = 0;              // the step handed out last closed its epoch
+  virtual std::int64_t steps_per_epoch() const = 0;  // 0: not known (streamed data)
+  virtual double waited_ms() const = 0;              // time that next() was blocked on the readers, in total
+  // The longest padded length that a batch can have: what to plan memory for.
+  virtual std::int64_t longest() const = 0;
+};
+
+}  // namespace comera::data

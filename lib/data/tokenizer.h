@@ -1,0 +1,64 @@
+// Text to ids and back: BERT WordPiece (vocab.txt) and SentencePiece (.model) behind one interface. Every method is const and may be
+// called from several threads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace comera::data {
+
+using Ids = std::vector<std::int32_t>;
+
+// Ids of the pieces with a role; -1 where the vocabulary has none. In SentencePiece models without [CLS] and [SEP] the pieces <s> and
+// </s> take their places.
+struct Specials {
+  std::int32_t pad = -1, unknown = -1, cls = -1, sep = -1, mask = -1;
+
+  bool contains(std::int32_t id) const { return id >= 0 && (id == pad || id == unknown || id == cls || id == sep || id == mask); }
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Appends the ids of `text`, without [CLS] and [SEP].
+  virtual void encode(std::string_view text, Ids& ids) const = 0;
+  // Ids to text; special pieces are left out unless `keep_special`. An id outside the vocabulary is an input error.
+  virtual std::string decode(const Ids& ids, bool keep_special = false) const = 0;
+
+  virtual const Specials& specials() const = 0;
+  virtual std::int64_t vocab_size() const = 0;
+  virtual std::string piece(std::int32_t id) const = 0;
+  // 32 hexadecimal digits over the vocabulary file's bytes and the options that change the ids.
+  virtual const std::string& hash() const = 0;
+  virtual const std::string& source() const = 0;  // the file it was read from, for messages
+  // Writes the files that load_tokenizer() needs into an existing folder: vocab.txt + tokenizer_config.json, or tokenizer.model.
+  virtual void save(const std::filesystem::path& folder) const = 0;
+
+  Ids encode(std::string_view text) const {
+    Ids ids;
+    encode(text, ids);
+    return ids;
+  }
+};
+
+enum class LetterCase : std::uint8_t { automatic, cased, uncased };
+
+// `path`: a vocab.txt, a SentencePiece .model, or a folder that holds vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model.
+// With LetterCase::automatic a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it; without one it is taken as
+// cased if any entry but the [SPECIAL] ones holds an upper-case ASCII letter, else as uncased. SentencePiece models carry their own rules.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path, LetterCase letter_case = LetterCase::automatic);
+
+// From memory: `name` stands in messages.
+std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name, LetterCase letter_case = LetterCase::automatic);
+std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view model, const std::string& name);
+
+// What the special pieces are called when a message needs them: fails with a sentence if `specials` lack cls, sep or pad, or (if
+// `needs_mask`) mask.
+void require_specials(const Tokenizer& tokenizer, bool needs_mask);
+
+}  // namespace comera::data
