@@ -1,2 +1,24 @@
 // The CPU table of one instruction set; compiled once per set with COMERA_ISA naming it.
 #include "kernels/backend.h"
+
+#include "kernels/cpu/ops.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+static Backend make_table() {
+  Backend b;
+  b.name = "cpu";
+  b.variant = COMERA_TEXT(COMERA_ISA);
+  add_attention(b);
+  add_linear(b);
+  add_tt_cores(b);
+  add_tt_linear(b);
+  return b;
+}
+
+const Backend& table() {
+  static const Backend backend = make_table();
+  return backend;
+}
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,14 @@
+// Each file of kernels/cpu puts its ops into the table; backend.cpp calls them all.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+void add_attention(Backend& b);
+void add_linear(Backend& b);
+void add_tt_cores(Backend& b);
+void add_tt_linear(Backend& b);
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,80 @@
+// Chooses the instruction set at start and sets the libraries up for it.
+#include "kernels/cpu_backend.h"
+
+#include <cblas.h>
+#include <libxsmm.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/backend.h"
+
+namespace comera::kernels {
+
+namespace cpu_v3 {
+const Backend& table();
+}
+namespace cpu_v4 {
+const Backend& table();
+}
+namespace cpu_v4bf16 {
+const Backend& table();
+}
+
+namespace {
+
+// Before OpenBLAS initialises itself: a core type inherited from the environment can halve its speed, and threads of its own are
+// never used here (it does not split tall products well, and its split would depend on the number of threads).
+__attribute__((constructor(101))) void prepare_blas_environment() {
+  unsetenv("OPENBLAS_CORETYPE");
+  unsetenv("OPENBLAS_L2_SIZE");
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
+struct Isa {
+  const char* name;
+  bool (*supported)();
+  const Backend& (*table)();
+  int xsmm_target;
+};
+
+// Best first.
+const Isa isas[] = {
+    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table,
+     LIBXSMM_X86_AVX512_CORE},
+    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, LIBXSMM_X86_AVX512_CORE},
+    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, LIBXSMM_X86_AVX2},
+};
+
+const Backend* use(const Isa& isa) {
+  openblas_set_num_threads(1);
+  libxsmm_init();
+  libxsmm_set_target_archid(isa.xsmm_target);  // kernels made from here on
+  return &isa.table();
+}
+
+}  // namespace
+
+const Backend* cpu_backend(const char* isa, const char** error) {
+  const bool automatic = std::strcmp(isa, "auto") == 0;
+  for (const Isa& candidate : isas) {
+    if (!automatic && std::strcmp(candidate.name, isa) != 0) continue;
+    if (candidate.supported()) return use(candidate);
+    if (automatic) continue;
+    *error = "this machine lacks the instruction set that was asked for; use --isa auto";
+    return nullptr;
+  }
+  *error = automatic ? "this machine lacks AVX2 and FMA (x86-64-v3), the least that this program runs on"
+                     : "unknown instruction set; --isa takes auto, v3, v4 or v4bf16";
+  return nullptr;
+}
+
+const char* cpu_blas_description() {
+  static char text[160];
+  std::snprintf(text, sizeof text, "%s (%s), libxsmm %s (%s)", OPENBLAS_VERSION, openblas_get_corename(), LIBXSMM_VERSION,
+                libxsmm_get_target_arch());
+  return text;
+}
+
+}  // namespace comera::kernels

@@ -1,0 +1,9 @@
+// What the CPU backend stands on, for `--version` and the heads of benchmark tables.
+#pragma once
+
+namespace comera::kernels {
+
+// Library, version and core type of what multiplies large and small matrices, e.g. "OpenBLAS 0.3.21 (Cooperlake), libxsmm 1.17 (cpx)".
+const char* cpu_blas_description();
+
+}  // namespace comera::kernels

@@ -1,0 +1,56 @@
+// The threads of the CPU backend: a fixed number of workers that share the tiles of one loop at a time.
+//
+// Which thread takes which tile is left to chance, so a tile must compute the same whoever runs it: tiles follow from
+// shapes alone and write to places of their own. Then results are the same bytes for any number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// One thread at a time may call parallel_for; a body must not call it on the same pool. Nothing is allocated per call.
+class ThreadPool {
+ public:
+  using Body = void (*)(void* data, std::int64_t tile) noexcept;
+
+  explicit ThreadPool(int threads);  // the calling thread is one of them; at least 1
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  void parallel_for(std::int64_t tiles, Body body, void* data);
+
+ private:
+  bool run_one();
+  void work();
+
+  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another loop.
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  alignas(64) std::atomic<std::uint32_t> finished_{0};
+  alignas(64) std::atomic<std::uint32_t> wakeups_{0};
+  std::atomic<bool> stop_{false};
+  Body body_ = nullptr;
+  void* data_ = nullptr;
+  std::uint32_t tiles_ = 0;
+  std::vector<std::thread> workers_;
+};
+
+// f(tile) for every tile in [0, tiles), on the pool of the context or, where it has none, on the calling thread.
+template <class F>
+void parallel_for(const Context& context, std::int64_t tiles, F&& f) {
+  auto* pool = static_cast<ThreadPool*>(context.stream);
+  if (!pool || tiles <= 1) {
+    for (std::int64_t tile = 0; tile < tiles; ++tile) f(tile);
+    return;
+  }
+  pool->parallel_for(tiles, [](void* data, std::int64_t tile) noexcept { (*static_cast<std::remove_reference_t<F>*>(data))(tile); }, &f);
+}
+
+}  // namespace comera::kernels
