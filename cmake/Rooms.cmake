@@ -9,7 +9,7 @@ target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE openblas xs
 file(GLOB sources CONFIGURE_DEPENDS kernels/cpu/*.cpp)
 foreach(isa ${COMERA_ISAS})
   add_library(comera_kernels_${isa} OBJECT ${sources})
-  target_compile_options(comera_kernels_${isa} PRIVATE ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3)
+  target_compile_options(comera_kernels_${isa} PRIVATE ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
   target_compile_definitions(comera_kernels_${isa} PRIVATE COMERA_ISA=${isa})
   target_include_directories(comera_kernels_${isa} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(comera_kernels_${isa} PRIVATE openblas xsmm)

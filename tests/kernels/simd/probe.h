@@ -1,0 +1,19 @@
+// The functions of kernels/cpu/simd.h behind plain pointers, one copy per instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace comera::kernels {
+
+enum class SimdFunction { exp, erf, tanh, sigmoid, complement, below, gelu, gelu_derivative, silu, silu_derivative, tanh_derivative };
+
+namespace v3 {
+void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count);
+void simd_sums(const float* x, std::int64_t count, float* sum, float* largest, double* squares);
+}  // namespace v3
+namespace v4 {
+void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count);
+void simd_sums(const float* x, std::int64_t count, float* sum, float* largest, double* squares);
+}  // namespace v4
+
+}  // namespace comera::kernels
