@@ -1,0 +1,47 @@
+# The everyday commands. CMake builds (CMakePresets.json has debug, asan and tsan builds); this file strings commands together.
+#
+#   make             build/comera, with optimisation
+#   make quickstart  install what is missing, build, train on real text and show what it did
+#   make test        install what is missing, build, run every test
+#   make check       make test and the static checks over every file
+#   make install     PREFIX=/usr/local
+#   make format      lay out every source file as .clang-format says
+#   make clean
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+BUILD := build
+
+.PHONY: all comera configure quickstart test check install format clean
+.NOTPARALLEL:
+
+all: comera
+
+comera: configure
+	cmake --build $(BUILD) -j $(JOBS) --target comera
+
+configure:
+	@third_party/install.sh --list build || { echo "Install them with: third_party/install.sh build"; exit 1; }
+	@cmake --preset release --log-level=WARNING
+
+quickstart:
+	@third_party/install.sh build
+	@$(MAKE) --no-print-directory comera
+	recipes/quickstart.sh
+
+test:
+	@third_party/install.sh build test
+	@$(MAKE) --no-print-directory configure
+	cmake --build $(BUILD) -j $(JOBS)
+	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
+
+check: test
+	scripts/tidy.py --all $(BUILD)
+
+install: comera
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+format:
+	scripts/check_format.sh --fix
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,9 @@
+# build/version.cpp: what `comera --version` says. Written when CMake runs, and only when a fact changed, so that a commit alone
+# compiles nothing again.
+execute_process(
+  COMMAND git rev-parse --short=12 HEAD
+  WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE COMERA_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT COMERA_COMMIT)
+  set(COMERA_COMMIT unknown)
+endif()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/version.cpp.in ${CMAKE_BINARY_DIR}/version.cpp @ONLY)

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""A room includes only rooms below it, kernels/ includes nothing of ours, and only kernels/ knows the preprocessor's CUDA.
+
+The order is COMERA_ROOMS of cmake/Rooms.cmake; kernels lie below them, tools above, and tests may include everything.
+"""
+
+import re
+import sys
+
+from sources import CODE, read, report, sources
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+CUDA_CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
+
+
+def order_of_rooms():
+    rooms = re.search(r"set\(COMERA_ROOMS ([^)]*)\)", read("cmake/Rooms.cmake")).group(1).split()
+    return ["kernels", *rooms, "tools", "tests"]
+
+
+def room_of(path, order):
+    return next((room for room in order if path.startswith(room + "/")), None)
+
+
+def problem_with(path, included, order):
+    own, other = room_of(path, order), room_of(included, order)
+    if other is None:
+        return f"{path}: includes \"{included}\"; write it from the root of the repository, or <...> when it comes from outside"
+    if own is None or own == "tests":
+        return None
+    if order.index(other) > order.index(own):
+        return f"{path}: {own} includes \"{included}\" of {other}, which lies above it"
+    if own != "kernels" and other == "kernels" and included.count("/") > 1:
+        return f"{path}: includes \"{included}\"; a backend is reached through kernels/backend.h only"
+    return None
+
+
+def main():
+    order = order_of_rooms()
+    problems, includes = [], 0
+    for path in sources(CODE):
+        text = read(path)
+        for included in INCLUDE.findall(text):
+            includes += 1
+            problem = problem_with(path, included, order)
+            if problem:
+                problems.append(problem)
+        if room_of(path, order) != "kernels":
+            problems += [f"{path}: `{line.strip()}` belongs into kernels/ or a build file" for line in CUDA_CONDITION.findall(text)]
+    return report(problems, f"{includes} includes follow the order of the rooms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

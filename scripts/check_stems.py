@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""One op, one stem: a kernel of kernels/cpu or kernels/cuda has its header kernels/STEM.h, its reference and its test of that stem."""
+
+import pathlib
+import sys
+
+from sources import ROOT, report, sources
+
+# Not ops: what a backend consists of besides.
+PARTS = {"backend"}
+
+
+def stems_of(room, suffixes):
+    return {pathlib.Path(path).stem: path for path in sources(suffixes, (room,))}
+
+
+def main():
+    tests = {pathlib.Path(path).stem for path in sources((".cpp",), ("tests",))}
+    problems = []
+    kernels = {**stems_of("kernels/cpu", (".cpp",)), **stems_of("kernels/cuda", (".cu",))}
+    for stem, path in sorted(kernels.items()):
+        if f"{stem}_test" not in tests:
+            problems.append(f"{path}: no test of its stem, tests/kernels/{stem}_test.cpp")
+        if stem in PARTS:
+            continue
+        for needed in (f"kernels/{stem}.h", f"kernels/reference/{stem}.h"):
+            if not (ROOT / needed).is_file():
+                problems.append(f"{path}: {needed} is missing")
+    return report(problems, f"{len(kernels)} kernels have header, reference and test")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

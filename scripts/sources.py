@@ -1,0 +1,25 @@
+"""The source files of the house, for the rule scripts beside this file."""
+
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOMS = ("kernels", "lib", "models", "tools", "tests", "third_party")
+CODE = (".cpp", ".h", ".cu", ".cuh")
+
+
+def sources(suffixes=CODE, rooms=ROOMS):
+    """Paths relative to the root, sorted."""
+    found = (path for room in rooms for path in (ROOT / room).rglob("*"))
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.suffix in suffixes and path.is_file())
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def report(problems, summary):
+    """Prints the problems, or the summary where there are none; returns the exit code."""
+    for problem in problems:
+        print(problem)
+    print(f"{len(problems)} problems" if problems else summary)
+    return 1 if problems else 0

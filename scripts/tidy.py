@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""clang-tidy over every source file (--all) or over those that the last N commits touched (--recent N).
+
+    scripts/tidy.py --all|--recent N BUILD_FOLDER
+
+BUILD_FOLDER holds compile_commands.json. A file that is built several times (kernels/cpu) is checked once.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from sources import ROOT, sources
+
+TIDY = "clang-tidy-19"
+
+
+def touched(commits):
+    """Sources that the last commits or the working tree changed; empty outside a git checkout."""
+    log = ["git", "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    tree = ["git", "diff", "--name-only", "--diff-filter=d", "HEAD"]
+    names = (subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout for command in (log, tree))
+    return {name for listing in names for name in listing.splitlines()}
+
+
+def one_command_per_file(build):
+    """Writes build/tidy/compile_commands.json with one entry per file and returns the files."""
+    entries = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+        entries.setdefault(os.path.relpath(path, ROOT), entry)
+    (build / "tidy").mkdir(exist_ok=True)
+    (build / "tidy" / "compile_commands.json").write_text(json.dumps(list(entries.values())))
+    return entries
+
+
+def tidy(build, path):
+    done = subprocess.run([TIDY, "--quiet", "-p", str(build / "tidy"), path], cwd=ROOT, capture_output=True, text=True)
+    return path, done.returncode, done.stdout + (done.stderr if done.returncode else "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--all", action="store_true")
+    which.add_argument("--recent", type=int, metavar="N")
+    parser.add_argument("build", type=pathlib.Path)
+    options = parser.parse_args()
+
+    built = one_command_per_file(options.build.resolve())
+    wanted = set(sources((".cpp",))) if options.all else touched(options.recent)
+    files = sorted(wanted & built.keys())
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for path, code, text in pool.map(lambda file: tidy(options.build.resolve(), file), files):
+            if code:
+                failed += 1
+                print(f"{path}:\n{text}", flush=True)
+    print(f"{len(files)} files checked, {failed} with problems")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

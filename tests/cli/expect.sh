@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# Sourced by the scripts of this folder. A script runs the program with `run`, says what must hold with `expect_...`, and ends
+# with `finish`; every broken expectation is printed with the command, its exit code and what it wrote.
+#
+#   . "$(dirname "$0")/expect.sh"
+#   run "$COMERA" inspect missing
+#   expect_exit 2
+#   expect_err 'missing: no such file'
+#   finish
+set -u
+: "${COMERA:?names the program to test}"
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export tests
+work=$(mktemp -d)
+trap 'chmod -R u+rwX "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+last=
+
+# Runs a command; leaves its exit code in $code, stdout in $work/.out, stderr in $work/.err.
+run() {
+  last="$*"
+  "$@" >"$work/.out" 2>"$work/.err" </dev/null
+  code=$?
+}
+
+# The same with the text of the first argument as stdin.
+run_with() {
+  local input=$1
+  shift
+  last="$*"
+  printf '%s' "$input" | "$@" >"$work/.out" 2>"$work/.err"
+  code=$?
+}
+
+fail() {
+  failures=$((failures + 1))
+  printf 'FAILED: %s\n  command: %s\n  exit code: %s\n' "$1" "$last" "${code:-none}"
+  sed 's/^/  stdout: /' "$work/.out" | head -n 20
+  sed 's/^/  stderr: /' "$work/.err" | head -n 20
+}
+
+expect_exit() { [ "$code" = "$1" ] || fail "exit code $1"; }
+expect_out() { grep -qE -- "$1" "$work/.out" || fail "stdout matches '$1'"; }
+expect_err() { grep -qE -- "$1" "$work/.err" || fail "stderr matches '$1'"; }
+expect_no_out() { [ ! -s "$work/.out" ] || fail "nothing on stdout"; }
+expect_no_err() { [ ! -s "$work/.err" ] || fail "nothing on stderr"; }
+expect_file() { [ -e "$1" ] || fail "$1 exists"; }
+expect_no_file() { [ ! -e "$1" ] || fail "$1 does not exist"; }
+expect_equal() { [ "$1" = "$2" ] || fail "'$1' equals '$2'"; }
+expect_same_bytes() { cmp -s "$1" "$2" || fail "$1 and $2 are the same bytes"; }
+
+# A mistake of the user: exit code 2, one line on stderr that matches, nothing on stdout.
+expect_refused() {
+  expect_exit 2
+  expect_err "$1"
+  expect_no_out
+  [ "$(wc -l <"$work/.err")" = 1 ] || fail "one line on stderr"
+}
+
+finish() {
+  [ "$failures" = 0 ] && exit 0
+  echo "$failures expectations failed"
+  exit 1
+}

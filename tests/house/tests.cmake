@@ -1,0 +1,11 @@
+# The rules of CONTRIBUTING.md as tests.
+set(scripts ${CMAKE_SOURCE_DIR}/scripts)
+foreach(rule layering size stems words)
+  add_test(NAME "house: ${rule}" COMMAND ${scripts}/check_${rule}.py)
+endforeach()
+foreach(rule format scripts)
+  add_test(NAME "house: ${rule}" COMMAND ${scripts}/check_${rule}.sh)
+endforeach()
+add_test(NAME "house: rules find what they forbid" COMMAND ${CMAKE_SOURCE_DIR}/tests/house/rules_test.py)
+add_test(NAME "house: tidy, files of the last 20 commits" COMMAND ${scripts}/tidy.py --recent 20 ${CMAKE_BINARY_DIR})
+set_tests_properties("house: tidy, files of the last 20 commits" PROPERTIES TIMEOUT 900 COST 1000)

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Everything that comera needs from outside, all of it Debian 12's own packages: lists what is missing and installs it.
+#
+#   third_party/install.sh [--list] build|test ...
+#
+#   build    what it takes to build the program and run recipes/quickstart.sh
+#   test     what the tests take on top of that
+#   --list   print what is missing, install nothing; exit 1 when something is
+#
+# On a terminal it asks before it installs; YES=1 answers. Without a terminal it lists and goes on.
+set -euo pipefail
+
+# package                 group  why
+packages='
+build-essential           build  C++ compiler (gcc 12), make, libc headers
+gfortran                  build  libgfortran.a, which the static OpenBLAS needs
+cmake                     build  build files
+ninja-build               build  runs them
+pkg-config                build  finds the libraries below
+git                       build  the commit that the program names as its own
+ca-certificates           build  package sources reached by https
+dpkg-dev                  build  unpacks the source package of SentencePiece
+libopenblas-pthread-dev   build  BLAS and LAPACK, linked statically
+libxsmm-dev               build  small matrix products, linked statically
+librandom123-dev          build  Philox, the counter-based random numbers
+libcli11-dev              build  command line
+libfmt-dev                build  text formatting
+libtomlplusplus-dev       build  recipe.toml and --config files
+nlohmann-json3-dev        build  JSON
+libprotobuf-dev           build  protobuf-lite of SentencePiece, linked statically
+protobuf-compiler         build  protoc, for the message files of SentencePiece
+libpcre2-dev              build  regular expressions of tokenizers
+libutf8proc-dev           build  Unicode categories and normal forms
+libxxhash-dev             build  hashes of data and checkpoints
+libzstd-dev               build  .zst input
+zlib1g-dev                build  .gz input
+wordnet-base              build  the real text of recipes/quickstart.sh
+catch2                    test   test programs
+librapidcheck-dev         test   tests over generated inputs
+python3                   test   the rule scripts under scripts/
+universal-ctags           test   lengths of functions, for scripts/check_size.py
+clang-format-14           test   the layout of the source
+clang-19                  test   fuzz targets
+libclang-rt-19-dev        test   libFuzzer and the sanitizers of clang
+clang-tidy-19             test   static checks
+shellcheck                test   static checks of shell scripts
+'
+
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+
+list_only=0
+groups=()
+for argument in "$@"; do
+  case $argument in
+    --list) list_only=1 ;;
+    build | test) groups+=("$argument") ;;
+    -h | --help) usage && exit 0 ;;
+    *) echo "install.sh: unknown argument '$argument'; see --help" >&2 && exit 2 ;;
+  esac
+done
+[ ${#groups[@]} -gt 0 ] || groups=(build)
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null)" = 'ii ' ]; }
+
+missing=()
+while read -r package group why; do
+  [[ -n $package && " ${groups[*]} " == *" $group "* ]] || continue
+  is_installed "$package" && continue
+  [ ${#missing[@]} -gt 0 ] || echo "Debian packages that comera needs and this machine lacks:"
+  printf '  %-24s %s\n' "$package" "$why"
+  missing+=("$package")
+done <<<"$packages"
+[ ${#missing[@]} -gt 0 ] || exit 0
+[ $list_only = 0 ] || exit 1
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install.sh: needs root and there is no sudo; run as root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+if [ -t 0 ] && [ "${YES:-}" != 1 ]; then
+  read -r -p "Install them with ${as_root[*]:+${as_root[*]} }apt-get? [Y/n] " answer
+  case $answer in
+    '' | y | Y | yes) ;;
+    *) echo "install.sh: nothing installed" >&2 && exit 1 ;;
+  esac
+fi
+
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"; }
+install() { apt install -y --no-install-recommends "${missing[@]}"; }
+
+# A fresh image has no package lists, an old one has stale lists: fetch them only then.
+if apt-cache show "${missing[@]}" >/dev/null 2>&1 && install; then exit 0; fi
+apt update
+install
