@@ -9,11 +9,13 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/isa.h"
+
 #ifndef COMERA_ISA
 #error "kernels/cpu/simd.h is for files compiled once per instruction set (COMERA_ISA)"
 #endif
 
-namespace comera::kernels::COMERA_ISA {
+namespace comera::kernels::COMERA_CPU {
 
 #if defined(__AVX512F__)
 
@@ -315,4 +317,4 @@ inline F tanh_derivative(F x) {  // 4 e^(-2|x|) / (1 + e^(-2|x|))^2
   return set(4.0f) * e * d * d;
 }
 
-}  // namespace comera::kernels::COMERA_ISA
+}  // namespace comera::kernels::COMERA_CPU

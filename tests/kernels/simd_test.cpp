@@ -20,8 +20,8 @@ struct Isa {
 
 std::vector<Isa> machine() {
   std::vector<Isa> list;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"v3", v3::simd_apply, v3::simd_sums});
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) list.push_back({"v4", v4::simd_apply, v4::simd_sums});
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"v3", cpu_v3::simd_apply, cpu_v3::simd_sums});
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) list.push_back({"v4", cpu_v4::simd_apply, cpu_v4::simd_sums});
   return list;
 }
 

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/simd.h"
 
-namespace comera::kernels::COMERA_ISA {
+namespace comera::kernels::COMERA_CPU {
 namespace {
 
 F apply(SimdFunction f, F x) {
@@ -43,4 +43,4 @@ void simd_sums(const float* x, std::int64_t count, float* total, float* largest,
   *squares = q.total();
 }
 
-}  // namespace comera::kernels::COMERA_ISA
+}  // namespace comera::kernels::COMERA_CPU

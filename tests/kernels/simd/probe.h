@@ -7,13 +7,13 @@ namespace comera::kernels {
 
 enum class SimdFunction { exp, erf, tanh, sigmoid, complement, below, gelu, gelu_derivative, silu, silu_derivative, tanh_derivative };
 
-namespace v3 {
+namespace cpu_v3 {
 void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count);
 void simd_sums(const float* x, std::int64_t count, float* sum, float* largest, double* squares);
-}  // namespace v3
-namespace v4 {
+}  // namespace cpu_v3
+namespace cpu_v4 {
 void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count);
 void simd_sums(const float* x, std::int64_t count, float* sum, float* largest, double* squares);
-}  // namespace v4
+}  // namespace cpu_v4
 
 }  // namespace comera::kernels
