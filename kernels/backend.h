@@ -15,9 +15,19 @@
 
 namespace comera::kernels {
 
+// Where a backend's tensors live. The host may read and write them only where `host_accessible`.
+struct Memory {
+  bool host_accessible = true;
+  void* (*allocate)(std::size_t bytes) = nullptr;  // zeroed, aligned to 4096; null when there is not enough
+  void (*release)(void* data, std::size_t bytes) = nullptr;
+  Status (*upload)(const Context&, void* to, const void* from_host, std::size_t bytes) = nullptr;
+  Status (*download)(const Context&, void* to_host, const void* from, std::size_t bytes) = nullptr;
+};
+
 struct Backend {
   const char* name = nullptr;  // "cpu", "reference", "cuda"
   const char* variant = "";    // instruction set or card
+  Memory memory;
   Op<LinearForward> linear_forward;
   Op<LinearBackward> linear_backward;
   Op<Product> product;
@@ -63,5 +73,8 @@ const Backend& reference_backend();
 // The table for an instruction set of this machine. f32. Context::stream is a ThreadPool* (null: the calling thread alone).
 // `isa`: "auto", "v3", "v4", "v4bf16". Null with *error set to a sentence when the machine lacks it or the name is unknown.
 const Backend* cpu_backend(const char* isa, const char** error);
+
+// Memory of the host, for backends that compute there (kernels/host_memory.cpp).
+Memory host_memory();
 
 }  // namespace comera::kernels

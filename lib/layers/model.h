@@ -1,0 +1,82 @@
+// What the trainer, the evaluator and the files know of a model: parameters, tensor trains, and four calls.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/data/batch.h"
+#include "lib/layers/saved.h"
+#include "lib/layers/step_state.h"
+
+namespace comera::layers {
+
+enum class Form : std::uint8_t { dense, tt, lowrank, ttm };
+const char* name_of(Form form);
+
+// A weight in tensor-train form as the rank machinery sees it: a chain of cores with diagonals on the inner bonds.
+struct TensorTrain {
+  std::string name;  // of the dense weight, without ".weight"
+  Form form = Form::tt;
+  std::int64_t rows = 0, columns = 0;               // of the dense weight in file order: linear [out, in], table [vocabulary, width]
+  std::vector<std::int64_t> modes;                  // tt: in modes then out modes; ttm: row modes then column modes
+  std::vector<std::int64_t> sizes;                  // s_k: entries of core k per pair of rank indices
+  std::vector<std::int64_t> ranks;                  // cores + 1, first and last 1; all inner 0: the layer is its bias
+  std::vector<std::int64_t> initial_ranks;
+  std::vector<Parameter*> cores, diagonals;         // empty when the ranks are 0
+};
+
+// Ranks by the name of the tensor train; what a smaller model is built from.
+using RankTable = std::map<std::string, std::vector<std::int64_t>>;
+
+// What a forward leaves for the caller to read; tensors are the caller's to drop.
+struct Outputs {
+  Tensor logits;  // classify: [B, labels]
+  Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
+  Tensor probability;  // of `best`, not for complex runs; empty when training
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
+  const std::vector<TensorTrain>& tensor_trains() const { return trains_; }
+  std::int64_t parameters_dense() const { return parameters_dense_; }  // of the same model in dense form
+
+  // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own to the latter).
+  plan::Slab& halves() { return halves_; }
+  plan::Slab& step_gradients() { return step_gradients_; }
+
+  // Entries of a diagonal at or below the threshold are masked. Minus infinity: nothing is.
+  void set_threshold(double threshold) { threshold_ = threshold; }
+  double threshold() const { return threshold_; }
+  // Where the scalars of the step are; set before the first walk, of any kind.
+  void set_state(StepState* state) { state_ = state; }
+
+  virtual void prepare(Walk& walk) = 0;
+  virtual Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) = 0;
+  virtual void backward(Walk& walk, Sink& sink) = 0;
+  virtual void finish(Walk& walk, Sink& sink) = 0;
+
+  // config.json of this model, the `comera` block with today's ranks included.
+  virtual std::string config_json() const = 0;
+
+ protected:
+  explicit Model(DType dtype) : parameters_(dtype) {}
+
+  Parameters parameters_;
+  std::vector<TensorTrain> trains_;
+  std::int64_t parameters_dense_ = 0;
+  plan::Slab halves_, step_gradients_;
+  double threshold_ = 0.01;
+  StepState* state_ = nullptr;
+};
+
+// Builds the model again with other ranks (empty table: the ranks that the options ask for).
+using ModelFactory = std::function<std::unique_ptr<Model>(const RankTable&)>;
+
+}  // namespace comera::layers

@@ -1,0 +1,71 @@
+// What is saved for the backward is a policy. A producer offers its output; a consumer says which use it will make of it; the policy
+// decides whether the tensor is kept or computed again. Gradients are the same bits under every policy that keeps exact values.
+#pragma once
+
+#include "lib/layers/sink.h"
+
+namespace comera::layers {
+
+// A layer that can compute its last output again from what it keeps, cheaply and bit for bit.
+class Producer {
+ public:
+  virtual ~Producer() = default;
+  virtual Tensor rebuild(Walk& walk) = 0;
+};
+
+// What flows from layer to layer in the forward. The maker of the tensor drops it once every consumer has seen it.
+struct Value {
+  Tensor tensor;
+  Producer* producer = nullptr;  // null: cannot be rebuilt cheaply
+};
+
+enum class Use : std::uint8_t {
+  value,    // the numbers themselves
+  product,  // X^T G alone: an estimate of it may stand in (compressed activations)
+};
+
+enum class Recompute : std::uint8_t {
+  none,   // everything that the backward reads is kept
+  cheap,  // what a producer can rebuild is rebuilt: norms, activations, dropout outputs
+  block,  // one tensor per block is kept, the block runs again (cheap inside)
+};
+
+// One consumer's hold on one value between forward and backward.
+class Saved {
+ public:
+  Saved() = default;
+  Saved(Tensor kept, Producer* producer) : kept_(kept), producer_(producer) {}
+
+  // The numbers; to be given back with Walk::drop(). May be asked once.
+  Tensor value(Walk& walk);
+  // result += X^T G, with X seen as [tokens, in]. May be asked once; releases the hold.
+  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result, std::int64_t in, std::int64_t out);
+
+ private:
+  Tensor kept_;
+  Producer* producer_ = nullptr;
+};
+
+class SavePolicy {
+ public:
+  explicit SavePolicy(Recompute recompute, bool training = true) : recompute_(recompute), training_(training) {}
+
+  bool training() const { return training_; }  // false: evaluation, no dropout, nothing saved
+  bool saves() const { return training_ && !discards_; }
+  Recompute recompute() const { return recompute_; }
+  // A forward whose values are not kept because it will run again: dropout stays on.
+  SavePolicy discarding() const;
+  // The policy inside a block that runs again.
+  SavePolicy inside_block() const { return SavePolicy(Recompute::cheap, training_); }
+
+  Saved save(Walk& walk, const Value& value, Use use) const;
+  // Whether a tensor that its own layer could compute again from what it keeps is kept all the same.
+  bool keeps_rebuildable() const { return saves() && recompute_ == Recompute::none; }
+
+ private:
+  Recompute recompute_;
+  bool training_;
+  bool discards_ = false;
+};
+
+}  // namespace comera::layers

@@ -1,0 +1,21 @@
+// The scalars of a step, in the device's memory: what the kernels read by pointer and what the host reads back after the step.
+#pragma once
+
+#include "kernels/optimizer.h"
+#include "kernels/rank_objective.h"
+
+namespace comera::layers {
+
+constexpr int roles = 3;  // Role::core, diagonal, other
+
+struct StepState {
+  kernels::StepScalars scalars;
+  kernels::RankState rank;
+  kernels::AdamwScalars adamw[roles];
+  double loss[2] = {0, 0};      // mean loss of the step, summed over micro-batches (complex: real, imaginary)
+  double correct = 0;           // predictions that hit, over micro-batches
+  double square_sum = 0;        // of all gradients, before clipping
+  double core_square_sum = 0;   // |G|^2 of beta |G|^2
+};
+
+}  // namespace comera::layers

@@ -1,0 +1,65 @@
+// Memory is a table before it is an allocation: every tensor of a walk with its lifetime, and where in the arena it lies.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/core/tensor.h"
+
+namespace comera::plan {
+
+// What a tensor is, for the memory table. All but weights and optimizer live in the step arena.
+enum class Kind : std::uint8_t { weights, gradients, optimizer, saved, scratch };
+constexpr int kinds = 5;
+const char* name_of(Kind kind);
+using BytesByKind = std::array<std::size_t, kinds>;
+
+// A tensor in use. `id` is its row in the plan, or -1 where the plan does not own it (weights, inputs).
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Shape shape;
+  int id = -1;
+
+  bool empty() const { return shape.dims() == 0; }
+  std::int64_t elements() const { return shape.elements(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * size_of(dtype); }
+};
+
+struct PlannedTensor {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f32;
+  Kind kind = Kind::scratch;
+  std::size_t bytes = 0;
+  int first = 0, last = 0;  // clock ticks between which it lives, both included
+  int drops = 1;            // how often it is dropped before it is dead
+  std::size_t offset = 0;   // in the arena, a multiple of `alignment`
+};
+
+constexpr std::size_t alignment = 128;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+struct OpCount {
+  const char* op = nullptr;
+  std::int64_t calls = 0;
+  double flops = 0;
+};
+
+class Plan {
+ public:
+  std::vector<PlannedTensor> tensors;
+  std::vector<OpCount> ops;
+  int ticks = 0;
+  std::size_t bytes = 0;  // of the arena
+
+  // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its own.
+  void lay_out(bool overlay = true);
+  // Live bytes of each kind at the tick where their sum is largest; what the packing loses is added to scratch.
+  BytesByKind peak_by_kind() const;
+  double flops() const;
+};
+
+}  // namespace comera::plan

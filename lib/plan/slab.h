@@ -1,0 +1,58 @@
+// Tensors that live as long as each other, side by side: the weights, the optimiser's moments, what lives for a whole step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/plan/plan.h"
+#include "kernels/backend.h"
+
+namespace comera::plan {
+
+// A block of a device's memory, given back when it goes.
+class Arena {
+ public:
+  Arena() = default;
+  // RunError naming the size when there is not enough memory.
+  Arena(const kernels::Backend& backend, std::size_t bytes, const char* what);
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  ~Arena();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  const kernels::Backend* backend_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+class Slab {
+ public:
+  struct Item {
+    std::string name;
+    Kind kind;
+    DType dtype;
+    Shape shape;
+    std::size_t offset;
+    std::size_t bytes;
+  };
+
+  int add(std::string name, Kind kind, DType dtype, Shape shape);
+  std::size_t bytes() const { return bytes_; }
+  BytesByKind bytes_by_kind() const;
+  const std::vector<Item>& items() const { return items_; }
+
+  void bind(void* base) { base_ = static_cast<char*>(base); }
+  bool bound() const { return base_ != nullptr; }
+  // Null data before bind().
+  Tensor operator[](int item) const;
+
+ private:
+  std::vector<Item> items_;
+  std::size_t bytes_ = 0;
+  char* base_ = nullptr;
+};
+
+}  // namespace comera::plan

@@ -1,0 +1,104 @@
+// A walk through a step. Layers are written once, as straight lists of kernel calls between make() and drop(); the first walk at a
+// shape *records* (no memory, no arithmetic: it finds lifetimes, workspaces and FLOPs), later walks *replay* the same list with every
+// tensor at its planned place. So the plan cannot differ from what runs, and nothing is allocated in a replay.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "lib/plan/plan.h"
+
+namespace comera::plan {
+
+// Time per op of replayed walks, for the bench.
+struct Profile {
+  struct Row {
+    const char* op = nullptr;
+    std::int64_t calls = 0;
+    double seconds = 0;
+  };
+  std::vector<Row> rows;
+  void add(const char* op, double seconds);
+};
+
+// What computes: a backend's table, the element type of every activation and weight, the backend's stream.
+struct Machine {
+  const kernels::Backend* backend = nullptr;
+  DType dtype = DType::f32;
+  void* stream = nullptr;
+};
+
+class Walk {
+ public:
+  Walk(const Machine& machine, Plan& recorded);                 // records into an empty plan
+  Walk(const Machine& machine, const Plan& plan, void* arena);  // replays
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
+  bool recording() const { return recorded_ != nullptr; }
+  const kernels::Backend& backend() const { return *machine_.backend; }
+  DType dtype() const { return machine_.dtype; }
+
+  // A tensor that lives until it has been dropped once, and once more for every keep(). Its contents are unspecified.
+  Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
+  Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
+  Tensor keep(const Tensor& tensor);
+  void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
+  // Host data for the kernels to read; where the backend cannot reach the host it is copied into a tensor of the walk.
+  Tensor input(const char* name, const TensorView& host);
+
+  // What lives here and was made in the forward is labelled saved; called where the backward begins.
+  void backward_begins();
+  // Ends the walk; a recording lays out its plan. Everything made must have been dropped.
+  void end();
+
+  // One call of an op, with the workspace that it asks for. Throws when the backend lacks the op or the call fails.
+  template <class Args>
+  void run(const kernels::Op<Args>& op, const Args& args) {
+    const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
+    if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
+    const kernels::Context call = next_call(workspace);
+    if (!profile_) return check(op.name, op.run(call, args));
+    const auto start = std::chrono::steady_clock::now();
+    check(op.name, op.run(call, args));
+    profile_->add(op.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+
+  void set_profile(Profile* profile) { profile_ = profile; }
+  void set_poison(bool poison);  // dead tensors are filled with NaN; host memory only; before the first make()
+
+  // Names of tensors made inside are prefixed "label.".
+  class Scope {
+   public:
+    Scope(Walk& walk, const char* label);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Walk& walk_;
+    std::size_t length_;
+  };
+
+ private:
+  kernels::Context context() const { return {machine_.dtype, machine_.stream, nullptr, 0}; }
+  void record_call(const char* op, bool present, std::size_t workspace, double flops);
+  kernels::Context next_call(std::size_t workspace);
+  void check(const char* op, kernels::Status status) const;
+  Tensor record_tensor(const std::string& name, const Shape& shape, DType dtype, Kind kind);
+  Tensor replay_tensor(const Shape& shape, DType dtype);
+  void poison_if_dead(const Tensor& tensor);
+
+  Machine machine_;
+  Plan* recorded_ = nullptr;
+  const Plan* plan_ = nullptr;
+  char* arena_ = nullptr;
+  int next_ = 0;           // row of the plan that the next make() or workspace takes
+  std::vector<int> uses_;  // drops still to come, by row: when recording, and when poisoning
+  std::string prefix_;
+  Profile* profile_ = nullptr;
+};
+
+}  // namespace comera::plan

@@ -1,0 +1,95 @@
+#include "lib/plan/plan.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "lib/plan/slab.h"
+#include "lib/plan/walk.h"
+
+using namespace comera;
+using plan::Kind;
+
+namespace {
+
+plan::PlannedTensor tensor(std::size_t bytes, int first, int last) {
+  plan::PlannedTensor row;
+  row.bytes = bytes;
+  row.first = first;
+  row.last = last;
+  return row;
+}
+
+bool overlap(const plan::PlannedTensor& a, const plan::PlannedTensor& b) {
+  const bool in_time = a.first <= b.last && b.first <= a.last;
+  return in_time && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+}  // namespace
+
+TEST_CASE("tensors whose lifetimes meet never share memory") {
+  std::mt19937 random(7);
+  plan::Plan table;
+  table.ticks = 100;
+  for (int i = 0; i < 200; ++i) {
+    const int first = static_cast<int>(random() % 100);
+    table.tensors.push_back(tensor(1 + random() % 100000, first, first + static_cast<int>(random() % (100 - first))));
+  }
+  table.lay_out();
+  std::size_t separate = 0;
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    separate += plan::aligned(table.tensors[i].bytes);
+    CHECK(table.tensors[i].offset % plan::alignment == 0);
+    for (std::size_t j = 0; j < i; ++j) CHECK_FALSE(overlap(table.tensors[i], table.tensors[j]));
+  }
+  CHECK(table.bytes < separate);
+  table.lay_out(false);
+  CHECK(table.bytes == separate);
+}
+
+TEST_CASE("tensors that follow each other share memory") {
+  plan::Plan table;
+  table.ticks = 4;
+  table.tensors = {tensor(1000, 0, 1), tensor(1000, 2, 3)};
+  table.lay_out();
+  CHECK(table.bytes == plan::aligned(1000));
+  CHECK(table.tensors[0].offset == table.tensors[1].offset);
+}
+
+TEST_CASE("a replay finds every tensor where the recording put it, and a tensor that is never dropped is named") {
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  plan::Plan recorded;
+  const auto steps = [&](plan::Walk& walk) {
+    plan::Walk::Scope scope(walk, "block");
+    plan::Tensor a = walk.make("a", {4, 4});
+    plan::Tensor b = walk.make("b", {2}, DType::i32);
+    walk.drop(a);
+    plan::Tensor c = walk.make("c", {8});
+    walk.drop(b);
+    walk.drop(c);
+    walk.end();
+  };
+  plan::Walk record(machine, recorded);
+  steps(record);
+  REQUIRE(recorded.tensors.size() == 3);
+  CHECK(recorded.tensors[0].name == "block.a");
+  plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
+  plan::Walk replay(machine, recorded, arena.data());
+  steps(replay);
+
+  plan::Walk leaking(machine, recorded);
+  leaking.make("lost", {1});
+  CHECK_THROWS_WITH(leaking.end(), Catch::Contains("lost is never dropped"));
+}
+
+TEST_CASE("a slab places its tensors side by side and counts them by kind") {
+  plan::Slab slab;
+  const int first = slab.add("w", Kind::weights, DType::f32, {3});
+  const int second = slab.add("m", Kind::optimizer, DType::f64, {5});
+  CHECK(slab.bytes() == 2 * plan::alignment);
+  CHECK(slab.bytes_by_kind()[static_cast<int>(Kind::optimizer)] == plan::alignment);
+  CHECK(slab[second].data == nullptr);
+  char memory[2 * plan::alignment];
+  slab.bind(memory);
+  CHECK(slab[first].data == memory);
+  CHECK(slab[second].data == memory + plan::alignment);
+}
