@@ -1,0 +1,145 @@
+#include "lib/core/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/suggest.h"
+
+namespace comera {
+namespace {
+
+void dashes_for_underscores(std::string& argument) {
+  if (!argument.starts_with("--")) return;
+  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size())), '_', '-');
+}
+
+std::string strip_dashes(std::string_view argument) {
+  argument = argument.substr(std::min(argument.find_first_not_of('-'), argument.size()));
+  return std::string(argument.substr(0, argument.find('=')));
+}
+
+std::string variable_name(std::string name) {
+  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return "COMERA_" + name;
+}
+
+// COMERA_DATA names the folder of data sets for recipes and tests, so it cannot stand for --data.
+bool reads_environment(const Option& option) { return option.in_config && option.name != "data"; }
+
+CLI::Option* declare(CLI::App& app, const Option& option) {
+  std::string names = "--" + option.name;
+  if (option.short_name) names = fmt::format("-{},{}", option.short_name, names);
+  if (option.type == OptionType::flag) return app.add_flag(names + ",!--no-" + option.name);
+  CLI::Option* declared = app.add_option(names)->type_name("VALUE");
+  if (option.type == OptionType::list) return declared->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  declared->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return option.without_value.empty() ? declared : declared->expected(0, 1);
+}
+
+// CLI11 hands back what it does not know: other options, and words that belong to none.
+void sort_out_rest(const OptionTable& table, const std::vector<std::string>& rest, OptionValues& values) {
+  std::vector<std::string> words;
+  bool only_words = false;
+  for (const std::string& word : rest) {
+    if (!only_words && word == "--") {
+      only_words = true;
+    } else if (!only_words && word.size() > 1 && word[0] == '-') {
+      fail_input("[{}] unknown option {}{}; `comera {} --help` lists all", table.verb(), word.substr(0, word.find('=')),
+                 did_you_mean(strip_dashes(word), table.names(), "--"), table.verb());
+    } else {
+      words.push_back(word);
+    }
+  }
+  int least = 0, most = 0;
+  for (const Positional& positional : table.positionals()) {
+    least += positional.minimum;
+    most = positional.maximum < 0 || most < 0 ? -1 : most + positional.maximum;
+  }
+  const int count = static_cast<int>(words.size());
+  if (most >= 0 && count > most)
+    fail_input("[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` shows the usage",
+               table.verb(), words[static_cast<std::size_t>(most)], table.verb());
+  if (count < least && !values.has("help")) {
+    for (int missing = count; const Positional& positional : table.positionals())
+      if ((missing -= positional.minimum) < 0)
+        fail_input("[{}] {} is missing: {}; `comera {} --help` shows the usage", table.verb(), positional.name, positional.help, table.verb());
+  }
+  values.set_positionals(std::move(words));
+}
+
+void parse_arguments(const OptionTable& table, std::vector<std::string> arguments, OptionValues& values) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<std::pair<const Option*, CLI::Option*>> declared;
+  for (const Option& option : table.options()) declared.emplace_back(&option, declare(app, option));
+  const auto stop = std::find(arguments.begin(), arguments.end(), "--");
+  std::for_each(arguments.begin(), stop, dashes_for_underscores);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    fail_input("[{}] {}; `comera {} --help` shows the usage", table.verb(), error.what(), table.verb());
+  }
+  for (const auto& [option, parsed] : declared) {
+    if (parsed->count() == 0) continue;
+    std::vector<std::string> texts = parsed->results();
+    if (option->type != OptionType::list && texts.size() > 1) texts = {texts.back()};
+    const bool bare = texts.empty() || (texts.size() == 1 && texts[0].empty()) || texts == std::vector<std::string>{"{}"};
+    if (bare && !option->without_value.empty()) texts = {option->without_value};
+    values.set(*option, std::move(texts), OptionSource::flag, fmt::format("[{}] --{}", table.verb(), option->name));
+  }
+  sort_out_rest(table, app.remaining(), values);
+}
+
+void read_environment(const OptionTable& table, const Environment& environment, OptionValues& values) {
+  for (const Option& option : table.options()) {
+    if (!reads_environment(option)) continue;
+    const std::string variable = variable_name(option.name);
+    const char* text = environment(variable);
+    if (text && *text) values.set(option, {text}, OptionSource::environment, fmt::format("[{}] environment variable {}", table.verb(), variable));
+  }
+}
+
+}  // namespace
+
+const char* process_environment(const std::string& name) { return std::getenv(name.c_str()); }
+
+std::vector<Option> common_options() {
+  return {{.name = "config",
+           .type = OptionType::path,
+           .help = "read options from a TOML file; the command line wins",
+           .metavar = "FILE",
+           .in_config = false},
+          {.name = "dump-config", .type = OptionType::flag, .help = "print the options of this call as TOML and stop", .in_config = false},
+          {.name = "quiet", .type = OptionType::flag, .help = "print warnings and errors only", .short_name = 'q'},
+          {.name = "verbose", .type = OptionType::flag, .help = "print what is being done in detail", .short_name = 'v'},
+          {.name = "log-file", .type = OptionType::path, .help = "also append messages to this file", .metavar = "FILE"},
+          {.name = "help", .type = OptionType::flag, .help = "show this help", .short_name = 'h', .in_config = false}};
+}
+
+ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments, const Environment& environment) {
+  ParsedCommand command{OptionValues(table), std::nullopt};
+  OptionValues& values = command.values;
+  parse_arguments(table, std::move(arguments), values);
+  if (table.find("help") && values.flag("help")) {
+    command.print = help_text(table);
+    return command;
+  }
+  read_environment(table, environment, values);
+  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config")), values.text("config"));
+  if (table.find("dump-config") && values.flag("dump-config")) command.print = to_toml(values);
+  return command;
+}
+
+void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables) {
+  std::vector<std::string> verbs;
+  for (const OptionTable& table : tables) verbs.push_back(table.verb().substr(0, table.verb().find(' ')));
+  fail_input("[comera] unknown verb '{}'{}; `comera --help` lists all", verb, did_you_mean(verb, verbs));
+}
+
+}  // namespace comera

@@ -1,0 +1,216 @@
+#include "lib/core/options.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/core/error.h"
+#include "lib/core/suggest.h"
+
+using namespace comera;
+using Catch::Matchers::Contains;
+
+namespace {
+
+OptionTable table() {
+  OptionTable table("pretrain", "learn a task from data");
+  table
+      .add({{.name = "rank",
+             .type = OptionType::integer,
+             .default_text = "16",
+             .group = "Model",
+             .help = "inner ranks",
+             .result_relevant = true,
+             .minimum = 1},
+            {.name = "lr", .type = OptionType::real, .default_text = "5e-4", .group = "Training", .help = "learning rate", .result_relevant = true},
+            {.name = "form",
+             .type = OptionType::choice,
+             .default_text = "tt",
+             .group = "Model",
+             .help = "form of weights",
+             .choices = {"dense", "tt", "lowrank"}},
+            {.name = "data", .type = OptionType::list, .group = "Data", .help = "training files", .metavar = "FILE,..."},
+            {.name = "target-size", .type = OptionType::size, .group = "Training", .help = "size to reach"},
+            {.name = "save-every", .type = OptionType::period, .default_text = "20m", .group = "Run", .help = "how often to save"},
+            {.name = "resume", .type = OptionType::string, .group = "Run", .help = "go on", .without_value = "auto", .in_config = false},
+            {.name = "output", .type = OptionType::path, .group = "Run", .help = "run folder", .short_name = 'o', .in_config = false},
+            {.name = "shuffle", .type = OptionType::flag, .default_text = "true", .group = "Data", .help = "shuffle the data"},
+            {.name = "threads", .type = OptionType::integer, .group = "Run", .help = "worker threads", .default_words = "number of cores"}})
+      .add(common_options())
+      .foreign_table("hashes")
+      .example("comera pretrain --data train.tsv -o run");
+  return table;
+}
+
+const char* no_environment(const std::string&) { return nullptr; }
+
+OptionValues parse(const OptionTable& table, std::vector<std::string> arguments) {
+  return parse_command(table, std::move(arguments), no_environment).values;
+}
+
+struct TomlFile {
+  explicit TomlFile(const std::string& text) { std::ofstream(path) << text; }
+  ~TomlFile() { std::remove(path.c_str()); }
+  std::string path = (std::filesystem::temp_directory_path() / "comera_options_test.toml").string();
+};
+
+}  // namespace
+
+TEST_CASE("options: defaults, flags, units and spellings of the command line") {
+  const OptionTable options = table();
+  const OptionValues values = parse(options, {"--rank", "8", "--lr=1e-3", "--target_size", "1.5MB", "--data", "a.tsv,b.tsv", "--data=c_d.tsv", "-o",
+                                              "run", "--no-shuffle", "--save-every", "2e"});
+  CHECK(values.integer("rank") == 8);
+  CHECK(values.real("lr") == 1e-3);
+  CHECK(values.text("form") == "tt");
+  CHECK(values.size("target-size") == 1500000);
+  CHECK(values.list("data") == std::vector<std::string>{"a.tsv", "b.tsv", "c_d.tsv"});
+  CHECK(values.text("output") == "run");
+  CHECK_FALSE(values.flag("shuffle"));
+  CHECK(values.period("save-every") == Period{Period::Unit::epochs, 2});
+  CHECK_FALSE(values.has("threads"));
+  CHECK_FALSE(values.given("form"));
+  CHECK(values.given("rank"));
+  CHECK_FALSE(values.has("resume"));
+}
+
+TEST_CASE("options: a value may be left out where the table says so, and the last one wins") {
+  const OptionTable options = table();
+  CHECK(parse(options, {"--resume", "--rank", "8"}).text("resume") == "auto");
+  CHECK(parse(options, {"--resume"}).text("resume") == "auto");
+  CHECK(parse(options, {"--resume", "run"}).text("resume") == "run");
+  CHECK(parse(options, {"--resume=run"}).text("resume") == "run");
+  CHECK(parse(options, {"--rank", "8", "--rank", "9"}).integer("rank") == 9);
+  CHECK(parse(options, {"--lr", "-1e-3"}).real("lr") == -1e-3);
+  CHECK(parse(options, {"--shuffle"}).flag("shuffle"));
+}
+
+TEST_CASE("options: precedence is default, environment, file, flag") {
+  const OptionTable options = table();
+  const TomlFile file("rank = 5\nform = \"dense\"\nsave_every = 500\ndata = [\"x.tsv\"]\n[hashes]\ndata = \"abc\"\n");
+  const auto environment = [](const std::string& name) -> const char* {
+    return name == "COMERA_RANK"         ? "4"
+           : name == "COMERA_SAVE_EVERY" ? "1h"
+           : name == "COMERA_THREADS"    ? "3"
+           : name == "COMERA_DATA"       ? "/data"
+                                         : nullptr;
+  };
+  const OptionValues values = parse_command(options, {"--config", file.path, "--form", "lowrank"}, environment).values;
+  CHECK(values.integer("rank") == 5);
+  CHECK(values.text("form") == "lowrank");
+  CHECK(values.integer("threads") == 3);
+  CHECK(values.period("save-every") == Period{Period::Unit::steps, 500});
+  CHECK(values.list("data") == std::vector<std::string>{"x.tsv"});
+  CHECK(values.source("threads") == OptionSource::environment);
+  CHECK_FALSE(parse_command(options, {}, environment).values.has("data"));  // COMERA_DATA is a folder of data sets, not this option
+}
+
+TEST_CASE("options: wrong usage is one sentence that says what to do") {
+  const OptionTable options = table();
+  const auto message = [&](std::vector<std::string> arguments) -> std::string {
+    try {
+      parse(options, std::move(arguments));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK_THAT(message({"--rnk", "8"}), Contains("unknown option --rnk") && Contains("did you mean --rank?"));
+  CHECK_THAT(message({"--target-sise=3"}), Contains("--target-sise") && Contains("--target-size?"));
+  CHECK_THAT(message({"--rank", "eight"}), Contains("--rank") && Contains("whole number") && Contains("'eight'"));
+  CHECK_THAT(message({"--rank", "0"}), Contains("the least is 1"));
+  CHECK_THAT(message({"--rank"}), Contains("[pretrain]") && Contains("--rank"));
+  CHECK_THAT(message({"--form", "dens"}), Contains("dense, tt, lowrank") && Contains("did you mean dense?"));
+  CHECK_THAT(message({"--lr", "nan"}), Contains("number"));
+  CHECK_THAT(message({"--lr", "1e999"}), Contains("number"));
+  CHECK_THAT(message({"--target-size", "big"}), Contains("1.5MB"));
+  CHECK_THAT(message({"--save-every", "5 apples"}), Contains("20m"));
+  CHECK_THAT(message({"extra.tsv"}), Contains("unexpected argument 'extra.tsv'"));
+  CHECK_THAT(message({"--data", ""}), Contains("empty"));
+  CHECK_THAT(message({"--config", "/nowhere.toml"}), Contains("/nowhere.toml") && Contains("No such file"));
+  CHECK_THAT(message({"-x"}), Contains("unknown option -x"));
+  const OptionTable tables[] = {OptionTable("pretrain", ""), OptionTable("inspect", "")};
+  CHECK_THROWS_WITH(fail_unknown_verb("pretain", tables), Contains("did you mean pretrain?"));
+}
+
+TEST_CASE("options: positionals") {
+  OptionTable options("evaluate", "measure a model");
+  options.positional({"MODEL", "model folder"}).add({{.name = "data", .type = OptionType::list, .help = "files"}}).add(common_options());
+  CHECK(parse(options, {"run", "--data", "x"}).positionals() == std::vector<std::string>{"run"});
+  CHECK(parse(options, {"--data", "x", "run"}).positionals() == std::vector<std::string>{"run"});
+  CHECK(parse(options, {"--data", "x", "--", "-run"}).positionals() == std::vector<std::string>{"-run"});
+  CHECK_THROWS_WITH(parse(options, {"--data", "x"}), Contains("MODEL is missing"));
+  CHECK_THROWS_WITH(parse(options, {"a", "b"}), Contains("unexpected argument 'b'"));
+  CHECK(parse_command(options, {"--help"}, no_environment).print.has_value());
+}
+
+TEST_CASE("options: files with unknown keys, wrong types and broken syntax name the line") {
+  const OptionTable options = table();
+  const auto message = [&](const std::string& text) -> std::string {
+    OptionValues values(options);
+    try {
+      apply_toml(values, text, "run.toml");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK_THAT(message("rank = 3\nrnak = 4\n"), Contains("run.toml:2") && Contains("did you mean rank?"));
+  CHECK_THAT(message("rank = 1.5\n"), Contains("run.toml:1") && Contains("whole number"));
+  CHECK_THAT(message("rank = [3]\n"), Contains("one value"));
+  CHECK_THAT(message("rank = \n"), Contains("run.toml:1"));
+  CHECK_THAT(message("rank = 1\nrank = 2\n"), Contains("run.toml:2"));
+  CHECK_THAT(message("output = \"x\"\n"), Contains("command line"));
+  CHECK_THAT(message("verb = \"export\"\n"), Contains("comera export"));
+  CHECK_THAT(message("[elsewhere]\nrank = 1\n"), Contains("elsewhere"));
+  CHECK_THAT(message("rank = \xff\n"), Contains("run.toml"));
+}
+
+TEST_CASE("options: the dumped configuration reads back to the same values") {
+  const OptionTable options = table();
+  const OptionValues values =
+      parse(options, {"--rank", "8", "--lr", "3", "--data", "a \"b\".tsv,c\\d", "--target-size", "2GiB", "--save-every", "90s", "--no-shuffle"});
+  OptionValues again(options);
+  apply_toml(again, to_toml(values), "dump");
+  for (const std::string& name : options.names()) CHECK(again.canonical(name) == values.canonical(name));
+  CHECK(parse_command(options, {"--dump-config", "--rank", "8"}, no_environment).print == to_toml(parse(options, {"--rank", "8"})));
+}
+
+TEST_CASE("options: result-relevant changes are found by value, not by spelling") {
+  const OptionTable options = table();
+  CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--lr", "0.001", "--threads", "2"})).empty());
+  CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--rank", "3", "--lr", "0.001"})) == std::vector<std::string>{"rank"});
+}
+
+TEST_CASE("options: a name or letter given twice is found when the table is built") {
+  OptionTable options("x", "y");
+  options.add(common_options());
+  CHECK_THROWS_AS(options.add({{.name = "quiet", .type = OptionType::flag, .help = "again"}}), std::logic_error);
+  CHECK_THROWS_AS(options.add({{.name = "other", .type = OptionType::flag, .help = "again", .short_name = 'q'}}), std::logic_error);
+  CHECK_THROWS_AS(options.add({{.name = "no-quiet", .type = OptionType::flag, .help = "clashes"}}), std::logic_error);
+  CHECK_THROWS_AS(options.add({{.name = "Bad_Name", .type = OptionType::flag, .help = "not kebab"}}), std::logic_error);
+}
+
+TEST_CASE("options: help, markdown and completion show every option") {
+  const OptionTable tables[] = {table()};
+  const std::string help = help_text(tables[0]);
+  for (const std::string& name : tables[0].names()) {
+    CHECK_THAT(help, Contains(name));
+    CHECK_THAT(markdown(tables[0]), Contains(name));
+    for (const char* shell : {"bash", "zsh", "fish"}) CHECK_THAT(completion_script(shell, tables), Contains(name));
+  }
+  CHECK_THAT(help, Contains("(default: 16)") && Contains("(default: number of cores)") && Contains("Examples:") && Contains("--no-shuffle"));
+  CHECK(help.find("Model:") < help.find("General:"));
+  CHECK_THROWS_AS(completion_script("tcsh", tables), InputError);
+}
+
+TEST_CASE("suggest: near words only") {
+  const std::vector<std::string> known{"rank", "max-rank", "target-ratio"};
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("ab", "ba") == 1);
+  CHECK(nearest_word("rnak", known) == "rank");
+  CHECK(nearest_word("taget-ratio", known) == "target-ratio");
+  CHECK(nearest_word("zebra", known).empty());
+  CHECK(did_you_mean("rank2", known, "--") == "; did you mean --rank?");
+}

@@ -1,0 +1,49 @@
+#include "lib/core/units.h"
+
+#include <catch2/catch.hpp>
+
+using namespace comera;
+
+TEST_CASE("units: numbers are read whole or not at all") {
+  CHECK(parse_integer("42") == 42);
+  CHECK(parse_integer("-7") == -7);
+  CHECK(parse_integer("1_000_000") == 1000000);
+  for (const char* text : {"", "4.5", "4x", " 4", "_4", "99999999999999999999"}) CHECK_FALSE(parse_integer(text));
+  CHECK(parse_real("2.9e-4") == 2.9e-4);
+  for (const char* text : {"", "inf", "nan", "1e999", "0x10", "1,5"}) CHECK_FALSE(parse_real(text));
+}
+
+TEST_CASE("units: sizes are decimal or binary by their name") {
+  CHECK(parse_size("4096") == 4096u);
+  CHECK(parse_size("1.5MB") == 1500000u);
+  CHECK(parse_size("2GiB") == 2147483648u);
+  CHECK(parse_size("1 KiB") == 1024u);
+  for (const char* text : {"", "1.5", "-1", "MB", "3XB", "1e3MB", "99999999TiB"}) CHECK_FALSE(parse_size(text));
+}
+
+TEST_CASE("units: periods") {
+  using Unit = Period::Unit;
+  CHECK(parse_period("500") == Period{Unit::steps, 500});
+  CHECK(parse_period("2e") == Period{Unit::epochs, 2});
+  CHECK(parse_period("0.5e") == Period{Unit::epochs, 0.5});
+  CHECK(parse_period("20m") == Period{Unit::seconds, 1200});
+  CHECK(parse_period("8h") == Period{Unit::seconds, 28800});
+  CHECK(parse_period("90s") == Period{Unit::seconds, 90});
+  for (const char* text : {"", "1.5", "-3", "4x", "h"}) CHECK_FALSE(parse_period(text));
+  for (const char* text : {"500", "2e", "20m", "8h", "90s", "1d", "0.25e", "1.5h", "7.5s"})
+    CHECK(parse_period(to_string(*parse_period(text))) == parse_period(text));
+}
+
+TEST_CASE("units: numbers for people") {
+  CHECK(format_bytes(812) == "812 B");
+  CHECK(format_bytes(851443712) == "812 MiB");
+  CHECK(format_bytes(1503238554) == "1.40 GiB");
+  CHECK(format_count(97123) == "97.1k");
+  CHECK(format_count(1485795) == "1.49M");
+  CHECK(format_count(12) == "12");
+  CHECK(format_seconds(200) == "3m20s");
+  CHECK(format_seconds(0.42) == "0.42s");
+  CHECK(format_seconds(3900) == "1h05m");
+  CHECK(parse_real(format_real(0.1)) == 0.1);
+  CHECK(format_real(16) == "16");
+}
