@@ -1,5 +1,6 @@
 // The table of the reference: one template per op, instantiated for every scalar type.
 #include "kernels/backend.h"
+
 #include "kernels/reference/attention.h"
 #include "kernels/reference/cross_entropy.h"
 #include "kernels/reference/elementwise.h"

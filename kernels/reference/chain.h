@@ -8,7 +8,7 @@ namespace comera::kernels::reference {
 
 template <class T>
 struct Chain {
-  std::int64_t sizes[max_cores] = {};      // s_k
+  std::int64_t sizes[max_cores] = {};  // s_k
   std::int64_t ranks[max_cores + 1] = {};
   const void* const* cores = nullptr;
   const void* const* diagonals = nullptr;  // one fewer than cores

@@ -70,8 +70,7 @@ void for_each_right(const TtmTable& t, Visit visit) {
   const std::int64_t rows = right_rows(t), columns = right_columns(t), rank = t.ranks[t.cut];
   for (std::int64_t q = 0; q < rows; ++q)
     for (std::int64_t r = 0; r < rank; ++r)
-      for (std::int64_t j = 0; j < columns; ++j)
-        visit((q * rank + r) * columns + j, r * rows * columns + interleaved(t, t.cut, t.d, q, j));
+      for (std::int64_t j = 0; j < columns; ++j) visit((q * rank + r) * columns + j, r * rows * columns + interleaved(t, t.cut, t.d, q, j));
 }
 
 template <class T>

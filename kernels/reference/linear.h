@@ -40,8 +40,7 @@ template <class T>
 void compute(const Product& a) {
   for (std::int64_t m = 0; m < a.in; ++m)
     for (std::int64_t n = 0; n < a.out; ++n)
-      for (std::int64_t k = 0; k < a.tokens; ++k)
-        out<T>(a.result)[m * a.ld_result + n] += in<T>(a.x)[k * a.ldx + m] * in<T>(a.g)[k * a.ldg + n];
+      for (std::int64_t k = 0; k < a.tokens; ++k) out<T>(a.result)[m * a.ld_result + n] += in<T>(a.x)[k * a.ldx + m] * in<T>(a.g)[k * a.ldg + n];
 }
 
 template <class T>
