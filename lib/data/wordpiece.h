@@ -1,0 +1,75 @@
+// BERT's tokenizer: normalise, split into words, cut each word greedily into the longest pieces of the vocabulary (Devlin et al. 2019;
+// Wu et al. 2016, section 4.1). Equal to Hugging Face's BertWordPieceTokenizer, ids and decoded text.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/data/tokenizer.h"
+
+namespace comera::data {
+
+struct BertRules {
+  bool lower = true;
+  bool strip_accents = true;  // NFD, then non-spacing marks dropped
+  bool split_cjk = true;
+};
+
+// Calls `word` with every word of `text` (valid UTF-8) in order, normalised: control characters dropped, blanks and punctuation split.
+void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer, const std::function<void(std::string_view)>& word);
+
+// Byte trie over the vocabulary: finds the longest piece that a text begins with.
+class PieceTrie {
+ public:
+  PieceTrie() { clear(0); }
+  void clear(std::size_t pieces_bytes);
+  void insert(std::string_view piece, std::int32_t id);
+  // Id of the longest piece at the start of `text`, `length` its bytes; -1 if none.
+  std::int32_t longest(std::string_view text, std::size_t& length) const;
+
+ private:
+  struct Edge {
+    std::uint64_t key = 0;  // (node + 1) * 256 + byte; 0: free
+    std::uint32_t child = 0;
+  };
+  std::size_t slot(std::uint32_t node, unsigned char byte) const;
+  std::vector<Edge> edges_;        // open addressing
+  std::vector<std::int32_t> ids_;  // per node
+  std::size_t mask_ = 0;
+};
+
+class WordPiece final : public Tokenizer {
+ public:
+  static constexpr std::size_t max_word = 100;  // characters; longer words are unknown
+
+  WordPiece(std::string_view vocab, std::string name, BertRules rules);
+
+  using Tokenizer::encode;
+  void encode(std::string_view text, Ids& ids) const override;
+  std::string decode(const Ids& ids, bool keep_special) const override;
+  const Specials& specials() const override { return specials_; }
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(pieces_.size()); }
+  std::string piece(std::int32_t id) const override;
+  const std::string& hash() const override { return hash_; }
+  const std::string& source() const override { return name_; }
+  void save(const std::filesystem::path& folder) const override;
+
+ private:
+  void encode_plain(std::string_view text, std::string& buffer, Ids& ids) const;
+  void encode_word(std::string_view word, Ids& ids) const;
+
+  std::string name_, vocab_, hash_;
+  BertRules rules_;
+  std::vector<std::string> pieces_;
+  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognised in text as they are written
+  Specials specials_;
+  PieceTrie starts_, continuations_;
+};
+
+// True if an entry other than [SPECIAL] ones holds an upper-case ASCII letter.
+bool looks_cased(std::string_view vocab);
+
+}  // namespace comera::data

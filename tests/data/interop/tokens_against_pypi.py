@@ -1,0 +1,89 @@
+"""Every line of the text data must get the same ids, and the same text back, as from `tokenizers` and `sentencepiece` (PyPI).
+
+usage: tokens_against_pypi.py PROGRAM DATA [--quick]      PROGRAM: the test binary tokenize_lines
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def run(program, *words, text):
+    return subprocess.run([program, *words], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")[:-1]
+
+
+def compare(what, lines, ours, theirs):
+    if len(ours) != len(theirs):
+        sys.exit(f"{what}: {len(ours)} lines instead of {len(theirs)}")
+    for number, (line, a, b) in enumerate(zip(lines, ours, theirs), 1):
+        if a != b:
+            sys.exit(f"{what}: line {number} differs\n  line   {line!r}\n  ours   {a!r}\n  theirs {b!r}")
+    print(f"{what}: {len(lines)} lines equal")
+
+
+def check(program, words, encode, decode, name, lines):
+    text = "\n".join(lines) + "\n"
+    theirs = encode(lines)
+    ids = [" ".join(map(str, row)) for row in theirs]
+    compare(f"{name}: encode", lines, run(program, "encode", *words, text=text), ids)
+    compare(f"{name}: decode", ids, run(program, "decode", *words, text="\n".join(ids) + "\n"), decode(theirs))
+
+
+def wordpiece(path, lower):
+    from tokenizers import BertWordPieceTokenizer
+    tokenizer = BertWordPieceTokenizer(path, lowercase=lower)
+    return (lambda lines: [e.ids for e in tokenizer.encode_batch(lines, add_special_tokens=False)],
+            lambda rows: tokenizer.decode_batch(rows))
+
+
+def sentencepiece(path):
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=path)
+    return lambda lines: model.encode(lines), lambda rows: model.decode(rows)
+
+
+def texts(data, quick):
+    names = ["text/*.zst", "wikitext2/*.zst", "ptb/*.zst", "mnli/*.zst", "snli/*.zst", "xnli/*.zst", "agnews/*.zst", "glue/*/*.zst",
+             "code/*.zst"]
+    for path in sorted(path for name in names for path in glob.glob(os.path.join(data, name))):
+        plain = subprocess.run(["zstd", "-dc", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+        lines = plain.rstrip("\n").replace("\r", " ").split("\n")
+        yield os.path.relpath(path, data), lines[::50] if quick else lines
+
+
+def all_code_points():
+    return [f"x{chr(c)}x {chr(c)}" for c in range(0x20, 0x110000) if not 0xD800 <= c < 0xE000 and chr(c) not in "\r\n"]
+
+
+def code_point_vocab(folder, cased):
+    """Every code point is a piece, alone and inside a word, so that the normaliser shows in the ids."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    for c in range(0x21, 0x110000):
+        if 0xD800 <= c < 0xE000 or chr(c).isspace():
+            continue
+        pieces += [chr(c), "##" + chr(c)]
+    path = os.path.join(folder, f"code_points_{cased}.txt")
+    with open(path, "w", encoding="utf-8", newline="\n") as out:
+        out.write("\n".join(pieces) + "\n")
+    return path
+
+
+def main():
+    program, data, quick = sys.argv[1], sys.argv[2], "--quick" in sys.argv
+    uncased = os.path.join(data, "tokenizers/bert-base-uncased-vocab.txt")
+    models = sorted(glob.glob(os.path.join(data, "tokenizers/*.model")))
+    for name, lines in texts(data, quick):
+        check(program, [uncased, "uncased"], *wordpiece(uncased, True), f"wordpiece uncased {name}", lines)
+        check(program, [uncased, "cased"], *wordpiece(uncased, False), f"wordpiece cased {name}", lines)
+        for model in models:
+            check(program, [model], *sentencepiece(model), f"{os.path.basename(model)} {name}", lines)
+    with tempfile.TemporaryDirectory() as folder:
+        points = all_code_points()[::50 if quick else 1]
+        for lower, case in ((True, "uncased"), (False, "cased")):
+            path = code_point_vocab(folder, case)
+            check(program, [path, case], *wordpiece(path, lower), f"all code points, {case}", points)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Builds a static SentencePiece against the system's protobuf from Debian's source package.
+# usage: third_party/sentencepiece.sh PREFIX      leaves PREFIX/lib/*.a and PREFIX/include; does nothing where they are already
+#
+# Debian's own library carries a second protobuf, which collides with the system's in one process; its static library is patched away.
+# The source comes through an apt source list of our own under PREFIX, so that the system's lists stay as they are. No root needed.
+set -eu
+release=bookworm
+version=0.1.97-3
+prefix=${1:?usage: third_party/sentencepiece.sh PREFIX}
+mkdir -p "$prefix"
+prefix=$(cd "$prefix" && pwd)
+[ -f "$prefix/lib/libsentencepiece_train.a" ] && [ -f "$prefix/complete" ] && exit 0
+
+fail() { echo "third_party/sentencepiece.sh: $1" >&2; exit 1; }
+# The mirror that the system uses, so that a machine with only a local one works too.
+mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb *\(\[[^]]*\]\)\{0,1\} *\([^ ]*\) '"$release"' .*/\2/p' \
+  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
+
+work=$prefix/work
+rm -rf "$work"
+mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+echo "deb-src $mirror $release main" > "$work/sources.list"
+private_apt() {
+  apt-get -qq -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \
+    -o Dir::Cache="$work/cache" -o APT::Sandbox::User="$(id -un)" "$@"
+}
+cd "$work"
+private_apt update || fail "cannot read the source list of $mirror $release; is there a network?"
+private_apt source --download-only "sentencepiece=$version" || fail "cannot fetch sentencepiece $version from $mirror"
+dpkg-source --no-check -x "sentencepiece_$version.dsc" source > /dev/null || fail "cannot unpack sentencepiece $version"
+cd source
+patch -s -R -p1 < debian/patches/disable-static-library.patch || fail "Debian's patch does not come off; is this version $version?"
+sed -i 's|#include "third_party/protobuf-lite/google/protobuf/message_lite.h"|#include <google/protobuf/message_lite.h>|' src/init.h
+grep -q '<google/protobuf/message_lite.h>' src/init.h || fail "src/init.h does not look like that of $version"
+
+cmake -S . -B ../build -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS=-w \
+  -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
+  -DSPM_USE_BUILTIN_PROTOBUF=OFF -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF > ../configure.log 2>&1 ||
+  fail "configuring failed: $work/configure.log"
+cmake --build ../build -j"$(nproc)" --target sentencepiece-static sentencepiece_train-static > ../build.log 2>&1 ||
+  fail "compiling failed: $work/build.log"
+mkdir -p "$prefix/lib" "$prefix/include"
+cp ../build/src/libsentencepiece.a ../build/src/libsentencepiece_train.a "$prefix/lib/"
+cp src/sentencepiece_processor.h src/sentencepiece_trainer.h "$prefix/include/"
+cd "$prefix"
+rm -rf "$work"
+touch complete
