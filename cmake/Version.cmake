@@ -1,7 +1,7 @@
 # build/version.cpp: what `comera --version` says. Written when CMake runs, and only when a fact changed, so that a commit alone
 # compiles nothing again.
 execute_process(
-  COMMAND git rev-parse --short=12 HEAD
+  COMMAND git -c safe.directory=* rev-parse --short=12 HEAD
   WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE COMERA_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT COMERA_COMMIT)
   set(COMERA_COMMIT unknown)

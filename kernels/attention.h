@@ -31,7 +31,7 @@ struct AttentionForward {
   Dropout dropout;
   void* out = nullptr;
   std::int64_t ld_out = 0;
-  void* lse = nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores; optional
+  void* lse = nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores (empty range: unspecified); optional
 };
 
 struct AttentionBackward {

@@ -24,10 +24,18 @@ const Backend& table();
 
 namespace {
 
-// Before OpenBLAS initialises itself: a core type inherited from the environment can halve its speed, and threads of its own are
-// never used here (it does not split tall products well, and its split would depend on the number of threads).
+// Before OpenBLAS initialises itself: it does not know every processor (on one it does not know it falls back to SSE3 code, ten times
+// slower) and obeys a core type inherited from the environment, so the core type is set from what the processor can do.
+// Threads of its own are never used here: it does not split tall products well, and its split would depend on their number.
 __attribute__((constructor(101))) void prepare_blas_environment() {
-  unsetenv("OPENBLAS_CORETYPE");
+  __builtin_cpu_init();
+  const char* core = nullptr;
+  if (__builtin_cpu_supports("x86-64-v4")) {
+    core = __builtin_cpu_supports("avx512bf16") ? "Cooperlake" : "SkylakeX";
+  } else if (__builtin_cpu_supports("x86-64-v3")) {
+    core = "Haswell";
+  }
+  if (core) setenv("OPENBLAS_CORETYPE", core, 1);
   unsetenv("OPENBLAS_L2_SIZE");
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
@@ -72,8 +80,7 @@ const Backend* cpu_backend(const char* isa, const char** error) {
 
 const char* cpu_blas_description() {
   static char text[160];
-  std::snprintf(text, sizeof text, "%s (%s), libxsmm %s (%s)", OPENBLAS_VERSION, openblas_get_corename(), LIBXSMM_VERSION,
-                libxsmm_get_target_arch());
+  std::snprintf(text, sizeof text, "%s (%s), libxsmm %s (%s)", OPENBLAS_VERSION, openblas_get_corename(), LIBXSMM_VERSION, libxsmm_get_target_arch());
   return text;
 }
 

@@ -7,7 +7,8 @@
 namespace comera::kernels {
 
 // Folds logits of classes [first, first + columns) into the running maximum, sum of exp(logit - maximum), target logit
-// and best class (arg max, the lowest index wins). `start` begins afresh.
+// and best class (arg max, the lowest index wins). `start` begins afresh. target_logit is written by the chunk that holds the target;
+// the others are written for rows that are not counted too.
 struct CrossEntropyChunk {
   std::int64_t rows = 0, columns = 0, first = 0;
   bool start = false;

@@ -33,7 +33,7 @@ struct LinearBackward {
   void* d_bias = nullptr;  // [N], optional, accumulated
 };
 
-// out += scale * x^T g: the gradient of a weight, or of a half of one. x [K, M], g [K, N], out [M, N].
+// result += x^T g: the gradient of a weight, or of a half of one. x [K, M], g [K, N], result [M, N].
 // Sums over tokens are split into tiles fixed by the shape and added in a fixed order.
 struct Product {
   std::int64_t tokens = 0, in = 0, out = 0;

@@ -5,7 +5,8 @@
 //   S   = sum_k R_{k-1} s_k R_k with R_k = #(D_k > threshold), R_0 = R_n = 1; a chain with an empty bond counts 0      (true size)
 //   S^  = sum_k |D~_{k-1}|_1 s_k |D~_k|_1                                                                              (its surrogate)
 //   dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 + s_{k+1} |D~_{k+1}|_1)
-//   mean penalty (the released code's): sum of D~ / number of active entries
+//   mean penalty (the released code's): sum of D~ / number of active entries, 0 when there is none
+// Sums are kept in double.
 #pragma once
 
 #include "kernels/tt_cores.h"
@@ -54,7 +55,7 @@ struct RankMeasure {
   const double* loss = nullptr;  // the step's mean loss
   RankState* state = nullptr;
 };
-// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight through Scale.
+// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight through WeighGradient.
 struct RankPenaltyGradient {
   const RankChain* chains = nullptr;
   int count = 0;

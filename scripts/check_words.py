@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from sources import ROOT, read, report
+from sources import GIT, ROOT, read, report
 
 OPEN = re.compile(r"\b(TODO|FIXME|XXX|not implemented|placeholder|for now|stub)\b", re.IGNORECASE)
 IDLE_TEST = re.compile(r"SUCCEED\(|(?:REQUIRE|CHECK)\(\s*true\s*\)|\[\.\]|\[!mayfail\]|\[!hide\]")
@@ -15,7 +15,7 @@ SELF = "scripts/check_words.py"
 
 
 def tracked():
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    listing = subprocess.run([*GIT, "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     return [path for path in listing.stdout.split("\0") if path and (ROOT / path).is_file() and path != SELF]
 
 

@@ -4,6 +4,8 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("kernels", "lib", "models", "tools", "tests", "third_party")
+# A checkout that belongs to another user, as in many containers, is read all the same.
+GIT = ("git", "-c", "safe.directory=*")
 CODE = (".cpp", ".h", ".cu", ".cuh")
 
 

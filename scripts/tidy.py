@@ -14,16 +14,16 @@ import pathlib
 import subprocess
 import sys
 
-from sources import ROOT, sources
+from sources import GIT, ROOT, sources
 
 TIDY = "clang-tidy-19"
 
 
 def touched(commits):
-    """Sources that the last commits or the working tree changed; empty outside a git checkout."""
-    log = ["git", "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
-    tree = ["git", "diff", "--name-only", "--diff-filter=d", "HEAD"]
-    names = (subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout for command in (log, tree))
+    """Sources that the last commits or the working tree changed."""
+    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
+    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout for command in (log, tree))
     return {name for listing in names for name in listing.splitlines()}
 
 

@@ -28,3 +28,9 @@ TEST_CASE("the libraries below are named with their core types") {
   CHECK(text.find("OpenBLAS") != std::string::npos);
   CHECK(text.find("libxsmm") != std::string::npos);
 }
+
+TEST_CASE("the large products use wide vectors where the machine has them") {
+  if (!__builtin_cpu_supports("x86-64-v4")) return;
+  const std::string text = cpu_blas_description();
+  CHECK((text.find("(Cooperlake)") != std::string::npos || text.find("(SkylakeX)") != std::string::npos));
+}

@@ -1,6 +1,7 @@
 # Probes of what kernels/cpu keeps inside one instruction set, compiled like it.
+file(GLOB probes CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/kernels/simd/*.cpp)
 foreach(isa v3 v4)
-  add_library(test_simd_${isa} OBJECT ${CMAKE_SOURCE_DIR}/tests/kernels/simd/probe.cpp)
+  add_library(test_simd_${isa} OBJECT ${probes})
   target_compile_options(test_simd_${isa} PRIVATE ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
   target_compile_definitions(test_simd_${isa} PRIVATE COMERA_ISA=${isa})
   target_include_directories(test_simd_${isa} PRIVATE ${CMAKE_SOURCE_DIR})

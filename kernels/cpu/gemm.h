@@ -1,0 +1,59 @@
+// Products of float matrices, row major: small ones by kernels that libxsmm generates for their very shape, large ones by OpenBLAS,
+// always by the calling thread alone. Both add in an order that follows from the shape.
+#pragma once
+
+#include <cblas.h>
+#include <libxsmm.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/isa.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  bool accumulate = false;   // c += instead of c =
+  bool transpose_a = false;  // a is [k, m] instead of [m, k]
+};
+
+inline void large_gemm(const GemmShape& s, const float* a, const float* b, bool transpose_b, float* c) {
+  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(s.m),
+              static_cast<int>(s.n), static_cast<int>(s.k), 1.0f, a, static_cast<int>(s.lda), b, static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f,
+              c, static_cast<int>(s.ldc));
+}
+
+// A small product, c[m, n] = or += a b, looked up once (some 20 ns once it exists) and then called for many blocks. Any size, 0 included.
+class SmallGemm {
+ public:
+  explicit SmallGemm(const GemmShape& s) : shape_(s) {
+    if (s.m <= 0 || s.n <= 0 || s.k <= 0) return;
+    // libxsmm is column major: the transposed product with the operands exchanged.
+    const int lda = static_cast<int>(s.ldb), ldb = static_cast<int>(s.lda), ldc = static_cast<int>(s.ldc);
+    const float alpha = 1, beta = s.accumulate ? 1 : 0;
+    const int flags = s.transpose_a ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+    kernel_ =
+        libxsmm_smmdispatch(static_cast<int>(s.n), static_cast<int>(s.m), static_cast<int>(s.k), &lda, &ldb, &ldc, &alpha, &beta, &flags, nullptr);
+  }
+  void operator()(const float* a, const float* b, float* c) const {
+    if (kernel_) {
+      kernel_(b, a, c);
+    } else if (shape_.m > 0 && shape_.n > 0) {
+      without_kernel(a, b, c);
+    }
+  }
+
+ private:
+  void without_kernel(const float* a, const float* b, float* c) const {  // nothing to sum over, or no code could be generated
+    if (shape_.k > 0) return large_gemm(shape_, a, b, false, c);
+    if (shape_.accumulate) return;
+    for (std::int64_t i = 0; i < shape_.m; ++i) std::memset(c + i * shape_.ldc, 0, static_cast<std::size_t>(shape_.n) * sizeof(float));
+  }
+
+  GemmShape shape_;
+  libxsmm_smmfunction kernel_ = nullptr;
+};
+
+}  // namespace comera::kernels::COMERA_CPU
