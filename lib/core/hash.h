@@ -1,0 +1,29 @@
+// XXH3, 128 bits: fast, for telling whether data changed; not a defence against someone who wants a collision.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace comera {
+
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  void update(const void* data, std::size_t bytes);
+  void update(std::string_view text) { update(text.data(), text.size()); }
+  std::string hex() const;  // 32 digits
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string hash_bytes(std::span<const std::byte> bytes);
+std::string hash_text(std::string_view text);
+std::string hash_file(const std::string& path);  // of its contents; streamed
+
+}  // namespace comera

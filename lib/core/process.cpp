@@ -1,0 +1,95 @@
+#include "lib/core/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace comera {
+namespace {
+
+volatile std::sig_atomic_t caught_signal = 0;
+
+void on_stop_signal(int signal) {
+  if (caught_signal) ::_exit(128 + signal);
+  caught_signal = signal;
+}
+
+// "VmHWM:     1234 kB" -> bytes.
+std::uint64_t kilobytes_of(const char* path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key)) return std::stoull(line.substr(key.size())) * 1024;
+  return 0;
+}
+
+std::string cpu_info(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key)) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "";
+}
+
+}  // namespace
+
+std::uint64_t peak_memory() { return kilobytes_of("/proc/self/status", "VmHWM:"); }
+std::uint64_t current_memory() { return kilobytes_of("/proc/self/status", "VmRSS:"); }
+std::uint64_t machine_memory() { return kilobytes_of("/proc/meminfo", "MemTotal:"); }
+
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+std::string cpu_name() {
+  const std::string name = cpu_info("model name");
+  return name.empty() ? "unknown processor" : name;
+}
+
+std::vector<std::string> cpu_features() {
+  static constexpr std::string_view wanted[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16"};
+  std::vector<std::string> features;
+  std::istringstream flags(cpu_info("flags"));
+  for (std::string flag; flags >> flag;)
+    if (std::find(std::begin(wanted), std::end(wanted), flag) != std::end(wanted)) features.push_back(flag);
+  return features;
+}
+
+int cpu_count() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string utc_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+double wall_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // a save that is under way goes on
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+int stop_signal() { return caught_signal; }
+
+}  // namespace comera

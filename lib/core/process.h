@@ -1,0 +1,26 @@
+// What the system tells about this process and machine, and what it tells this process: signals.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace comera {
+
+std::uint64_t peak_memory();     // bytes resident at most so far (VmHWM)
+std::uint64_t current_memory();  // bytes resident now (VmRSS)
+void reset_peak_memory();        // the peak starts again from what is resident now, where the kernel allows it
+
+std::string cpu_name();
+std::vector<std::string> cpu_features();  // of those that matter to arithmetic: avx2, fma, avx512f, avx512_bf16, amx_bf16, ...
+int cpu_count();                          // processors that this process may use
+std::uint64_t machine_memory();           // bytes
+std::string host_name();
+std::string utc_time();  // "2025-01-31T09:05:00Z"
+double wall_seconds();   // monotonic
+
+// SIGINT and SIGTERM set a flag, which long work asks for between steps; the second one ends the process at once (128 + n).
+void catch_stop_signals();
+int stop_signal();  // 0 where none came
+
+}  // namespace comera

@@ -1,0 +1,202 @@
+#include "lib/core/file.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "lib/core/error.h"
+
+using namespace comera;
+using Catch::Matchers::Contains;
+
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "comera_file_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()));
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Runs `work` in a child process; answers its exit status.
+int in_child(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      work();
+    } catch (const InputError&) {
+      ::_exit(2);
+    } catch (const RunError&) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("file: reading is bounded and says what is wrong") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "a") << "hello";
+  std::ofstream(folder / "empty");
+  CHECK(read_file(folder / "a") == "hello");
+  CHECK(read_file(folder / "empty").empty());
+  CHECK(MappedFile(folder / "a").text() == "hello");
+  CHECK(MappedFile(folder / "empty").bytes().empty());
+  CHECK_THAT(message_of([&] { read_file(folder / "a", 4); }), Contains("larger than the 4 bytes"));
+  CHECK_THAT(message_of([&] { read_file(folder / "none"); }), Contains("none") && Contains("No such file"));
+  CHECK_THAT(message_of([&] { MappedFile file(folder.path()); }), Contains("Is a directory"));
+  CHECK_THROWS_AS(read_file(folder / "none"), InputError);
+}
+
+TEST_CASE("file: names that leave their folder are told from those that stay") {
+  for (const char* name : {"a", "a/b", "a.b", "..a"}) CHECK(is_inside(name));
+  for (const char* name : {"", "/a", "../a", "a/../b", "a//b", "."}) CHECK_FALSE(is_inside(name));
+  CHECK(base_name("runs/model/") == "model");
+  CHECK(base_name("model") == "model");
+  CHECK(parent_path("runs/model/") == "runs");
+  CHECK(parent_path("model") == ".");
+  CHECK(parent_path("/model") == "/");
+  CHECK(join_path("a/", "b") == "a/b");
+}
+
+TEST_CASE("file: an atomic file is there whole or not at all") {
+  const TemporaryFolder folder;
+  write_file_atomic(folder / "a", "one");
+  {
+    AtomicFile file(folder / "a");
+    file.writer().write("two");
+    file.writer().flush();
+  }
+  CHECK(read_file(folder / "a") == "one");
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"a"});
+  const std::string large(5'000'000, 'x');
+  write_file_atomic(folder / "a", large);
+  CHECK(read_file(folder / "a") == large);
+}
+
+TEST_CASE("file: an atomic folder replaces the one before it and leaves nothing behind when given up") {
+  const TemporaryFolder folder;
+  for (const char* text : {"one", "two"}) {
+    AtomicFolder target(folder / "step/");
+    write_file_atomic(target.temporary() + "/a", text);
+    make_folders(target.temporary() + "/deep/er");
+    write_file_atomic(target.temporary() + "/deep/er/b", text);
+    target.commit();
+    CHECK(read_file(folder / "step/deep/er/b") == text);
+  }
+  { const AtomicFolder given_up(folder / "step"); }
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"step"});
+  CHECK(read_file(folder / "step/a") == "two");
+}
+
+TEST_CASE("file: killed before any single change, a save leaves the old state or the new one") {
+  const TemporaryFolder folder;
+  const auto save = [&](const std::string& text) {
+    AtomicFolder target(folder / "step");
+    write_file_atomic(target.temporary() + "/a", text);
+    write_file_atomic(target.temporary() + "/b", text);
+    target.commit();
+  };
+  save("old");
+  int kills = 0;
+  bool new_seen = false;
+  for (int status = 137; status == 137; ++kills) {
+    REQUIRE(kills < 100);
+    status = in_child([&] {
+      ::setenv("COMERA_FAULT_AT", std::to_string(file_changes() + static_cast<unsigned>(kills) + 1).c_str(), 1);
+      save("new");
+    });
+    const std::string found = read_file(folder / "step/a");
+    CHECK(found == read_file(folder / "step/b"));
+    CHECK((found == "new" || (found == "old" && !new_seen)));
+    new_seen = found == "new";
+    CHECK((status == 137 || (status == 0 && new_seen)));
+  }
+  CHECK(kills > 12);  // per file: create, write, sync, rename, sync of the folder; then the folder's own
+  CHECK(list_folder(folder.path()) == std::vector<std::string>{"step"});
+}
+
+TEST_CASE("file: an append-only file is cut back to what was known") {
+  const TemporaryFolder folder;
+  {
+    AppendFile file(folder / "m");
+    file.append("1\n2\n3\n");
+  }
+  {
+    AppendFile file(folder / "m", 4);
+    CHECK(file.size() == 4);
+    file.append("4\n");
+    file.sync();
+  }
+  CHECK(read_file(folder / "m") == "1\n2\n4\n");
+  CHECK_THROWS_AS(AppendFile(folder / "m", 100), InputError);
+}
+
+TEST_CASE("file: a full disk and a forbidden folder are sentences") {
+  CHECK_THAT(message_of([] {
+               FileWriter file("/dev/full");
+               file.write("x");
+               file.flush();
+             }),
+             Contains("/dev/full") && Contains("No space left") && Contains("free some space"));
+  CHECK(in_child([] {
+          FileWriter file("/dev/full");
+          file.write("x");
+          file.flush();
+        }) == 1);
+  CHECK_THROWS_AS(FileWriter("/nowhere/at/all"), InputError);
+  const TemporaryFolder folder;
+  ::chmod(folder.path().c_str(), 0555);
+  CHECK(in_child([&] {
+          if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(98);
+          FileWriter file(folder / "a");
+        }) == 2);
+  ::chmod(folder.path().c_str(), 0755);
+}
+
+TEST_CASE("file: removing never follows links") {
+  const TemporaryFolder folder;
+  make_folders(folder / "kept");
+  std::ofstream(folder / "kept/a") << "x";
+  make_folders(folder / "gone");
+  std::filesystem::create_directory_symlink(folder / "kept", folder / "gone/link");
+  remove_tree(folder / "gone");
+  remove_tree(folder / "gone");
+  CHECK_FALSE(path_exists(folder / "gone"));
+  CHECK(read_file(folder / "kept/a") == "x");
+}
+
+TEST_CASE("file: copying") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "a") << "hello";
+  copy_file(folder / "a", folder / "b");
+  CHECK(read_file(folder / "b") == "hello");
+  CHECK(file_size(folder / "b") == 5);
+}
