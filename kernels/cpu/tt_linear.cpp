@@ -1,7 +1,216 @@
+// Rows are split into tiles; for each, both products and what is fused to them run while the tile is in cache. The right half and
+// the gradient of the output pass in panels of columns: a panel of one tile fits the first-level cache together with its operands.
+#include "kernels/tt_linear.h"
+
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/workspace.h"
+#include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
+namespace {
 
-void add_tt_linear(Backend&) {}
+constexpr std::int64_t panel = 128;        // columns
+constexpr std::int64_t tile_rows = 64;     // rows of a tile of the backward, and of the forward when there are many
+constexpr std::int64_t packed_from = 512;  // tokens from which copying the right half into panels pays
+constexpr std::int64_t largest_groups = 16;
+constexpr std::int64_t partial_floats = 4 << 20;  // of all partial sums together, unless two groups alone need more
+
+std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
+
+// [rank, n] cut into panels of `panel` columns, each contiguous.
+void pack_panel(const float* right, std::int64_t rank, std::int64_t n, std::int64_t p, float* packed) {
+  const std::int64_t columns = min(panel, n - p * panel);
+  copy_block(rank, columns, right + p * panel, n, packed + p * panel * rank, columns);
+}
+
+struct ForwardMemory {
+  float* right[max_outputs] = {};
+};
+ForwardMemory forward_memory(const TtLinearForward& a, Workspace& workspace) {
+  ForwardMemory memory;
+  if (a.tokens >= packed_from)
+    for (int i = 0; i < a.outputs; ++i) memory.right[i] = workspace.floats(a.output[i].rank * a.output[i].out);
+  return memory;
+}
+std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
+  Workspace counter(nullptr);
+  forward_memory(a, counter);
+  return counter.used();
+}
+
+// y of one output for rows [row, row + rows).
+template <class Act>
+void forward_output(const TtLinearForward& a, const TtOutput& o, const float* packed, std::int64_t row, std::int64_t rows) {
+  alignas(64) float block[tile_rows * panel];
+  const float* t1 = f32(a.t1) + row * a.width + o.offset;
+  for (std::int64_t j = 0; j < o.out; j += panel) {
+    const std::int64_t columns = min(panel, o.out - j);
+    const float* right = packed ? packed + j * o.rank : f32(o.right) + j;
+    SmallGemm({rows, columns, o.rank, a.width, packed ? columns : o.out, columns})(t1, right, block);
+    const std::int64_t at = row * o.ldy + j;
+    finish_rows<Act>({rows, columns}, block, columns, o.bias ? f32(o.bias) + j : nullptr, o.pre ? f32(o.pre) + at : nullptr, f32(o.y) + at, o.ldy);
+  }
+}
+
+void forward_tile(const TtLinearForward& a, const ForwardMemory& memory, std::int64_t row, std::int64_t rows) {
+  if (!a.t1_is_given) SmallGemm({rows, a.width, a.in, a.ldx, a.width, a.width})(f32(a.x) + row * a.ldx, f32(a.left), f32(a.t1) + row * a.width);
+  for (int i = 0; i < a.outputs; ++i)
+    with_activation(a.activation, [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
+}
+
+// Calls visit(output, panel of it) for every panel of every output, in parallel.
+template <class Visit>
+void for_each_panel(const Context& context, const TtOutput* output, int outputs, Visit visit) {
+  std::int64_t panels = 0;
+  for (int i = 0; i < outputs; ++i) panels += tiles_of(output[i].out, panel);
+  parallel_for(context, panels, [&](std::int64_t p) {
+    int i = 0;
+    for (; p >= tiles_of(output[i].out, panel); ++i) p -= tiles_of(output[i].out, panel);
+    visit(i, p);
+  });
+}
+
+Status run_forward(const Context& context, const TtLinearForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
+  Workspace workspace(context.workspace);
+  const ForwardMemory memory = forward_memory(a, workspace);
+  if (a.tokens >= packed_from)
+    for_each_panel(context, a.output, a.outputs,
+                   [&](int i, std::int64_t p) { pack_panel(f32(a.output[i].right), a.output[i].rank, a.output[i].out, p, memory.right[i]); });
+  const std::int64_t rows = forward_rows(a.tokens);
+  parallel_for(context, tiles_of(a.tokens, rows),
+               [&](std::int64_t tile) { forward_tile(a, memory, tile * rows, min(rows, a.tokens - tile * rows)); });
+  return Status::ok;
+}
+
+// The backward: row tiles are gathered into groups, each with partial sums of its own, added in the order of groups at the end.
+struct BackwardMemory {
+  std::int64_t groups = 1;
+  float* left = nullptr;                      // A^T in panels of its columns
+  float* right_transposed[max_outputs] = {};  // [N, R]
+  float* right[max_outputs] = {};             // panels, to compute pre again
+  float* d_right[max_outputs] = {};           // per group: panels of [R, columns]
+  float* d_bias[max_outputs] = {};            // per group: [N]
+};
+
+std::int64_t backward_groups(const TtLinearBackward& a) {
+  std::int64_t partial = 1;
+  for (int i = 0; i < a.outputs; ++i) partial += (a.output[i].rank + 1) * a.output[i].out;
+  const std::int64_t affordable = max<std::int64_t>(2, partial_floats / partial);
+  return max<std::int64_t>(1, min(tiles_of(a.tokens, tile_rows), min(largest_groups, affordable)));
+}
+
+BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) {
+  BackwardMemory memory;
+  memory.groups = backward_groups(a);
+  memory.left = workspace.floats(a.in * a.width);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    memory.right_transposed[i] = workspace.floats(o.rank * o.out);
+    if (a.activation != Activation::none) memory.right[i] = workspace.floats(o.rank * o.out);
+    memory.d_right[i] = workspace.floats(memory.groups * o.rank * o.out);
+    memory.d_bias[i] = workspace.floats(memory.groups * o.out);
+  }
+  return memory;
+}
+std::size_t backward_workspace(const Context&, const TtLinearBackward& a) {
+  Workspace counter(nullptr);
+  backward_memory(a, counter);
+  return counter.used();
+}
+
+void pack_for_backward(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) {
+    const TtOutput& o = a.output[i];
+    const std::int64_t j = p * panel;
+    transpose(o.rank, min(panel, o.out - j), f32(o.right) + j, o.out, memory.right_transposed[i] + j * o.rank, o.rank);
+    if (a.activation != Activation::none && !o.pre) pack_panel(f32(o.right), o.rank, o.out, p, memory.right[i]);
+  });
+  if (!a.dx) return;
+  parallel_for(context, tiles_of(a.in, panel), [&](std::int64_t p) {
+    const std::int64_t j = p * panel, columns = min(panel, a.in - j);
+    transpose(columns, a.width, f32(a.left) + j * a.width, a.width, memory.left + j * a.width, columns);
+  });
+}
+
+// What one output adds for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if `first`).
+template <class Act>
+void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row,
+                     std::int64_t rows) {
+  alignas(64) float d_pre[tile_rows * panel];
+  alignas(64) float again[tile_rows * panel];
+  const TtOutput& o = a.output[i];
+  const float* t1 = f32(a.t1) + row * a.width + o.offset;
+  float* u1 = f32(a.u1) + row * a.width + o.offset;
+  float* d_bias = memory.d_bias[i] + group * o.out;
+  float* d_right = memory.d_right[i] + group * o.rank * o.out;
+  for (std::int64_t j = 0; j < o.out; j += panel) {
+    const std::int64_t columns = min(panel, o.out - j);
+    const float* pre = o.pre ? f32(o.pre) + row * o.ldy + j : again;
+    if (!__is_same(Act, Identity) && !o.pre) {
+      SmallGemm({rows, columns, o.rank, a.width, columns, columns})(t1, memory.right[i] + j * o.rank, again);
+      finish_rows<Identity>({rows, columns}, again, columns, o.bias ? f32(o.bias) + j : nullptr, nullptr, again, columns);
+    }
+    if (first) std::memset(d_bias + j, 0, static_cast<std::size_t>(columns) * sizeof(float));
+    start_rows<Act>({rows, columns}, f32(o.dy) + row * o.ldy + j, o.ldy, pre, o.pre ? o.ldy : columns, d_pre, columns, d_bias + j);
+    SmallGemm({rows, o.rank, columns, columns, o.rank, a.width, j > 0})(d_pre, memory.right_transposed[i] + j * o.rank, u1);
+    SmallGemm({o.rank, columns, rows, a.width, columns, columns, !first, true})(t1, d_pre, d_right + j * o.rank);
+  }
+}
+
+void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
+  for (int i = 0; i < a.outputs; ++i)
+    with_activation(a.activation, [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
+  if (!a.dx) return;
+  for (std::int64_t j = 0; j < a.in; j += panel) {
+    const std::int64_t columns = min(panel, a.in - j);
+    SmallGemm({rows, columns, a.width, a.width, columns, a.lddx, a.accumulate_dx})(f32(a.u1) + row * a.width, memory.left + j * a.width,
+                                                                                   f32(a.dx) + row * a.lddx + j);
+  }
+}
+
+// d_right and d_bias of one panel: the partial sums of all groups, added in their order.
+void reduce_panel(const TtOutput& o, const BackwardMemory& memory, int i, std::int64_t p) {
+  const std::int64_t j = p * panel, columns = min(panel, o.out - j);
+  for (std::int64_t r = 0; r <= o.rank; ++r) {
+    float* total = r < o.rank ? f32(o.d_right) + r * o.out + j : o.d_bias ? f32(o.d_bias) + j : nullptr;
+    if (!total) continue;
+    const float* part = r < o.rank ? memory.d_right[i] + j * o.rank + r * columns : memory.d_bias[i] + j;
+    const std::int64_t stride = r < o.rank ? o.rank * o.out : o.out;
+    for (std::int64_t c = 0; c < columns; c += F::width) {
+      const std::int64_t lanes = min<std::int64_t>(F::width, columns - c);
+      F sum = load(part + c, lanes);
+      for (std::int64_t g = 1; g < memory.groups; ++g) sum = sum + load(part + g * stride + c, lanes);
+      store(total + c, load(total + c, lanes) + sum, lanes);
+    }
+  }
+}
+
+Status run_backward(const Context& context, const TtLinearBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  if (a.tokens == 0) return Status::ok;
+  Workspace workspace(context.workspace);
+  const BackwardMemory memory = backward_memory(a, workspace);
+  pack_for_backward(context, a, memory);
+  parallel_for(context, memory.groups, [&](std::int64_t group) {
+    const Range range = part_of(a.tokens, tile_rows, memory.groups, group);
+    for (std::int64_t row = range.first; row < range.last; row += tile_rows)
+      backward_tile(a, memory, group, row == range.first, row, min(tile_rows, range.last - row));
+  });
+  for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { reduce_panel(a.output[i], memory, i, p); });
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_tt_linear(Backend& b) {
+  b.tt_linear_forward = {"tt_linear_forward", run_forward, forward_workspace};
+  b.tt_linear_backward = {"tt_linear_backward", run_backward, backward_workspace};
+}
 
 }  // namespace comera::kernels::COMERA_CPU

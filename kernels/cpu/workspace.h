@@ -1,0 +1,37 @@
+// Pieces of a call's workspace. The same code that takes them answers how much is needed: with no memory it only counts.
+#pragma once
+
+#include "kernels/cpu/isa.h"
+#include "kernels/types.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+class Workspace {
+ public:
+  explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  float* floats(std::int64_t count) {
+    char* piece = memory_ ? memory_ + used_ : nullptr;
+    used_ += (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64;
+    return reinterpret_cast<float*>(piece);
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  char* memory_;
+  std::size_t used_ = 0;
+};
+
+inline const float* f32(const void* p) { return static_cast<const float*>(p); }
+inline float* f32(void* p) { return static_cast<float*>(p); }
+
+// The part [first, last) of `size` things that falls to `index` of `parts`, as even as whole units of `unit` allow.
+struct Range {
+  std::int64_t first, last;
+};
+inline Range part_of(std::int64_t size, std::int64_t unit, std::int64_t parts, std::int64_t index) {
+  const std::int64_t units = tiles_of(size, unit);
+  return {min(units * index / parts * unit, size), min(units * (index + 1) / parts * unit, size)};
+}
+
+}  // namespace comera::kernels::COMERA_CPU
