@@ -20,22 +20,21 @@ const char* name_of(Form form);
 struct TensorTrain {
   std::string name;  // of the dense weight, without ".weight"
   Form form = Form::tt;
-  std::int64_t rows = 0, columns = 0;               // of the dense weight in file order: linear [out, in], table [vocabulary, width]
-  std::vector<std::int64_t> modes;                  // tt: in modes then out modes; ttm: row modes then column modes
-  std::vector<std::int64_t> sizes;                  // s_k: entries of core k per pair of rank indices
-  std::vector<std::int64_t> ranks;                  // cores + 1, first and last 1; all inner 0: the layer is its bias
+  std::int64_t rows = 0, columns = 0;  // of the dense weight in file order: linear [out, in], table [vocabulary, width]
+  std::vector<std::int64_t> modes;     // tt: in modes then out modes; ttm: row modes then column modes
+  std::vector<std::int64_t> sizes;     // s_k: entries of core k per pair of rank indices
+  std::vector<std::int64_t> ranks;     // cores + 1, first and last 1; all inner 0: the layer is its bias
   std::vector<std::int64_t> initial_ranks;
-  std::vector<Parameter*> cores, diagonals;         // empty when the ranks are 0
+  std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0
 };
 
 // Ranks by the name of the tensor train; what a smaller model is built from.
 using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
-// What a forward leaves for the caller to read; tensors are the caller's to drop.
+// What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
 struct Outputs {
   Tensor logits;  // classify: [B, labels]
   Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
-  Tensor probability;  // of `best`, not for complex runs; empty when training
 };
 
 class Model {

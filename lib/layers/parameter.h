@@ -28,6 +28,7 @@ struct Parameter {
   bool decay = false;               // weight decay applies (matrices; not biases, norms or diagonals)
   bool transposed_in_file = false;  // linear weights are [in x out] in memory and [out x in] in files
   bool from_halves = false;         // its gradient appears once per step, when the halves' gradients are taken apart
+  int index = -1;                   // in the order of adding
   Tensor value;                     // null until bound
 };
 

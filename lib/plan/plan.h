@@ -16,6 +16,10 @@ constexpr int kinds = 5;
 const char* name_of(Kind kind);
 using BytesByKind = std::array<std::size_t, kinds>;
 
+// The address of what has no memory yet: tensors of a recording, slabs before bind(). Never read; not null, so that calls with optional
+// tensors look the same when recorded.
+inline void* const unbound = reinterpret_cast<void*>(static_cast<std::uintptr_t>(4096));
+
 // A tensor in use. `id` is its row in the plan, or -1 where the plan does not own it (weights, inputs).
 struct Tensor {
   void* data = nullptr;

@@ -14,8 +14,7 @@ Arena::Arena(const kernels::Backend& backend, std::size_t bytes, const char* wha
              static_cast<double>(bytes) / (1 << 20), backend.name);
 }
 
-Arena::Arena(Arena&& other) noexcept
-    : backend_(other.backend_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+Arena::Arena(Arena&& other) noexcept : backend_(other.backend_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(backend_, other.backend_);
@@ -43,7 +42,7 @@ BytesByKind Slab::bytes_by_kind() const {
 
 Tensor Slab::operator[](int item) const {
   const Item& row = items_[item];
-  return {base_ ? base_ + row.offset : nullptr, row.dtype, row.shape, -1};
+  return {base_ ? base_ + row.offset : unbound, row.dtype, row.shape, -1};
 }
 
 }  // namespace comera::plan

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/plan/plan.h"
 #include "kernels/backend.h"
+#include "lib/plan/plan.h"
 
 namespace comera::plan {
 
@@ -46,7 +46,7 @@ class Slab {
 
   void bind(void* base) { base_ = static_cast<char*>(base); }
   bool bound() const { return base_ != nullptr; }
-  // Null data before bind().
+  // `unbound` data before bind().
   Tensor operator[](int item) const;
 
  private:

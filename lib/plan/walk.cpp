@@ -32,8 +32,7 @@ void Profile::add(const char* op, double seconds) {
 
 Walk::Walk(const Machine& machine, Plan& recorded) : machine_(machine), recorded_(&recorded) { recorded = Plan{}; }
 
-Walk::Walk(const Machine& machine, const Plan& plan, void* arena)
-    : machine_(machine), plan_(&plan), arena_(static_cast<char*>(arena)) {
+Walk::Walk(const Machine& machine, const Plan& plan, void* arena) : machine_(machine), plan_(&plan), arena_(static_cast<char*>(arena)) {
 #ifdef COMERA_POISON
   set_poison(machine.backend->memory.host_accessible);
 #endif
@@ -51,7 +50,7 @@ Tensor Walk::make(const char* name, Shape shape, DType dtype, Kind kind) {
 
 Tensor Walk::record_tensor(const std::string& name, const Shape& shape, DType dtype, Kind kind) {
   const int id = static_cast<int>(recorded_->tensors.size());
-  const Tensor tensor{nullptr, dtype, shape, id};
+  const Tensor tensor{unbound, dtype, shape, id};
   recorded_->tensors.push_back({prefix_ + name, shape, dtype, kind, tensor.bytes(), recorded_->ticks, -1, 1, 0});
   uses_.push_back(1);
   return tensor;
@@ -92,7 +91,7 @@ void Walk::poison_if_dead(const Tensor& tensor) {
 }
 
 Tensor Walk::input(const char* name, const TensorView& host) {
-  if (machine_.backend->memory.host_accessible) return {recording() ? nullptr : host.data, host.dtype, host.shape, -1};
+  if (machine_.backend->memory.host_accessible) return {host.data, host.dtype, host.shape, -1};
   Tensor tensor = make(name, host.shape, host.dtype);
   if (!recording()) check("upload", machine_.backend->memory.upload(context(), tensor.data, host.data, host.bytes()));
   return tensor;

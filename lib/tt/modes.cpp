@@ -72,7 +72,8 @@ Sizes balanced_modes(std::int64_t size, int order) {
 Sizes padded_modes(std::int64_t size, int order) {
   if (order == 1) return {size};
   const double side = std::pow(static_cast<double>(size), 1.0 / order);
-  Search search{size, std::max<std::int64_t>(1, static_cast<std::int64_t>(side * 0.75)), static_cast<std::int64_t>(std::ceil(side * 1.4)), order, {}, {}};
+  Search search{size, std::max<std::int64_t>(1, static_cast<std::int64_t>(side * 0.75)), static_cast<std::int64_t>(std::ceil(side * 1.4)), order, {},
+                {}};
   search.visit(1, search.high);
   return search.best;
 }

@@ -31,7 +31,8 @@ TEST_CASE("ranks: borders take their mode size, inner bonds beyond the possible 
   CHECK(tt::uniform_ranks({12, 8, 8, 8, 8, 12}, 5, "w") == Sizes{1, 5, 5, 5, 5, 5, 1});
   CHECK(tt::uniform_ranks({768, 768}, 16, "w") == Sizes{1, 16, 1});
   CHECK(tt::uniform_ranks({64, 80, 80, 60}, 32, "w") == Sizes{1, 32, 32, 32, 1});
-  CHECK_THROWS_WITH(tt::uniform_ranks({12, 8, 8, 8, 8, 12}, 100, "layer.0"), Catch::Contains("layer.0: rank 100 exceeds the largest possible 96 at bond 2"));
+  CHECK_THROWS_WITH(tt::uniform_ranks({12, 8, 8, 8, 8, 12}, 100, "layer.0"),
+                    Catch::Contains("layer.0: rank 100 exceeds the largest possible 96 at bond 2"));
   CHECK_THROWS_AS(tt::uniform_ranks({4, 6}, 5, "w"), InputError);
   CHECK_THROWS_AS(tt::uniform_ranks({4, 6}, 0, "w"), InputError);
 }

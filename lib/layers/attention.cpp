@@ -1,0 +1,59 @@
+#include "lib/layers/attention.h"
+
+#include <cmath>
+
+namespace comera::layers {
+
+kernels::AttentionShape Attention::shape(const Pass& pass) const {
+  return {pass.sequences,
+          pass.length,
+          pass.length,
+          settings_.heads,
+          settings_.key_heads,
+          settings_.head_size,
+          1 / std::sqrt(static_cast<double>(settings_.head_size)),
+          static_cast<const std::int32_t*>(key_begin_.data),
+          static_cast<const std::int32_t*>(key_end_.data)};
+}
+
+Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end) {
+  Walk& walk = pass.walk;
+  q_ = q, k_ = k, v_ = v;
+  key_begin_ = key_begin, key_end_ = key_end;
+  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
+  const bool saves = pass.policy.saves();
+  out_ = walk.make("attention", {pass.tokens(), wide});
+  if (saves) lse_ = walk.make("lse", {pass.sequences, settings_.heads, pass.length});
+  walk.run(pass.backend().attention_forward,
+           kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow, pass.dropout(settings_.dropout, site_, pass.length),
+                                     out_.data, wide, saves ? lse_.data : nullptr});
+  Value out{out_, nullptr};
+  if (saves) {
+    walk.keep(out_);
+  } else {
+    walk.drop(q_);
+    walk.drop(k_);
+    walk.drop(v_);
+    out_ = Tensor{};
+  }
+  return out;
+}
+
+void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
+  Walk& walk = pass.walk;
+  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
+  dq = walk.make("dq", q_.shape);
+  dk = walk.make("dk", k_.shape);
+  dv = walk.make("dv", v_.shape);
+  walk.run(pass.backend().attention_backward, kernels::AttentionBackward{shape(pass), q_.data, wide, k_.data, narrow, v_.data, narrow,
+                                                                         pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide,
+                                                                         lse_.data, d_out.data, dq.data, dk.data, dv.data});
+  walk.drop(q_);
+  walk.drop(k_);
+  walk.drop(v_);
+  walk.drop(out_);
+  walk.drop(lse_);
+  walk.drop(d_out);
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,52 @@
+#include "lib/layers/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace comera::layers {
+namespace {
+
+Shape core_shape(const TensorTrain& train, std::size_t k) {
+  const std::size_t cores = train.sizes.size();
+  if (train.form == Form::ttm) return {train.ranks[k], train.modes[k], train.modes[cores + k], train.ranks[k + 1]};
+  return {train.ranks[k], train.modes[k], train.ranks[k + 1]};
+}
+
+Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
+  Parameter parameter;
+  parameter.name = fmt::format("{}.tt.{}", train.name, k);
+  parameter.role = Role::core;
+  parameter.shape = core_shape(train, k);
+  const double order = static_cast<double>(train.sizes.size());
+  parameter.init = {Init::Kind::normal, std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.ranks[k + 1]))};
+  parameter.decay = true;
+  parameter.from_halves = true;
+  return parameter;
+}
+
+Parameter diagonal(const TensorTrain& train, std::size_t k) {
+  Parameter parameter;
+  parameter.name = fmt::format("{}.rank.{}", train.name, k);
+  parameter.role = Role::diagonal;
+  parameter.shape = {train.ranks[k + 1]};
+  parameter.init = {Init::Kind::constant, 1};
+  parameter.from_halves = true;
+  return parameter;
+}
+
+}  // namespace
+
+std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation) {
+  builder.parameters_dense += train.rows * train.columns;
+  const bool empty = std::any_of(train.ranks.begin(), train.ranks.end(), [](std::int64_t rank) { return rank == 0; });
+  if (!empty) {
+    for (std::size_t k = 0; k < train.sizes.size(); ++k) train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
+    for (std::size_t k = 0; k + 1 < train.sizes.size(); ++k) train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
+  }
+  builder.trains.push_back(std::move(train));
+  return builder.trains.size() - 1;
+}
+
+}  // namespace comera::layers

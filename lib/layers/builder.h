@@ -1,0 +1,33 @@
+// What a layer needs while a model is put together: where its parameters, step-long tensors and tensor trains are registered.
+#pragma once
+
+#include "lib/layers/model.h"
+#include "lib/layers/tt_merger.h"
+
+namespace comera::layers {
+
+struct Builder {
+  DType dtype;
+  Parameters& parameters;
+  std::vector<TensorTrain>& trains;
+  plan::Slab& halves;
+  plan::Slab& step_gradients;
+  TtMerger& merger;
+  const double& threshold;         // of the model
+  std::int64_t& parameters_dense;  // summed up by the layers
+  std::uint32_t next_site = 0;     // dropout sites are numbered in the order of building
+
+  std::uint32_t dropout_site() { return next_site++; }
+  // A parameter that is no part of a tensor train; it counts as much in the dense model.
+  Parameter* add(Parameter parameter) {
+    parameters_dense += parameter.shape.elements();
+    return parameters.add(std::move(parameter));
+  }
+};
+
+// Cores and diagonals of a chain, added as parameters `<name>.tt.<k>` and `<name>.rank.<k>` and registered as a tensor train. Nothing is
+// added for a chain with an empty bond. `deviation` is that of an entry of the dense weight: every core starts with standard deviation
+// deviation^(1/cores) / sqrt(right rank), diagonals at 1 (CoMERA's initialisation). Returns the index of the train.
+std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation);
+
+}  // namespace comera::layers

@@ -1,0 +1,73 @@
+#include "lib/core/error.h"
+#include "lib/layers/linear.h"
+
+namespace comera::layers {
+namespace {
+
+class DenseLinear final : public Linear {
+ public:
+  DenseLinear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation)
+      : in_(in), out_(spec.out), activation_(activation) {
+    Parameter weight;
+    weight.name = spec.name + ".weight";
+    weight.shape = {in, spec.out};
+    weight.init = {Init::Kind::normal, linear_deviation(in, spec.out)};
+    weight.decay = true;
+    weight.transposed_in_file = true;
+    weight_ = builder.add(std::move(weight));
+    bias_ = add_bias(builder, spec.name, spec.out);
+  }
+
+  int outputs() const override { return 1; }
+
+  void forward(Pass& pass, const Value& x, Tensor* y) override {
+    const std::int64_t tokens = x.tensor.elements() / in_;
+    y[0] = pass.walk.make("y", {tokens, out_});
+    const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
+    if (keeps_pre) pre_ = pass.walk.make("pre_activation", {tokens, out_});
+    kernels::LinearForward call{
+        tokens, in_, out_, x.tensor.data, in_, weight_->value.data, bias_->value.data, activation_, y[0].data, out_, keeps_pre ? pre_.data : nullptr};
+    pass.walk.run(pass.backend().linear_forward, call);
+    x_ = pass.policy.save(pass.walk, x, Use::product);
+  }
+
+  Tensor rebuild(Walk& walk) override {
+    Tensor y = walk.make("y", pre_.shape);
+    walk.run(walk.backend().activation_forward, kernels::ActivationForward{activation_, pre_.elements(), pre_.data, y.data});
+    return y;
+  }
+
+  void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
+    const std::int64_t tokens = dy[0].elements() / out_;
+    Tensor d_bias = sink.open(pass.walk, *bias_);
+    kernels::LinearBackward call;
+    call.tokens = tokens, call.in = in_, call.out = out_;
+    call.dy = dy[0].data, call.lddy = out_;
+    call.pre = pre_.data, call.activation = activation_;
+    call.weight = weight_->value.data;
+    call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
+    call.d_bias = d_bias.data;
+    pass.walk.run(pass.backend().linear_backward, call);
+    sink.close(pass.walk, *bias_, d_bias);
+    if (!pre_.empty()) pass.walk.drop(pre_);
+    Tensor d_weight = sink.open(pass.walk, *weight_);
+    x_.product(pass.walk, dy[0], out_, d_weight, out_, in_, out_);
+    sink.close(pass.walk, *weight_, d_weight);
+    pass.walk.drop(dy[0]);
+  }
+
+ private:
+  std::int64_t in_, out_;
+  kernels::Activation activation_;
+  Parameter *weight_, *bias_;
+  Saved x_;
+  Tensor pre_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation) {
+  return std::make_unique<DenseLinear>(builder, spec, in, activation);
+}
+
+}  // namespace comera::layers

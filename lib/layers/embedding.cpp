@@ -1,0 +1,186 @@
+#include "lib/layers/embedding.h"
+
+#include <algorithm>
+
+namespace comera::layers {
+namespace {
+
+class DenseTable final : public Table {
+ public:
+  DenseTable(Builder& builder, const TableSpec& spec) : rows_(spec.rows), columns_(spec.columns) {
+    Parameter weight;
+    weight.name = spec.name + ".weight";
+    weight.shape = {spec.rows, spec.columns};
+    weight.init = {Init::Kind::normal, spec.deviation};
+    weight.decay = true;
+    weight_ = builder.add(std::move(weight));
+  }
+
+  void prepare(Walk&) override {}
+
+  void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
+    walk.run(walk.backend().embedding_forward, kernels::EmbeddingForward{bags, rows_, columns_, weight_->value.data, y.data, accumulate});
+  }
+
+  void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
+    Tensor gradient = sink.open(walk, *weight_);
+    walk.run(walk.backend().embedding_backward, kernels::EmbeddingBackward{bags, rows_, columns_, dy.data, gradient.data});
+    sink.close(walk, *weight_, gradient);
+  }
+
+  Tensor rows(Walk&, const Tensor&, std::int64_t first, std::int64_t count) override { return slice(weight_->value, first, count); }
+
+  void rows_backward(Walk& walk, Sink& sink, const Tensor&, std::int64_t first, std::int64_t count, const Tensor& left,
+                     const Tensor& right) override {
+    Tensor gradient = sink.open(walk, *weight_);
+    walk.run(walk.backend().product, kernels::Product{left.elements() / count, count, columns_, left.data, count, right.data, columns_,
+                                                      slice(gradient, first, count).data, columns_});
+    sink.close(walk, *weight_, gradient);
+  }
+
+  void finish(Walk&, Sink&) override {}
+
+ private:
+  Tensor slice(const Tensor& whole, std::int64_t first, std::int64_t count) const {
+    char* base = static_cast<char*>(whole.data) + static_cast<std::size_t>(first * columns_) * size_of(whole.dtype);
+    return {base, whole.dtype, {count, columns_}, -1};
+  }
+
+  std::int64_t rows_, columns_;
+  Parameter* weight_;
+};
+
+// The bond that splits the work of merging evenly: the halves' sizes are closest there.
+int best_cut(const TensorTrain& train) {
+  const int order = static_cast<int>(train.sizes.size());
+  int best = 1;
+  double best_cost = 0;
+  for (int cut = 1; cut < order; ++cut) {
+    double left = static_cast<double>(train.ranks[cut]), right = left;
+    for (int k = 0; k < order; ++k) (k < cut ? left : right) *= static_cast<double>(train.sizes[k]);
+    if (cut == 1 || left + right < best_cost) best = cut, best_cost = left + right;
+  }
+  return best;
+}
+
+class TtmEmbedding final : public Table {
+ public:
+  TtmEmbedding(Builder& builder, const TableSpec& spec)
+      : trains_(builder.trains),
+        halves_(builder.halves),
+        step_gradients_(builder.step_gradients),
+        threshold_(builder.threshold),
+        columns_(spec.columns) {
+    TensorTrain train;
+    train.name = spec.name;
+    train.form = Form::ttm;
+    train.rows = spec.rows, train.columns = spec.columns;
+    train.modes = spec.modes;
+    const std::size_t order = spec.modes.size() / 2;
+    for (std::size_t k = 0; k < order; ++k) train.sizes.push_back(spec.modes[k] * spec.modes[order + k]);
+    train.ranks = spec.ranks;
+    train.initial_ranks = spec.initial_ranks;
+    table_.d = static_cast<int>(order);
+    table_.cut = best_cut(train);
+    std::copy_n(spec.modes.begin(), order, table_.row_modes);
+    std::copy_n(spec.modes.begin() + static_cast<std::ptrdiff_t>(order), order, table_.column_modes);
+    std::copy(spec.ranks.begin(), spec.ranks.end(), table_.ranks);
+    empty_ = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t rank) { return rank == 0; });
+    train_ = add_tensor_train(builder, train, spec.deviation);
+    add_halves(builder, spec.name);
+  }
+
+  void prepare(Walk& walk) override {
+    if (empty_) return;
+    describe();
+    walk.run(walk.backend().ttm_merge, kernels::TtmMerge{&table_});
+  }
+
+  void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
+    if (empty_ && accumulate) return;
+    if (empty_) return walk.run(walk.backend().fill, kernels::Fill{y.data, y.bytes()});
+    describe();
+    walk.run(walk.backend().ttm_forward, kernels::TtmForward{bags, &table_, y.data, accumulate});
+  }
+
+  void backward(Walk& walk, Sink&, const kernels::Bags& bags, const Tensor& dy) override {
+    if (empty_) return;
+    describe();
+    walk.run(walk.backend().ttm_backward,
+             kernels::TtmBackward{bags, &table_, dy.data, step_gradients_[d_left_].data, step_gradients_[d_right_].data});
+  }
+
+  Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
+    Tensor rows = walk.make("rows", {count, columns_});
+    forward(walk, bags_of(ids, first, count), rows, false);
+    return rows;
+  }
+
+  void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& left,
+                     const Tensor& right) override {
+    Tensor d_rows = walk.make("d_rows", {count, columns_});
+    const std::int64_t tokens = left.elements() / count;
+    walk.run(walk.backend().matmul,
+             kernels::MatMul{count, columns_, tokens, left.data, count, true, right.data, columns_, false, d_rows.data, columns_, false});
+    backward(walk, sink, bags_of(ids, first, count), d_rows);
+    walk.drop(d_rows);
+  }
+
+  void finish(Walk& walk, Sink& sink) override {
+    if (empty_) return;
+    describe();
+    const TensorTrain& train = trains_[train_];
+    Tensor open[2 * kernels::max_cores];
+    int next = 0;
+    for (std::size_t k = 0; k < train.cores.size(); ++k) table_.d_cores[k] = (open[next++] = sink.open(walk, *train.cores[k])).data;
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k) table_.d_diagonals[k] = (open[next++] = sink.open(walk, *train.diagonals[k])).data;
+    walk.run(walk.backend().ttm_merge_backward, kernels::TtmMergeBackward{&table_});
+    next = 0;
+    for (Parameter* core : train.cores) sink.close(walk, *core, open[next++]);
+    for (Parameter* diagonal : train.diagonals) sink.close(walk, *diagonal, open[next++]);
+  }
+
+ private:
+  static kernels::Bags bags_of(const Tensor& ids, std::int64_t first, std::int64_t count) {
+    return {count, count, static_cast<const std::int32_t*>(ids.data) + first, nullptr};
+  }
+
+  void add_halves(Builder& builder, const std::string& name) {
+    const std::int64_t left = empty_ ? 0 : left_elements(table_), right = empty_ ? 0 : right_elements(table_);
+    left_ = halves_.add(name + ".left", plan::Kind::scratch, builder.dtype, {left});
+    right_ = halves_.add(name + ".right", plan::Kind::scratch, builder.dtype, {right});
+    d_left_ = step_gradients_.add(name + ".d_left", plan::Kind::gradients, builder.dtype, {left});
+    d_right_ = step_gradients_.add(name + ".d_right", plan::Kind::gradients, builder.dtype, {right});
+  }
+
+  // Addresses change when memory is planned again; sizes do not.
+  void describe() {
+    const TensorTrain& train = trains_[train_];
+    for (std::size_t k = 0; k < train.cores.size(); ++k) table_.cores[k] = train.cores[k]->value.data;
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k) table_.diagonals[k] = train.diagonals[k]->value.data;
+    table_.threshold = threshold_;
+    table_.left = halves_[left_].data;
+    table_.right = halves_[right_].data;
+    table_.d_left = step_gradients_[d_left_].data;
+    table_.d_right = step_gradients_[d_right_].data;
+  }
+
+  const std::vector<TensorTrain>& trains_;
+  plan::Slab& halves_;
+  plan::Slab& step_gradients_;
+  const double& threshold_;
+  std::int64_t columns_;
+  std::size_t train_ = 0;
+  bool empty_ = false;
+  int left_ = -1, right_ = -1, d_left_ = -1, d_right_ = -1;
+  kernels::TtmTable table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec) {
+  if (spec.form == Form::dense) return std::make_unique<DenseTable>(builder, spec);
+  return std::make_unique<TtmEmbedding>(builder, spec);
+}
+
+}  // namespace comera::layers

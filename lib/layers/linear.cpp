@@ -1,0 +1,50 @@
+#include "lib/layers/linear.h"
+
+#include <cmath>
+
+namespace comera::layers {
+
+double linear_deviation(std::int64_t in, std::int64_t out) { return std::sqrt(1.0 / static_cast<double>(in + out)); }
+
+Parameter* add_bias(Builder& builder, const std::string& name, std::int64_t out) {
+  Parameter bias;
+  bias.name = name + ".bias";
+  bias.shape = {out};
+  bias.init = {Init::Kind::uniform, 1 / std::sqrt(static_cast<double>(out))};
+  return builder.add(std::move(bias));
+}
+
+LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation) {
+  LinearSet set;
+  std::vector<LinearSpec> trains;
+  std::vector<int> train_outputs;
+  for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
+    if (specs[i].form == Form::dense) {
+      set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
+    } else {
+      trains.push_back(specs[i]);
+      train_outputs.push_back(i);
+    }
+  }
+  if (!trains.empty()) set.members_.push_back({make_tt_linear(builder, trains, in, activation), train_outputs});
+  return set;
+}
+
+void LinearSet::forward(Pass& pass, const Value& x, Tensor* y) {
+  for (Member& member : members_) {
+    Tensor made[kernels::max_outputs];
+    member.linear->forward(pass, x, made);
+    for (std::size_t i = 0; i < member.outputs.size(); ++i) y[member.outputs[i]] = made[i];
+  }
+}
+
+void LinearSet::backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) {
+  for (Member& member : members_) {
+    Tensor taken[kernels::max_outputs];
+    for (std::size_t i = 0; i < member.outputs.size(); ++i) taken[i] = dy[member.outputs[i]];
+    member.linear->backward(pass, sink, taken, dx, accumulate_dx);
+    accumulate_dx = true;
+  }
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,124 @@
+#include "lib/layers/loss.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cross_entropy.h"
+
+namespace comera::layers {
+namespace {
+
+const std::int32_t* ids_of(const Tensor& tensor) { return static_cast<const std::int32_t*>(tensor.data); }
+
+}  // namespace
+
+void CrossEntropy::add(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
+  const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
+  const bool start = maximum_.empty();
+  if (start) {
+    maximum_ = pass.walk.make("maximum", {rows});
+    sum_ = pass.walk.make("sum", {rows});
+    target_logit_ = pass.walk.make("target_logit", {rows});
+    best_ = pass.walk.make("best", {rows}, DType::i32);
+  }
+  pass.walk.run(pass.backend().cross_entropy_chunk,
+                kernels::CrossEntropyChunk{rows, columns, first, start, logits.data, columns, ids_of(targets), maximum_.data, sum_.data,
+                                           target_logit_.data, static_cast<std::int32_t*>(best_.data)});
+}
+
+Tensor CrossEntropy::finish(Pass& pass, StepState& state, const Tensor& targets) {
+  pass.walk.run(pass.backend().cross_entropy_loss,
+                kernels::CrossEntropyLoss{maximum_.shape[0], ids_of(targets), maximum_.data, sum_.data, target_logit_.data, ids_of(best_),
+                                          &state.scalars.loss_scale, state.loss, &state.correct});
+  pass.walk.drop(target_logit_);
+  Tensor best = best_;
+  best_ = Tensor{};
+  return best;
+}
+
+void CrossEntropy::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
+  pass.walk.run(pass.backend().cross_entropy_backward,
+                kernels::CrossEntropyBackward{logits.shape[0], logits.shape[1], first, logits.data, logits.shape[1], ids_of(targets), maximum_.data,
+                                              sum_.data, &pass.scalars->loss_scale});
+}
+
+void CrossEntropy::release(Pass& pass) {
+  pass.walk.drop(maximum_);
+  pass.walk.drop(sum_);
+}
+
+TiedDecoder::TiedDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns)
+    : table_(table), vocabulary_(vocabulary), columns_(columns), numbers_(static_cast<std::size_t>(vocabulary)) {
+  std::iota(numbers_.begin(), numbers_.end(), 0);
+  Parameter bias;
+  bias.name = bias_name;
+  bias.shape = {vocabulary};
+  bias_ = builder.add(std::move(bias));
+}
+
+Tensor TiedDecoder::ids(Walk& walk) { return walk.input("numbers", {numbers_.data(), DType::i32, {vocabulary_}}); }
+
+Tensor TiedDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first) {
+  const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
+  if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
+  Tensor zeros = pass.walk.input("zeros", {zeros_.data(), DType::i32, {tokens}});
+  Tensor logits = pass.walk.make("logits", {tokens, count});
+  const char* bias = static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
+  pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{tokens, count, ids_of(zeros), bias, count, logits.data});
+  pass.walk.drop(zeros);
+  pass.walk.run(pass.backend().matmul,
+                kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data, columns_, true, logits.data, count, true});
+  return logits;
+}
+
+Tensor TiedDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
+  Tensor numbers = ids(pass.walk);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
+    Tensor rows = table_.rows(pass.walk, numbers, first, std::min(chunk, vocabulary_ - first));
+    Tensor chunk_logits = logits(pass, h.tensor, rows, first);
+    pass.walk.drop(rows);
+    loss_.add(pass, chunk_logits, first, targets);
+    pass.walk.drop(chunk_logits);
+  }
+  pass.walk.drop(numbers);
+  Tensor best = loss_.finish(pass, state, targets);
+  if (pass.policy.saves()) {
+    h_ = pass.policy.save(pass.walk, h, Use::value);
+    targets_ = pass.walk.keep(targets);
+  } else {
+    loss_.release(pass);
+  }
+  return best;
+}
+
+void TiedDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
+  const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
+  Tensor numbers = ids(pass.walk);
+  Tensor rows = table_.rows(pass.walk, numbers, first, count);
+  Tensor d_logits = logits(pass, h, rows, first);
+  loss_.backward(pass, d_logits, first, targets_);
+  pass.walk.run(pass.backend().matmul,
+                kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data, columns_, false, dh.data, columns_, first > 0});
+  pass.walk.drop(rows);
+  Tensor d_bias = sink.open(pass.walk, *bias_);
+  kernels::LinearBackward bias;  // column sums alone
+  bias.tokens = tokens, bias.out = count, bias.dy = d_logits.data, bias.lddy = count;
+  bias.d_bias = static_cast<char*>(d_bias.data) + static_cast<std::size_t>(first) * size_of(d_bias.dtype);
+  pass.walk.run(pass.backend().linear_backward, bias);
+  sink.close(pass.walk, *bias_, d_bias);
+  table_.rows_backward(pass.walk, sink, numbers, first, count, d_logits, h);
+  pass.walk.drop(d_logits);
+  pass.walk.drop(numbers);
+}
+
+Tensor TiedDecoder::backward(Pass& pass, Sink& sink) {
+  Tensor h = h_.value(pass.walk);
+  Tensor dh = pass.walk.make("d_hidden", h.shape);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, first);
+  pass.walk.drop(h);
+  pass.walk.drop(targets_);
+  loss_.release(pass);
+  return dh;
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,51 @@
+// Cross-entropy over logits that exist (a classifier), and over the vocabulary of a tied decoder, whose logits exist a chunk at a time.
+#pragma once
+
+#include "lib/layers/embedding.h"
+
+namespace comera::layers {
+
+// The statistics of a softmax per row, and the sums that the step's state collects.
+class CrossEntropy {
+ public:
+  // Folds a chunk of logits [rows, columns], classes [first, first + columns), in; the first chunk starts afresh.
+  void add(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets);
+  // Adds loss and hits to the state; gives the predicted classes (i32 [rows]), which the caller drops.
+  Tensor finish(Pass& pass, StepState& state, const Tensor& targets);
+  // Logits of a chunk become their gradients, in place.
+  void backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets);
+  void release(Pass& pass);
+
+ private:
+  Tensor maximum_, sum_, target_logit_, best_;
+};
+
+// loss = cross-entropy of h E^T + bias against ids, E the rows of a table (Press and Wolf 2017, arXiv 1608.05859). At most `chunk` columns of
+// logits are in memory; the backward computes them again.
+class TiedDecoder {
+ public:
+  static constexpr std::int64_t chunk = 2048;
+
+  TiedDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns);
+
+  // h [P, N]; targets i32 [P], -1 where nothing is predicted. Gives the predicted ids, to be dropped.
+  Tensor forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets);
+  // The caller drops dh [P, N].
+  Tensor backward(Pass& pass, Sink& sink);
+
+ private:
+  Tensor logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first);
+  void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first);
+  Tensor ids(Walk& walk);
+
+  Table& table_;
+  std::int64_t vocabulary_, columns_;
+  Parameter* bias_;
+  std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of whole chunks
+  std::vector<std::int32_t> zeros_;    // as many as rows: the bias is one row for all
+  CrossEntropy loss_;
+  Saved h_;
+  Tensor targets_;
+};
+
+}  // namespace comera::layers

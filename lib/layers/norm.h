@@ -1,0 +1,40 @@
+// Residual sum, dropout and normalisation as one layer: s = residual + dropout(x), y = norm(s).
+#pragma once
+
+#include "kernels/norm.h"
+#include "lib/layers/builder.h"
+#include "lib/layers/pass.h"
+
+namespace comera::layers {
+
+class ResidualNorm final : public Producer {
+ public:
+  struct Settings {
+    kernels::NormKind kind = kernels::NormKind::layer;
+    double epsilon = 1e-5;
+    double dropout = 0;         // of x
+    double output_dropout = 0;  // of y
+  };
+
+  // Parameters `<name>.weight` and (LayerNorm) `<name>.bias`.
+  ResidualNorm(Builder& builder, const std::string& name, std::int64_t columns, const Settings& settings);
+
+  // Takes x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *stream (s itself) where it asks for it.
+  Value forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream = nullptr);
+  // y again, from s.
+  Tensor rebuild(Walk& walk) override;
+  // Takes dy and returns d_s in its memory: the gradient of the residual. `d_stream`: what reaches s from elsewhere, taken; may be empty.
+  // *dx (where asked for) is the gradient of x; the caller drops both.
+  Tensor backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream, Tensor* dx);
+
+ private:
+  std::int64_t columns_;
+  Settings settings_;
+  std::uint32_t site_, output_site_;
+  Parameter* gain_;
+  Parameter* shift_ = nullptr;
+  kernels::Dropout output_dropout_;
+  Tensor sum_, mean_, rstd_;
+};
+
+}  // namespace comera::layers

@@ -1,0 +1,25 @@
+// One forward and backward over one micro-batch: what every layer needs to know besides its input.
+#pragma once
+
+#include "lib/layers/saved.h"
+
+namespace comera::layers {
+
+struct Pass {
+  Walk& walk;
+  SavePolicy policy;
+  std::int64_t sequences = 0, length = 0;         // B, T
+  const kernels::StepScalars* scalars = nullptr;  // in device memory
+  const std::int64_t* samples = nullptr;          // [B], in device memory
+
+  std::int64_t tokens() const { return sequences * length; }
+  const kernels::Backend& backend() const { return walk.backend(); }
+  // Dropout of rows of [B * tokens_per_sample, N]; none when evaluating.
+  kernels::Dropout dropout(double probability, std::uint32_t site, std::int64_t tokens_per_sample) const {
+    if (!policy.training() || probability <= 0) return {};
+    return {probability, site, scalars, samples, tokens_per_sample};
+  }
+  kernels::Dropout dropout(double probability, std::uint32_t site) const { return dropout(probability, site, length); }
+};
+
+}  // namespace comera::layers

@@ -1,0 +1,150 @@
+#include "kernels/tt_linear.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/layers/linear.h"
+
+namespace comera::layers {
+namespace {
+
+// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's.
+class TtLinear final : public Linear {
+ public:
+  TtLinear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation)
+      : in_(in), activation_(activation), halves_(builder.halves), step_gradients_(builder.step_gradients) {
+    COMERA_CHECK(specs.size() <= kernels::max_outputs);
+    for (const LinearSpec& spec : specs) {
+      const std::int64_t rank = spec.ranks[spec.ranks.size() / 2];
+      const bool empty = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t r) { return r == 0; });
+      outputs_.push_back({spec.out, empty ? 0 : kernels::padded_rank(rank), width_, nullptr, -1, -1, {}});
+      width_ += outputs_.back().rank;
+    }
+    left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
+    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients, builder.dtype, {in, width_});
+    for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
+  }
+
+  int outputs() const override { return static_cast<int>(outputs_.size()); }
+
+  void forward(Pass& pass, const Value& x, Tensor* y) override {
+    const std::int64_t tokens = x.tensor.elements() / in_;
+    t1_ = pass.walk.make("t1", {tokens, width_});
+    kernels::TtLinearForward call = forward_call(tokens);
+    call.x = x.tensor.data;
+    const bool keeps_pre = activation_ != kernels::Activation::none && pass.policy.keeps_rebuildable();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      y[i] = pass.walk.make("y", {tokens, outputs_[i].out});
+      call.output[i].y = y[i].data;
+      if (keeps_pre) outputs_[i].pre = pass.walk.make("pre_activation", {tokens, outputs_[i].out});
+      call.output[i].pre = outputs_[i].pre.data;
+    }
+    pass.walk.run(pass.backend().tt_linear_forward, call);
+    x_ = pass.policy.save(pass.walk, x, Use::product);
+    if (!pass.policy.saves()) pass.walk.drop(t1_);
+  }
+
+  // The second product alone, from the kept T1.
+  Tensor rebuild(Walk& walk) override {
+    const std::int64_t tokens = t1_.shape[0];
+    Tensor y = walk.make("y", {tokens, outputs_[0].out});
+    kernels::TtLinearForward call = forward_call(tokens);
+    call.t1_is_given = true;
+    call.output[0].y = y.data;
+    walk.run(walk.backend().tt_linear_forward, call);
+    return y;
+  }
+
+  void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
+    const std::int64_t tokens = t1_.shape[0];
+    Tensor u1 = pass.walk.make("u1", {tokens, width_});
+    kernels::TtLinearBackward call;
+    call.tokens = tokens, call.in = in_, call.width = width_;
+    call.t1 = t1_.data, call.left = halves_[left_].data, call.activation = activation_;
+    call.u1 = u1.data, call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
+    call.outputs = outputs();
+    Tensor d_bias[kernels::max_outputs];
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      d_bias[i] = sink.open(pass.walk, *outputs_[i].bias);
+      call.output[i] = describe(outputs_[i]);
+      call.output[i].pre = outputs_[i].pre.data;
+      call.output[i].dy = dy[i].data;
+      call.output[i].d_right = step_gradients_[outputs_[i].d_right].data;
+      call.output[i].d_bias = d_bias[i].data;
+    }
+    pass.walk.run(pass.backend().tt_linear_backward, call);
+    release(pass, sink, dy, d_bias);
+    x_.product(pass.walk, u1, width_, step_gradients_[d_left_], width_, in_, width_);
+    pass.walk.drop(u1);
+  }
+
+ private:
+  struct Output {
+    std::int64_t out, rank, offset;
+    Parameter* bias;
+    int right, d_right;
+    Tensor pre;
+  };
+
+  void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
+    TensorTrain train;
+    train.name = spec.name;
+    train.form = spec.form;
+    train.rows = spec.out, train.columns = in_;
+    train.modes = train.sizes = spec.modes;
+    train.ranks = spec.ranks;
+    train.initial_ranks = spec.initial_ranks;
+    const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
+    output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
+    output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, builder.dtype, {output.rank, spec.out});
+    output.bias = add_bias(builder, spec.name, spec.out);
+    if (output.rank > 0) builder.merger.add(index, {left_, output.right, d_left_, output.d_right, output.offset, width_});
+  }
+
+  kernels::TtOutput describe(const Output& output) const {
+    kernels::TtOutput row;
+    row.out = row.ldy = output.out;
+    row.rank = output.rank;
+    row.offset = output.offset;
+    row.right = halves_[output.right].data;
+    row.bias = output.bias->value.data;
+    return row;
+  }
+
+  kernels::TtLinearForward forward_call(std::int64_t tokens) const {
+    kernels::TtLinearForward call;
+    call.tokens = tokens, call.in = in_, call.ldx = in_, call.width = width_;
+    call.left = halves_[left_].data;
+    call.activation = activation_;
+    call.t1 = t1_.data;
+    call.outputs = outputs();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) call.output[i] = describe(outputs_[i]);
+    return call;
+  }
+
+  void release(Pass& pass, Sink& sink, Tensor* dy, Tensor* d_bias) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      sink.close(pass.walk, *outputs_[i].bias, d_bias[i]);
+      if (!outputs_[i].pre.empty()) pass.walk.drop(outputs_[i].pre);
+      pass.walk.drop(dy[i]);
+    }
+    pass.walk.drop(t1_);
+  }
+
+  std::int64_t in_, width_ = 0;
+  kernels::Activation activation_;
+  plan::Slab& halves_;
+  plan::Slab& step_gradients_;
+  std::vector<Output> outputs_;
+  int left_ = -1, d_left_ = -1;
+  Saved x_;
+  Tensor t1_;
+};
+
+}  // namespace
+
+std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation) {
+  return std::make_unique<TtLinear>(builder, specs, in, activation);
+}
+
+}  // namespace comera::layers

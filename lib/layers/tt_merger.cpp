@@ -1,0 +1,60 @@
+#include "lib/layers/tt_merger.h"
+
+#include <algorithm>
+
+namespace comera::layers {
+namespace {
+
+void* column(const Tensor& tensor, std::int64_t offset) {
+  return static_cast<char*>(tensor.data) + static_cast<std::size_t>(offset) * size_of(tensor.dtype);
+}
+
+}  // namespace
+
+void TtMerger::add(std::size_t train, const Place& place) {
+  items_.push_back({train, place});
+  matrices_.emplace_back();
+  open_.reserve(open_.capacity() + trains_[train].cores.size() + trains_[train].diagonals.size());
+}
+
+void TtMerger::describe(const Item& item, double threshold, kernels::TtMatrix& matrix) const {
+  const TensorTrain& train = trains_[item.train];
+  matrix = {};
+  matrix.d = static_cast<int>(train.sizes.size() / 2);
+  std::copy(train.modes.begin(), train.modes.end(), matrix.modes);
+  std::copy(train.ranks.begin(), train.ranks.end(), matrix.ranks);
+  for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.cores[k] = train.cores[k]->value.data;
+  for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.diagonals[k] = train.diagonals[k]->value.data;
+  matrix.threshold = threshold;
+  matrix.left = column(halves_[item.place.left], item.place.offset);
+  matrix.ld_left = item.place.width;
+  matrix.right = halves_[item.place.right].data;
+  matrix.d_left = column(step_gradients_[item.place.d_left], item.place.offset);
+  matrix.d_right = step_gradients_[item.place.d_right].data;
+}
+
+void TtMerger::prepare(Walk& walk, double threshold) {
+  if (items_.empty()) return;
+  for (std::size_t i = 0; i < items_.size(); ++i) describe(items_[i], threshold, matrices_[i]);
+  walk.run(walk.backend().tt_merge, kernels::TtMerge{matrices_.data(), static_cast<int>(matrices_.size())});
+}
+
+void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
+  if (items_.empty()) return;
+  open_.clear();
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    kernels::TtMatrix& matrix = matrices_[i];
+    describe(items_[i], threshold, matrix);
+    const TensorTrain& train = trains_[items_[i].train];
+    for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.d_cores[k] = open_.emplace_back(sink.open(walk, *train.cores[k])).data;
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.d_diagonals[k] = open_.emplace_back(sink.open(walk, *train.diagonals[k])).data;
+  }
+  walk.run(walk.backend().tt_merge_backward, kernels::TtMergeBackward{matrices_.data(), static_cast<int>(matrices_.size())});
+  std::size_t next = 0;
+  for (const Item& item : items_) {
+    for (Parameter* core : trains_[item.train].cores) sink.close(walk, *core, open_[next++]);
+    for (Parameter* diagonal : trains_[item.train].diagonals) sink.close(walk, *diagonal, open_[next++]);
+  }
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,41 @@
+// The batch-independent half of all TT linear layers at once: cores to halves when a step begins, halves' gradients to cores when it ends.
+#pragma once
+
+#include <vector>
+
+#include "lib/layers/model.h"
+
+namespace comera::layers {
+
+class TtMerger {
+ public:
+  // Where the halves of one weight lie: a slice of a wide left half (slab item, first column, width) and a right half.
+  struct Place {
+    int left = -1, right = -1;      // items of the halves' slab
+    int d_left = -1, d_right = -1;  // items of the step gradients' slab
+    std::int64_t offset = 0, width = 0;
+  };
+
+  TtMerger(const std::vector<TensorTrain>& trains, plan::Slab& halves, plan::Slab& step_gradients)
+      : trains_(trains), halves_(halves), step_gradients_(step_gradients) {}
+
+  void add(std::size_t train, const Place& place);
+  void prepare(Walk& walk, double threshold);
+  void finish(Walk& walk, Sink& sink, double threshold);
+
+ private:
+  struct Item {
+    std::size_t train;
+    Place place;
+  };
+  void describe(const Item& item, double threshold, kernels::TtMatrix& matrix) const;
+
+  const std::vector<TensorTrain>& trains_;
+  plan::Slab& halves_;
+  plan::Slab& step_gradients_;
+  std::vector<Item> items_;
+  std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled anew in each call
+  std::vector<Tensor> open_;                 // gradients handed out by the sink during finish
+};
+
+}  // namespace comera::layers
