@@ -1,7 +1,227 @@
+// Blocks of 64 queries by 128 keys: scores, probabilities and their gradients exist for one block at a time, on the stack.
+#include "kernels/cpu/attention_block.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
+namespace {
 
-void add_attention(Backend&) {}
+constexpr std::int64_t task_rows = 2 * query_block;  // queries that share a packed block of keys in the forward
+
+// Running softmax of a task's rows: out = sum / total, over the keys seen so far, scaled by e^-maximum.
+struct Running {
+  alignas(64) float sum[task_rows * largest_head];
+  float maximum[task_rows];
+  float total[task_rows];
+};
+
+// One row of scaled scores becomes probabilities relative to the new maximum (dropped and scaled, for the product with V); returns the
+// factor by which what was summed before is to be scaled.
+float fold_row(float* score, const KeyBlock& block, Range range, F scale, const RowDropout& dropout, float* maximum, float* total) {
+  const F low = set(-__builtin_inff());
+  const bool whole = range.first == 0 && range.last == block.padded;
+  F largest = low;
+  for (std::int64_t j = 0; j < block.padded; j += F::width) {
+    F x = load(score + j) * scale;
+    if (!whole) x = in_range(x, j, range, low);
+    store(score + j, x);
+    largest = max(largest, x);
+  }
+  const float before = *maximum, now = max(before, max_lane(largest));
+  F total_here = zero();
+  for (std::int64_t j = 0; j < block.padded; j += F::width) {
+    const F p = exp(load(score + j) - set(now));
+    total_here = total_here + p;
+    store(score + j, dropout.apply(p, j));
+  }
+  const float factor = before == now ? 1.0f : __builtin_expf(before - now);
+  *maximum = now;
+  *total = *total * factor + sum(total_here);
+  return factor;
+}
+
+void scale_row(float* x, std::int64_t count, float factor) {
+  for (std::int64_t j = 0; j < count; j += F::width) {
+    const std::int64_t lanes = min<std::int64_t>(F::width, count - j);
+    store(x + j, load(x + j, lanes) * set(factor), lanes);
+  }
+}
+
+struct ForwardTask {
+  const AttentionForward& a;
+  const DropoutRule& rule;
+  std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
+
+  // Adds one block of keys for the queries [i, i + count) of the task.
+  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values, bool first,
+                Running& running) const {
+    alignas(64) float score[query_block * key_block];
+    const AttentionShape& s = a.shape;
+    const std::int64_t d = s.head_size, row = b * s.queries + t + i;
+    SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(f32(a.q) + row * a.ldq + h * d, keys, score);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Range range = within(keys_of(s, b, t + i + r), block);
+      if (range.first >= range.last) {
+        for (std::int64_t j = 0; j < block.padded; ++j) score[r * key_block + j] = 0;
+        continue;
+      }
+      const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
+      const float factor =
+          fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout, running.maximum + i + r, running.total + i + r);
+      if (!first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
+    }
+    SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
+  }
+
+  void finish(const Running& running) const {
+    const std::int64_t d = a.shape.head_size;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* out = f32(a.out) + (b * a.shape.queries + t + i) * a.ld_out + h * d;
+      const bool empty = running.total[i] == 0;
+      const F factor = set(empty ? 0.0f : 1 / running.total[i]);
+      for (std::int64_t j = 0; j < d; j += F::width) {
+        const std::int64_t lanes = min<std::int64_t>(F::width, d - j);
+        store(out + j, empty ? zero() : load(running.sum + i * d + j, lanes) * factor, lanes);
+      }
+      if (a.lse && !empty) f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(running.total[i]);
+    }
+  }
+
+  void run() const {
+    alignas(64) float keys[largest_head * key_block];
+    alignas(64) float values[largest_head * key_block];
+    Running running;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      running.maximum[i] = -__builtin_inff();
+      running.total[i] = 0;
+    }
+    const AttentionShape& s = a.shape;
+    const std::int64_t d = s.head_size, key_head = h / (s.heads / s.key_heads);
+    const Range all = keys_of_rows(s, b, t, rows);
+    bool first = true;
+    for (std::int64_t at = all.first / key_block * key_block; at < all.last; at += key_block, first = false) {
+      const KeyBlock block(s, at);
+      pack_transposed(block, d, f32(a.k) + (b * s.keys + at) * a.ldk + key_head * d, a.ldk, keys);
+      pack_rows(block, d, f32(a.v) + (b * s.keys + at) * a.ldv + key_head * d, a.ldv, values);
+      for (std::int64_t i = 0; i < rows; i += query_block) {
+        const std::int64_t count = min(query_block, rows - i);
+        if (first || touches(keys_of_rows(s, b, t + i, count), block)) add_keys(block, i, count, keys, values, first, running);
+      }
+    }
+    finish(running);
+  }
+};
+
+Status run_forward(const Context& context, const AttentionForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const AttentionShape& s = a.shape;
+  if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
+  const DropoutRule rule(a.dropout);
+  const std::int64_t across = tiles_of(s.queries, task_rows);
+  parallel_for(context, s.batch * s.heads * across, [&](std::int64_t task) {
+    const std::int64_t t = task % across * task_rows, head = task / across;
+    ForwardTask{a, rule, head / s.heads, head % s.heads, t, min(task_rows, s.queries - t)}.run();
+  });
+  return Status::ok;
+}
+
+// All query heads that read one key head, so that dK and dV are added by one thread in a fixed order.
+struct BackwardTask {
+  const AttentionBackward& a;
+  const DropoutRule& rule;
+  std::int64_t b, key_head;
+
+  struct Packed {
+    alignas(64) float keys_transposed[largest_head * key_block];
+    alignas(64) float values_transposed[largest_head * key_block];
+    alignas(64) float keys[largest_head * key_block];
+    alignas(64) float d_keys[largest_head * key_block];
+    alignas(64) float d_values[largest_head * key_block];
+  };
+
+  // A row of scores and of dO V^T becomes dropped probabilities and the gradient of the scores before scaling by K.
+  void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t) const {
+    const AttentionShape& s = a.shape;
+    const Range range = within(keys_of(s, b, t), block);
+    const bool whole = range.first == 0 && range.last == block.padded;
+    if (range.first >= range.last) {
+      for (std::int64_t j = 0; j < block.padded; ++j) score[j] = gradient[j] = 0;
+      return;
+    }
+    const std::int64_t at = (b * s.queries + t) * a.ld_out + h * s.head_size;
+    F products = zero();
+    for (std::int64_t j = 0; j < s.head_size; j += F::width) {
+      const std::int64_t lanes = min<std::int64_t>(F::width, s.head_size - j);
+      products = fma(load(f32(a.out) + at + j, lanes), load(f32(a.d_out) + at + j, lanes), products);
+    }
+    const F delta = set(sum(products)), scale = set(static_cast<float>(s.scale));
+    const F lse = set(f32(a.lse)[(b * s.heads + h) * s.queries + t]);
+    const RowDropout dropout(rule, a.dropout.samples, b, t, h, block);
+    for (std::int64_t j = 0; j < block.padded; j += F::width) {
+      F p = exp(fms(load(score + j), scale, lse));
+      if (!whole) p = in_range(p, j, range, zero());
+      store(score + j, dropout.apply(p, j));
+      store(gradient + j, p * scale * (dropout.apply(load(gradient + j), j) - delta));
+    }
+  }
+
+  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, Packed& packed) const {
+    alignas(64) float score[query_block * key_block];
+    alignas(64) float gradient[query_block * key_block];
+    const AttentionShape& s = a.shape;
+    const std::int64_t d = s.head_size, row = b * s.queries + t;
+    const float* q = f32(a.q) + row * a.ldq + h * d;
+    const float* d_out = f32(a.d_out) + row * a.ld_out + h * d;
+    SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(q, packed.keys_transposed, score);
+    SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
+    for (std::int64_t r = 0; r < count; ++r) score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
+    SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
+    SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
+    SmallGemm({count, d, block.padded, key_block, d, a.ldq, true})(gradient, packed.keys, f32(a.dq) + row * a.ldq + h * d);
+  }
+
+  void add_block(const KeyBlock& block, Packed& packed) const {
+    const AttentionShape& s = a.shape;
+    const std::int64_t d = s.head_size, group = s.heads / s.key_heads, row = b * s.keys + block.first;
+    pack_transposed(block, d, f32(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys_transposed);
+    pack_transposed(block, d, f32(a.v) + row * a.ldv + key_head * d, a.ldv, packed.values_transposed);
+    pack_rows(block, d, f32(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys);
+    for (std::int64_t i = 0; i < block.padded * d; ++i) packed.d_keys[i] = packed.d_values[i] = 0;
+    for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h)
+      for (std::int64_t t = 0; t < s.queries; t += query_block) {
+        const std::int64_t count = min(query_block, s.queries - t);
+        if (touches(keys_of_rows(s, b, t, count), block)) add_queries(block, h, t, count, packed);
+      }
+    copy_block(block.keys, d, packed.d_keys, d, f32(a.dk) + row * a.ldk + key_head * d, a.ldk);
+    copy_block(block.keys, d, packed.d_values, d, f32(a.dv) + row * a.ldv + key_head * d, a.ldv);
+  }
+
+  void run() const {
+    Packed packed;
+    const AttentionShape& s = a.shape;
+    const std::int64_t group = s.heads / s.key_heads, columns = group * s.head_size;
+    for (std::int64_t t = 0; t < s.queries; ++t) {
+      float* dq = f32(a.dq) + (b * s.queries + t) * a.ldq + key_head * columns;
+      for (std::int64_t j = 0; j < columns; ++j) dq[j] = 0;
+    }
+    for (std::int64_t at = 0; at < s.keys; at += key_block) add_block(KeyBlock(s, at), packed);
+  }
+};
+
+Status run_backward(const Context& context, const AttentionBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const AttentionShape& s = a.shape;
+  if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
+  const DropoutRule rule(a.dropout);
+  parallel_for(context, s.batch * s.key_heads, [&](std::int64_t task) { BackwardTask{a, rule, task / s.key_heads, task % s.key_heads}.run(); });
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_attention(Backend& b) {
+  b.attention_forward = {"attention_forward", run_forward};
+  b.attention_backward = {"attention_backward", run_backward};
+}
 
 }  // namespace comera::kernels::COMERA_CPU
