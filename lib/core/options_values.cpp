@@ -107,6 +107,7 @@ const Option* OptionTable::find(std::string_view name) const {
 
 std::vector<std::string> OptionTable::names() const {
   std::vector<std::string> names;
+  names.reserve(options_.size());
   for (const Option& option : options_) names.push_back(option.name);
   return names;
 }

@@ -111,7 +111,10 @@ TEST_CASE("file: an atomic folder replaces the one before it and leaves nothing 
     target.commit();
     CHECK(read_file(folder / "step/deep/er/b") == text);
   }
-  { const AtomicFolder given_up(folder / "step"); }
+  {
+    const AtomicFolder given_up(folder / "step");
+    CHECK(is_empty_folder(given_up.temporary()));
+  }
   CHECK(list_folder(folder.path()) == std::vector<std::string>{"step"});
   CHECK(read_file(folder / "step/a") == "two");
 }

@@ -1,0 +1,197 @@
+#include "lib/io/safetensors.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/io/json.h"
+
+namespace comera::io {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little endian");
+
+constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
+constexpr std::int64_t most_elements = std::int64_t{1} << 60;
+constexpr std::size_t longest_name = 4096;
+
+struct TypeInfo {
+  const char* name;
+  std::size_t size;
+};
+constexpr std::array<TypeInfo, 15> types{{{"F64", 8},
+                                          {"F32", 4},
+                                          {"F16", 2},
+                                          {"BF16", 2},
+                                          {"I64", 8},
+                                          {"I32", 4},
+                                          {"I16", 2},
+                                          {"I8", 1},
+                                          {"U64", 8},
+                                          {"U32", 4},
+                                          {"U16", 2},
+                                          {"U8", 1},
+                                          {"BOOL", 1},
+                                          {"F8_E4M3", 1},
+                                          {"F8_E5M2", 1}}};
+
+// What a message about one tensor opens with.
+std::string place(const std::string& file, const std::string& tensor) { return fmt::format("{}: tensor {}", file, printable(tensor)); }
+
+void check_name(const std::string& name, const std::string& file) {
+  const bool control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > longest_name || control)
+    fail_input("{}: a tensor has an unusable name '{}'; names are 1 to {} bytes without control characters", file, printable(name.substr(0, 64)),
+               longest_name);
+}
+
+StoredType type_from(const Json& json, const std::string& where) {
+  const std::string name = json.is_string() ? json.get<std::string>() : json.dump();
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (name == types[i].name) return static_cast<StoredType>(i);
+  fail_input("{}: unknown dtype '{}'; convert it to F32, F16 or BF16", where, printable(name.substr(0, 64)));
+}
+
+std::uint64_t unsigned_from(const Json& json, const char* what, const std::string& where) {
+  if (!json.is_number_unsigned()) fail_input("{}: {} holds something other than a whole number from 0", where, what);
+  return json.get<std::uint64_t>();
+}
+
+FileShape shape_from(const Json& json, const std::string& where) {
+  if (!json.is_array() || json.size() > 64) fail_input("{}: its shape is not a list of sizes", where);
+  FileShape shape;
+  std::int64_t elements = 1;
+  for (const Json& item : json) {
+    const std::uint64_t size = unsigned_from(item, "shape", where);
+    shape.push_back(static_cast<std::int64_t>(std::min<std::uint64_t>(size, most_elements + 1)));
+    if (__builtin_mul_overflow(elements, shape.back(), &elements) || std::max(elements, shape.back()) > most_elements)
+      fail_input("{}: its shape has more than 2^60 elements; the file is damaged", where);
+  }
+  return shape;
+}
+
+StoredTensor tensor_from(const std::string& name, const Json& json, const std::string& file) {
+  check_name(name, file);
+  const std::string where = place(file, name);
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets"))
+    fail_input("{}: its entry must have exactly dtype, shape and data_offsets", where);
+  StoredTensor tensor{name, type_from(json["dtype"], where), shape_from(json["shape"], where), 0, 0};
+  const Json& offsets = json["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) fail_input("{}: data_offsets must be two numbers", where);
+  tensor.begin = unsigned_from(offsets[0], "data_offsets", where);
+  tensor.end = unsigned_from(offsets[1], "data_offsets", where);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(tensor.elements()) * size_of(tensor.type);  // below 2^63
+  if (tensor.begin > tensor.end || tensor.bytes() != bytes)
+    fail_input("{}: {} {} needs {} bytes, but data_offsets are [{}, {}]; the file is damaged", where, name_of(tensor.type), to_string(tensor.shape),
+               bytes, tensor.begin, tensor.end);
+  return tensor;
+}
+
+Metadata metadata_from(const Json& json, const std::string& file) {
+  if (!json.is_object()) fail_input("{}: __metadata__ must hold text by name", file);
+  Metadata metadata;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) fail_input("{}: __metadata__ entry \"{}\" is not text", file, printable(key));
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// The tensors must lie one behind the other, from the first byte of the data to the last of the file.
+void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, const std::string& file) {
+  std::uint64_t expected = 0;
+  for (const StoredTensor& tensor : header.tensors) {
+    if (tensor.end > data_bytes)
+      fail_input("{}: its data ends at byte {} of {}; the file is truncated, fetch it again", place(file, tensor.name), tensor.end, data_bytes);
+    if (tensor.begin < expected) fail_input("{}: its data overlaps with another tensor's; the file is damaged", place(file, tensor.name));
+    if (tensor.begin > expected)
+      fail_input("{}: {} unused bytes lie before its data; the file is damaged", place(file, tensor.name), tensor.begin - expected);
+    expected = tensor.end;
+  }
+  if (expected != data_bytes) fail_input("{}: {} bytes follow the last tensor; the file is damaged", file, data_bytes - expected);
+}
+
+std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, const std::string& file) {
+  if (start.size() < 8 || file_bytes < 8)
+    fail_input("{}: {} bytes are too few for a safetensors file; it is truncated, fetch it again", file, file_bytes);
+  std::uint64_t length = 0;
+  std::memcpy(&length, start.data(), 8);
+  if (length > longest_header) fail_input("{}: claims a header of {} bytes (at most {}); this is no safetensors file", file, length, longest_header);
+  if (length > file_bytes - 8 || length > start.size() - 8)
+    fail_input("{}: claims a header of {} bytes, but only {} follow; it is truncated, fetch it again", file, length, file_bytes - 8);
+  if (length == 0 || start[8] != '{') fail_input("{}: the header does not begin with '{{'; this is no safetensors file", file);
+  return length;
+}
+
+}  // namespace
+
+const char* name_of(StoredType type) { return types[static_cast<std::size_t>(type)].name; }
+std::size_t size_of(StoredType type) { return types[static_cast<std::size_t>(type)].size; }
+bool is_floating(StoredType type) { return type <= StoredType::BF16; }
+
+std::int64_t elements_of(const FileShape& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) {
+    if (size == 0) return 0;
+    elements *= size;
+  }
+  return elements;
+}
+
+std::string to_string(const FileShape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name) {
+  const std::uint64_t length = header_length(start, file_bytes, file_name);
+  const Json json = parse_json(start.substr(8, length), file_name, 3);
+  SafetensorsHeader header;
+  header.data_begin = 8 + length;
+  if (!json.is_object()) fail_input("{}: the header is not a JSON object", file_name);
+  for (const auto& [name, entry] : json.items()) {
+    if (name == "__metadata__") {
+      header.metadata = metadata_from(entry, file_name);
+    } else {
+      header.tensors.push_back(tensor_from(name, entry, file_name));
+    }
+  }
+  std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);  // empty tensors before the one that starts there
+  });
+  check_layout(header, file_bytes - header.data_begin, file_name);
+  return header;
+}
+
+SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), file_(path_) {
+  header_ = parse_safetensors(file_.text(), file_.bytes().size(), path_);
+}
+
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::find_if(tensors().begin(), tensors().end(), [&](const StoredTensor& tensor) { return tensor.name == name; });
+  return found == tensors().end() ? nullptr : &*found;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
+  return file_.bytes().subspan(header_.data_begin + tensor.begin, tensor.bytes());
+}
+
+void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
+  if (!is_floating(tensor.type))
+    fail_input("{}: {} cannot be read as float; convert it to F32, F16 or BF16", place(path_, tensor.name), name_of(tensor.type));
+  to_floats(tensor.type, bytes(tensor), out);
+}
+
+std::vector<float> SafetensorsFile::read_floats(std::string_view name) const {
+  const StoredTensor* tensor = find(name);
+  if (!tensor) fail_input("{}: has no tensor {}", path_, printable(name));
+  std::vector<float> values(static_cast<std::size_t>(tensor->elements()));
+  read_floats(*tensor, values);
+  return values;
+}
+
+}  // namespace comera::io

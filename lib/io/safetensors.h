@@ -1,0 +1,100 @@
+// Safetensors files: 8 bytes little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the data in C order.
+// Readers are strict: a header that does not describe exactly the bytes of the file is an InputError that names file and tensor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/core/file.h"
+
+namespace comera::io {
+
+enum class StoredType : std::uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, F8_E4M3, F8_E5M2 };
+
+const char* name_of(StoredType type);  // as the file spells it
+std::size_t size_of(StoredType type);  // bytes
+bool is_floating(StoredType type);     // one that read_floats() and the writer convert: F64, F32, F16, BF16
+
+using FileShape = std::vector<std::int64_t>;
+std::int64_t elements_of(const FileShape& shape);
+std::string to_string(const FileShape& shape);  // "[768, 3072]"
+
+struct StoredTensor {
+  std::string name;
+  StoredType type = StoredType::F32;
+  FileShape shape;
+  std::uint64_t begin = 0, end = 0;  // bytes from the start of the data
+
+  std::int64_t elements() const { return elements_of(shape); }
+  std::uint64_t bytes() const { return end - begin; }
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // in the order of their data
+  Metadata metadata;
+  std::uint64_t data_begin = 0;  // from the start of the file
+};
+
+// `start` holds the file from its first byte, at least the whole header if there is one; `file_bytes` is the size of the whole file.
+SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name);
+
+// An open file: only the header is read until a tensor's bytes are asked for.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::string path);
+
+  const std::string& path() const { return path_; }
+  const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
+  const Metadata& metadata() const { return header_.metadata; }
+  const StoredTensor* find(std::string_view name) const;               // null where there is none
+  std::span<const std::byte> bytes(const StoredTensor& tensor) const;  // any alignment
+  // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an InputError.
+  void read_floats(const StoredTensor& tensor, std::span<float> out) const;
+  std::vector<float> read_floats(std::string_view name) const;  // a missing tensor is an InputError
+
+ private:
+  std::string path_;
+  MappedFile file_;
+  SafetensorsHeader header_;
+};
+
+void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out);
+void from_floats(std::span<const float> values, StoredType type, std::span<std::byte> out);
+
+// A tensor to be written: what it is called, and where its values come from.
+struct TensorToWrite {
+  std::string name;
+  StoredType type = StoredType::F32;
+  FileShape shape;
+  const void* data = nullptr;  // in the type of the file, or floats to be converted (`from_float`)
+  bool from_float = false;     // `data` is float*, `type` any floating type
+};
+
+// Writes the whole file or nothing. The same tensors and metadata give the same bytes, in whatever order they come: wide types first,
+// then by name, every tensor aligned to its type.
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata);
+
+// The same with values that come when they are needed: `fill` is called once per tensor, in the order of the file, and writes its bytes.
+class TensorSink {
+ public:
+  TensorSink(FileWriter& writer, const TensorToWrite& tensor) : writer_(&writer), tensor_(&tensor) {}
+  void bytes(const void* data, std::size_t count);
+  void floats(std::span<const float> values);  // converted to the tensor's type
+  std::uint64_t written() const { return written_; }
+
+ private:
+  FileWriter* writer_;
+  const TensorToWrite* tensor_;
+  std::uint64_t written_ = 0;
+};
+using FillTensor = std::function<void(const TensorToWrite&, TensorSink&)>;
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
+
+}  // namespace comera::io

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lib/core/error.h"
+#include "lib/core/half.h"
+#include "lib/io/json.h"
+#include "lib/io/safetensors.h"
+
+namespace comera::io {
+namespace {
+
+constexpr std::size_t chunk_elements = std::size_t{1} << 14;
+
+template <class Stored, class Convert>
+void read_as(std::span<const std::byte> bytes, std::span<float> out, Convert convert) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Stored stored;
+    std::memcpy(&stored, bytes.data() + i * sizeof stored, sizeof stored);  // files promise no alignment
+    out[i] = convert(stored);
+  }
+}
+
+template <class Stored, class Convert>
+void write_as(std::span<const float> values, std::span<std::byte> out, Convert convert) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Stored stored = convert(values[i]);
+    std::memcpy(out.data() + i * sizeof stored, &stored, sizeof stored);
+  }
+}
+
+bool before(const TensorToWrite& a, const TensorToWrite& b) {
+  if (size_of(a.type) != size_of(b.type)) return size_of(a.type) > size_of(b.type);
+  return a.name < b.name;
+}
+
+std::uint64_t bytes_of(const TensorToWrite& tensor) { return static_cast<std::uint64_t>(elements_of(tensor.shape)) * size_of(tensor.type); }
+
+std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadata& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t begin = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    COMERA_CHECK(!header.contains(tensor.name));
+    const std::uint64_t end = begin + bytes_of(tensor);
+    header[tensor.name] = {{"dtype", name_of(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data starts aligned
+  return text;
+}
+
+}  // namespace
+
+void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out) {
+  COMERA_CHECK(bytes.size() == out.size() * size_of(type));
+  switch (type) {
+    case StoredType::F32:
+      if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+      return;
+    case StoredType::F64: return read_as<double>(bytes, out, [](double value) { return static_cast<float>(value); });
+    case StoredType::F16: return read_as<std::uint16_t>(bytes, out, half_to_float);
+    case StoredType::BF16: return read_as<std::uint16_t>(bytes, out, bf16_to_float);
+    default: COMERA_CHECK(is_floating(type));
+  }
+}
+
+void from_floats(std::span<const float> values, StoredType type, std::span<std::byte> out) {
+  COMERA_CHECK(out.size() == values.size() * size_of(type));
+  switch (type) {
+    case StoredType::F32:
+      if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+      return;
+    case StoredType::F64: return write_as<double>(values, out, [](float value) { return static_cast<double>(value); });
+    case StoredType::F16: return write_as<std::uint16_t>(values, out, float_to_half);
+    case StoredType::BF16: return write_as<std::uint16_t>(values, out, float_to_bf16);
+    default: COMERA_CHECK(is_floating(type));
+  }
+}
+
+void TensorSink::bytes(const void* data, std::size_t count) {
+  written_ += count;
+  COMERA_CHECK(written_ <= bytes_of(*tensor_));
+  writer_->write(data, count);
+}
+
+void TensorSink::floats(std::span<const float> values) {
+  if (tensor_->type == StoredType::F32) return bytes(values.data(), values.size_bytes());
+  std::vector<std::byte> converted(std::min(values.size(), chunk_elements) * size_of(tensor_->type));
+  for (std::size_t at = 0; at < values.size(); at += chunk_elements) {
+    const std::span<const float> chunk = values.subspan(at, std::min(chunk_elements, values.size() - at));
+    const std::span<std::byte> out = std::span(converted).first(chunk.size() * size_of(tensor_->type));
+    from_floats(chunk, tensor_->type, out);
+    bytes(out.data(), out.size());
+  }
+}
+
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
+  std::sort(tensors.begin(), tensors.end(), before);
+  const std::string header = header_text(tensors, metadata);
+  const std::uint64_t length = header.size();
+  AtomicFile file(path);
+  file.writer().write(&length, sizeof length);
+  file.writer().write(header);
+  for (const TensorToWrite& tensor : tensors) {
+    TensorSink sink(file.writer(), tensor);
+    fill(tensor, sink);
+    COMERA_CHECK(sink.written() == bytes_of(tensor));
+  }
+  file.commit();
+}
+
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata) {
+  write_safetensors(path, std::move(tensors), metadata, [](const TensorToWrite& tensor, TensorSink& sink) {
+    if (tensor.from_float) {
+      sink.floats({static_cast<const float*>(tensor.data), static_cast<std::size_t>(elements_of(tensor.shape))});
+    } else {
+      sink.bytes(tensor.data, bytes_of(tensor));
+    }
+  });
+}
+
+}  // namespace comera::io
