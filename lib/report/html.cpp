@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/core/log.h"
+
 namespace comera::report {
 namespace {
 

@@ -4,17 +4,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cmath>
-
+#include "lib/core/log.h"
+#include "lib/core/process.h"
 #include "lib/core/units.h"
 
 namespace comera::report {
 namespace {
 
 constexpr double redraw_seconds = 0.1;
-
-double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // 2.9e-4, not 2.9e-04.
 std::string short_scientific(double value) {
@@ -27,9 +24,9 @@ std::string short_scientific(double value) {
 
 std::string short_ms(double ms) { return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms); }
 
-int columns_of(std::FILE* file) {
+int terminal_columns() {
   winsize size{};
-  return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 }  // namespace
@@ -65,39 +62,16 @@ std::string bar(const StepLine& line, int columns) {
   return out.substr(0, static_cast<std::size_t>(columns > 1 ? columns - 1 : 1));
 }
 
-Progress::Progress(std::FILE* file, bool quiet) : file_(file), quiet_(quiet), terminal_(isatty(fileno(file)) == 1) {}
-
-Progress::~Progress() { finish(); }
-
-void Progress::step(const StepLine& line, bool report) {
-  if (quiet_) return;
-  if (!terminal_) {
-    if (report) fmt::print(file_, "{}\n", to_string(line));
-    return;
-  }
-  if (report) return say(to_string(line));
-  const double now = now_seconds();
-  if (now - last_draw_ < redraw_seconds) return;
+void Progress::step(StepLine line, bool report) {
+  const double now = wall_seconds();
+  eta_.step_done(line.step, now);
+  line.eta_seconds = eta_.seconds(line.steps);
+  if (report) return log_message(LogLevel::info, to_string(line));
+  if (!stderr_is_terminal() || now - last_draw_ < redraw_seconds) return;
   last_draw_ = now;
-  fmt::print(file_, "\r\x1b[K{}", bar(line, columns_of(file_)));
-  std::fflush(file_);
-  drawn_ = true;
+  set_live_line(bar(line, terminal_columns()));
 }
 
-void Progress::say(const std::string& text) {
-  if (quiet_) return;
-  clear_bar();
-  fmt::print(file_, "{}\n", text);
-  std::fflush(file_);
-}
-
-void Progress::finish() { clear_bar(); }
-
-void Progress::clear_bar() {
-  if (!drawn_) return;
-  fmt::print(file_, "\r\x1b[K");
-  std::fflush(file_);
-  drawn_ = false;
-}
+void Progress::finish() { set_live_line(""); }
 
 }  // namespace comera::report

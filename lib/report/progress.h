@@ -1,8 +1,7 @@
-// What a long run says while it works, on stderr: one live line on a terminal, otherwise one plain line per report.
+// What a long run says while it works, through the log: one live line on a terminal, otherwise one plain line per report.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -34,25 +33,13 @@ class Eta {
 
 class Progress {
  public:
-  // `quiet` prints nothing. Whether `file` is a terminal, and how wide, is looked up here.
-  Progress(std::FILE* file, bool quiet);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  // After every step. On a terminal the bar is drawn, at most ten times a second; elsewhere nothing, unless `report`.
-  void step(const StepLine& line, bool report);
-  // A line of its own ("saved ...", "dev accuracy ..."), above the bar.
-  void say(const std::string& text);
-  // Takes the bar away.
-  void finish();
-  bool on_terminal() const { return terminal_; }
+  ~Progress() { finish(); }
+  // After every step. Where a report is due, a line of its own; in between, on a terminal, the bar, at most ten times a second.
+  void step(StepLine line, bool report);
+  void finish();  // takes the bar away
 
  private:
-  void clear_bar();
-
-  std::FILE* file_;
-  bool quiet_ = false, terminal_ = false, drawn_ = false;
+  Eta eta_;
   double last_draw_ = -1;
 };
 

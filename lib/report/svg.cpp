@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/core/log.h"
 #include "lib/report/scale.h"
 
 namespace comera::report {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/core/suggest.h"
 #include "lib/core/units.h"
 #include "lib/report/json.h"
@@ -224,13 +225,6 @@ void sort_rows(Table& table, std::string_view key) {
   const auto at = static_cast<std::size_t>(column);
   std::stable_sort(table.rows.begin(), table.rows.end(),
                    [&](const auto& a, const auto& b) { return reversed ? cell_before(b[at], a[at]) : cell_before(a[at], b[at]); });
-}
-
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return out;
 }
 
 std::string escape_html(std::string_view text) {

@@ -48,8 +48,6 @@ std::string show(double value, Unit unit);
 // By one column: numbers largest first, texts from a to z; "-key" the other way round. InputError that lists the keys.
 void sort_rows(Table& table, std::string_view key);
 
-// Text from untrusted files made harmless: control characters (terminal escapes) become '?'.
-std::string printable(std::string_view text);
 std::string escape_html(std::string_view text);
 
 }  // namespace comera::report

@@ -53,7 +53,7 @@ TEST_CASE("A page refers to nothing outside itself and closes what it opens") {
   CHECK_FALSE(std::regex_search(html, std::regex(R"(https?:|//[a-z]|src=|href=|@import|url\(|<script)")));
   CHECK(well_formed(html));
   CHECK_THAT(html, Contains("name=\"viewport\"") && Contains("prefers-color-scheme:dark"));
-  CHECK_THAT(html, Contains("run ? &lt;x&gt;") && Contains("loss &lt;of&gt; training") && Contains("train &amp; dev"));
+  CHECK_THAT(html, Contains("run \\x1b &lt;x&gt;") && Contains("loss &lt;of&gt; training") && Contains("train &amp; dev"));
 }
 
 TEST_CASE("A chart without a finite point is left out") {

@@ -86,7 +86,7 @@ TEST_CASE("Control characters of untrusted names never reach the terminal") {
   table.columns = {{"name", "name"}};
   table.rows = {{std::string("x\x1b[2Jy\nz")}};
   const std::string text = render(table, Format::table);
-  CHECK_THAT(text, Contains("x?[2Jy?z") && !Contains("\x1b"));
+  CHECK_THAT(text, Contains("x\\x1b[2Jy\\x0az") && !Contains("\x1b"));
 }
 
 TEST_CASE("Numbers sort largest first, texts from a to z, and a dash turns round") {
