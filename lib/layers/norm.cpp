@@ -39,7 +39,7 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
     pass.walk.drop(mean_);
     pass.walk.drop(rstd_);
   }
-  return {y, this};
+  return {y, pass.policy.saves() ? this : nullptr};
 }
 
 Tensor ResidualNorm::rebuild(Walk& walk) {

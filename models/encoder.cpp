@@ -1,0 +1,222 @@
+#include "models/encoder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "models/encoder_config.h"
+#include "models/heads.h"
+
+namespace comera::models {
+namespace {
+
+using layers::Outputs;
+using layers::Recompute;
+using layers::SavePolicy;
+
+// Word, position and type tables summed, then LayerNorm and dropout.
+class Embeddings {
+ public:
+  Embeddings(Builder& builder, const EncoderSpec& spec)
+      : hidden_(spec.hidden), offset_(spec.pre_norm ? spec.pad + 1 : 0), has_types_(spec.types > 0) {
+    const EncoderNames names(spec);
+    const WeightForm form = spec.form_of(names.word);
+    // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation sqrt(hidden).
+    const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
+    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks});
+    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, deviation, Form::dense, {}, {}, {}});
+    if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, deviation, Form::dense, {}, {}, {}});
+    norm_.emplace(builder, names.embedding_norm, spec.hidden,
+                  layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, spec.dropout});
+  }
+
+  layers::Table& words() { return *words_; }
+
+  Value forward(Pass& pass, const data::Batch& batch) {
+    Walk& walk = pass.walk;
+    const std::int64_t tokens = pass.tokens();
+    position_ids_.resize(static_cast<std::size_t>(tokens));
+    for (std::int64_t k = 0; k < tokens; ++k) position_ids_[k] = static_cast<std::int32_t>(k % pass.length + offset_);
+    ids_ = walk.input("input_ids", batch["input_ids"]);
+    position_tensor_ = walk.input("position_ids", {position_ids_.data(), DType::i32, {tokens}});
+    Tensor sum = walk.make("embeddings", {tokens, hidden_});
+    words_->forward(walk, bags(ids_, tokens), sum, false);
+    positions_->forward(walk, bags(position_tensor_, tokens), sum, true);
+    if (has_types_) {
+      type_ids_ = walk.input("token_type_ids", batch["token_type_ids"]);
+      types_->forward(walk, bags(type_ids_, tokens), sum, true);
+    }
+    if (!pass.policy.saves()) release(walk);
+    return norm_->forward(pass, sum, Tensor{});
+  }
+
+  // Takes d.
+  void backward(Pass& pass, Sink& sink, Tensor d) {
+    const std::int64_t tokens = pass.tokens();
+    Tensor d_sum = norm_->backward(pass, sink, d, Tensor{}, nullptr);
+    words_->backward(pass.walk, sink, bags(ids_, tokens), d_sum);
+    positions_->backward(pass.walk, sink, bags(position_tensor_, tokens), d_sum);
+    if (has_types_) types_->backward(pass.walk, sink, bags(type_ids_, tokens), d_sum);
+    pass.walk.drop(d_sum);
+    release(pass.walk);
+  }
+
+ private:
+  static kernels::Bags bags(const Tensor& ids, std::int64_t tokens) { return {tokens, tokens, static_cast<const std::int32_t*>(ids.data), nullptr}; }
+
+  void release(Walk& walk) {
+    walk.drop(ids_);
+    walk.drop(position_tensor_);
+    if (has_types_) walk.drop(type_ids_);
+  }
+
+  std::int64_t hidden_, offset_;
+  bool has_types_;
+  std::unique_ptr<layers::Table> words_, positions_, types_;
+  std::optional<layers::ResidualNorm> norm_;
+  std::vector<std::int32_t> position_ids_;
+  Tensor ids_, type_ids_, position_tensor_;
+};
+
+class Encoder final : public layers::Model {
+ public:
+  Encoder(const EncoderSpec& spec, DType dtype)
+      : Model(dtype),
+        spec_(spec),
+        merger_(trains_, halves_, step_gradients_),
+        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, threshold_, parameters_dense_},
+        embeddings_(builder_, spec) {
+    if (spec.pre_norm)
+      first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
+                          layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
+    for (std::int64_t i = 0; i < spec.layers; ++i) add_block(i);
+    head_ = spec.task == Task::classify ? make_classifier(builder_, spec) : make_masked_language_model(builder_, spec, embeddings_.words());
+    kept_.resize(blocks_.size());
+  }
+
+  void prepare(Walk& walk) override {
+    Walk::Scope scope(walk, "prepare");
+    embeddings_.words().prepare(walk);
+    merger_.prepare(walk, threshold_);
+  }
+
+  Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
+    open_pass(walk, batch, policy);
+    Pass& pass = *pass_;
+    Flow flow = enter(pass, batch);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) flow = run_block(pass, i, flow);
+    if (spec_.pre_norm) walk.drop(flow.stream);
+    Outputs outputs;
+    {
+      Walk::Scope scope(walk, "head");
+      outputs = head_->forward(pass, *state_, batch, flow.normed);
+    }
+    walk.drop(flow.normed.tensor);
+    if (!policy.saves()) close_pass();
+    return outputs;
+  }
+
+  void backward(Walk& walk, Sink& sink) override {
+    Pass& pass = *pass_;
+    FlowGradient d;
+    {
+      Walk::Scope scope(walk, "head");
+      d.normed = head_->backward(pass, sink);
+    }
+    for (std::size_t i = blocks_.size(); i-- > 0;) d = run_block_backward(pass, sink, i, d);
+    Walk::Scope scope(walk, "embeddings");
+    if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.stream, nullptr);
+    embeddings_.backward(pass, sink, d.normed);
+    close_pass();
+  }
+
+  void finish(Walk& walk, Sink& sink) override {
+    Walk::Scope scope(walk, "finish");
+    embeddings_.words().finish(walk, sink);
+    merger_.finish(walk, sink, threshold_);
+  }
+
+  std::string config_json() const override { return to_config_json(spec_, *this); }
+
+ private:
+  void add_block(std::int64_t index) {
+    blocks_.push_back(std::make_unique<EncoderBlock>(builder_, spec_, index));
+    labels_.push_back(fmt::format("layer.{}", index));
+  }
+
+  void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
+    samples_ = walk.input("samples", batch["samples"]);
+    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)});
+    const TensorView lengths = batch["lengths"];
+    key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
+    for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];
+    key_end_ = walk.input("key_end", {key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
+  }
+
+  void close_pass() {
+    pass_->walk.drop(samples_);
+    pass_->walk.drop(key_end_);
+    pass_.reset();
+  }
+
+  Flow enter(Pass& pass, const data::Batch& batch) {
+    Walk::Scope scope(pass.walk, "embeddings");
+    Flow flow{embeddings_.forward(pass, batch), Tensor{}};
+    if (spec_.pre_norm) flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.stream);
+    return flow;
+  }
+
+  // Under --recompute block the block's input is all that is kept.
+  Flow run_block(Pass& pass, std::size_t index, Flow in) {
+    Walk::Scope scope(pass.walk, labels_[index].c_str());
+    const bool runs_again = pass.policy.saves() && pass.policy.recompute() == Recompute::block;
+    Pass inner = pass;
+    if (runs_again) {
+      inner.policy = pass.policy.discarding();
+      kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr}, spec_.pre_norm ? pass.walk.keep(in.stream) : Tensor{}};
+    }
+    Flow out = blocks_[index]->forward(inner, in, key_end_);
+    drop(pass.walk, in);
+    return out;
+  }
+
+  FlowGradient run_block_backward(Pass& pass, Sink& sink, std::size_t index, FlowGradient d) {
+    Walk::Scope scope(pass.walk, labels_[index].c_str());
+    Pass inner = pass;
+    if (pass.policy.recompute() == Recompute::block) {
+      inner.policy = pass.policy.inside_block();
+      Flow again = blocks_[index]->forward(inner, kept_[index], key_end_);
+      drop(pass.walk, again);
+      drop(pass.walk, kept_[index]);
+    }
+    return blocks_[index]->backward(inner, sink, d);
+  }
+
+  void drop(Walk& walk, Flow& flow) const {
+    walk.drop(flow.normed.tensor);
+    if (spec_.pre_norm) walk.drop(flow.stream);
+  }
+
+  EncoderSpec spec_;
+  layers::TtMerger merger_;
+  Builder builder_;
+  Embeddings embeddings_;
+  std::optional<layers::ResidualNorm> first_norm_;
+  std::vector<std::unique_ptr<EncoderBlock>> blocks_;
+  std::unique_ptr<Head> head_;
+  std::vector<Flow> kept_;
+  std::vector<std::string> labels_;  // of the blocks, in the memory table
+  std::optional<Pass> pass_;
+  std::vector<std::int32_t> key_end_host_;
+  Tensor samples_, key_end_;
+};
+
+}  // namespace
+
+std::unique_ptr<layers::Model> make_encoder(const EncoderSpec& spec, DType dtype) {
+  check(spec);
+  return std::make_unique<Encoder>(spec, dtype);
+}
+
+}  // namespace comera::models

@@ -1,0 +1,69 @@
+#include "models/encoder_spec.h"
+
+#include "lib/core/error.h"
+
+namespace comera::models {
+
+WeightForm EncoderSpec::form_of(const std::string& name) const {
+  const auto found = forms.find(name);
+  return found == forms.end() ? WeightForm{} : found->second;
+}
+
+EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.pre_norm ? "roberta_prelayernorm" : "bert") {
+  word = root_ + ".embeddings.word_embeddings";
+  position = root_ + ".embeddings.position_embeddings";
+  type = root_ + ".embeddings.token_type_embeddings";
+  embedding_norm = root_ + ".embeddings.LayerNorm";
+  final_norm = root_ + ".LayerNorm";
+  query = "attention.self.query";
+  key = "attention.self.key";
+  value = "attention.self.value";
+  attention_output = "attention.output.dense";
+  up = "intermediate.dense";
+  down = "output.dense";
+  middle_norm = spec.pre_norm ? "intermediate.LayerNorm" : "attention.output.LayerNorm";
+  output_norm = spec.pre_norm ? "attention.LayerNorm" : "output.LayerNorm";
+  head_dense = spec.pre_norm ? "classifier.dense" : "bert.pooler.dense";
+  classifier = spec.pre_norm ? "classifier.out_proj" : "classifier";
+  transform = spec.pre_norm ? "lm_head.dense" : "cls.predictions.transform.dense";
+  transform_norm = spec.pre_norm ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
+  decoder_bias = spec.pre_norm ? "lm_head.bias" : "cls.predictions.bias";
+}
+
+std::string EncoderNames::layer(std::int64_t index, const char* part) const { return fmt::format("{}.encoder.layer.{}.{}", root_, index, part); }
+
+std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
+  const EncoderNames names(spec);
+  std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
+  for (std::int64_t i = 0; i < spec.layers; ++i) {
+    for (const char* part : {names.query, names.key, names.value, names.attention_output})
+      sites.push_back({names.layer(i, part), spec.hidden, spec.hidden, false});
+    sites.push_back({names.layer(i, names.up), spec.intermediate, spec.hidden, false});
+    sites.push_back({names.layer(i, names.down), spec.hidden, spec.intermediate, false});
+  }
+  sites.push_back({spec.task == Task::classify ? names.head_dense : names.transform, spec.hidden, spec.hidden, false});
+  return sites;
+}
+
+void check(const EncoderSpec& spec) {
+  const auto positive = [](const char* key, std::int64_t value, std::int64_t most) {
+    if (value < 1 || value > most) fail_input("[model] {} is {}; it must lie between 1 and {}", key, value, most);
+  };
+  positive("vocab_size", spec.vocabulary, 1 << 28);
+  positive("hidden_size", spec.hidden, 1 << 17);
+  positive("num_hidden_layers", spec.layers, 1 << 12);
+  positive("num_attention_heads", spec.heads, 1 << 12);
+  positive("intermediate_size", spec.intermediate, 1 << 19);
+  positive("max_position_embeddings", spec.positions, 1 << 20);
+  if (spec.hidden % spec.heads != 0)
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
+  if (spec.types < 0 || spec.types > 1024) fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
+  if (spec.pad < 0 || spec.pad >= spec.vocabulary)
+    fail_input("[model] pad_token_id {} lies outside the vocabulary of {} ids", spec.pad, spec.vocabulary);
+  for (const double p : {spec.dropout, spec.attention_dropout})
+    if (!(p >= 0 && p < 1)) fail_input("[model] dropout {} must be at least 0 and less than 1", p);
+  if (spec.task == Task::classify && spec.labels.size() < 2)
+    fail_input("[model] {} label{}; a classifier needs at least two", spec.labels.size(), spec.labels.size() == 1 ? "" : "s");
+}
+
+}  // namespace comera::models

@@ -1,0 +1,134 @@
+#include "models/forms.h"
+
+#include <charconv>
+
+#include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/tt/modes.h"
+
+namespace comera::models {
+namespace {
+
+struct Choice {
+  Form form;
+  std::int64_t rank;
+  tt::Sizes modes;
+};
+
+// BERT's vocabulary in the paper's modes; other tables by the general rule.
+tt::Sizes table_modes_of(const WeightSite& site, int order) {
+  if (site.rows == 30522 && site.columns == 768 && order == 4) return {16, 20, 10, 10, 4, 4, 8, 6};
+  return tt::table_modes(site.rows, site.columns, order);
+}
+
+tt::Sizes default_modes(const WeightSite& site, const FormRules& rules, Form form) {
+  if (site.table) return form == Form::lowrank ? tt::Sizes{site.rows, 1, 1, site.columns} : table_modes_of(site, rules.embedding_order);
+  return form == Form::lowrank ? tt::Sizes{site.columns, site.rows} : tt::linear_modes(site.columns, site.rows, rules.order);
+}
+
+// Whether modes can describe the weight: linear [in | out] exactly; tables may have spare rows.
+bool fits(const tt::Sizes& modes, const WeightSite& site) {
+  const auto half = static_cast<std::ptrdiff_t>(modes.size() / 2);
+  const std::int64_t first = tt::product({modes.begin(), modes.begin() + half}), second = tt::product({modes.begin() + half, modes.end()});
+  if (site.table) return second == site.columns && first >= site.rows && first < 2 * site.rows;
+  return first == site.columns && second == site.rows;
+}
+
+void require_fit(const tt::Sizes& modes, const WeightSite& site) {
+  if (fits(modes, site)) return;
+  fail_input("[model] {}: modes {} do not describe a weight of {} x {}; the {} modes must multiply to {} and the {} modes to {}", site.name,
+             tt::to_string(modes), site.table ? site.rows : site.columns, site.table ? site.columns : site.rows, site.table ? "row" : "in",
+             site.table ? fmt::format("at least {}", site.rows) : fmt::format("{}", site.columns), site.table ? "column" : "out",
+             site.table ? site.columns : site.rows);
+}
+
+Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>& layer_used, std::vector<bool>& modes_used) {
+  Choice choice{rules.form, site.table ? rules.embedding_rank : rules.rank, {}};
+  for (std::size_t i = 0; i < rules.modes.size(); ++i)
+    if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || rules.form == Form::lowrank)) choice.modes = rules.modes[i], modes_used[i] = true;
+  for (std::size_t i = 0; i < rules.layers.size(); ++i) {
+    const LayerRule& rule = rules.layers[i];
+    if (!glob_match(rule.pattern, site.name)) continue;
+    layer_used[i] = true;
+    if (rule.form) choice.form = *rule.form;
+    if (rule.rank) choice.rank = *rule.rank;
+    if (!rule.modes.empty()) choice.modes = rule.modes;
+  }
+  if (choice.modes.empty()) choice.modes = default_modes(site, rules, choice.form);
+  return choice;
+}
+
+WeightForm form_from(const WeightSite& site, const Choice& choice) {
+  require_fit(choice.modes, site);
+  WeightForm form;
+  form.form = site.table ? Form::ttm : choice.form;
+  form.modes = choice.modes;
+  form.ranks = tt::uniform_ranks(site.table ? tt::table_entry_sizes(choice.modes) : choice.modes, choice.rank, "[model] " + site.name);
+  form.initial_ranks = form.ranks;
+  return form;
+}
+
+std::int64_t parse_rank(const std::string& rule, std::string_view text) {
+  std::int64_t rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size() || rank < 1)
+    fail_input("[model] --layer '{}': '{}' is not a rank; write a whole number from 1", rule, text);
+  return rank;
+}
+
+Form parse_form(const std::string& rule, std::string_view text) {
+  for (const Form form : {Form::dense, Form::tt, Form::lowrank})
+    if (text == layers::name_of(form)) return form;
+  fail_input("[model] --layer '{}': there is no form '{}'; use dense, tt or lowrank", rule, text);
+}
+
+}  // namespace
+
+LayerRule parse_layer_rule(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    fail_input("[model] --layer '{}' names no weights; write 'glob=rank:16' or 'glob=form:dense'", text);
+  LayerRule rule;
+  rule.pattern = text.substr(0, equals);
+  std::string_view rest = std::string_view(text).substr(equals + 1);
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
+    const std::size_t colon = item.find(':');
+    const std::string_view key = item.substr(0, colon), value = colon == std::string_view::npos ? "" : item.substr(colon + 1);
+    if (key == "rank")
+      rule.rank = parse_rank(text, value);
+    else if (key == "form")
+      rule.form = parse_form(text, value);
+    else if (key == "modes")
+      rule.modes = tt::parse_modes(std::string(value));
+    else
+      fail_input("[model] --layer '{}': '{}' is not known; use rank:, form: or modes:, separated by ';'", text, key);
+  }
+  return rule;
+}
+
+void apply_forms(EncoderSpec& spec, const FormRules& rules) {
+  std::vector<bool> layer_used(rules.layers.size()), modes_used(rules.modes.size());
+  spec.forms.clear();
+  for (const WeightSite& site : weight_sites(spec)) {
+    const Choice choice = choose(site, rules, layer_used, modes_used);
+    if (choice.form != Form::dense) spec.forms[site.name] = form_from(site, choice);
+  }
+  for (std::size_t i = 0; i < layer_used.size(); ++i)
+    if (!layer_used[i]) fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run", rules.layers[i].pattern);
+  for (std::size_t i = 0; i < modes_used.size(); ++i)
+    if (!modes_used[i])
+      fail_input("[model] --modes {}: no weight has that size; in modes must multiply to a layer's inputs, out modes to its outputs",
+                 tt::to_string(rules.modes[i]));
+}
+
+void apply_ranks(EncoderSpec& spec, const layers::RankTable& ranks) {
+  for (const auto& [name, row] : ranks) {
+    const auto found = spec.forms.find(name);
+    if (found == spec.forms.end()) throw std::logic_error(fmt::format("[model] {} has ranks but no tensor-train form", name));
+    found->second.ranks = row;
+  }
+}
+
+}  // namespace comera::models

@@ -1,0 +1,34 @@
+// Which form every weight of a model takes: one rule for all, exceptions by name.
+#pragma once
+
+#include <optional>
+
+#include "models/encoder_spec.h"
+
+namespace comera::models {
+
+// One exception: weights whose name matches `pattern`.
+struct LayerRule {
+  std::string pattern;
+  std::optional<Form> form;
+  std::optional<std::int64_t> rank;
+  std::vector<std::int64_t> modes;  // empty: as for the others
+};
+
+struct FormRules {
+  Form form = Form::tt;  // dense, tt or lowrank
+  std::int64_t rank = 30, embedding_rank = 32;
+  int order = 3, embedding_order = 4;            // modes per side
+  std::vector<std::vector<std::int64_t>> modes;  // each for every weight of its size
+  std::vector<LayerRule> layers;                 // the last that matches wins
+};
+
+// "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".
+LayerRule parse_layer_rule(const std::string& text);
+
+// Fills spec.forms. InputError where modes do not multiply to a weight's size, a rank is beyond the possible, or a rule fits no weight.
+void apply_forms(EncoderSpec& spec, const FormRules& rules);
+// The same model with the ranks of a smaller one.
+void apply_ranks(EncoderSpec& spec, const layers::RankTable& ranks);
+
+}  // namespace comera::models

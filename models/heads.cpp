@@ -1,0 +1,166 @@
+#include "models/heads.h"
+
+#include "kernels/elementwise.h"
+
+namespace comera::models {
+namespace {
+
+using kernels::Activation;
+using layers::Outputs;
+using layers::StepState;
+
+const std::int32_t* ids_of(const Tensor& tensor) { return static_cast<const std::int32_t*>(tensor.data); }
+
+// Rows of x picked by index, and their gradients put back.
+class RowPicker {
+ public:
+  explicit RowPicker(std::int64_t columns) : columns_(columns) {}
+
+  Tensor forward(Pass& pass, const Tensor& x, const Tensor& index) {
+    index_ = index;
+    Tensor rows = pass.walk.make("rows", {index.shape[0], columns_});
+    pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{index.shape[0], columns_, ids_of(index), x.data, columns_, rows.data});
+    return rows;
+  }
+
+  // Takes d_rows.
+  Tensor backward(Pass& pass, Tensor d_rows) {
+    Tensor dx = pass.walk.make("dx", {pass.tokens(), columns_});
+    pass.walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
+    pass.walk.run(pass.backend().scatter_rows, kernels::ScatterRows{d_rows.shape[0], columns_, ids_of(index_), d_rows.data, dx.data, columns_});
+    pass.walk.drop(d_rows);
+    pass.walk.drop(index_);
+    return dx;
+  }
+
+  void release(Pass& pass) { pass.walk.drop(index_); }
+
+ private:
+  std::int64_t columns_;
+  Tensor index_;
+};
+
+class Classifier final : public Head {
+ public:
+  Classifier(Builder& builder, const EncoderSpec& spec)
+      : hidden_(spec.hidden),
+        labels_(static_cast<std::int64_t>(spec.labels.size())),
+        probability_(spec.dropout),
+        picker_(spec.hidden),
+        pooler_(LinearSet::make(builder, {linear_spec(spec, EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden, Activation::tanh)),
+        site_(builder.dropout_site()),
+        classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, labels_, Form::dense, {}, {}, {}}}, spec.hidden, Activation::none)) {}
+
+  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+    Walk& walk = pass.walk;
+    first_tokens_.resize(static_cast<std::size_t>(pass.sequences));
+    for (std::int64_t b = 0; b < pass.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * pass.length);
+    Tensor index = walk.input("first_tokens", {first_tokens_.data(), DType::i32, {pass.sequences}});
+    Tensor first = picker_.forward(pass, x.tensor, index);
+    Tensor pooled;
+    pooler_.forward(pass, {first, nullptr}, &pooled);
+    walk.drop(first);
+    drop_out(pass, pooled);
+    Tensor logits;
+    classifier_.forward(pass, {pooled, nullptr}, &logits);
+    walk.drop(pooled);
+    targets_ = walk.input("labels", batch["labels"]);
+    loss_.add(pass, logits, 0, targets_);
+    return leave(pass, logits, loss_.finish(pass, state, targets_));
+  }
+
+  Tensor backward(Pass& pass, Sink& sink) override {
+    Walk& walk = pass.walk;
+    loss_.backward(pass, logits_, 0, targets_);
+    loss_.release(pass);
+    walk.drop(targets_);
+    Tensor d_pooled = walk.make("d_pooled", {pass.sequences, hidden_});
+    classifier_.backward(pass, sink, &logits_, d_pooled, false);
+    drop_out(pass, d_pooled);
+    Tensor d_first = walk.make("d_first", {pass.sequences, hidden_});
+    pooler_.backward(pass, sink, &d_pooled, d_first, false);
+    return picker_.backward(pass, d_first);
+  }
+
+ private:
+  void drop_out(Pass& pass, const Tensor& x) {
+    const kernels::Dropout dropout = pass.dropout(probability_, site_, 1);
+    if (dropout.probability > 0) pass.walk.run(pass.backend().dropout, kernels::DropoutApply{dropout, pass.sequences, hidden_, x.data, x.data});
+  }
+
+  // Training keeps the logits, whose memory becomes their gradient; evaluation hands them over.
+  Outputs leave(Pass& pass, Tensor logits, Tensor best) {
+    if (pass.policy.saves()) {
+      logits_ = logits;
+      pass.walk.drop(best);
+      return {};
+    }
+    loss_.release(pass);
+    picker_.release(pass);
+    pass.walk.drop(targets_);
+    return {logits, best};
+  }
+
+  std::int64_t hidden_, labels_;
+  double probability_;
+  RowPicker picker_;
+  LinearSet pooler_;
+  std::uint32_t site_;
+  LinearSet classifier_;
+  layers::CrossEntropy loss_;
+  std::vector<std::int32_t> first_tokens_;
+  Tensor logits_, targets_;
+};
+
+class MaskedLanguageModel final : public Head {
+ public:
+  MaskedLanguageModel(Builder& builder, const EncoderSpec& spec, layers::Table& words)
+      : hidden_(spec.hidden),
+        picker_(spec.hidden),
+        transform_(LinearSet::make(builder, {linear_spec(spec, EncoderNames(spec).transform, spec.hidden)}, spec.hidden, Activation::gelu)),
+        norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, {kernels::NormKind::layer, spec.epsilon, 0, 0}),
+        decoder_(builder, words, EncoderNames(spec).decoder_bias, spec.vocabulary, spec.hidden) {}
+
+  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+    Walk& walk = pass.walk;
+    Tensor rows = picker_.forward(pass, x.tensor, walk.input("masked_index", batch["masked_index"]));
+    Tensor transformed;
+    transform_.forward(pass, {rows, nullptr}, &transformed);
+    walk.drop(rows);
+    Value normed = norm_.forward(pass, transformed, Tensor{});
+    Tensor targets = walk.input("masked_targets", batch["masked_targets"]);
+    Tensor best = decoder_.forward(pass, state, normed, targets);
+    walk.drop(targets);
+    walk.drop(normed.tensor);
+    if (!pass.policy.saves()) {
+      picker_.release(pass);
+      return {Tensor{}, best};
+    }
+    walk.drop(best);
+    return {};
+  }
+
+  Tensor backward(Pass& pass, Sink& sink) override {
+    Tensor d_transformed = norm_.backward(pass, sink, decoder_.backward(pass, sink), Tensor{}, nullptr);
+    Tensor d_rows = pass.walk.make("d_rows", d_transformed.shape);
+    transform_.backward(pass, sink, &d_transformed, d_rows, false);
+    return picker_.backward(pass, d_rows);
+  }
+
+ private:
+  std::int64_t hidden_;
+  RowPicker picker_;
+  LinearSet transform_;
+  layers::ResidualNorm norm_;
+  layers::TiedDecoder decoder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Classifier>(builder, spec); }
+
+std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words) {
+  return std::make_unique<MaskedLanguageModel>(builder, spec, words);
+}
+
+}  // namespace comera::models

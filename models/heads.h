@@ -1,0 +1,25 @@
+// What stands on top of an encoder: a classifier on the first token, or the prediction of masked words.
+#pragma once
+
+#include <memory>
+
+#include "lib/layers/loss.h"
+#include "models/encoder_block.h"
+
+namespace comera::models {
+
+class Head {
+ public:
+  virtual ~Head() = default;
+  // x [K, hidden]; loss and hits go to the state. Outputs for the caller to drop when evaluating.
+  virtual layers::Outputs forward(Pass& pass, layers::StepState& state, const data::Batch& batch, const Value& x) = 0;
+  // The caller drops dx [K, hidden].
+  virtual Tensor backward(Pass& pass, Sink& sink) = 0;
+};
+
+// Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and classifier).
+std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
+// Masked rows -> linear -> GELU -> LayerNorm -> decoder tied to the word table.
+std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words);
+
+}  // namespace comera::models

@@ -1,0 +1,173 @@
+// Small encoders with a fixed batch, run by the reference backend.
+#pragma once
+
+#include <complex>
+#include <cstring>
+#include <vector>
+
+#include "lib/layers/sink.h"
+#include "models/encoder.h"
+#include "models/forms.h"
+#include "models/presets.h"
+
+inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form) {
+  using namespace comera;
+  models::EncoderSpec spec;
+  spec.vocabulary = 23;
+  spec.hidden = 8;
+  spec.layers = 2;
+  spec.heads = 2;
+  spec.intermediate = 12;
+  spec.positions = 8;
+  spec.pre_norm = pre_norm;
+  spec.task = task;
+  spec.labels = {"a", "b", "c"};
+  models::FormRules rules;
+  rules.form = form;
+  rules.rank = 3;
+  rules.embedding_rank = 3;
+  rules.order = 2;
+  rules.embedding_order = 3;
+  models::apply_forms(spec, rules);
+  return spec;
+}
+
+inline comera::data::Batch small_batch(const comera::models::EncoderSpec& spec) {
+  using namespace comera;
+  data::Batch batch;
+  batch.sequences = 3;
+  batch.length = 8;
+  const std::int64_t tokens = 24;
+  auto ids = batch.add("input_ids", DType::i32, {3, 8}).as<std::int32_t>();
+  auto types = batch.add("token_type_ids", DType::i32, {3, 8}).as<std::int32_t>();
+  auto lengths = batch.add("lengths", DType::i32, {3}).as<std::int32_t>();
+  auto samples = batch.add("samples", DType::i64, {3}).as<std::int64_t>();
+  for (std::int64_t k = 0; k < tokens; ++k) ids[k] = static_cast<std::int32_t>(k * 7 % spec.vocabulary), types[k] = k % 8 > 4;
+  const std::int32_t each[] = {8, 5, 1};
+  for (int b = 0; b < 3; ++b) lengths[b] = each[b], samples[b] = 100 + b;
+  if (spec.task == data::Task::classify) {
+    auto labels = batch.add("labels", DType::i32, {3}).as<std::int32_t>();
+    for (int b = 0; b < 3; ++b) labels[b] = (b + 1) % 3;
+    batch.counted = 3;
+  } else {
+    auto index = batch.add("masked_index", DType::i32, {4}).as<std::int32_t>();
+    auto targets = batch.add("masked_targets", DType::i32, {4}).as<std::int32_t>();
+    const std::int32_t rows[] = {2, 7, 9, -1}, words[] = {4, 0, 22, -1};
+    for (int p = 0; p < 4; ++p) index[p] = rows[p], targets[p] = words[p];
+    batch.counted = 3;
+  }
+  return batch;
+}
+
+// One step's loss and gradients of T = double or complex<double>.
+template <class T>
+class ReferenceRun {
+ public:
+  explicit ReferenceRun(const comera::models::EncoderSpec& spec)
+      : batch(small_batch(spec)), model(comera::models::make_encoder(spec, dtype)), sink(model->parameters(), model->step_gradients()) {
+    using namespace comera;
+    weights = bound(model->parameters().bytes());
+    model->parameters().bind(weights.data());
+    model->parameters().initialise(11);
+    // Diagonals at 1 and biases at 0 would hide mistakes.
+    for (layers::Parameter& parameter : model->parameters().all())
+      if (parameter.init.kind == layers::Init::Kind::constant)
+        for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
+          layers::store(parameter.value, i, parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
+    halves = bound(model->halves().bytes());
+    model->halves().bind(halves.data());
+    gradients = bound(model->step_gradients().bytes());
+    model->step_gradients().bind(gradients.data());
+    state.scalars.seed = 5;
+    state.scalars.loss_scale = 1.0 / static_cast<double>(batch.counted);
+    model->set_state(&state);
+  }
+
+  // Loss of a training forward (dropout on), nothing kept.
+  T loss() {
+    reset();
+    walk([&](comera::plan::Walk& w) { model->prepare(w); });
+    walk([&](comera::plan::Walk& w) {
+      auto outputs = model->forward(w, batch, comera::layers::SavePolicy(comera::layers::Recompute::none).discarding());
+      w.drop(outputs.logits);
+      w.drop(outputs.best);
+    });
+    if constexpr (std::is_same_v<T, double>)
+      return state.loss[0];
+    else
+      return T(state.loss[0], state.loss[1]);
+  }
+
+  void step(comera::layers::Recompute recompute) {
+    using namespace comera;
+    reset();
+    walk([&](plan::Walk& w) {
+      sink.begin(w);
+      model->prepare(w);
+    });
+    walk([&](plan::Walk& w) {
+      model->forward(w, batch, layers::SavePolicy(recompute));
+      w.backward_begins();
+      model->backward(w, sink);
+    });
+    walk([&](plan::Walk& w) {
+      model->finish(w, sink);
+      if (!w.recording()) copy_gradients();
+      sink.release(w);
+    });
+  }
+
+  double gradient(int parameter, std::int64_t index) const { return real(copies[parameter][index]); }
+  const std::vector<std::vector<T>>& all_gradients() const { return copies; }
+
+  static constexpr comera::DType dtype = std::is_same_v<T, double> ? comera::DType::f64 : comera::DType::c128;
+  comera::data::Batch batch;
+  std::unique_ptr<comera::layers::Model> model;
+  comera::layers::AccumulateSink sink;
+  comera::layers::StepState state;
+
+ private:
+  static double real(const T& value) { return std::real(value); }
+  static std::vector<T> bound(std::size_t bytes) { return std::vector<T>(bytes / sizeof(T) + 16); }
+
+  void reset() { state.loss[0] = state.loss[1] = state.correct = 0; }
+
+  template <class Steps>
+  void walk(const Steps& steps) {
+    using namespace comera;
+    const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
+    plan::Plan table;
+    {
+      plan::Walk record(machine, table);
+      steps(record);
+      record.end();
+    }
+    plan::Arena arena(kernels::reference_backend(), table.bytes, "test");
+    std::memset(arena.data(), 0xff, table.bytes);
+    plan::Walk replay(machine, table, arena.data());
+    replay.set_poison(true);
+    steps(replay);
+    replay.end();
+  }
+
+  void copy_gradients() {
+    copies.clear();
+    for (const auto& parameter : model->parameters().all()) {
+      const comera::plan::Tensor& gradient = sink.gradient(static_cast<std::size_t>(parameter.index));
+      const T* data = static_cast<const T*>(gradient.data);
+      copies.emplace_back(data, data + gradient.elements());
+    }
+  }
+
+  std::vector<T> weights, halves, gradients;
+  std::vector<std::vector<T>> copies;
+};
+
+// First, last and a few entries between: every parameter is touched, the time stays small.
+inline std::vector<std::int64_t> sample_entries(const comera::layers::Parameter& parameter) {
+  const std::int64_t count = parameter.shape.elements();
+  std::vector<std::int64_t> entries;
+  for (const std::int64_t index : {std::int64_t{0}, count / 3, count / 2, count - 1})
+    if (entries.empty() || entries.back() != index) entries.push_back(index);
+  return entries;
+}
