@@ -7,10 +7,11 @@
 set -eu
 release=bookworm
 version=0.1.97-3
+recipe=2  # raise it when what is built changes
 prefix=${1:?usage: third_party/sentencepiece.sh PREFIX}
 mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
-[ -f "$prefix/lib/libsentencepiece_train.a" ] && [ -f "$prefix/complete" ] && exit 0
+[ "$(cat "$prefix/complete" 2>/dev/null)" = "$version recipe $recipe" ] && exit 0
 
 fail() { echo "third_party/sentencepiece.sh: $1" >&2; exit 1; }
 # The mirror that the system uses, so that a machine with only a local one works too.
@@ -33,6 +34,9 @@ cd source
 patch -s -R -p1 < debian/patches/disable-static-library.patch || fail "Debian's patch does not come off; is this version $version?"
 sed -i 's|#include "third_party/protobuf-lite/google/protobuf/message_lite.h"|#include <google/protobuf/message_lite.h>|' src/init.h
 grep -q '<google/protobuf/message_lite.h>' src/init.h || fail "src/init.h does not look like that of $version"
+# Scores of the unigram model are compared as floats, as later releases do: as doubles, ties such as those in '-----' fall otherwise.
+sed -i 's|? (length \* max_score_ - 0.1)$|? static_cast<float>(length * max_score_ - 0.1)|' src/unigram_model.cc
+[ "$(grep -c 'static_cast<float>(length \* max_score_ - 0.1)' src/unigram_model.cc)" = 3 ] || fail "src/unigram_model.cc does not look like that of $version"
 
 cmake -S . -B ../build -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS=-w \
   -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
@@ -45,4 +49,4 @@ cp ../build/src/libsentencepiece.a ../build/src/libsentencepiece_train.a "$prefi
 cp src/sentencepiece_processor.h src/sentencepiece_trainer.h "$prefix/include/"
 cd "$prefix"
 rm -rf "$work"
-touch complete
+echo "$version recipe $recipe" > complete

@@ -10,7 +10,12 @@ static Backend make_table() {
   b.name = "cpu";
   b.variant = COMERA_TEXT(COMERA_ISA);
   add_attention(b);
+  add_cross_entropy(b);
+  add_elementwise(b);
   add_linear(b);
+  add_norm(b);
+  add_optimizer(b);
+  add_rank_objective(b);
   add_tt_cores(b);
   add_tt_linear(b);
   return b;

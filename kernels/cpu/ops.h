@@ -7,7 +7,12 @@
 namespace comera::kernels::COMERA_CPU {
 
 void add_attention(Backend& b);
+void add_cross_entropy(Backend& b);
+void add_elementwise(Backend& b);
 void add_linear(Backend& b);
+void add_norm(Backend& b);
+void add_optimizer(Backend& b);
+void add_rank_objective(Backend& b);
 void add_tt_cores(Backend& b);
 void add_tt_linear(Backend& b);
 

@@ -181,6 +181,36 @@ inline double sum(D a) {
 
 #endif
 
+// How many lanes an access takes: a full vector or the rest of a row.
+struct All {};
+struct Some {
+  std::int64_t n;
+};
+template <class T>
+inline auto load(const T* p, All) {
+  return load(p);
+}
+template <class T>
+inline auto load(const T* p, Some lanes) {
+  return load(p, lanes.n);
+}
+template <class T, class V>
+inline void store(T* p, V a, All) {
+  store(p, a);
+}
+template <class T, class V>
+inline void store(T* p, V a, Some lanes) {
+  store(p, a, lanes.n);
+}
+
+// body(i, lanes) for the vectors of [begin, end), the last one perhaps partial.
+template <class Body>
+inline void sweep(std::int64_t begin, std::int64_t end, Body&& body) {
+  std::int64_t i = begin;
+  for (; i + F::width <= end; i += F::width) body(i, All{});
+  if (i < end) body(i, Some{end - i});
+}
+
 inline F operator+(F a, F b) { return {a.v + b.v}; }
 inline F operator-(F a, F b) { return {a.v - b.v}; }
 inline F operator*(F a, F b) { return {a.v * b.v}; }

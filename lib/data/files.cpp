@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "lib/core/error.h"
 
@@ -110,18 +109,6 @@ std::string hash_files(const std::vector<std::string>& files) {
     }
   }
   return hasher.hex();
-}
-
-std::string read_text(const std::filesystem::path& path) {
-  const File file(path.string());
-  return file.read(0, file.size);
-}
-
-void write_text(const std::filesystem::path& path, std::string_view text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) fail_run("[tokenizer] {}: cannot be written: {}", path.string(), std::strerror(errno));
 }
 
 }  // namespace comera::data

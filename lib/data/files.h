@@ -1,7 +1,6 @@
-// Content hashes (XXH3, 128 bits) and whole small files.
+// Content hashes (XXH3, 128 bits) and the files that paths and globs name.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +28,5 @@ std::vector<std::string> resolve_files(const std::vector<std::string>& patterns)
 
 // Of the stored bytes (not unpacked): all of them up to 64 MiB a file, size and first and last 4 MiB of larger ones.
 std::string hash_files(const std::vector<std::string>& files);
-
-std::string read_text(const std::filesystem::path& path);                   // a whole file as it is stored
-void write_text(const std::filesystem::path& path, std::string_view text);  // truncates; a run error if it cannot be written
 
 }  // namespace comera::data

@@ -2,6 +2,7 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/core/error.h"
+#include "lib/core/file.h"
 #include "lib/data/files.h"
 #include "lib/data/tokenizer.h"
 
@@ -46,7 +47,7 @@ class SentencePiece final : public Tokenizer {
   std::string piece(std::int32_t id) const override { return check(id), processor_.IdToPiece(id); }
   const std::string& hash() const override { return hash_; }
   const std::string& source() const override { return name_; }
-  void save(const std::filesystem::path& folder) const override { write_text(folder / "tokenizer.model", model_); }
+  void save(const std::filesystem::path& folder) const override { write_file_atomic(folder / "tokenizer.model", model_); }
 
  private:
   void check(std::int32_t id) const {

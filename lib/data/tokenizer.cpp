@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/data/files.h"
+#include "lib/core/file.h"
 #include "lib/data/wordpiece.h"
 
 namespace comera::data {
@@ -25,7 +25,7 @@ BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, Lette
   bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
   const fs::path path = vocab_path.parent_path() / "tokenizer_config.json";
   if (!fs::exists(path)) return rules_for(lower);
-  const auto config = nlohmann::json::parse(read_text(path), nullptr, false);
+  const auto config = nlohmann::json::parse(read_file(path.string()), nullptr, false);
   if (!config.is_object()) fail_input("[tokenizer] {}: is not a JSON object", path.string());
   if (letter_case == LetterCase::automatic) read_flag(config, "do_lower_case", path, lower);
   BertRules rules = rules_for(lower);
@@ -51,7 +51,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path& given, LetterCas
   const fs::path path = fs::is_directory(given) ? file_in(given) : given;
   if (!fs::exists(path))
     fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one", path.string());
-  const std::string bytes = read_text(path);
+  const std::string bytes = read_file(path.string());
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
   if (path.extension() == ".json")
     fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON", path.string());

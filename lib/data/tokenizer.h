@@ -57,8 +57,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
 std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name, LetterCase letter_case = LetterCase::automatic);
 std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view model, const std::string& name);
 
-// What the special pieces are called when a message needs them: fails with a sentence if `specials` lack cls, sep or pad, or (if
-// `needs_mask`) mask.
+// Fails with a sentence if the tokenizer lacks cls or sep, or (if `needs_mask`) mask. Padding needs no piece: lengths tell it apart.
 void require_specials(const Tokenizer& tokenizer, bool needs_mask);
 
 }  // namespace comera::data

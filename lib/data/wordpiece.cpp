@@ -1,10 +1,10 @@
 #include "lib/data/wordpiece.h"
 
 #include <algorithm>
-#include <fstream>
 #include <unordered_map>
 
 #include "lib/core/error.h"
+#include "lib/core/file.h"
 #include "lib/data/files.h"
 #include "lib/data/unicode.h"
 
@@ -258,11 +258,11 @@ std::string WordPiece::decode(const Ids& ids, bool keep_special) const {
 }
 
 void WordPiece::save(const std::filesystem::path& folder) const {
-  write_text(folder / "vocab.txt", vocab_);
-  write_text(folder / "tokenizer_config.json",
-             fmt::format("{{\n  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
-                         "  \"tokenizer_class\": \"BertTokenizer\"\n}}\n",
-                         rules_.lower, rules_.strip_accents, rules_.split_cjk));
+  write_file_atomic(folder / "vocab.txt", vocab_);
+  write_file_atomic(folder / "tokenizer_config.json",
+                    fmt::format("{{\n  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
+                                "  \"tokenizer_class\": \"BertTokenizer\"\n}}\n",
+                                rules_.lower, rules_.strip_accents, rules_.split_cjk));
 }
 
 }  // namespace comera::data

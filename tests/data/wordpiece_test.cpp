@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "lib/core/error.h"
-#include "lib/data/files.h"
+#include "lib/core/file.h"
 
 using namespace comera::data;
 
@@ -73,13 +73,13 @@ TEST_CASE("cased or not follows the vocabulary and the file beside it") {
   CHECK(parse_wordpiece("[UNK]\na\xCC\x81\na\n", "v", LetterCase::cased)->encode("a\xCC\x81") == Ids{1});
 
   const std::string path = folder();
-  write_text(path + "/vocab.txt", "[UNK]\nab\nAB\n");
-  write_text(path + "/tokenizer_config.json", R"({"do_lower_case": true, "strip_accents": null})");
+  comera::write_file_atomic(path + "/vocab.txt", "[UNK]\nab\nAB\n");
+  comera::write_file_atomic(path + "/tokenizer_config.json", R"({"do_lower_case": true, "strip_accents": null})");
   CHECK(load_tokenizer(path)->encode("AB") == Ids{1});
   CHECK(load_tokenizer(path, LetterCase::cased)->encode("AB") == Ids{2});
-  write_text(path + "/tokenizer_config.json", R"({"do_lower_case": false})");
+  comera::write_file_atomic(path + "/tokenizer_config.json", R"({"do_lower_case": false})");
   CHECK(load_tokenizer(path + "/vocab.txt")->encode("AB") == Ids{2});
-  write_text(path + "/tokenizer_config.json", R"({"do_lower_case": 1})");
+  comera::write_file_atomic(path + "/tokenizer_config.json", R"({"do_lower_case": 1})");
   CHECK_THROWS_WITH(load_tokenizer(path), Catch::Contains("\"do_lower_case\" must be true, false or null"));
   std::filesystem::remove_all(path);
 }

@@ -1,0 +1,158 @@
+#include "kernels/elementwise.h"
+
+#include <cstring>
+
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/dropout_row.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/thread_pool.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr std::int64_t chunk = 16384;  // elements of a tile
+constexpr std::size_t fill_chunk = 1 << 18;
+
+const float* in(const void* p) { return static_cast<const float*>(p); }
+float* out(void* p) { return static_cast<float*>(p); }
+
+// body(i, lanes) over all vectors of [0, count), tile by tile
+template <class Body>
+void for_all(const Context& context, std::int64_t count, Body body) {
+  parallel_for(context, tiles_of(count, chunk), [&](std::int64_t tile) { sweep(tile * chunk, min(count, (tile + 1) * chunk), body); });
+}
+
+// body(row) over all rows, several to a tile
+template <class Body>
+void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, Body body) {
+  const std::int64_t step = max<std::int64_t>(1, chunk / max<std::int64_t>(1, columns));
+  parallel_for(context, tiles_of(rows, step), [&](std::int64_t tile) {
+    for (std::int64_t row = tile * step; row < min(rows, (tile + 1) * step); ++row) body(row);
+  });
+}
+
+Status run(const Context& context, const ActivationForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const float* x = in(a.x);
+  float* y = out(a.y);
+  with_activation(a.activation, [&](auto act) {
+    using Act = decltype(act);
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, Act::value(load(x + i, lanes)), lanes); });
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const ActivationBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const float *x = in(a.x), *dy = in(a.dy);
+  float* dx = out(a.dx);
+  with_activation(a.activation, [&](auto act) {
+    using Act = decltype(act);
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(dx + i, load(dy + i, lanes) * Act::derivative(load(x + i, lanes)), lanes); });
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const GatedForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const float *gate = in(a.gate), *up = in(a.up);
+  float* y = out(a.y);
+  with_activation(a.activation, [&](auto act) {
+    using Act = decltype(act);
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, Act::value(load(gate + i, lanes)) * load(up + i, lanes), lanes); });
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const GatedBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const float *gate = in(a.gate), *up = in(a.up), *dy = in(a.dy);
+  float *d_gate = out(a.d_gate), *d_up = out(a.d_up);
+  with_activation(a.activation, [&](auto act) {
+    using Act = decltype(act);
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) {
+      const F g = load(gate + i, lanes), u = load(up + i, lanes), d = load(dy + i, lanes);
+      store(d_gate + i, d * u * Act::derivative(g), lanes);
+      store(d_up + i, d * Act::value(g), lanes);
+    });
+  });
+  return Status::ok;
+}
+
+std::int64_t rows_of_tile(const DropoutApply& a) { return max<std::int64_t>(1, chunk / max<std::int64_t>(1, a.columns)); }
+std::size_t dropout_workspace(const Context&, const DropoutApply& a) {
+  return static_cast<std::size_t>(tiles_of(a.tokens, rows_of_tile(a)) * dropout_row_bytes(a.columns));
+}
+
+Status run(const Context& context, const DropoutApply& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < dropout_workspace(context, a)) return Status::workspace_too_small;
+  const DropoutRule rule(a.dropout);
+  const std::int64_t step = rows_of_tile(a);
+  for_rows(context, a.tokens, a.columns, [&](std::int64_t row) {
+    std::uint8_t* bits = static_cast<std::uint8_t*>(context.workspace) + row / step * dropout_row_bytes(a.columns);
+    const DropoutRow dropout(a.dropout, rule, row, a.columns, bits);
+    const float* x = in(a.x) + row * a.columns;
+    float* y = out(a.y) + row * a.columns;
+    sweep(0, a.columns, [&](std::int64_t j, auto lanes) { store(y + j, dropout(load(x + j, lanes), j), lanes); });
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const Fill& a) {
+  char* data = static_cast<char*>(a.data);
+  parallel_for(context, static_cast<std::int64_t>(tiles_of(a.bytes, fill_chunk)), [&](std::int64_t tile) {
+    const std::size_t begin = static_cast<std::size_t>(tile) * fill_chunk;
+    std::memset(data + begin, 0, min(fill_chunk, a.bytes - begin));
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const AddScaled& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const float* x = in(a.x);
+  float* y = out(a.y);
+  const F scale = set(static_cast<float>(a.scale));
+  for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, fma(scale, load(x + i, lanes), load(y + i, lanes)), lanes); });
+  return Status::ok;
+}
+
+Status run(const Context& context, const GatherRows& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
+  for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
+    float* y = out(a.y) + row * a.columns;
+    if (a.index[row] < 0)
+      std::memset(y, 0, bytes);
+    else
+      std::memcpy(y, in(a.x) + a.index[row] * a.ldx, bytes);
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const ScatterRows& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
+    if (a.index[row] < 0) return;
+    const float* dy = in(a.dy) + row * a.columns;
+    float* dx = out(a.dx) + a.index[row] * a.lddx;
+    sweep(0, a.columns, [=](std::int64_t j, auto lanes) { store(dx + j, load(dx + j, lanes) + load(dy + j, lanes), lanes); });
+  });
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_elementwise(Backend& b) {
+  b.activation_forward = {"activation_forward", run, nullptr};
+  b.activation_backward = {"activation_backward", run, nullptr};
+  b.gated_forward = {"gated_forward", run, nullptr};
+  b.gated_backward = {"gated_backward", run, nullptr};
+  b.dropout = {"dropout", run, dropout_workspace};
+  b.fill = {"fill", run, nullptr};
+  b.add_scaled = {"add_scaled", run, nullptr};
+  b.gather_rows = {"gather_rows", run, nullptr};
+  b.scatter_rows = {"scatter_rows", run, nullptr};
+}
+
+}  // namespace comera::kernels::COMERA_CPU

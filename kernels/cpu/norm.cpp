@@ -1,0 +1,217 @@
+// One pass over memory each way: a row is summed with its residual, normalised and written while it is in the first cache.
+#include "kernels/norm.h"
+
+#include "kernels/cpu/dropout_row.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/thread_pool.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr std::int64_t column_tile = 256;  // of the sums over tiles of rows
+
+const float* in(const void* p) { return static_cast<const float*>(p); }
+float* out(void* p) { return static_cast<float*>(p); }
+
+std::int64_t rows_of_tile(std::int64_t tokens) { return max<std::int64_t>(8, tiles_of<std::int64_t>(tokens, 64)); }
+std::int64_t row_tiles(std::int64_t tokens) { return tiles_of(tokens, rows_of_tile(tokens)); }
+
+// body(row, tile) over all rows, in order within a tile
+template <class Body>
+void for_rows(const Context& context, std::int64_t tokens, Body body) {
+  const std::int64_t step = rows_of_tile(tokens);
+  parallel_for(context, row_tiles(tokens), [&](std::int64_t tile) {
+    for (std::int64_t row = tile * step; row < min(tokens, (tile + 1) * step); ++row) body(row, tile);
+  });
+}
+
+// Bits of the masks of one row, for every tile: of the dropout of x and of that of y.
+std::size_t mask_bytes(std::int64_t tokens, std::int64_t columns) {
+  return static_cast<std::size_t>(2 * row_tiles(tokens) * dropout_row_bytes(columns));
+}
+struct Masks {
+  std::uint8_t* first;
+  std::int64_t stride;
+  std::uint8_t* input(std::int64_t tile) const { return first + 2 * tile * stride; }
+  std::uint8_t* output(std::int64_t tile) const { return first + (2 * tile + 1) * stride; }
+};
+
+// Both statistics in two passes over a row: the variance around the mean does not cancel.
+float mean_of(const float* s, std::int64_t columns) {
+  F total = zero();
+  sweep(0, columns, [&](std::int64_t i, auto lanes) { total = total + load(s + i, lanes); });
+  return sum(total) / static_cast<float>(columns);
+}
+
+F centred(const float* s, std::int64_t i, F mean, All) { return load(s + i) - mean; }
+F centred(const float* s, std::int64_t i, F mean, Some lanes) { return keep(first_lanes(lanes.n), load(s + i, lanes) - mean); }
+
+float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) {
+  F total = zero();
+  sweep(0, columns, [&](std::int64_t i, auto lanes) {
+    const F c = centred(s, i, set(mean), lanes);
+    total = fma(c, c, total);
+  });
+  return static_cast<float>(1 / __builtin_sqrt(sum(total) / static_cast<double>(columns) + epsilon));
+}
+
+// The same code for NormForward and NormApply, hence the same bits.
+void normalise(const float* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift, const DropoutRow& dropout,
+               float* y) {
+  const F m = set(mean), r = set(rstd);
+  sweep(0, columns, [&](std::int64_t i, auto lanes) {
+    const F h = (load(s + i, lanes) - m) * r, g = load(gain + i, lanes);
+    store(y + i, dropout(shift ? fma(h, g, load(shift + i, lanes)) : h * g, i), lanes);
+  });
+}
+
+// s = residual + dropout(x), written where it is asked for; returns where s stands.
+const float* sum_row(const NormForward& a, const DropoutRow& dropout, std::int64_t row) {
+  const float* x = in(a.x) + row * a.columns;
+  if (!a.sum || (!a.residual && !dropout.active() && a.sum == a.x)) return x;
+  const float* residual = a.residual ? in(a.residual) + row * a.columns : nullptr;
+  float* s = out(a.sum) + row * a.columns;
+  sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
+    const F dropped = dropout(load(x + i, lanes), i);
+    store(s + i, residual ? load(residual + i, lanes) + dropped : dropped, lanes);
+  });
+  return s;
+}
+
+std::size_t forward_workspace(const Context&, const NormForward& a) { return mask_bytes(a.tokens, a.columns); }
+
+Status run(const Context& context, const NormForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < forward_workspace(context, a)) return Status::workspace_too_small;
+  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
+  if (!a.sum && (a.residual || rule.threshold > 0)) return Status::unsupported_shape;
+  const Masks masks{static_cast<std::uint8_t*>(context.workspace), dropout_row_bytes(a.columns)};
+  for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
+    const DropoutRow dropout(a.dropout, rule, row, a.columns, masks.input(tile));
+    const DropoutRow output_dropout(a.output_dropout, output_rule, row, a.columns, masks.output(tile));
+    const float* s = sum_row(a, dropout, row);
+    const float mean = a.kind == NormKind::layer ? mean_of(s, a.columns) : 0.0f;
+    const float rstd = rstd_of(s, a.columns, mean, a.epsilon);
+    if (a.mean) out(a.mean)[row] = mean;
+    out(a.rstd)[row] = rstd;
+    normalise(s, a.columns, mean, rstd, in(a.gain), in(a.shift), output_dropout, out(a.y) + row * a.columns);
+  });
+  return Status::ok;
+}
+
+std::size_t apply_workspace(const Context&, const NormApply& a) { return mask_bytes(a.tokens, a.columns); }
+
+Status run(const Context& context, const NormApply& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < apply_workspace(context, a)) return Status::workspace_too_small;
+  const DropoutRule rule(a.output_dropout);
+  const Masks masks{static_cast<std::uint8_t*>(context.workspace), dropout_row_bytes(a.columns)};
+  for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
+    const DropoutRow dropout(a.output_dropout, rule, row, a.columns, masks.output(tile));
+    const float mean = a.kind == NormKind::layer ? in(a.mean)[row] : 0.0f;
+    normalise(in(a.sum) + row * a.columns, a.columns, mean, in(a.rstd)[row], in(a.gain), in(a.shift), dropout, out(a.y) + row * a.columns);
+  });
+  return Status::ok;
+}
+
+// What a row's gradient needs: g = dy gain, h = (s - mean) rstd, and the means of g and g h.
+struct RowMeans {
+  float g = 0, gh = 0;
+};
+
+struct BackwardRow {
+  const NormBackward& a;
+  const DropoutRow& output_dropout;
+  std::int64_t row;
+  F mean, rstd;
+  const float *dy, *s, *gain;
+
+  BackwardRow(const NormBackward& args, const DropoutRow& dropout, std::int64_t k)
+      : a(args),
+        output_dropout(dropout),
+        row(k),
+        mean(set(args.kind == NormKind::layer ? in(args.mean)[k] : 0.0f)),
+        rstd(set(in(args.rstd)[k])),
+        dy(in(args.dy) + k * args.columns),
+        s(in(args.sum) + k * args.columns),
+        gain(in(args.gain)) {}
+
+  // Adds the row to its tile's sums for gain and shift on the way.
+  RowMeans means(float* d_gain, float* d_shift) const {
+    F g_sum = zero(), gh_sum = zero();
+    sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
+      const F d = output_dropout(load(dy + i, lanes), i);
+      const F h = (load(s + i, lanes) - mean) * rstd;
+      const F g = d * load(gain + i, lanes);  // 0 beyond the row's end
+      g_sum = g_sum + g;
+      gh_sum = fma(g, h, gh_sum);
+      store(d_gain + i, fma(d, h, load(d_gain + i, lanes)), lanes);
+      store(d_shift + i, load(d_shift + i, lanes) + d, lanes);
+    });
+    const float scale = 1.0f / static_cast<float>(a.columns);
+    return {a.kind == NormKind::layer ? sum(g_sum) * scale : 0.0f, sum(gh_sum) * scale};
+  }
+
+  void write(RowMeans mean_of, const DropoutRow& dropout) const {
+    const F g_mean = set(mean_of.g), gh_mean = set(mean_of.gh);
+    const float* d_sum_in = a.d_sum_in ? in(a.d_sum_in) + row * a.columns : nullptr;
+    float* d_sum = out(a.d_sum) + row * a.columns;
+    float* dx = a.dx && (a.dx != a.d_sum || dropout.active()) ? out(a.dx) + row * a.columns : nullptr;
+    sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
+      const F h = (load(s + i, lanes) - mean) * rstd;
+      const F g = output_dropout(load(dy + i, lanes), i) * load(gain + i, lanes);
+      const F ds = fnma(h, gh_mean, g - g_mean);
+      const F total = d_sum_in ? fma(rstd, ds, load(d_sum_in + i, lanes)) : rstd * ds;
+      store(d_sum + i, total, lanes);
+      if (dx) store(dx + i, dropout(total, i), lanes);
+    });
+  }
+};
+
+// Sums of a tile of rows: [tiles, 2, columns], gain before shift.
+std::size_t partial_floats(const NormBackward& a) { return static_cast<std::size_t>(2 * row_tiles(a.tokens) * a.columns); }
+
+std::size_t backward_workspace(const Context&, const NormBackward& a) { return partial_floats(a) * sizeof(float) + mask_bytes(a.tokens, a.columns); }
+
+// to[i] += the tiles' sums, in the order of tiles
+void add_partials(const Context& context, const NormBackward& a, const float* partial, float* to) {
+  if (!to) return;
+  const std::int64_t tiles = row_tiles(a.tokens);
+  parallel_for(context, tiles_of(a.columns, column_tile), [&](std::int64_t column) {
+    sweep(column * column_tile, min(a.columns, (column + 1) * column_tile), [&](std::int64_t i, auto lanes) {
+      F total = zero();
+      for (std::int64_t tile = 0; tile < tiles; ++tile) total = total + load(partial + 2 * tile * a.columns + i, lanes);
+      store(to + i, load(to + i, lanes) + total, lanes);
+    });
+  });
+}
+
+Status run(const Context& context, const NormBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
+  float* partial = static_cast<float*>(context.workspace);
+  const Masks masks{reinterpret_cast<std::uint8_t*>(partial + partial_floats(a)), dropout_row_bytes(a.columns)};
+  const std::int64_t step = rows_of_tile(a.tokens);
+  for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
+    float *d_gain = partial + 2 * tile * a.columns, *d_shift = d_gain + a.columns;
+    if (row == tile * step) sweep(0, 2 * a.columns, [&](std::int64_t i, auto lanes) { store(d_gain + i, zero(), lanes); });
+    const DropoutRow dropout(a.dropout, rule, row, a.dx ? a.columns : 0, masks.input(tile));
+    const DropoutRow output_dropout(a.output_dropout, output_rule, row, a.columns, masks.output(tile));
+    const BackwardRow backward(a, output_dropout, row);
+    backward.write(backward.means(d_gain, d_shift), dropout);
+  });
+  add_partials(context, a, partial, out(a.d_gain));
+  add_partials(context, a, partial + a.columns, out(a.d_shift));
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_norm(Backend& b) {
+  b.norm_forward = {"norm_forward", run, forward_workspace};
+  b.norm_apply = {"norm_apply", run, apply_workspace};
+  b.norm_backward = {"norm_backward", run, backward_workspace};
+}
+
+}  // namespace comera::kernels::COMERA_CPU

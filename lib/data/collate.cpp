@@ -1,0 +1,121 @@
+#include "lib/data/collate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lib/data/random.h"
+
+namespace comera::data {
+namespace {
+
+// A piece that is not special, uniformly: the draw counts over the other ids.
+std::int32_t random_piece(std::uint32_t draw, const Tokenizer& tokenizer) {
+  const Specials& s = tokenizer.specials();
+  std::array<std::int32_t, 5> special = {s.pad, s.unknown, s.cls, s.sep, s.mask};
+  std::sort(special.begin(), special.end());
+  const auto end = std::unique(special.begin(), special.end());
+  const auto begin = std::find_if(special.begin(), end, [](std::int32_t id) { return id >= 0; });
+  const auto others = static_cast<std::uint64_t>(std::max<std::int64_t>(1, tokenizer.vocab_size() - (end - begin)));
+  auto id = static_cast<std::int32_t>(draw * others >> 32);
+  for (auto it = begin; it != end; ++it) id += id >= *it;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(id, tokenizer.vocab_size() - 1));
+}
+
+void fill_rows(const Window& window, std::span<const Sequence> sequences, std::int32_t pad, Batch& batch) {
+  const std::int64_t length = batch.length;
+  const auto ids = batch.add("input_ids", DType::i32, {batch.sequences, length}).as<std::int32_t>();
+  const auto types = batch.add("token_type_ids", DType::i32, {batch.sequences, length}).as<std::int32_t>();
+  const auto lengths = batch.add("lengths", DType::i32, {batch.sequences}).as<std::int32_t>();
+  const auto samples = batch.add("samples", DType::i64, {batch.sequences}).as<std::int64_t>();
+  std::fill(ids.begin(), ids.end(), pad);
+  std::fill(types.begin(), types.end(), 0);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const Sequence& sequence = sequences[i];
+    const std::size_t row = i * static_cast<std::size_t>(length);
+    std::copy_n(window.ids.begin() + static_cast<std::ptrdiff_t>(sequence.begin), sequence.length, ids.begin() + static_cast<std::ptrdiff_t>(row));
+    std::fill_n(types.begin() + static_cast<std::ptrdiff_t>(row) + sequence.second, sequence.length - sequence.second, 1);
+    lengths[i] = sequence.length;
+    samples[i] = sequence.sample;
+    batch.tokens += sequence.length;
+  }
+}
+
+void fill_labels(std::span<const Sequence> sequences, Batch& batch) {
+  const auto labels = batch.add("labels", DType::i32, {batch.sequences}).as<std::int32_t>();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    labels[i] = sequences[i].label;
+    batch.counted += labels[i] >= 0;
+  }
+}
+
+void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch) {
+  const std::int64_t capacity = masked_capacity(batch.sequences, batch.length, rule.probability);
+  const auto index = batch.add("masked_index", DType::i32, {capacity}).as<std::int32_t>();
+  const auto target = batch.add("masked_targets", DType::i32, {capacity}).as<std::int32_t>();
+  const auto ids = batch["input_ids"].as<std::int32_t>();
+  std::fill(index.begin(), index.end(), -1);
+  std::fill(target.begin(), target.end(), -1);
+  std::vector<std::int32_t> positions, targets;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const std::size_t row = i * static_cast<std::size_t>(batch.length);
+    mask_tokens(ids.subspan(row, static_cast<std::size_t>(sequences[i].length)), sequences[i].sample, tokenizer, rule, positions, targets);
+    for (std::size_t j = 0; j < positions.size(); ++j, ++used) {
+      index[used] = static_cast<std::int32_t>(row) + positions[j];
+      target[used] = targets[j];
+    }
+  }
+  batch.counted = static_cast<std::int64_t>(used);
+}
+
+}  // namespace
+
+void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
+                 std::vector<std::int32_t>& positions, std::vector<std::int32_t>& targets) {
+  struct Candidate {
+    std::uint64_t draw;
+    std::int32_t position;
+    std::uint32_t change, piece;
+  };
+  const Random random(rule.seed, 0, Purpose::mask);
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (tokenizer.specials().contains(ids[i])) continue;
+    const kernels::PhiloxBlock draw = random.draw(static_cast<std::uint64_t>(sample), static_cast<std::uint32_t>(i));
+    candidates.push_back({std::uint64_t{draw.word[0]} << 32 | draw.word[1], static_cast<std::int32_t>(i), draw.word[2], draw.word[3]});
+  }
+  const auto wanted = static_cast<std::size_t>(rule.probability * static_cast<double>(candidates.size()) + 0.5);
+  const std::size_t count = std::min(candidates.size(), std::max<std::size_t>(1, wanted));
+  const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto by_draw = [](const Candidate& a, const Candidate& b) { return a.draw != b.draw ? a.draw < b.draw : a.position < b.position; };
+  if (count < candidates.size()) std::nth_element(candidates.begin(), end, candidates.end(), by_draw);
+  std::sort(candidates.begin(), end, [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
+
+  constexpr double range = 4294967296.0;
+  positions.clear();
+  targets.clear();
+  for (auto it = candidates.begin(); it != end; ++it) {
+    std::int32_t& id = ids[static_cast<std::size_t>(it->position)];
+    positions.push_back(it->position);
+    targets.push_back(id);
+    if (it->change < 0.8 * range)
+      id = tokenizer.specials().mask;
+    else if (it->change < 0.9 * range)
+      id = random_piece(it->piece, tokenizer);
+  }
+}
+
+void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch) {
+  batch.sequences = static_cast<std::int64_t>(sequences.size());
+  batch.length = batch.tokens = batch.counted = 0;
+  if (sequences.empty()) return;
+  for (const Sequence& sequence : sequences) batch.length = std::max(batch.length, round_up_length(sequence.length));
+  fill_rows(window, sequences, std::max(0, tokenizer.specials().pad), batch);
+  if (rule.probability > 0)
+    fill_masks(sequences, tokenizer, rule, batch);
+  else
+    fill_labels(sequences, batch);
+}
+
+}  // namespace comera::data

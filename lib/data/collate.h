@@ -1,0 +1,27 @@
+// Sequences of a window to the named tensors of a batch.
+#pragma once
+
+#include <span>
+
+#include "lib/data/batch.h"
+#include "lib/data/window.h"
+
+namespace comera::data {
+
+constexpr std::int64_t round_up_length(std::int64_t length) { return (length + 7) / 8 * 8; }
+
+struct MaskRule {
+  double probability = 0;  // 0: nothing is masked (classify)
+  std::uint64_t seed = 0;
+};
+
+// Fills `batch` with the sequences, padded to the longest, rounded up to a multiple of 8.
+void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch);
+
+// Chooses max(1, round(probability * n)) of the n tokens of `ids` that are not special, by the smallest draws of (seed, sample,
+// position): ascending positions. 80 % of them are to become [MASK], 10 % a random piece, 10 % stay (Devlin et al. 2019, section 3.1):
+// `ids` is changed in place, `targets` are the ids before.
+void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
+                 std::vector<std::int32_t>& positions, std::vector<std::int32_t>& targets);
+
+}  // namespace comera::data

@@ -1,0 +1,77 @@
+#include "lib/data/dataset.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/suggest.h"
+#include "lib/data/files.h"
+
+namespace comera::data {
+namespace {
+
+constexpr std::int64_t shortest_length = 8;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+void check_corpus(const std::vector<std::string>& files) {
+  for (const std::string& file : files)
+    if (format_of(file) == Format::tsv) fail_input("[data] {}: the mlm task reads text or JSONL, not TSV", file);
+}
+
+}  // namespace
+
+FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels)
+    : table(std::move(labels)), spec_(std::move(given)), tokenizer_(std::move(tokenizer)) {
+  require_specials(*tokenizer_, spec_.task == Task::mlm);
+  if (spec_.max_length < shortest_length)
+    fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
+  if (spec_.task == Task::mlm && spec_.text.empty()) spec_.text = {"text"};
+}
+
+void FileDataset::read_files() {
+  files_ = resolve_files(spec_.files);
+  hash_ = hash_files(files_);
+  if (spec_.task == Task::mlm) return check_corpus(files_);
+  const Columns columns{spec_.text, spec_.label};
+  const bool collect = table.labels().empty();
+  for (const std::string& file : files_) read_rows(file, columns, table);
+  if (table.size() == 0) fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
+  if (collect) table.sort_labels();
+}
+
+void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels) {
+  Hasher hasher;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string second = texts[i].size() > 1 ? texts[i][1] : std::string();
+    table.add(texts[i].at(0), second, i < labels.size() ? labels[i] : -1);
+    hasher.add(texts[i][0]).add(second);
+  }
+  hash_ = hasher.hex();
+}
+
+std::int32_t FileDataset::label_index(std::string_view label) const {
+  const auto& known = labels();
+  const auto found = std::find(known.begin(), known.end(), label);
+  if (found == known.end()) fail_input("[data] unknown label '{}'; the labels are {}{}", label, joined(known), did_you_mean(label, known));
+  return static_cast<std::int32_t>(found - known.begin());
+}
+
+std::shared_ptr<const Dataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels) {
+  auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(labels));
+  dataset->read_files();
+  return dataset;
+}
+
+std::shared_ptr<const Dataset> Dataset::from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels,
+                                                  std::vector<std::string> names) {
+  auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(names));
+  dataset->take_rows(texts, labels);
+  return dataset;
+}
+
+}  // namespace comera::data

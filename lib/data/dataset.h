@@ -1,0 +1,33 @@
+// What a Dataset holds, for the loaders.
+#pragma once
+
+#include "lib/data/loader.h"
+#include "lib/data/table.h"
+
+namespace comera::data {
+
+class FileDataset final : public Dataset {
+ public:
+  FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels);
+
+  const DataSpec& spec() const override { return spec_; }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  const std::vector<std::string>& labels() const override { return table.labels(); }
+  std::int64_t size() const override { return table.size(); }
+  const std::vector<std::string>& files() const override { return files_; }
+  const std::string& hash() const override { return hash_; }
+  std::int32_t label_index(std::string_view label) const override;
+
+  void read_files();
+  void take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels);
+
+  Table table;  // empty for mlm
+
+ private:
+  DataSpec spec_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<std::string> files_;
+  std::string hash_;
+};
+
+}  // namespace comera::data

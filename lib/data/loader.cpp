@@ -1,0 +1,193 @@
+#include "lib/data/loader.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "lib/core/error.h"
+#include "lib/data/collate.h"
+#include "lib/data/window.h"
+
+namespace comera::data {
+namespace {
+
+// Builds windows ahead of the reader, on a thread of its own.
+class Prefetch {
+ public:
+  Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch)
+      : source_(std::move(source)), one_epoch_(one_epoch), thread_([this, start] { run(start); }) {}
+
+  ~Prefetch() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Prefetch(const Prefetch&) = delete;
+  Prefetch& operator=(const Prefetch&) = delete;
+
+  // False behind the last window of a single epoch. Throws what the thread threw.
+  bool take(Window& window) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || done_; });
+    if (ready_.empty()) {
+      if (error_) std::rethrow_exception(error_);
+      return false;
+    }
+    window = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t ahead = 2;
+
+  void run(LoaderState state) {
+    try {
+      const std::int64_t epoch = state.epoch;
+      while (!one_epoch_ || state.epoch == epoch) {
+        Window window = source_->build(state);
+        state = window.next;
+        if (!put(std::move(window))) return;
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  bool put(Window window) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ready_.size() < ahead || stop_; });
+    if (stop_) return false;
+    ready_.push_back(std::move(window));
+    lock.unlock();
+    changed_.notify_all();
+    return true;
+  }
+
+  std::unique_ptr<WindowSource> source_;
+  bool one_epoch_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Window> ready_;
+  std::exception_ptr error_;
+  bool done_ = false, stop_ = false;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+class WindowLoader final : public Loader {
+ public:
+  WindowLoader(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options, const LoaderState& state)
+      : dataset_(std::move(dataset)), options_(options), position_(state) {
+    const bool rows = dataset_->spec().task == Task::classify;
+    rule_ = {rows ? 0.0 : options.mask_probability, options.seed};
+    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle);
+    skip_ = state.step - steps_before(step_sequences(), state.window);
+    if (skip_ < 0) fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);
+  }
+
+  bool next(std::span<Batch> parts) override {
+    COMERA_CHECK(static_cast<std::int64_t>(parts.size()) == options_.accumulate);
+    if (used_ == window_.sequences.size() && !take_window()) return false;
+    const auto begin = used_;
+    used_ = std::min(begin + static_cast<std::size_t>(step_sequences()), window_.sequences.size());
+    const std::span<const Sequence> step(window_.sequences.data() + begin, used_ - begin);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::size_t from = std::min(step.size(), i * static_cast<std::size_t>(options_.batch));
+      const std::size_t to = std::min(step.size(), from + static_cast<std::size_t>(options_.batch));
+      collate(window_, step.subspan(from, to - from), dataset_->tokenizer(), rule_, parts[i]);
+    }
+    const bool window_ended = used_ == window_.sequences.size();
+    epoch_ended_ = window_ended && window_.next.epoch != window_.start.epoch;
+    position_ = window_ended ? window_.next : window_.start;
+    if (!window_ended) position_.step += static_cast<std::int64_t>(used_) / step_sequences();
+    return true;
+  }
+
+  LoaderState state() const override { return position_; }
+  bool epoch_ended() const override { return epoch_ended_; }
+  std::int64_t steps_per_epoch() const override { return (dataset_->size() + step_sequences() - 1) / step_sequences(); }
+  double waited_ms() const override { return waited_ms_; }
+  std::int64_t longest() const override { return round_up_length(dataset_->spec().max_length); }
+
+ private:
+  std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
+
+  bool take_window() {
+    const auto start = std::chrono::steady_clock::now();
+    const bool any = prefetch_->take(window_);
+    waited_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (!any) return false;
+    used_ = static_cast<std::size_t>(skip_ * step_sequences());
+    skip_ = 0;
+    if (used_ >= window_.sequences.size()) fail_input("[data] the checkpoint's position lies behind the end of the data; the data has changed");
+    return true;
+  }
+
+  std::shared_ptr<const FileDataset> dataset_;
+  LoaderOptions options_;
+  LoaderState position_;
+  MaskRule rule_;
+  Window window_;
+  std::size_t used_ = 0;   // sequences of the window handed out
+  std::int64_t skip_ = 0;  // steps of the next window that were handed out before the checkpoint
+  bool epoch_ended_ = false;
+  double waited_ms_ = 0;
+  std::optional<Prefetch> prefetch_;
+};
+
+struct Field {
+  const char* name;
+  std::int64_t LoaderState::*value;
+};
+constexpr Field fields[] = {{"epoch", &LoaderState::epoch},     {"step", &LoaderState::step},  {"window", &LoaderState::window},
+                            {"samples", &LoaderState::samples}, {"file", &LoaderState::file},  {"offset", &LoaderState::offset},
+                            {"line", &LoaderState::line},       {"token", &LoaderState::token}};
+
+void check_options(const LoaderOptions& options) {
+  if (options.batch < 1) fail_input("[data] a batch of {} sequences is too small; use --batch 1 or more", options.batch);
+  if (options.accumulate < 1) fail_input("[data] {} micro-batches make no step; use --accumulate 1 or more", options.accumulate);
+  if (!(options.mask_probability > 0 && options.mask_probability < 1))
+    fail_input("[data] a mask probability of {} is outside (0, 1)", options.mask_probability);
+}
+
+}  // namespace
+
+std::string LoaderState::to_json() const {
+  nlohmann::ordered_json json;
+  for (const Field& field : fields) json[field.name] = this->*field.value;
+  return json.dump();
+}
+
+LoaderState LoaderState::from_json(std::string_view text) {
+  const auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  LoaderState state;
+  for (const Field& field : fields) {
+    if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_number_integer() || json[field.name].get<std::int64_t>() < 0)
+      fail_input("[data] the position in the data is malformed: '{}' must be a whole number, 0 or more", field.name);
+    state.*field.value = json[field.name].get<std::int64_t>();
+  }
+  return state;
+}
+
+std::unique_ptr<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, const LoaderState& state) {
+  check_options(options);
+  auto files = std::dynamic_pointer_cast<const FileDataset>(std::move(dataset));
+  COMERA_CHECK(files != nullptr);
+  return std::make_unique<WindowLoader>(std::move(files), options, state);
+}
+
+}  // namespace comera::data

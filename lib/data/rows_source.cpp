@@ -1,0 +1,83 @@
+// Labelled rows: windows of a permutation of the indexed table.
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/data/random.h"
+#include "lib/data/window.h"
+
+namespace comera::data {
+namespace {
+
+class RowsSource final : public WindowSource {
+ public:
+  using WindowSource::WindowSource;
+
+  Window build(const LoaderState& start) override {
+    const std::int64_t size = dataset_->size();
+    Window window;
+    window.start = window.next = start;
+    window.start.step = steps_before(step_sequences(), start.window);
+    const std::int64_t begin = start.samples - start.epoch * size;
+    if (begin < 0 || begin >= size) fail_input("[data] the checkpoint's position lies outside the {} rows; the data has changed", size);
+    const std::int64_t count = std::min(size - begin, step_sequences() * window_steps(step_sequences(), start.window));
+
+    const Permutation order(size, Random(options_.seed, static_cast<std::uint64_t>(start.epoch), Purpose::rows));
+    std::vector<Ids> ids(static_cast<std::size_t>(count));
+    window.sequences.resize(static_cast<std::size_t>(count));
+    in_parts(options_.threads, count, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i) {
+        const std::int64_t row = options_.shuffle ? order(begin + i) : begin + i;
+        encode_row(row, ids[static_cast<std::size_t>(i)], window.sequences[static_cast<std::size_t>(i)]);
+        window.sequences[static_cast<std::size_t>(i)].sample = row + start.epoch * size;
+      }
+    });
+    for (std::int64_t i = 0; i < count; ++i) {
+      window.sequences[static_cast<std::size_t>(i)].begin = window.ids.size();
+      window.ids.insert(window.ids.end(), ids[static_cast<std::size_t>(i)].begin(), ids[static_cast<std::size_t>(i)].end());
+    }
+    arrange(window);
+    advance(window, begin + count == size, count);
+    return window;
+  }
+
+ private:
+  void advance(Window& window, bool last, std::int64_t count) const {
+    window.next.samples += count;
+    window.next.epoch += last;
+    window.next.window = last ? 0 : window.start.window + 1;
+    window.next.step = steps_before(step_sequences(), window.next.window);
+  }
+
+  // [CLS] first [SEP], or [CLS] first [SEP] second [SEP] with token type 1 from the second text on.
+  void encode_row(std::int64_t row, Ids& ids, Sequence& sequence) const {
+    const Tokenizer& tokenizer = dataset_->tokenizer();
+    const bool pair = dataset_->spec().text.size() > 1;
+    ids.push_back(tokenizer.specials().cls);
+    tokenizer.encode(dataset_->table.text(row, 0), ids);
+    auto first = static_cast<std::int64_t>(ids.size()) - 1;
+    Ids other;
+    if (pair) tokenizer.encode(dataset_->table.text(row, 1), other);
+    auto second = static_cast<std::int64_t>(other.size());
+    if (pair)
+      trim_pair(dataset_->spec().max_length - 3, first, second);
+    else
+      first = std::min(first, dataset_->spec().max_length - 2);
+    ids.resize(static_cast<std::size_t>(first + 1));
+    ids.push_back(tokenizer.specials().sep);
+    sequence.second = static_cast<std::int32_t>(ids.size());
+    if (pair) {
+      ids.insert(ids.end(), other.begin(), other.begin() + second);
+      ids.push_back(tokenizer.specials().sep);
+    }
+    sequence.length = static_cast<std::int32_t>(ids.size());
+    sequence.label = dataset_->table.label(row);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<WindowSource> rows_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options) {
+  return std::make_unique<RowsSource>(std::move(dataset), options);
+}
+
+}  // namespace comera::data

@@ -1,0 +1,85 @@
+#include "lib/report/html.h"
+
+#include <fmt/format.h>
+
+#include "lib/core/log.h"
+
+namespace comera::report {
+namespace {
+
+// Colours that stay apart for colour-blind eyes, one set per background.
+constexpr const char* style = R"(
+:root{color-scheme:light dark;--bg:#fcfcfb;--fg:#1c1d20;--dim:#62666d;--rule:#dcdddf;--card:#f2f2f0;
+--c0:#2563b0;--c1:#c2561b;--c2:#1a8a6b;--c3:#9a4fa0;--c4:#8a6d0b;--c5:#b8335f;--c6:#3d8fb5;--c7:#5b6470}
+@media(prefers-color-scheme:dark){:root{--bg:#17181a;--fg:#e8e8e6;--dim:#a0a4ab;--rule:#37393d;--card:#222427;
+--c0:#6ea8f0;--c1:#f0935a;--c2:#4fc4a2;--c3:#cf8fd6;--c4:#d1b14a;--c5:#f07f9f;--c6:#7cc6e8;--c7:#a9b2be}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem;max-width:68rem;background:var(--bg);color:var(--fg);font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.4rem;margin:.2rem 0 .6rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:1.8rem 0 .6rem}
+p{color:var(--dim);margin:.4rem 0;overflow-wrap:anywhere}
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.6rem}
+.facts div{background:var(--card);border-radius:.5rem;padding:.5rem .7rem}
+.facts b{display:block;font-size:1.25rem;font-variant-numeric:tabular-nums}.facts span{color:var(--dim);font-size:.85rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
+.small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,11.5rem),1fr));gap:.6rem}
+figure{margin:0}figcaption{font-size:.9rem;overflow-wrap:anywhere}.small figcaption{font-size:.75rem}
+svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}
+.small svg text{font-size:14px}
+.grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--dim);stroke-width:1}
+.line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round}.dot{fill:var(--c)}
+.c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{--c:var(--c5)}.c6{--c:var(--c6)}.c7{--c:var(--c7)}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}.legend i{display:inline-block;width:1.1em;height:.28em;margin-right:.35em;
+vertical-align:middle;background:var(--c)}
+.bars{max-width:none;display:inline-block}.was{fill:var(--rule)}.now{fill:var(--c0)}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}.n{text-align:right}
+th{color:var(--dim);font-weight:600}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
+summary{cursor:pointer;padding:.3rem 0}
+)";
+
+}  // namespace
+
+Page& Page::heading(std::string_view text) { return raw("<h2>" + escape_html(printable(text)) + "</h2>\n"); }
+
+Page& Page::paragraph(std::string_view text) { return raw("<p>" + escape_html(printable(text)) + "</p>\n"); }
+
+Page& Page::facts(const std::vector<std::pair<std::string, std::string>>& names_and_values) {
+  body_ += "<div class=\"facts\">\n";
+  for (const auto& [name, value] : names_and_values)
+    body_ += fmt::format("<div><b>{}</b><span>{}</span></div>\n", escape_html(printable(value)), escape_html(printable(name)));
+  return raw("</div>\n");
+}
+
+Page& Page::table(const Table& table) { return raw(render(table, Format::html)); }
+
+Page& Page::charts(const std::vector<Chart>& charts) {
+  body_ += "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) body_ += line_chart(chart);
+  return raw("</div>\n");
+}
+
+Page& Page::small_charts(const std::vector<Chart>& charts) {
+  body_ += "<div class=\"small\">\n";
+  for (const Chart& chart : charts) body_ += line_chart(chart);
+  return raw("</div>\n");
+}
+
+Page& Page::folded(std::string_view summary, const std::string& html) {
+  return raw("<details><summary>" + escape_html(printable(summary)) + "</summary>\n" + html + "</details>\n");
+}
+
+Page& Page::raw(std::string_view html) {
+  body_ += html;
+  return *this;
+}
+
+std::string Page::text() const {
+  const std::string title = escape_html(printable(title_));
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}</body>\n</html>\n",
+      title, style, title, body_);
+}
+
+}  // namespace comera::report

@@ -1,0 +1,32 @@
+// A page that is one file: style and pictures inside, nothing fetched, readable on a phone and on paper, light and dark.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/report/svg.h"
+
+namespace comera::report {
+
+class Page {
+ public:
+  explicit Page(std::string title) : title_(std::move(title)) {}
+
+  Page& heading(std::string_view text);
+  Page& paragraph(std::string_view text);
+  Page& facts(const std::vector<std::pair<std::string, std::string>>& names_and_values);  // the few numbers that matter, large
+  Page& table(const Table& table);
+  Page& charts(const std::vector<Chart>& charts);  // side by side where there is room; empty ones are left out
+  Page& small_charts(const std::vector<Chart>& charts);
+  Page& folded(std::string_view summary, const std::string& html);  // closed until it is asked for
+  Page& raw(std::string_view html);                                 // made by this room, already escaped
+
+  std::string text() const;
+
+ private:
+  std::string title_, body_;
+};
+
+}  // namespace comera::report

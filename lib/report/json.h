@@ -1,0 +1,24 @@
+// What scripts read: objects with keys in the order they were written, numbers as numbers, NaN and infinity as null.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lib/report/table.h"
+
+namespace comera::report {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int schema_version = 1;
+
+// {"schema_version": 1, "kind": "inspect"}: the head of every object on stdout and of every report.json.
+Json document(const std::string& kind);
+
+Json to_json(const Cell& cell);
+Json to_json(const Table& table);  // a list of objects, one per row, keyed by column
+
+// Text that is not UTF-8 is mended rather than refused: names come from files of any origin.
+std::string dump(const Json& json, int indent = 2);
+
+}  // namespace comera::report

@@ -1,0 +1,160 @@
+#include "lib/report/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/log.h"
+#include "lib/report/scale.h"
+
+namespace comera::report {
+namespace {
+
+constexpr std::size_t max_points = 300;
+constexpr int colours = 8;  // --c0 ... --c7 of the page
+
+// Where values land in the picture.
+struct Frame {
+  Range x, y;
+  bool log_scale = false;
+  double left = 48, right = 10, top = 12, bottom = 34, width = 400, height = 240;
+
+  double at_x(double value) const { return left + (value - x.low) / (x.high - x.low) * (width - left - right); }
+  double at_y(double value) const {
+    const double share = log_scale ? std::log(value / y.low) / std::log(y.high / y.low) : (value - y.low) / (y.high - y.low);
+    return height - bottom - share * (height - top - bottom);
+  }
+};
+
+Range range_of(const std::vector<Series>& all, bool of_x) {
+  Range range{INFINITY, -INFINITY};
+  for (const Series& series : all)
+    for (std::size_t i = 0; i < series.x.size(); ++i) {
+      if (!std::isfinite(series.y[i])) continue;
+      const double value = of_x ? series.x[i] : series.y[i];
+      range = {std::min(range.low, value), std::max(range.high, value)};
+    }
+  return range;
+}
+
+// A flat line lies in the middle of its picture.
+Range widened(Range range) {
+  if (range.high > range.low) return range;
+  const double half = range.low == 0 ? 1 : std::abs(range.low) / 2;
+  return {range.low - half, range.high + half};
+}
+
+Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
+  Frame frame;
+  frame.width = chart.width, frame.height = chart.height;
+  frame.x = range_of(series, true);
+  if (frame.x.high == frame.x.low) frame.x.low = std::min(0.0, frame.x.low), frame.x.high = std::max(frame.x.low + 1, frame.x.high);
+  const Range y = range_of(series, false);
+  frame.log_scale = chart.log_scale && y.low > 0 && y.high > 1.5 * y.low;
+  frame.y = widened(y);
+  if (frame.log_scale) return frame;
+  if (chart.from_zero && y.low >= 0) frame.y.low = 0;
+  const double margin = 0.05 * (frame.y.high - frame.y.low);
+  frame.y.high += margin;
+  if (!(chart.from_zero && y.low >= 0)) frame.y.low -= margin;
+  return frame;
+}
+
+std::string short_number(double value, Unit unit) {
+  if (unit == Unit::count || (unit == Unit::plain && std::abs(value) >= 10000)) {
+    if (std::abs(value) >= 1e6) return fmt::format("{:g}M", value / 1e6);
+    if (std::abs(value) >= 1e4) return fmt::format("{:g}k", value / 1e3);
+    return fmt::format("{:g}", value);
+  }
+  return unit == Unit::plain ? fmt::format("{:g}", value) : show(value, unit);
+}
+
+std::string axes(const Frame& frame, const Chart& chart) {
+  std::string out;
+  for (const double tick : frame.log_scale ? log_ticks(frame.y, 4) : ticks(frame.y, 4)) {
+    const double y = frame.at_y(tick);
+    out += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, y, y);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4, short_number(tick, chart.unit));
+  }
+  const double base = frame.height - frame.bottom;
+  for (const double tick : ticks(frame.x, 4))
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick), base + 15,
+                       short_number(tick, Unit::plain));
+  out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, base,
+                     base);
+  return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.width - frame.right, frame.height - 4,
+                           escape_html(chart.x_label));
+}
+
+std::string path_of(const Frame& frame, const Series& series) {
+  std::string out;
+  bool pen_down = false;
+  for (std::size_t i = 0; i < series.x.size(); ++i) {
+    if (!std::isfinite(series.y[i])) {
+      pen_down = false;
+      continue;
+    }
+    const double x = frame.at_x(series.x[i]), y = frame.at_y(series.y[i]);
+    if (pen_down && series.steps)
+      out += fmt::format("H{:.1f}V{:.1f}", x, y);
+    else
+      out += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", x, y);
+    pen_down = true;
+  }
+  return out;
+}
+
+std::string drawing(const Frame& frame, const Series& series, std::size_t index, Unit unit) {
+  const auto colour = index % colours;
+  std::string out = fmt::format("<path class=\"line c{}\" d=\"{}\"/>\n", colour, path_of(frame, series));
+  if (!series.points) return out;
+  for (std::size_t i = 0; i < series.x.size(); ++i)
+    if (std::isfinite(series.y[i]))
+      out += fmt::format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{:g}: {}</title></circle>\n", colour,
+                         frame.at_x(series.x[i]), frame.at_y(series.y[i]), series.x[i], show(series.y[i], unit));
+  return out;
+}
+
+std::string legend(const Chart& chart) {
+  if (chart.series.size() < 2) return "";
+  std::string out = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < chart.series.size(); ++i)
+    out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i % colours, escape_html(printable(chart.series[i].name)));
+  return out + "</div>";
+}
+
+}  // namespace
+
+std::string line_chart(const Chart& chart) {
+  std::vector<Series> series;
+  for (const Series& one : chart.series) series.push_back(thinned(one, max_points));
+  if (!std::isfinite(range_of(series, false).low)) return "";
+  const Frame frame = frame_of(chart, series);
+  const std::string title = escape_html(printable(chart.title));
+  std::string out = fmt::format("<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", title,
+                                chart.width, chart.height, title);
+  out += axes(frame, chart);
+  for (std::size_t i = 0; i < series.size(); ++i) out += drawing(frame, series[i], i, chart.unit);
+  return out + "</svg>" + legend(chart) + "</figure>\n";
+}
+
+std::string rank_bars(const RankBars& bars, double scale) {
+  constexpr double bar = 18, gap = 6, height = 34, text = 14;
+  const double width = static_cast<double>(bars.now.size()) * (bar + gap) + gap;
+  std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">", width, height + text, width);
+  const auto rectangle = [&](const char* look, std::size_t i, double value) {
+    const double tall = scale > 0 ? std::min(1.0, value / scale) * height : 0;
+    out += fmt::format("<rect class=\"{}\" x=\"{:g}\" y=\"{:.1f}\" width=\"{:g}\" height=\"{:.1f}\"/>", look,
+                       gap + static_cast<double>(i) * (bar + gap), height - tall, bar, tall);
+  };
+  for (std::size_t i = 0; i < bars.now.size(); ++i) {
+    if (i < bars.start.size()) rectangle("was", i, bars.start[i]);
+    rectangle("now", i, bars.now[i]);
+    out += fmt::format("<text x=\"{:g}\" y=\"{:g}\" text-anchor=\"middle\">{:g}</text>", gap + static_cast<double>(i) * (bar + gap) + bar / 2,
+                       height + text - 2, bars.now[i]);
+  }
+  return out + "</svg>";
+}
+
+}  // namespace comera::report

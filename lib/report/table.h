@@ -1,0 +1,53 @@
+// One table model for everything that is printed: people read `table`, `md` and `html`, scripts read `csv` and `jsonl`.
+// Scripts get keys and plain numbers (bytes, parameters, fractions); people get titles and units.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace comera::report {
+
+// How a number is shown to people. Scripts always get the number itself.
+enum class Unit : std::uint8_t {
+  plain,      // 3.21
+  count,      // 66,957,315
+  bytes,      // 255 MiB
+  ratio,      // 43.1x
+  share,      // 0.25 -> 25.0 %
+  ms,         // 42.3
+  scientific  // 2.9e-4
+};
+
+// Nothing, a whole number, a number, a text, a list of whole numbers (modes, ranks).
+using Cell = std::variant<std::monostate, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+
+struct Column {
+  std::string key;    // what scripts call it
+  std::string title;  // what people read
+  Unit unit = Unit::plain;
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+  std::vector<Cell> total;  // below a rule, for people alone; empty: none
+
+  int column(std::string_view key) const;  // -1 where there is none
+};
+
+enum class Format : std::uint8_t { table, md, csv, jsonl, html };
+Format parse_format(std::string_view word);  // one of the five words, else a bug (options check their choices)
+
+std::string render(const Table& table, Format format);  // ends with a newline
+std::string show(const Cell& cell, Unit unit);          // as people read it
+std::string show(double value, Unit unit);
+
+// By one column: numbers largest first, texts from a to z; "-key" the other way round. InputError that lists the keys.
+void sort_rows(Table& table, std::string_view key);
+
+std::string escape_html(std::string_view text);
+
+}  // namespace comera::report

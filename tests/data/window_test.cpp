@@ -1,0 +1,61 @@
+#include "lib/data/window.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "lib/core/error.h"
+
+using namespace comera::data;
+
+namespace {
+
+std::pair<std::int64_t, std::int64_t> trimmed(std::int64_t room, std::int64_t first, std::int64_t second) {
+  trim_pair(room, first, second);
+  return {first, second};
+}
+
+// The rule as it is worded: one token at a time.
+std::pair<std::int64_t, std::int64_t> one_by_one(std::int64_t room, std::int64_t first, std::int64_t second) {
+  while (first + second > room) --(first >= second ? first : second);
+  return {first, second};
+}
+
+}  // namespace
+
+TEST_CASE("pairs lose the last token of the longer text, of the first on ties") {
+  CHECK(trimmed(10, 5, 5) == std::pair<std::int64_t, std::int64_t>{5, 5});
+  CHECK(trimmed(9, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 5});
+  CHECK(trimmed(8, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 4});
+  CHECK(trimmed(125, 200, 20) == std::pair<std::int64_t, std::int64_t>{105, 20});
+  CHECK(trimmed(125, 20, 200) == std::pair<std::int64_t, std::int64_t>{20, 105});
+  for (std::int64_t room = 0; room < 12; ++room)
+    for (std::int64_t first = 0; first < 14; ++first)
+      for (std::int64_t second = 0; second < 14; ++second) CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
+}
+
+TEST_CASE("windows grow from 512 sequences to 8192, in whole steps") {
+  CHECK(window_steps(32, 0) == 16);
+  CHECK(window_steps(32, 1) == 32);
+  CHECK(window_steps(32, 4) == 256);
+  CHECK(window_steps(32, 100) == 256);
+  CHECK(window_steps(10000, 0) == 1);
+  CHECK(window_steps(1, 0) == 512);
+  for (std::int64_t size : {1, 32, 100, 10000}) {
+    std::int64_t steps = 0;
+    for (std::int64_t window = 0; window < 40; ++window) {
+      CHECK(steps_before(size, window) == steps);
+      steps += window_steps(size, window);
+    }
+  }
+}
+
+TEST_CASE("work in parts covers every index once and reports the first error") {
+  for (int threads : {1, 3, 8}) {
+    std::vector<std::atomic<int>> seen(5);
+    in_parts(threads, 5, [&](std::int64_t from, std::int64_t to) {
+      for (; from < to; ++from) ++seen[static_cast<std::size_t>(from)];
+    });
+    for (const auto& count : seen) CHECK(count == 1);
+    CHECK_THROWS_WITH(in_parts(threads, 5, [](std::int64_t from, std::int64_t) { comera::fail_input("part at {}", from); }), "part at 0");
+  }
+}
