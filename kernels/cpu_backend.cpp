@@ -78,9 +78,17 @@ const Backend* cpu_backend(const char* isa, const char** error) {
   return nullptr;
 }
 
+bool cpu_supports(const char* isa) {
+  for (const Isa& known : isas)
+    if (std::strcmp(known.name, isa) == 0) return known.supported();
+  return false;
+}
+
 const char* cpu_blas_description() {
   static char text[160];
-  std::snprintf(text, sizeof text, "%s (%s), libxsmm %s (%s)", OPENBLAS_VERSION, openblas_get_corename(), LIBXSMM_VERSION, libxsmm_get_target_arch());
+  const char* openblas = OPENBLAS_VERSION;  // " OpenBLAS 0.3.21 ", spaces included
+  // libxsmm's own word for its target is left out: asking for it starts the library, which takes 20 ms; it follows the instruction set.
+  std::snprintf(text, sizeof text, "%s(%s), libxsmm %s", openblas + (*openblas == ' '), openblas_get_corename(), LIBXSMM_VERSION);
   return text;
 }
 

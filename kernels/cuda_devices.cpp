@@ -1,0 +1,85 @@
+#include "kernels/cuda_devices.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace comera::kernels {
+namespace {
+
+// The few calls of the driver's C interface that are needed, by their exported names.
+struct Driver {
+  int (*init)(unsigned) = nullptr;
+  int (*count)(int*) = nullptr;
+  int (*get)(int*, int) = nullptr;
+  int (*name)(char*, int, int) = nullptr;
+  int (*memory)(std::size_t*, int) = nullptr;
+  int (*attribute)(int*, int, int) = nullptr;
+};
+
+constexpr int capability_major = 75, capability_minor = 76, success = 0, no_device = 100;  // of cuda.h
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+bool load(Driver& driver) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library && find(library, "cuInit", driver.init) && find(library, "cuDeviceGetCount", driver.count) &&
+         find(library, "cuDeviceGet", driver.get) && find(library, "cuDeviceGetName", driver.name) &&
+         find(library, "cuDeviceTotalMem_v2", driver.memory) && find(library, "cuDeviceGetAttribute", driver.attribute);
+}
+
+bool backend_installed() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return std::filesystem::exists(folder / "libcomera_cuda.so", error) ||
+         std::filesystem::exists(folder.parent_path() / "lib" / "libcomera_cuda.so", error);
+}
+
+bool describe(const Driver& driver, int index, CudaDevice& device) {
+  int handle = 0;
+  char name[256] = {};
+  std::size_t bytes = 0;
+  if (driver.get(&handle, index) != success || driver.name(name, sizeof name, handle) != success || driver.memory(&bytes, handle) != success)
+    return false;
+  driver.attribute(&device.major, capability_major, handle);
+  driver.attribute(&device.minor, capability_minor, handle);
+  device.name = name;
+  device.bytes = bytes;
+  return true;
+}
+
+}  // namespace
+
+CudaState cuda_devices(std::vector<CudaDevice>& devices) {
+  if (!backend_installed()) return CudaState::not_built;
+  Driver driver;
+  if (!load(driver)) return CudaState::no_driver;
+  const int started = driver.init(0);
+  if (started == no_device) return CudaState::no_device;
+  int count = 0;
+  if (started != success || driver.count(&count) != success) return CudaState::no_driver;
+  for (int i = 0; i < count; ++i) {
+    CudaDevice device;
+    if (describe(driver, i, device)) devices.push_back(device);
+  }
+  return devices.empty() ? CudaState::no_device : CudaState::ready;
+}
+
+const char* sentence_of(CudaState state) {
+  switch (state) {
+    case CudaState::ready: return "ready";
+    case CudaState::not_built:
+      return "built without CUDA: libcomera_cuda.so is neither beside the program nor in ../lib; build with cmake -DCOMERA_CUDA=ON, or use --device "
+             "cpu";
+    case CudaState::no_driver: return "no driver: libcuda.so.1 is missing or does not start; install the NVIDIA driver, or use --device cpu";
+    case CudaState::no_device: return "no device: the driver sees no card; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
+  }
+  return "";
+}
+
+}  // namespace comera::kernels
