@@ -1,7 +1,7 @@
 // Cores to halves and back: the part of a TT layer that does not depend on the batch, done once per step for all layers.
 //
 // W [M x N], M = m_1..m_d, N = n_1..n_d, cores G_k [r_{k-1}, s_k, r_k] over s = (m_1..m_d, n_1..n_d), rank diagonals D_k on the
-// 2d-1 inner bonds. Masked diagonals D~ = D where D > threshold, else 0 (strict); G~_k = G_k D~_k for k < 2d, last core as is.
+// 2d-1 inner bonds. Masked diagonals D~ = D where D > threshold, else 0 (strict, compared in double); G~_k = G_k D~_k for k < 2d, last core as is.
 //   A = G~_1 .. G~_d [M x r_d],  B = G~_{d+1} .. G_{2d} [r_d x N]
 // Gradients: dG_k = dG~_k D~_k; dD_k[j] = [D_k[j] > threshold] sum dG~_k[:,:,j] G_k[:,:,j].
 // A low-rank pair is d = 1. Source: method of CoMERA (arXiv 2405.14377), section 3; order of contraction: partial products kept left to right.

@@ -34,7 +34,7 @@ struct Half {
   float* d_diagonal(int i) const { return first + i < 2 * d - 1 ? f32(t.d_diagonals[first + i]) : nullptr; }
 };
 
-float masked(float value, double threshold) { return value > static_cast<float>(threshold) ? value : 0; }
+float masked(float value, double threshold) { return value > threshold ? value : 0; }
 
 // The core times its masked diagonal.
 void mask_core(const Half& h, int i, float* out) {

@@ -88,14 +88,15 @@ Derivative complex_step(const Case& c, const std::string& input, std::int64_t in
   return d;
 }
 
-// All elements of a small tensor, a sample of a large one.
-std::vector<std::int64_t> sample(std::int64_t count) {
-  constexpr std::int64_t most = 20;
+// All elements of a small tensor, a sample of a large one; fewer where each costs a long forward.
+std::vector<std::int64_t> sample(const Case& c, std::int64_t count) {
+  std::int64_t size = 0;
+  for (const Tensor& t : c.tensors) size += t.rows * t.columns;
   std::vector<std::int64_t> indices(count);
   for (std::int64_t i = 0; i < count; ++i) indices[i] = i;
   std::mt19937 random(1);
   std::shuffle(indices.begin(), indices.end(), random);
-  indices.resize(std::min(count, most));
+  indices.resize(std::min<std::int64_t>(count, size > 4000 ? 4 : 24));
   return indices;
 }
 
@@ -103,7 +104,7 @@ double check_gradient(const Case& c, Run& backward, const Case::Gradient& g) {
   const std::vector<Complex> result = numbers_of(backward, c, g.gradient, Representation::f64);
   const Tensor& start = c.tensor(g.gradient);
   double largest = 0;
-  for (std::int64_t i : sample(static_cast<std::int64_t>(result.size()))) {
+  for (std::int64_t i : sample(c, static_cast<std::int64_t>(result.size()))) {
     const Derivative wanted = complex_step(c, g.input, i);
     const double got = result[i].real() - (g.accumulated ? start.start[i] : 0);
     // An accumulated gradient was rounded at the size of what it was added to.

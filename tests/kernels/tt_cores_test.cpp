@@ -1,0 +1,131 @@
+#include "kernels/tt_cores.h"
+
+#include <catch2/catch.hpp>
+
+#include "kernels/tt_linear.h"
+#include "tests/kernels/cases.h"
+
+namespace comera::kernels::test {
+namespace {
+
+struct Matrix {
+  std::vector<std::int64_t> modes, ranks;  // 2d, 2d + 1
+  bool masked = true;
+
+  int d() const { return static_cast<int>(modes.size()) / 2; }
+  std::int64_t rank() const { return ranks[d()]; }
+  std::int64_t rows() const { return product_of(modes.data(), 0, d()); }
+  std::int64_t columns() const { return product_of(modes.data(), d(), 2 * d()); }
+};
+
+std::string numbered(const char* name, std::size_t i, int k = -1) {
+  std::string text(name);
+  text += std::to_string(i);
+  if (k >= 0) text.append(".").append(std::to_string(k));
+  return text;
+}
+
+// Several matrices with the same rows: their left halves stand side by side.
+struct Layers {
+  std::vector<Matrix> matrices;
+  double threshold = 0.01;
+
+  std::int64_t width() const {
+    std::int64_t sum = 0;
+    for (const Matrix& m : matrices) sum += padded_rank(m.rank());
+    return sum;
+  }
+};
+
+std::string name_of(const Layers& layers) {
+  std::string text;
+  for (const Matrix& m : layers.matrices) {
+    text += "modes";
+    for (auto mode : m.modes) text.append(" ").append(std::to_string(mode));
+    text += " ranks";
+    for (auto rank : m.ranks) text.append(" ").append(std::to_string(rank));
+    text += m.masked ? "; " : " no diagonals; ";
+  }
+  return text + "threshold " + std::to_string(layers.threshold).substr(0, 4);
+}
+
+TtMatrix* describe(const Layers& layers, Run& r, bool backward) {
+  std::int64_t offset = 0;
+  std::vector<TtMatrix>& result = *r.keep(std::vector<TtMatrix>(layers.matrices.size()));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Matrix& m = layers.matrices[i];
+    TtMatrix& t = result[i];
+    t.d = m.d(), t.threshold = layers.threshold, t.ld_left = layers.width();
+    std::copy(m.modes.begin(), m.modes.end(), t.modes);
+    std::copy(m.ranks.begin(), m.ranks.end(), t.ranks);
+    for (int k = 0; k < 2 * t.d; ++k) {
+      const bool bond = m.masked && k + 1 < 2 * t.d;
+      t.cores[k] = r.in(numbered("core", i, k)), t.diagonals[k] = bond ? r.in(numbered("diagonal", i, k)) : nullptr;
+      if (!backward) continue;
+      t.d_cores[k] = r.out(numbered("d_core", i, k)), t.d_diagonals[k] = bond ? r.out(numbered("d_diagonal", i, k)) : nullptr;
+    }
+    if (backward) t.d_left = r.in_at("d_left", offset), t.d_right = r.in(numbered("d_right", i));
+    if (!backward) t.left = r.out_at("left", offset), t.right = r.out(numbered("right", i));
+    offset += padded_rank(m.rank());
+  }
+  return result.data();
+}
+
+// Active, masked, negative and threshold-equal entries in turn; the first is always active.
+std::vector<double> diagonal(std::int64_t rank, double threshold) {
+  std::vector<double> d(rank);
+  const double pattern[] = {0.75, 1.25, -0.5, 0.5, static_cast<float>(threshold), 0.125, 0.001, 1};
+  for (std::int64_t j = 0; j < rank; ++j) d[j] = pattern[j % 8];
+  for (double& x : d) x = static_cast<float>(x);
+  return d;
+}
+
+void add_matrix(Case& c, const Layers& layers, std::size_t i) {
+  const Matrix& m = layers.matrices[i];
+  for (int k = 0; k < 2 * m.d(); ++k) {
+    const std::int64_t rows = m.ranks[k] * m.modes[k], columns = m.ranks[k + 1];
+    c.data(numbered("core", i, k), rows, columns).data(numbered("d_core", i, k), rows, columns);
+    c.gradient(numbered("core", i, k), numbered("d_core", i, k), true);
+    if (!m.masked || k + 1 == 2 * m.d()) continue;
+    c.values(numbered("diagonal", i, k), diagonal(columns, layers.threshold)).data(numbered("d_diagonal", i, k), 1, columns);
+    c.gradient(numbered("diagonal", i, k), numbered("d_diagonal", i, k), true);
+  }
+  c.empty(numbered("right", i), padded_rank(m.rank()), m.columns()).data(numbered("d_right", i), padded_rank(m.rank()), m.columns());
+  c.output(numbered("right", i), numbered("d_right", i));
+}
+
+Case merged(const Layers& layers) {
+  Case c(name_of(layers));
+  c.empty("left", layers.matrices[0].rows(), layers.width()).data("d_left", layers.matrices[0].rows(), layers.width()).output("left", "d_left");
+  for (std::size_t i = 0; i < layers.matrices.size(); ++i) add_matrix(c, layers, i);
+  const int count = static_cast<int>(layers.matrices.size());
+  c.forward = [=](Run& r) { r.call(&Backend::tt_merge, [&] { return TtMerge{describe(layers, r, false), count}; }); };
+  c.backward = [=](Run& r) { r.call(&Backend::tt_merge_backward, [&] { return TtMergeBackward{describe(layers, r, true), count}; }); };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Case> tt_cores_cases() {
+  const Matrix attention{{4, 3, 2, 2, 3, 4}, {1, 4, 9, 8, 7, 4, 1}};
+  std::vector<Case> cases;
+  cases.push_back(merged({{{{6, 5}, {1, 4, 1}}}}));
+  cases.push_back(merged({{{{6, 5}, {1, 20, 1}, false}}}));
+  cases.push_back(merged({{{{3, 4, 2, 5}, {1, 3, 6, 4, 1}}}}));
+  cases.push_back(merged({{attention}}));
+  cases.push_back(merged({{attention}, 0.1}));
+  cases.push_back(merged({{{attention.modes, attention.ranks, false}}}));
+  cases.push_back(merged({{{{2, 3, 2, 2, 3, 2, 2, 2}, {1, 2, 5, 4, 6, 4, 3, 2, 1}}}}));
+  cases.push_back(merged({{{{2, 3, 2, 2, 3, 2}, {1, 1, 1, 1, 1, 1, 1}}}}));
+  cases.push_back(merged({{{{2, 1, 3, 1, 3, 1}, {1, 2, 2, 3, 3, 2, 1}}}}));
+  cases.push_back(merged({{{{1, 1}, {1, 1, 1}}}}));
+  cases.push_back(merged({{{{4, 3, 2, 6}, {1, 4, 0, 6, 1}}}}));
+  cases.push_back(merged({{attention, {{4, 6, 5, 7}, {1, 4, 17, 5, 1}}, {{24, 10}, {1, 2, 1}, false}, {{4, 6, 2, 2}, {1, 2, 0, 2, 1}}}}));
+  cases.push_back(merged({{{{12, 8, 8, 8, 8, 12}, {1, 12, 30, 30, 30, 12, 1}}}}));
+  cases.back().full = true;
+  return cases;
+}
+
+COMERA_TEST_CASES("tt_cores", tt_cores_cases)
+
+}  // namespace comera::kernels::test
