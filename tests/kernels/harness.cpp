@@ -80,6 +80,11 @@ Case& Case::gradient(const std::string& input, const std::string& gradient, bool
   return *this;
 }
 
+Case& Case::same(const std::string& a, const std::string& b) {
+  equal.emplace_back(a, b);
+  return *this;
+}
+
 Tensor& Case::tensor(const std::string& wanted) {
   for (Tensor& t : tensors)
     if (t.name == wanted) return t;

@@ -71,6 +71,7 @@ struct Case {
   };
   std::vector<Output> outputs;
   std::vector<Gradient> gradients;
+  std::vector<std::pair<std::string, std::string>> equal;  // check_repeat: these must have the same bytes
 
   explicit Case(std::string name) : name(std::move(name)) {}
   // Normal numbers, rounded to f32, the same for the same names. ld 0: contiguous.
@@ -87,6 +88,7 @@ struct Case {
                 std::int64_t tokens_per_sample);
   Case& output(const std::string& value, const std::string& weight = "");
   Case& gradient(const std::string& input, const std::string& gradient, bool accumulated = false);
+  Case& same(const std::string& a, const std::string& b);
   Tensor& tensor(const std::string& name);
   const Tensor& tensor(const std::string& name) const { return const_cast<Case*>(this)->tensor(name); }
   std::map<std::string, Dropout> dropouts;

@@ -103,6 +103,7 @@ void add_outputs(Case& c, const Shape& s) {
     c.data(indexed("bias", i), 1, n).data(indexed("d_bias", i), 1, n).data(indexed("d_y", i), s.tokens, n, ld);
     c.empty(indexed("y", i), s.tokens, n, ld).empty(indexed("pre", i), s.tokens, n, ld).empty(indexed("again", i), s.tokens, n, ld);
     c.output(indexed("y", i), indexed("d_y", i)).gradient(indexed("right", i), indexed("d_right", i), true);
+    if (s.recompute) c.same(indexed("y", i), indexed("again", i));
     if (s.outputs[i].bias) c.gradient(indexed("bias", i), indexed("d_bias", i), true);
   }
 }
