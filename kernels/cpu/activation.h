@@ -33,22 +33,42 @@ void with_activation(Activation activation, Visit visit) {
   }
 }
 
+// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay there anyway.
+constexpr std::int64_t streamed_from = 2 << 20;  // floats
+
+inline void stream(float* p, F x, std::int64_t lanes) {
+  if (lanes < F::width || (reinterpret_cast<std::uintptr_t>(p) & 63) != 0) return store(p, x, lanes);
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, x.v);
+#else
+  _mm256_stream_ps(p, x.v);
+#endif
+}
+// What streaming stores wrote is seen by other threads after this.
+inline void finish_streaming() { _mm_sfence(); }
+
 // A block of rows by columns within larger matrices.
 struct Block {
   std::int64_t rows, columns;
 };
 
 // pre = x + bias (bias and pre optional), y = act(pre). y may be x; x [rows, columns] at ldx, y and pre at ldy.
-template <class Act>
+template <class Act, bool streaming = false>
 void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, float* pre, float* y, std::int64_t ldy) {
   for (std::int64_t i = 0; i < size.rows; ++i)
     for (std::int64_t j = 0; j < size.columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, size.columns - j);
       F value = load(x + i * ldx + j, lanes);
       if (bias) value = value + load(bias + j, lanes);
-      if (pre) store(pre + i * ldy + j, value, lanes);
-      store(y + i * ldy + j, Act::value(value), lanes);
+      if constexpr (streaming) {
+        if (pre) stream(pre + i * ldy + j, value, lanes);
+        stream(y + i * ldy + j, Act::value(value), lanes);
+      } else {
+        if (pre) store(pre + i * ldy + j, value, lanes);
+        store(y + i * ldy + j, Act::value(value), lanes);
+      }
     }
+  if constexpr (streaming) finish_streaming();
 }
 
 // d_pre = dy act'(pre) into d_pre at ldd, column sums added to `sums` (optional). pre at ld_pre is not read without activation.

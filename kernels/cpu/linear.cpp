@@ -4,6 +4,7 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/transpose.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/thread_pool.h"
 
@@ -14,6 +15,8 @@ constexpr std::int64_t enough_tiles = 16;
 constexpr std::int64_t smallest_tile = 64;       // a multiple of every kernel's block
 constexpr std::int64_t small_operand = 1 << 14;  // floats of a right operand that stays in the first-level cache
 constexpr std::int64_t group_rows = 64;
+constexpr std::int64_t panel = 128;  // columns
+constexpr std::int64_t page_floats = 1024;
 constexpr std::int64_t largest_groups = 16;
 constexpr std::int64_t small_result = 1 << 17;  // floats of a gradient that is summed by groups of rows
 
@@ -113,6 +116,20 @@ std::size_t product_workspace(const Context&, const Product& a) {
   return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0;
 }
 
+// part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the cache: then columns of
+// x pass in contiguous panels.
+void product_rows(const Product& a, Range rows, bool accumulate, float* part) {
+  const std::int64_t count = rows.last - rows.first;
+  if (a.ldx % page_floats != 0)
+    return SmallGemm({a.in, a.out, count, a.ldx, a.ldg, a.out, accumulate, true})(f32(a.x) + rows.first * a.ldx, f32(a.g) + rows.first * a.ldg, part);
+  alignas(64) float block[group_rows * panel];
+  for (std::int64_t j = 0; j < a.in; j += panel) {
+    const std::int64_t columns = min(panel, a.in - j);
+    copy_block(count, columns, f32(a.x) + rows.first * a.ldx + j, a.ldx, block, columns);
+    SmallGemm({columns, a.out, count, columns, a.ldg, a.out, accumulate, true})(block, f32(a.g) + rows.first * a.ldg, part + j * a.out);
+  }
+}
+
 // Few results of many rows each: groups of rows sum apart, then together.
 void product_by_groups(const Context& context, const Product& a) {
   const std::int64_t groups = groups_of(a.tokens);
@@ -120,8 +137,7 @@ void product_by_groups(const Context& context, const Product& a) {
   parallel_for(context, groups, [&](std::int64_t group) {
     const Range range = part_of(a.tokens, group_rows, groups, group);
     for (std::int64_t row = range.first; row < range.last; row += group_rows)
-      SmallGemm({a.in, a.out, min(group_rows, range.last - row), a.ldx, a.ldg, a.out, row > range.first, true})(
-          f32(a.x) + row * a.ldx, f32(a.g) + row * a.ldg, part + group * a.in * a.out);
+      product_rows(a, {row, min(row + group_rows, range.last)}, row > range.first, part + group * a.in * a.out);
   });
   add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
 }

@@ -50,8 +50,14 @@ void forward_output(const TtLinearForward& a, const TtOutput& o, const float* pa
     const std::int64_t columns = min(panel, o.out - j);
     const float* right = packed ? packed + j * o.rank : f32(o.right) + j;
     SmallGemm({rows, columns, o.rank, a.width, packed ? columns : o.out, columns})(t1, right, block);
-    const std::int64_t at = row * o.ldy + j;
-    finish_rows<Act>({rows, columns}, block, columns, o.bias ? f32(o.bias) + j : nullptr, o.pre ? f32(o.pre) + at : nullptr, f32(o.y) + at, o.ldy);
+    const float* bias = o.bias ? f32(o.bias) + j : nullptr;
+    float* pre = o.pre ? f32(o.pre) + row * o.ldy + j : nullptr;
+    float* y = f32(o.y) + row * o.ldy + j;
+    if (a.tokens * o.out >= streamed_from) {
+      finish_rows<Act, true>({rows, columns}, block, columns, bias, pre, y, o.ldy);
+    } else {
+      finish_rows<Act>({rows, columns}, block, columns, bias, pre, y, o.ldy);
+    }
   }
 }
 
@@ -162,15 +168,23 @@ void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& mem
   }
 }
 
+// dx = or += U1 A^T for rows [row, row + rows).
+void backward_input(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t row, std::int64_t rows) {
+  alignas(64) float block[tile_rows * panel];
+  const bool streaming = !a.accumulate_dx && a.tokens * a.in >= streamed_from;
+  for (std::int64_t j = 0; j < a.in; j += panel) {
+    const std::int64_t columns = min(panel, a.in - j);
+    float* dx = f32(a.dx) + row * a.lddx + j;
+    SmallGemm({rows, columns, a.width, a.width, columns, streaming ? columns : a.lddx, a.accumulate_dx})(
+        f32(a.u1) + row * a.width, memory.left + j * a.width, streaming ? block : dx);
+    if (streaming) finish_rows<Identity, true>({rows, columns}, block, columns, nullptr, nullptr, dx, a.lddx);
+  }
+}
+
 void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
   for (int i = 0; i < a.outputs; ++i)
     with_activation(a.activation, [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
-  if (!a.dx) return;
-  for (std::int64_t j = 0; j < a.in; j += panel) {
-    const std::int64_t columns = min(panel, a.in - j);
-    SmallGemm({rows, columns, a.width, a.width, columns, a.lddx, a.accumulate_dx})(f32(a.u1) + row * a.width, memory.left + j * a.width,
-                                                                                   f32(a.dx) + row * a.lddx + j);
-  }
+  if (a.dx) backward_input(a, memory, row, rows);
 }
 
 // d_right and d_bias of one panel: the partial sums of all groups, added in their order.
