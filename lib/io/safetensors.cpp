@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 
 #include "lib/core/error.h"
@@ -169,11 +170,15 @@ SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_b
 
 SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), file_(path_) {
   header_ = parse_safetensors(file_.text(), file_.bytes().size(), path_);
+  by_name_.resize(tensors().size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::sort(by_name_.begin(), by_name_.end(), [&](std::uint32_t a, std::uint32_t b) { return tensors()[a].name < tensors()[b].name; });
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::find_if(tensors().begin(), tensors().end(), [&](const StoredTensor& tensor) { return tensor.name == name; });
-  return found == tensors().end() ? nullptr : &*found;
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name, [&](std::uint32_t i, std::string_view wanted) { return tensors()[i].name < wanted; });
+  return found != by_name_.end() && tensors()[*found].name == name ? &tensors()[*found] : nullptr;
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {

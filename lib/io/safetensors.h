@@ -63,6 +63,7 @@ class SafetensorsFile {
   std::string path_;
   MappedFile file_;
   SafetensorsHeader header_;
+  std::vector<std::uint32_t> by_name_;
 };
 
 void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out);

@@ -1,0 +1,201 @@
+#include "lib/io/model_folder.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/core/log.h"
+
+namespace comera::io {
+namespace {
+
+constexpr std::uint64_t largest_config = 16 << 20;
+constexpr std::uint64_t largest_index = 256 << 20;
+constexpr const char* single_name = "model.safetensors";
+constexpr const char* index_name = "model.safetensors.index.json";
+
+bool matches_any(const std::string& name, std::initializer_list<const char*> patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const char* pattern) { return glob_match(pattern, name); });
+}
+
+bool is_pickled(const std::string& name) { return matches_any(name, {"*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle"}); }
+
+bool is_foreign_weights(const std::string& name) {
+  return is_pickled(name) || matches_any(name, {"*.onnx", "*.onnx_data", "*.onnx.data", "*.h5", "*.msgpack", "*.gguf", "*.tflite", "*.ot", "*.npz",
+                                                "*.mlmodel", "*.bin.index.json"});
+}
+
+// Written anew by whoever makes the folder, or the diary of the run that made the old one.
+bool is_made_anew(const std::string& name) {
+  return matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json", "recipe.toml", "metrics.jsonl", "report.html", "report.json",
+                            "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
+}
+
+[[noreturn]] void fail_no_weights(const std::string& folder) {
+  for (const std::string& name : list_folder(folder))
+    if (is_pickled(name))
+      fail_input(
+          "{}: pickled weights are not read, because opening them can run any code; convert them once where they came from, with Python: "
+          "transformers.AutoModel.from_pretrained(\"{}\").save_pretrained(\"NEW_FOLDER\", safe_serialization=True)",
+          join_path(folder, name), folder);
+  for (const std::string& name : list_folder(folder))
+    if (is_foreign_weights(name)) fail_input("{}: weights in this format are not read; give a folder with {}", join_path(folder, name), single_name);
+  fail_input("{}: holds neither {} nor {}; give a Hugging Face model folder or a run folder", folder, single_name, index_name);
+}
+
+Json read_config(const std::string& path) {
+  Json config = parse_json(read_file(path, largest_config), path);
+  if (!config.is_object()) fail_input("{}: is not a JSON object; it must hold the model's configuration", path);
+  return config;
+}
+
+std::size_t digits_at(std::string_view text, std::size_t at) { return std::min(text.find_first_not_of("0123456789", at), text.size()) - at; }
+
+void collect_files(const std::string& root, const std::string& below, std::vector<std::string>& files, int depth) {
+  for (const std::string& name : list_folder(join_path(root, below))) {
+    const std::string relative = join_path(below, name);
+    if (!is_folder(join_path(root, relative))) {
+      files.push_back(relative);
+    } else if (depth < 8) {
+      collect_files(root, relative, files, depth + 1);
+    }
+  }
+}
+
+}  // namespace
+
+ModelFolder::ModelFolder(ModelFolder&&) noexcept = default;
+ModelFolder& ModelFolder::operator=(ModelFolder&&) noexcept = default;
+ModelFolder::~ModelFolder() = default;
+
+ModelFolder::ModelFolder(std::string path) : path_(std::move(path)), config_(std::make_unique<Json>(Json::object())) {
+  if (!path_exists(path_)) fail_input("{}: no such file or folder; check the path", path_);
+  if (!is_folder(path_)) {
+    if (is_pickled(path_))
+      fail_input("{}: pickled weights are not read, because opening them can run any code; save the model as safetensors first", path_);
+    files_.emplace_back(path_);
+    for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
+    path_ = parent_path(path_);
+    sort_entries();
+    return;
+  }
+  if (path_exists(config_path())) *config_ = read_config(config_path());
+  if (path_exists(join_path(path_, single_name))) {
+    open_single(single_name);
+  } else if (path_exists(join_path(path_, index_name))) {
+    open_shards(index_name);
+  } else {
+    fail_no_weights(path_);
+  }
+  sort_entries();
+}
+
+bool ModelFolder::has_config() const { return !config_->empty(); }
+const Json& ModelFolder::config() const { return *config_; }
+
+void ModelFolder::open_single(const std::string& name) {
+  files_.emplace_back(join_path(path_, name));
+  for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
+}
+
+void ModelFolder::open_shards(const std::string& name) {
+  const std::string index_path = join_path(path_, name);
+  std::map<std::string, int> numbers;
+  for (const auto& [tensor_name, file_name] : parse_index(read_file(index_path, largest_index), index_path)) {
+    const auto [found, fresh] = numbers.emplace(file_name, static_cast<int>(files_.size()));
+    if (fresh) files_.emplace_back(join_path(path_, file_name));
+    const SafetensorsFile& file = files_[static_cast<std::size_t>(found->second)];
+    const StoredTensor* tensor = file.find(tensor_name);
+    if (!tensor)
+      fail_input("{}: tensor {} is not in {}, where the index looks for it; fetch the folder again", index_path, printable(tensor_name), file_name);
+    entries_.push_back({*tensor, found->second});
+  }
+  if (files_.empty()) fail_input("{}: names no tensor; fetch the folder again", index_path);
+}
+
+void ModelFolder::sort_entries() {
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return natural_less(a.tensor.name, b.tensor.name); });
+}
+
+const ModelFolder::Entry* ModelFolder::find(std::string_view name) const {
+  const auto found = std::lower_bound(entries_.begin(), entries_.end(), name,
+                                      [](const Entry& entry, std::string_view wanted) { return natural_less(entry.tensor.name, wanted); });
+  return found != entries_.end() && found->tensor.name == name ? &*found : nullptr;
+}
+
+void ModelFolder::read_floats(std::string_view name, const FileShape& shape, std::span<float> out) const {
+  const Entry* entry = find(name);
+  if (!entry) fail_input("{}: has no tensor {}; is it a model of another architecture?", path_, printable(name));
+  const SafetensorsFile& file = file_of(*entry);
+  if (entry->tensor.shape != shape)
+    fail_input("{}: tensor {}: expected {}, found {}; does config.json belong to these weights?", file.path(), printable(name), to_string(shape),
+               to_string(entry->tensor.shape));
+  file.read_floats(entry->tensor, out);
+}
+
+std::vector<float> ModelFolder::read_floats(std::string_view name, const FileShape& shape) const {
+  const Entry* entry = find(name);
+  std::vector<float> values(entry ? static_cast<std::size_t>(entry->tensor.elements()) : 0);
+  read_floats(name, shape, values);
+  return values;
+}
+
+std::uint64_t ModelFolder::bytes() const {
+  std::uint64_t total = 0;
+  for (const SafetensorsFile& file : files_) total += file_size(file.path());
+  return total;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text, const std::string& file_name) {
+  const Json index = parse_json(text, file_name, 8);
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+    fail_input("{}: has no weight_map, which says in which file each tensor lies", file_name);
+  std::vector<std::pair<std::string, std::string>> map;
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (!is_inside(name) || name.find('/') != std::string::npos || !name.ends_with(".safetensors"))
+      fail_input("{}: tensor {} is said to lie in '{}'; only .safetensors files of the same folder are opened", file_name, printable(tensor),
+                 printable(file.dump()));
+    map.emplace_back(tensor, name);
+  }
+  return map;
+}
+
+bool natural_less(std::string_view a, std::string_view b) {
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::size_t in_a = digits_at(a, i), in_b = digits_at(b, j);
+    if (in_a && in_b) {
+      // Without leading zeros the longer number is the larger.
+      if (in_a != in_b && a[i] != '0' && b[j] != '0') return in_a < in_b;
+      if (const int order = a.substr(i, in_a).compare(b.substr(j, in_b))) return order < 0;
+      i += in_a;
+      j += in_b;
+    } else if (a[i] != b[j]) {
+      return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+    } else {
+      ++i, ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+CopiedFiles copy_side_files(const std::string& from, const std::string& to) {
+  std::vector<std::string> files;
+  collect_files(from, "", files, 0);
+  CopiedFiles result;
+  for (const std::string& name : files) {
+    if (is_foreign_weights(name)) {
+      result.left_out.push_back(name);
+    } else if (!is_made_anew(name)) {
+      make_folders(parent_path(join_path(to, name)));
+      copy_file(join_path(from, name), join_path(to, name));
+      result.copied.push_back(name);
+    }
+  }
+  return result;
+}
+
+}  // namespace comera::io

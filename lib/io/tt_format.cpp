@@ -1,0 +1,186 @@
+#include "lib/io/tt_format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/suggest.h"
+
+namespace comera::io {
+namespace {
+
+constexpr std::size_t most_modes = 64;
+constexpr std::int64_t largest_size = std::int64_t{1} << 40;  // of a mode, a rank, a whole dense weight
+
+void check_keys(const Json& json, const std::vector<std::string>& known, const std::string& where) {
+  for (const auto& [key, value] : json.items())
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      fail_input("{}: unknown key \"{}\"{}", where, printable(key), did_you_mean(key, known));
+}
+
+const Json& member(const Json& json, const char* key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found == json.end()) fail_input("{}: \"{}\" is missing", where, key);
+  return *found;
+}
+
+FileShape sizes_from(const Json& json, const char* key, std::int64_t least, const std::string& where) {
+  const Json& list = member(json, key, where);
+  FileShape sizes;
+  bool good = list.is_array() && !list.empty() && list.size() <= most_modes;
+  for (std::size_t i = 0; good && i < list.size(); ++i) {
+    good = list[i].is_number_integer() && list[i] >= least && list[i] <= largest_size;
+    if (good) sizes.push_back(list[i].get<std::int64_t>());
+  }
+  if (!good) fail_input("{}: \"{}\" is not a list of whole numbers from {}", where, key, least);
+  return sizes;
+}
+
+std::string text_from(const Json& json, const char* key, std::initializer_list<const char*> choices, const std::string& where) {
+  const Json& value = member(json, key, where);
+  for (const char* choice : choices)
+    if (value == choice) return choice;
+  fail_input("{}: \"{}\" is {}, which this program does not know", where, key, printable(value.dump().substr(0, 64)));
+}
+
+// Stops above the largest size, so that no file can make it overflow.
+std::int64_t bounded_product(std::span<const std::int64_t> sizes) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : sizes) product = product > largest_size / size ? largest_size + 1 : product * size;
+  return product;
+}
+
+void check_ranks(const ChainSpec& chain, const FileShape& ranks, const char* key, const std::string& where) {
+  if (ranks.size() != chain.cores() + 1 || ranks.front() != 1 || ranks.back() != 1)
+    fail_input("{}: \"{}\" {} must be {} numbers, the first and the last of them 1", where, key, to_string(ranks), chain.cores() + 1);
+  const auto zeros = std::count(ranks.begin(), ranks.end(), 0);
+  if (zeros != 0 && zeros != static_cast<std::ptrdiff_t>(ranks.size()) - 2)
+    fail_input("{}: \"{}\" {}: where one inner rank is 0 all must be", where, key, to_string(ranks));
+}
+
+ChainSpec chain_from(const std::string& name, const Json& json, const std::string& file_name) {
+  const std::string where = fmt::format("{}: comera.tensors.{}", file_name, printable(name));
+  if (!json.is_object()) fail_input("{}: is not an object", where);
+  ChainSpec chain;
+  chain.name = name;
+  const bool tt = text_from(json, "kind", {"tt", "ttm"}, where) == "tt";
+  chain.kind = tt ? ChainKind::tt : ChainKind::ttm;
+  const char* const first = tt ? "in_modes" : "row_modes";
+  const char* const second = tt ? "out_modes" : "column_modes";
+  std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals"};
+  if (tt) known.emplace_back("orientation");
+  check_keys(json, known, where);
+  if (tt) text_from(json, "orientation", {"in_out"}, where);
+  chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
+  chain.shape = sizes_from(json, "shape", 1, where);
+  chain.modes = sizes_from(json, first, 1, where);
+  const FileShape rest = sizes_from(json, second, 1, where);
+  if (rest.size() != chain.modes.size()) fail_input("{}: {} and {} must be equally many", where, first, second);
+  chain.modes.insert(chain.modes.end(), rest.begin(), rest.end());
+  chain.ranks = sizes_from(json, "ranks", 0, where);
+  chain.initial_ranks = sizes_from(json, "initial_ranks", 1, where);
+  check_chain(chain, where);
+  return chain;
+}
+
+}  // namespace
+
+Metadata weights_metadata() { return {{"format", "pt"}, {metadata_version_key, std::to_string(format_version)}}; }
+
+bool ChainSpec::empty() const { return std::find(ranks.begin(), ranks.end(), 0) != ranks.end(); }
+
+FileShape ChainSpec::core_shape(std::size_t k) const {
+  if (kind == ChainKind::tt) return {ranks[k], modes[k], ranks[k + 1]};
+  return {ranks[k], modes[k], modes[cores() + k], ranks[k + 1]};
+}
+
+std::string ChainSpec::core_name(std::size_t k) const { return fmt::format("{}.tt.{}", name, k); }
+std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("{}.rank.{}", name, k); }
+
+void check_chain(const ChainSpec& chain, const std::string& where) {
+  if (chain.shape.size() != 2 || bounded_product(chain.shape) > largest_size)
+    fail_input("{}: shape {} is not that of a matrix of at most 2^40 elements", where, to_string(chain.shape));
+  const std::span<const std::int64_t> modes(chain.modes);
+  const std::int64_t first = bounded_product(modes.first(modes.size() / 2)), second = bounded_product(modes.subspan(modes.size() / 2));
+  if (chain.kind == ChainKind::tt && (first != chain.shape[1] || second != chain.shape[0]))
+    fail_input("{}: in_modes and out_modes {} multiply to {} and {}, not to the {} inputs and {} outputs", where, to_string(chain.modes), first,
+               second, chain.shape[1], chain.shape[0]);
+  if (chain.kind == ChainKind::ttm && (first < chain.shape[0] || first > largest_size || second != chain.shape[1]))
+    fail_input("{}: row_modes and column_modes {} multiply to {} and {}; {} rows or a few more and {} columns are wanted", where,
+               to_string(chain.modes), first, second, chain.shape[0], chain.shape[1]);
+  if (chain.cores() == 0) fail_input("{}: has no modes", where);
+  check_ranks(chain, chain.ranks, "ranks", where);
+  check_ranks(chain, chain.initial_ranks, "initial_ranks", where);
+  for (std::size_t k = 0; k < chain.ranks.size(); ++k)
+    if (chain.ranks[k] > chain.initial_ranks[k])
+      fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k, chain.initial_ranks[k]);
+}
+
+Json to_json(const ComeraBlock& block) {
+  Json json{{"version", format_version}};
+  if (block.threshold) json["threshold"] = *block.threshold;
+  if (block.model.is_object()) json["model"] = block.model;
+  Json& tensors = json["tensors"] = Json::object();
+  for (const ChainSpec& chain : block.chains) {
+    const bool tt = chain.kind == ChainKind::tt;
+    const auto middle = chain.modes.begin() + static_cast<std::ptrdiff_t>(chain.modes.size() / 2);
+    Json entry{{"kind", tt ? "tt" : "ttm"}, {"shape", chain.shape}};
+    if (tt) entry["orientation"] = "in_out";
+    entry[tt ? "in_modes" : "row_modes"] = FileShape(chain.modes.begin(), middle);
+    entry[tt ? "out_modes" : "column_modes"] = FileShape(middle, chain.modes.end());
+    entry["ranks"] = chain.ranks;
+    entry["initial_ranks"] = chain.initial_ranks;
+    entry["diagonals"] = chain.folded ? "folded" : "beside";
+    tensors[chain.name] = std::move(entry);
+  }
+  return json;
+}
+
+std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::string& file_name) {
+  if (!config.is_object() || !config.contains("comera")) return std::nullopt;
+  const Json& json = config["comera"];
+  const std::string where = file_name + ": comera";
+  if (!json.is_object()) fail_input("{}: is not an object", where);
+  const Json& version = member(json, "version", where);
+  if (!version.is_number_integer() || version < 1 || version > format_version)
+    fail_input("{}: version {} is not one this program reads (1 to {}); use a newer comera", where, printable(version.dump().substr(0, 64)),
+               format_version);
+  check_keys(json, {"version", "threshold", "model", "tensors"}, where);
+  ComeraBlock block;
+  if (const auto found = json.find("threshold"); found != json.end()) {
+    if (!found->is_number()) fail_input("{}.threshold: expected a number", where);
+    block.threshold = found->get<double>();
+  }
+  if (const auto found = json.find("model"); found != json.end()) {
+    if (!found->is_object()) fail_input("{}.model: is not an object", where);
+    block.model = *found;
+  }
+  const Json& tensors = member(json, "tensors", where);
+  if (!tensors.is_object()) fail_input("{}.tensors: is not an object", where);
+  for (const auto& [name, entry] : tensors.items()) block.chains.push_back(chain_from(name, entry, file_name));
+  return block;
+}
+
+void check_diagonals(const ModelFolder& folder, const ComeraBlock& block) {
+  for (const ChainSpec& chain : block.chains) {
+    if (chain.empty() || chain.folded) continue;
+    for (std::size_t k = 0; k + 1 < chain.cores(); ++k) {
+      const std::vector<float> diagonal = folder.read_floats(chain.diagonal_name(k), {chain.ranks[k + 1]});
+      if (!std::all_of(diagonal.begin(), diagonal.end(), [](float value) { return std::isfinite(value); }))
+        fail_input("{}: tensor {}: holds a value that is not finite; the run diverged or the file is damaged, take an earlier checkpoint",
+                   folder.path(), chain.diagonal_name(k));
+    }
+  }
+}
+
+void transpose(const float* in, std::int64_t rows, std::int64_t columns, float* out) {
+  constexpr std::int64_t tile = 32;  // a tile of both fits the first-level cache
+  for (std::int64_t row = 0; row < rows; row += tile)
+    for (std::int64_t column = 0; column < columns; column += tile)
+      for (std::int64_t i = row; i < std::min(row + tile, rows); ++i)
+        for (std::int64_t j = column; j < std::min(column + tile, columns); ++j) out[j * rows + i] = in[i * columns + j];
+}
+
+}  // namespace comera::io

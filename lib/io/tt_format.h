@@ -1,0 +1,71 @@
+// Tensor trains in Hugging Face folders, as FORMAT.md says: cores and rank diagonals by name, and a `comera` block in config.json.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/io/model_folder.h"
+
+namespace comera::io {
+
+inline constexpr int format_version = 1;
+inline constexpr const char* metadata_version_key = "comera_format";
+Metadata weights_metadata();  // what model.safetensors of ours carries: {"format": "pt", "comera_format": "1"}
+
+enum class ChainKind : std::uint8_t { tt, ttm };
+
+// A dense weight that is stored as a chain of cores.
+struct ChainSpec {
+  std::string name;  // of the dense weight, without ".weight"
+  ChainKind kind = ChainKind::tt;
+  FileShape shape;          // of the dense weight in file order: linear [out, in], table [rows, columns]
+  FileShape modes;          // tt: in modes then as many out modes; ttm: row modes then as many column modes
+  FileShape ranks;          // cores + 1, first and last 1; an inner 0 (then all are): the chain is zero and has no tensors
+  FileShape initial_ranks;  // as the model started; what "ranks" was before anything was removed
+  bool folded = false;      // rank diagonals are multiplied into the cores: there are no `.rank.` tensors
+
+  std::size_t cores() const { return kind == ChainKind::tt ? modes.size() : modes.size() / 2; }
+  bool empty() const;  // a rank is 0
+  FileShape core_shape(std::size_t k) const;
+  std::string core_name(std::size_t k) const;      // k < cores()
+  std::string diagonal_name(std::size_t k) const;  // between core k and core k + 1
+};
+
+// The `comera` block of config.json.
+struct ComeraBlock {
+  std::vector<ChainSpec> chains;
+  std::optional<double> threshold;  // entries of a diagonal of at most this magnitude count as zero
+  Json model;                       // an object that belongs to the architecture (lib/models); null where there is none
+};
+
+Json to_json(const ComeraBlock& block);
+// nullopt where `config` has no such block. Unknown keys, values that contradict each other and newer versions are InputErrors.
+std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::string& file_name);
+void check_chain(const ChainSpec& chain, const std::string& where);
+
+// One weight of a model, whatever it is stored as.
+struct TensorForm {
+  std::string name;                       // the Hugging Face name of the dense tensor ("....query.weight")
+  std::string kind;                       // linear, embedding, norm, bias, other
+  std::string form;                       // dense, lowrank, tt, ttm
+  FileShape shape;                        // dense, in file order
+  FileShape modes, ranks, initial_ranks;  // empty where dense
+  std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
+  std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals included in `bytes`
+};
+
+// Every weight of a folder from headers and config alone, in the order of their names. InputError: cores that do not chain or are missing,
+// a chain the block does not know, a dense weight beside its chain.
+std::vector<TensorForm> describe(const ModelFolder& folder);
+std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place);
+
+// Reads every rank diagonal; one that is not finite is an InputError.
+void check_diagonals(const ModelFolder& folder, const ComeraBlock& block);
+
+// out [columns, rows] = in [rows, columns] transposed: files hold linear weights [out, in], memory holds [in, out].
+void transpose(const float* in, std::int64_t rows, std::int64_t columns, float* out);
+
+}  // namespace comera::io

@@ -1,0 +1,182 @@
+#include "lib/io/tt_format.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "tests/io/temporary_folder.h"
+
+using namespace comera;
+using namespace comera::io;
+using Catch::Matchers::Contains;
+
+namespace {
+
+ChainSpec linear() { return {"encoder.query", ChainKind::tt, {6, 4}, {2, 2, 3, 2}, {1, 2, 3, 2, 1}, {1, 2, 4, 2, 1}}; }
+ChainSpec table() { return {"embeddings.word_embeddings", ChainKind::ttm, {7, 6}, {4, 2, 3, 2}, {1, 3, 1}, {1, 3, 1}, true}; }
+
+ComeraBlock good_block() { return {{linear(), table()}, 0.01, Json{{"norm", "post"}}}; }
+
+Json config_of(const ComeraBlock& block) { return {{"model_type", "bert"}, {"comera", to_json(block)}}; }
+
+// Entries as a file's header would give them, sorted.
+std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
+  std::vector<ModelFolder::Entry> entries;
+  const auto add = [&](const std::string& name, const FileShape& shape) {
+    entries.push_back({{name, StoredType::F32, shape, 0, static_cast<std::uint64_t>(elements_of(shape)) * 4}, 0});
+  };
+  for (const ChainSpec& chain : block.chains) {
+    if (chain.empty()) continue;
+    for (std::size_t k = 0; k < chain.cores(); ++k) add(chain.core_name(k), chain.core_shape(k));
+    for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k) add(chain.diagonal_name(k), {chain.ranks[k + 1]});
+  }
+  add("encoder.query.bias", {6});
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
+  return entries;
+}
+
+template <class Work>
+std::string message(Work work) {
+  try {
+    work();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string message_for(const Json& config) {
+  return message([&] { parse_comera_block(config, "config.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("tt format: the block reads back as it was written") {
+  const auto block = parse_comera_block(parse_json(json_text(config_of(good_block())), "config.json"), "config.json");
+  REQUIRE(block);
+  CHECK(to_json(*block) == to_json(good_block()));
+  CHECK(block->threshold == 0.01);
+  CHECK(block->model["norm"] == "post");
+  CHECK(block->chains[1].folded);
+  CHECK_FALSE(parse_comera_block(Json{{"model_type", "bert"}}, "config.json"));
+}
+
+TEST_CASE("tt format: every weight is described from the header") {
+  const auto forms = describe(entries_of(good_block()), good_block(), "model");
+  REQUIRE(forms.size() == 3);
+  const TensorForm& words = forms[0];
+  CHECK(words.name == "embeddings.word_embeddings.weight");
+  CHECK(words.form == "ttm");
+  CHECK(words.kind == "embedding");
+  CHECK(words.parameters == 1 * 4 * 3 * 3 + 3 * 2 * 2 * 1);
+  CHECK(words.rank_entries == 0);
+  const TensorForm& query = forms[2];
+  CHECK(query.name == "encoder.query.weight");
+  CHECK(query.form == "tt");
+  CHECK(query.parameters == 2 * 2 + 2 * 2 * 3 + 3 * 3 * 2 + 2 * 2);
+  CHECK(query.rank_entries == 2 + 3 + 2);
+  CHECK(query.bytes == 4 * (38 + 7));
+  CHECK(query.parameters_dense == 24);
+  CHECK(query.bytes_dense == 96);
+  CHECK(query.initial_ranks == FileShape{1, 2, 4, 2, 1});
+  CHECK(forms[1].kind == "bias");
+}
+
+TEST_CASE("tt format: a low-rank pair is a chain of two, and an emptied chain has no tensors") {
+  ComeraBlock block{
+      {{"up", ChainKind::tt, {6, 4}, {4, 6}, {1, 2, 1}, {1, 2, 1}}, {"down", ChainKind::tt, {4, 6}, {6, 4}, {1, 0, 1}, {1, 2, 1}}}, {}, {}};
+  for (const TensorForm& form : describe(entries_of(block), block, "model")) {
+    if (form.name == "up.weight") CHECK((form.form == "lowrank" && form.parameters == 20 && form.rank_entries == 2));
+    if (form.name == "down.weight") CHECK((form.parameters == 0 && form.bytes == 0 && form.parameters_dense == 24));
+  }
+  CHECK(parse_comera_block(config_of(block), "config.json"));
+}
+
+TEST_CASE("tt format: a block that contradicts itself is refused, naming the place") {
+  const auto broken = [](const char* pointer, const Json& value) {
+    Json config = config_of(good_block());
+    config[Json::json_pointer(std::string("/comera") + pointer)] = value;
+    return message_for(config);
+  };
+  const auto in_query = [&](const char* key, const Json& value) { return broken(("/tensors/encoder.query/" + std::string(key)).c_str(), value); };
+  CHECK_THAT(broken("/version", 2), Contains("config.json: comera") && Contains("newer comera"));
+  CHECK_THAT(broken("/version", "1"), Contains("version"));
+  CHECK_THAT(broken("/tensor", 1), Contains("unknown key \"tensor\"") && Contains("did you mean tensors?"));
+  CHECK_THAT(broken("/tensors", 1), Contains("not an object"));
+  CHECK_THAT(broken("/threshold", "x"), Contains("threshold"));
+  CHECK_THAT(broken("/model", 1), Contains("model"));
+  CHECK_THAT(in_query("kind", "cp"), Contains("comera.tensors.encoder.query") && Contains("kind"));
+  CHECK_THAT(in_query("rank", 3), Contains("unknown key \"rank\"") && Contains("ranks"));
+  CHECK_THAT(in_query("orientation", "out_in"), Contains("orientation"));
+  CHECK_THAT(in_query("diagonals", "gone"), Contains("diagonals"));
+  CHECK_THAT(in_query("in_modes", {2, 3}), Contains("multiply to 6 and 6") && Contains("4 inputs"));
+  CHECK_THAT(in_query("in_modes", {4}), Contains("equally many"));
+  CHECK_THAT(in_query("in_modes", {2, 0}), Contains("in_modes"));
+  CHECK_THAT(in_query("in_modes", {2, 2.5}), Contains("in_modes"));
+  CHECK_THAT(in_query("in_modes", Json::array()), Contains("in_modes"));
+  CHECK_THAT(in_query("shape", {6, 4, 1}), Contains("matrix"));
+  CHECK_THAT(in_query("shape", {1099511627776, 1099511627776}), Contains("2^40"));
+  CHECK_THAT(in_query("ranks", {1, 2, 3, 1}), Contains("must be 5 numbers"));
+  CHECK_THAT(in_query("ranks", {2, 2, 3, 2, 1}), Contains("the first and the last of them 1"));
+  CHECK_THAT(in_query("ranks", {1, 2, 0, 2, 1}), Contains("one inner rank is 0"));
+  CHECK_THAT(in_query("ranks", {1, 2, 5, 2, 1}), Contains("rank 5 at bond 2 is above the initial rank 4"));
+  CHECK_THAT(in_query("ranks", {1, 2, std::numeric_limits<std::uint64_t>::max(), 2, 1}), Contains("ranks"));
+  Json config = config_of(good_block());
+  config["comera"]["tensors"]["encoder.query"].erase("shape");
+  CHECK_THAT(message_for(config), Contains("\"shape\" is missing"));
+}
+
+TEST_CASE("tt format: cores that do not chain, are missing or strange are refused") {
+  const auto changed = [](auto change) {
+    auto entries = entries_of(good_block());
+    change(entries);
+    return message([&] { describe(entries, good_block(), "model"); });
+  };
+  const auto at = [](auto& entries, const std::string& name) {
+    return std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.tensor.name == name; });
+  };
+  CHECK(changed([](auto&) {}) == "accepted");
+  CHECK_THAT(changed([&](auto& e) { at(e, "encoder.query.tt.1")->tensor.shape[2] = 4; }),
+             Contains("encoder.query.tt.1") && Contains("needs [2, 2, 3]"));
+  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.tt.3")); }), Contains("encoder.query.tt.3 is missing"));
+  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.rank.0")); }), Contains("encoder.query.rank.0 is missing"));
+  CHECK_THAT(changed([&](auto& e) { at(e, "encoder.query.tt.1")->tensor.type = StoredType::I32; }), Contains("no floating-point type"));
+  CHECK_THAT(changed([&](auto& e) { e.push_back({{"encoder.query.tt.4", StoredType::F32, {1}, 0, 4}, 0}); }), Contains("does not describe"));
+  CHECK_THAT(changed([&](auto& e) { e.push_back({{"encoder.query.weight", StoredType::F32, {6, 4}, 0, 96}, 0}); }), Contains("one of them must go"));
+}
+
+TEST_CASE("tt format: a folder round trip, and a rank that is not finite") {
+  const TemporaryFolder folder;
+  const ComeraBlock block = good_block();
+  std::vector<float> values(200, 0.5f);
+  const auto write = [&] {
+    std::vector<TensorToWrite> tensors;
+    for (const ModelFolder::Entry& entry : entries_of(block))
+      tensors.push_back({entry.tensor.name, StoredType::F32, entry.tensor.shape, values.data()});
+    write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
+  };
+  write_file_atomic(folder / "config.json", json_text(config_of(block)));
+  write();
+  const ModelFolder model(folder.path());
+  CHECK(model.metadata().at("comera_format") == "1");
+  CHECK(describe(model).size() == 3);
+  CHECK_NOTHROW(check_diagonals(model, block));
+  values[1] = std::numeric_limits<float>::quiet_NaN();
+  write();
+  CHECK_THAT(message([&] { check_diagonals(ModelFolder(folder.path()), block); }), Contains("encoder.query.rank.0") && Contains("not finite"));
+}
+
+TEST_CASE("tt format: transposition of every shape around the tile") {
+  for (const std::int64_t rows : {1, 31, 33, 64})
+    for (const std::int64_t columns : {1, 32, 65}) {
+      std::vector<float> in(static_cast<std::size_t>(rows * columns)), out(in.size());
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+      transpose(in.data(), rows, columns, out.data());
+      bool same = true;
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j)
+          same &= out[static_cast<std::size_t>(j * rows + i)] == in[static_cast<std::size_t>(i * columns + j)];
+      CHECK(same);
+    }
+}
