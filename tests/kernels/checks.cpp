@@ -103,13 +103,14 @@ std::vector<std::int64_t> sample(const Case& c, std::int64_t count) {
 double check_gradient(const Case& c, Run& backward, const Case::Gradient& g) {
   const std::vector<Complex> result = numbers_of(backward, c, g.gradient, Representation::f64);
   const Tensor& start = c.tensor(g.gradient);
-  double largest = 0;
+  double largest = 0, size = 0;
+  for (const Complex& value : result) size = std::max(size, std::abs(value.real()));
   for (std::int64_t i : sample(c, static_cast<std::int64_t>(result.size()))) {
     const Derivative wanted = complex_step(c, g.input, i);
     const double got = result[i].real() - (g.accumulated ? start.start[i] : 0);
     // An accumulated gradient was rounded at the size of what it was added to.
-    const double scale = std::max(wanted.magnitude, 1.0) + (g.accumulated ? std::abs(start.start[i]) : 0);
-    const double error = std::abs(got - wanted.value) / scale;
+    const double scale = std::max(wanted.magnitude, size) + (g.accumulated ? std::abs(start.start[i]) : 0);
+    const double error = got == wanted.value ? 0 : std::abs(got - wanted.value) / scale;
     largest = std::max(largest, error);
     if (!(error <= 1e-11)) FAIL_CHECK(c.name << ": " << g.gradient << "[" << i << "] is " << got << ", the complex step gives " << wanted.value);
   }

@@ -82,6 +82,7 @@ Case norm(const Shape& s) {
   c.same("y", "again").output("y", "d_y").gradient("gain", "d_gain", true);
   if (s.d_sum_in) c.output(s.sum_name(), "d_sum_in");
   if (s.shift) c.gradient("shift", "d_shift", true);
+  if (s.columns == 1) return c;  // the gradient of s is all cancellation
   if (s.residual) c.gradient("residual", s.d_sum_name());
   if (s.wants_dx) c.gradient("x", s.dx_name());
   return c;
