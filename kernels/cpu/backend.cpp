@@ -8,6 +8,7 @@ namespace comera::kernels::COMERA_CPU {
 static Backend make_table() {
   Backend b;
   b.name = "cpu";
+  b.memory = host_memory();
   b.variant = COMERA_TEXT(COMERA_ISA);
   add_attention(b);
   add_cross_entropy(b);

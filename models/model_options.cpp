@@ -1,0 +1,193 @@
+#include "models/model_options.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/tt/modes.h"
+#include "models/encoder.h"
+#include "models/encoder_config.h"
+#include "models/forms.h"
+#include "models/presets.h"
+
+namespace comera::models {
+namespace {
+
+std::string preset_words() {
+  std::string words;
+  for (const Preset& preset : presets()) words += fmt::format("{}{} ({})", words.empty() ? "" : ", ", preset.name, preset.summary);
+  return words;
+}
+
+Option size_option(const char* name, const char* help, double least = 1) {
+  return {.name = name,
+          .type = OptionType::integer,
+          .group = "Model",
+          .help = help,
+          .result_relevant = true,
+          .minimum = least,
+          .default_words = "the preset's"};
+}
+
+Option probability_option(const char* name, const char* help) {
+  return {.name = name,
+          .type = OptionType::real,
+          .group = "Model",
+          .help = help,
+          .result_relevant = true,
+          .minimum = 0,
+          .maximum = 0.99,
+          .default_words = "the preset's"};
+}
+
+void take(const OptionValues& values, const char* name, std::int64_t& size) {
+  if (values.has(name)) size = values.integer(name);
+}
+
+void take_sizes(const OptionValues& values, EncoderSpec& spec) {
+  take(values, "layers", spec.layers);
+  take(values, "hidden", spec.hidden);
+  take(values, "heads", spec.heads);
+  take(values, "intermediate", spec.intermediate);
+  take(values, "positions", spec.positions);
+  take(values, "token-types", spec.types);
+  if (values.has("dropout")) spec.dropout = spec.attention_dropout = values.real("dropout");
+  if (values.has("attention-dropout")) spec.attention_dropout = values.real("attention-dropout");
+  if (values.has("norm-epsilon")) spec.epsilon = values.real("norm-epsilon");
+  if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
+}
+
+void take_facts(const DataFacts& facts, EncoderSpec& spec) {
+  spec.task = facts.task;
+  if (facts.vocabulary) spec.vocabulary = *facts.vocabulary;
+  if (facts.pad) spec.pad = *facts.pad;
+  if (!facts.labels.empty()) spec.labels = facts.labels;
+  if (facts.task == Task::mlm) spec.labels.clear();
+  if (facts.max_length > spec.positions)
+    fail_input("[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}", facts.max_length,
+               spec.positions, spec.positions, facts.max_length);
+}
+
+FormRules rules_from(const OptionValues& values, const Preset& preset) {
+  FormRules rules;
+  const std::string& form = values.text("form");
+  rules.form = form == "dense" ? Form::dense : form == "lowrank" ? Form::lowrank : Form::tt;
+  rules.rank = values.has("rank") ? values.integer("rank") : preset.rank;
+  rules.embedding_rank = values.has("embedding-rank") ? values.integer("embedding-rank") : preset.embedding_rank;
+  rules.order = static_cast<int>(values.integer("order"));
+  rules.embedding_order = static_cast<int>(values.integer("embedding-order"));
+  for (const std::string& text : values.list("modes")) rules.modes.push_back(tt::parse_modes(text));
+  for (const std::string& text : values.list("layer")) rules.layers.push_back(parse_layer_rule(text));
+  return rules;
+}
+
+}  // namespace
+
+std::vector<Option> model_options() {
+  const std::string group = "Model";
+  return {
+      {.name = "model",
+       .type = OptionType::string,
+       .default_text = "encoder-small",
+       .group = group,
+       .help = "preset: " + preset_words(),
+       .result_relevant = true},
+      {.name = "form",
+       .type = OptionType::choice,
+       .default_text = "tt",
+       .group = group,
+       .help = "form of the linear weights and the word table",
+       .choices = {"dense", "tt", "lowrank"},
+       .result_relevant = true},
+      {.name = "rank",
+       .type = OptionType::integer,
+       .group = group,
+       .help = "inner ranks of linear weights",
+       .result_relevant = true,
+       .minimum = 1,
+       .default_words = "the preset's"},
+      {.name = "embedding-rank",
+       .type = OptionType::integer,
+       .group = group,
+       .help = "inner ranks of the word table",
+       .result_relevant = true,
+       .minimum = 1,
+       .default_words = "the preset's"},
+      {.name = "order",
+       .type = OptionType::integer,
+       .default_text = "3",
+       .group = group,
+       .help = "modes on each side of a TT weight",
+       .result_relevant = true,
+       .minimum = 1,
+       .maximum = 8},
+      {.name = "embedding-order",
+       .type = OptionType::integer,
+       .default_text = "4",
+       .group = group,
+       .help = "modes on each side of the TTM word table",
+       .result_relevant = true,
+       .minimum = 2,
+       .maximum = 8},
+      {.name = "modes",
+       .type = OptionType::list,
+       .group = group,
+       .help = "modes for every weight of that size, in modes then out modes",
+       .metavar = "12x8x8|8x8x12",
+       .result_relevant = true},
+      {.name = "layer",
+       .type = OptionType::list,
+       .group = group,
+       .help = "exception for weights by name: rank:, form:, modes:, separated by ';'",
+       .metavar = "GLOB=rank:16",
+       .result_relevant = true},
+      size_option("layers", "number of blocks"),
+      size_option("hidden", "width of the model"),
+      size_option("heads", "attention heads"),
+      size_option("intermediate", "width of the feed-forward layer"),
+      size_option("positions", "longest sequence"),
+      size_option("token-types", "token types; 0 for none", 0),
+      probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
+      probability_option("attention-dropout", "dropout of attention probabilities alone"),
+      {.name = "norm-epsilon",
+       .type = OptionType::real,
+       .group = group,
+       .help = "epsilon of the norms",
+       .result_relevant = true,
+       .minimum = 0,
+       .default_words = "the preset's"},
+      {.name = "pre-norm",
+       .type = OptionType::flag,
+       .group = group,
+       .help = "norms before attention and feed-forward (pre-LN) instead of after",
+       .result_relevant = true},
+  };
+}
+
+EncoderSpec spec_from_options(const OptionValues& values, const DataFacts& facts) {
+  const Preset& preset = find_preset(values.text("model"));
+  EncoderSpec spec = preset.spec;
+  take_sizes(values, spec);
+  take_facts(facts, spec);
+  check(spec);
+  const FormRules rules = rules_from(values, preset);
+  apply_forms(spec, rules);
+  return spec;
+}
+
+layers::ModelFactory factory_of(EncoderSpec spec, DType dtype) {
+  return [spec = std::move(spec), dtype](const layers::RankTable& ranks) {
+    EncoderSpec smaller = spec;
+    apply_ranks(smaller, ranks);
+    return make_encoder(smaller, dtype);
+  };
+}
+
+EncoderSpec spec_from_folder(const std::string& folder) {
+  const std::string path = join_path(folder, "config.json");
+  return parse_config_json(read_file(path), path);
+}
+
+}  // namespace comera::models

@@ -1,0 +1,31 @@
+// The options that say which model to build, and the spec that they make together with what the data knows.
+#pragma once
+
+#include <optional>
+
+#include "lib/core/options.h"
+#include "models/encoder_spec.h"
+
+namespace comera::models {
+
+// --model, --form, --rank, --embedding-rank, --order, --modes, --layer, sizes and dropout.
+std::vector<Option> model_options();
+
+// What tokenizer and data say; without them (--dry-run) the preset's own vocabulary and labels stand.
+struct DataFacts {
+  Task task = Task::classify;
+  std::optional<std::int64_t> vocabulary, pad;
+  std::vector<std::string> labels;
+  std::int64_t max_length = 0;  // 0: not known
+};
+
+// InputError where options contradict each other or the model's sizes.
+EncoderSpec spec_from_options(const OptionValues& values, const DataFacts& facts);
+
+// Builds spec's model again and again, with the ranks of smaller ones.
+layers::ModelFactory factory_of(EncoderSpec spec, DType dtype);
+
+// config.json of a folder as a spec; InputError that names the file.
+EncoderSpec spec_from_folder(const std::string& folder);
+
+}  // namespace comera::models

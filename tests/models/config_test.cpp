@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+
+#include "lib/core/error.h"
+#include "models/encoder_config.h"
+#include "models/forms.h"
+#include "models/model_options.h"
+#include "tests/models/small_models.h"
+
+using namespace comera;
+using models::EncoderSpec;
+using models::Form;
+using models::Task;
+
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string config_of(const EncoderSpec& spec) { return models::make_encoder(spec, DType::f32)->config_json(); }
+
+OptionTable table() {
+  OptionTable table("pretrain", "test");
+  table.add(models::model_options());
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("config.json says everything: reading it back builds the same model") {
+  for (const bool pre_norm : {false, true})
+    for (const Task task : {Task::classify, Task::mlm})
+      for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
+        const EncoderSpec spec = small_encoder(pre_norm, task, form);
+        const std::string text = config_of(spec);
+        CHECK(config_of(models::parse_config_json(text, "config.json")) == text);
+      }
+}
+
+TEST_CASE("a config that contradicts itself or asks for what is not supported is refused by key") {
+  const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"), Catch::Contains("c.json") && Catch::Contains(words));
+  };
+  refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
+  refused("\"position_embedding_type\": \"absolute\"", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type");
+  refused("\"model_type\": \"bert\"", "\"model_type\": \"gpt2\"", "model_type is 'gpt2'");
+  refused("\"hidden_size\": 8", "\"hidden_size\": \"8\"", "hidden_size");
+  refused("BertForSequenceClassification", "BertForQuestionAnswering", "BertForQuestionAnswering");
+  CHECK_THROWS_WITH(models::parse_config_json(replaced(text, "\"num_attention_heads\": 2", "\"num_attention_heads\": 3"), "c.json"),
+                    Catch::Contains("hidden_size 8 is not a multiple of num_attention_heads 3"));
+  CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"), InputError);
+  CHECK_THROWS_AS(models::parse_config_json("[]", "c.json"), InputError);
+  CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
+}
+
+TEST_CASE("options build the preset, with exceptions by name") {
+  const OptionTable options = table();
+  const auto spec_of = [&](std::vector<std::string> words) {
+    const ParsedCommand command = parse_command(options, std::move(words), [](const std::string&) -> const char* { return nullptr; });
+    return models::spec_from_options(command.values, {});
+  };
+  CHECK(models::make_encoder(spec_of({"--model", "mnli-6enc"}), DType::f32)->parameters().count() == 1485795);
+  CHECK(models::make_encoder(spec_of({"--model", "mnli-6enc", "--form", "dense"}), DType::f32)->parameters().count() == 66957315);
+  const EncoderSpec mixed = spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"});
+  CHECK(mixed.form_of("bert.encoder.layer.1.attention.self.query").ranks == std::vector<std::int64_t>{1, 8, 8, 8, 1});
+  CHECK(mixed.form_of("bert.encoder.layer.0.output.dense").form == Form::dense);
+  CHECK(mixed.form_of("bert.encoder.layer.1.output.dense").form == Form::tt);
+  CHECK_THROWS_WITH(spec_of({"--modes", "16x16|16x17"}), Catch::Contains("no weight has that size"));
+  CHECK_THROWS_WITH(spec_of({"--layer", "*.nothing=rank:8"}), Catch::Contains("no weight is named like"));
+  CHECK_THROWS_WITH(spec_of({"--layer", "*.query=modes:3x5|4x4"}), Catch::Contains("do not describe a weight of 256 x 256"));
+  CHECK_THROWS_WITH(spec_of({"--rank", "1000"}), Catch::Contains("exceeds the largest possible"));
+  CHECK_THROWS_WITH(spec_of({"--model", "mnli-6en"}), Catch::Contains("mnli-6enc"));
+  CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
+}
