@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -33,10 +34,13 @@ std::vector<std::string_view> split_tabs(std::string_view line) {
   }
 }
 
-// One file's lines, in order, into a table.
+// What a parser hands on: the texts of a row, its label, its line.
+using RowSink = std::function<void(std::string_view first, std::string_view second, std::string_view label, std::int64_t number)>;
+
+// One file's lines, in order, cut into rows.
 class RowParser {
  public:
-  RowParser(std::string name, const Columns& columns, Table& table) : name_(std::move(name)), columns_(columns), table_(table) {
+  RowParser(std::string name, const Columns& columns, RowSink sink) : name_(std::move(name)), columns_(columns), sink_(std::move(sink)) {
     if (columns_.text.empty() || columns_.text.size() > 2) fail_input("[data] {}: name one or two text columns with --text", name_);
   }
   virtual ~RowParser() = default;
@@ -54,22 +58,9 @@ class RowParser {
   virtual void row(std::string_view text, std::int64_t number) = 0;
   virtual bool takes_empty() const { return false; }
 
-  void add(std::string_view first, std::string_view second, std::string_view label, std::int64_t number) {
-    if (std::max(first.size(), second.size()) > longest_text) fail_input("[data] {}: line {}: a text is longer than 2 GiB", name_, number);
-    std::int32_t index = -1;
-    if (!columns_.label.empty()) {
-      if (label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", name_, number, columns_.label);
-      index = table_.label_of(label);
-      if (index < 0)
-        fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", name_, number, label, quoted_list(table_.labels()),
-                   did_you_mean(label, table_.labels()));
-    }
-    table_.add(first, second, index);
-  }
-
   std::string name_;
   const Columns& columns_;
-  Table& table_;
+  RowSink sink_;
 
  private:
   std::int64_t first_empty_ = 0;
@@ -86,7 +77,7 @@ class TsvParser final : public RowParser {
     if (fields.size() != names_.size())
       fail_input("[data] {}: line {}: has {} columns, the header names {}", name_, number, fields.size(), names_.size());
     const std::string_view second = columns_.text.size() > 1 ? fields[text_[1]] : std::string_view{};
-    add(fields[text_[0]], second, columns_.label.empty() ? std::string_view{} : fields[label_], number);
+    sink_(fields[text_[0]], second, columns_.label.empty() ? std::string_view{} : fields[label_], number);
   }
   bool takes_empty() const override { return names_.size() == 1; }
 
@@ -133,13 +124,27 @@ class JsonParser final : public RowParser {
     const nlohmann::json object = parse_object(text, name_, number);
     const std::string first = value_of(object, columns_.text[0], name_, number);
     const std::string second = columns_.text.size() > 1 ? value_of(object, columns_.text[1], name_, number) : std::string();
-    add(first, second, columns_.label.empty() ? std::string() : value_of(object, columns_.label, name_, number), number);
+    sink_(first, second, columns_.label.empty() ? std::string() : value_of(object, columns_.label, name_, number), number);
   }
 };
 
-std::unique_ptr<RowParser> make_parser(const std::string& name, Format format, const Columns& columns, Table& table) {
-  if (format == Format::tsv) return std::make_unique<TsvParser>(name, columns, table);
-  if (format == Format::jsonl) return std::make_unique<JsonParser>(name, columns, table);
+// Rows into a table, their labels checked.
+RowSink rows_into(Table& table, const std::string& name, const Columns& columns) {
+  return [&table, name, column = columns.label](std::string_view first, std::string_view second, std::string_view label, std::int64_t number) {
+    if (std::max(first.size(), second.size()) > longest_text) fail_input("[data] {}: line {}: a text is longer than 2 GiB", name, number);
+    if (column.empty()) return table.add(first, second, -1);
+    if (label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", name, number, column);
+    const std::int32_t index = table.label_of(label);
+    if (index < 0)
+      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", name, number, label, quoted_list(table.labels()),
+                 did_you_mean(label, table.labels()));
+    table.add(first, second, index);
+  };
+}
+
+std::unique_ptr<RowParser> make_parser(const std::string& name, Format format, const Columns& columns, RowSink sink) {
+  if (format == Format::tsv) return std::make_unique<TsvParser>(name, columns, std::move(sink));
+  if (format == Format::jsonl) return std::make_unique<JsonParser>(name, columns, std::move(sink));
   fail_input("[data] {}: labelled rows are read from .tsv or .jsonl files (each also .gz or .zst)", name);
 }
 
@@ -207,7 +212,7 @@ void Table::sort_labels() {
 }
 
 void parse_rows(std::string_view text, const std::string& name, Format format, const Columns& columns, Table& table) {
-  const auto parser = make_parser(name, format, columns, table);
+  const auto parser = make_parser(name, format, columns, rows_into(table, name, columns));
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -220,8 +225,23 @@ void parse_rows(std::string_view text, const std::string& name, Format format, c
 }
 
 void read_rows(const std::string& path, const Columns& columns, Table& table) {
-  const auto parser = make_parser(path, format_of(path), columns, table);
+  const auto parser = make_parser(path, format_of(path), columns, rows_into(table, path, columns));
   LineReader reader(path);
+  for (std::string_view line; reader.next(line);) parser->line(line, reader.line());
+}
+
+void read_texts(const std::string& path, const std::vector<std::string>& columns, const std::function<void(std::string_view)>& visit) {
+  LineReader reader(path);
+  const Format format = format_of(path);
+  if (format == Format::text) {
+    for (std::string_view line; reader.next(line);) visit(line);
+    return;
+  }
+  const Columns chosen{columns.empty() && format == Format::jsonl ? std::vector<std::string>{"text"} : columns, ""};
+  const auto parser = make_parser(path, format, chosen, [&](std::string_view first, std::string_view second, std::string_view, std::int64_t) {
+    visit(first);
+    if (chosen.text.size() > 1) visit(second);
+  });
   for (std::string_view line; reader.next(line);) parser->line(line, reader.line());
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,6 +58,9 @@ class Table {
 // or unknown label, text that is not UTF-8, a line that is not a JSON object, a key that is missing.
 void parse_rows(std::string_view text, const std::string& name, Format format, const Columns& columns, Table& table);
 void read_rows(const std::string& path, const Columns& columns, Table& table);
+
+// Every text of a file: the lines of text, the named columns of TSV and JSONL ("text" of JSONL where none is named).
+void read_texts(const std::string& path, const std::vector<std::string>& columns, const std::function<void(std::string_view)>& visit);
 
 // The text under `key` of one line of JSONL.
 std::string json_text(std::string_view line, const std::string& key, const std::string& name, std::int64_t number);

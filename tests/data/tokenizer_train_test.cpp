@@ -1,0 +1,125 @@
+#include "lib/data/tokenizer_train.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "lib/core/error.h"
+#include "tests/data/scratch.h"
+
+using namespace comera::data;
+
+namespace {
+
+const std::vector<std::string> hug = {"hug hug hug hug hug hug hug hug hug hug", "pug pug pug pug pug",
+                                      "pun pun pun pun pun pun pun pun pun pun pun pun", "bun bun bun bun", "hugs hugs hugs hugs hugs"};
+
+std::vector<std::string> many_texts() {
+  std::vector<std::string> texts;
+  const char* words[] = {"tensor", "train", "rank", "training", "core", "cores", "ranks", "layer", "layers", "the", "of", "and"};
+  for (int i = 0; i < 2000; ++i) {
+    std::string text;
+    for (int j = 0; j < 8; ++j) text += std::string(j ? " " : "") + words[(i * i + 7 * j * i + j) % 12];
+    texts.push_back(text + ".");
+  }
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("WordPiece merges the most frequent pairs first") {
+  // Pairs: ##u ##g 20, ##u ##n 16, h ##u 15; then h ##ug 15, p ##un 12, p ##ug 5 and hug ##s 5.
+  TrainTokenizerOptions options;
+  options.vocab_size = 5 + 7 + 7 + 4;
+  CHECK(train_wordpiece(hug, options) ==
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nb\ng\nh\nn\np\ns\nu\n##b\n##g\n##h\n##n\n##p\n##s\n##u\n##ug\n##un\nhug\npun\n");
+}
+
+TEST_CASE("rare pairs are not merged and rare characters get no piece") {
+  TrainTokenizerOptions options;
+  options.vocab_size = 1000;
+  options.min_count = 13;
+  CHECK(train_wordpiece(hug, options).ends_with("##ug\n##un\nhug\n"));
+  options.alphabet = 3;  // u 36, g 20, then p 17 before n 16 and h 15
+  options.min_count = 1;
+  CHECK(train_wordpiece(hug, options) == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ng\np\nu\n##g\n##p\n##u\npu\npug\n");
+}
+
+TEST_CASE("a trained vocabulary encodes its texts without unknowns, the same every time") {
+  const auto texts = many_texts();
+  TrainTokenizerOptions options;
+  options.vocab_size = 60;
+  const std::string vocab = train_wordpiece(texts, options);
+  CHECK(train_wordpiece(texts, options) == vocab);
+  const auto tokenizer = parse_wordpiece(vocab, "trained");
+  CHECK(tokenizer->vocab_size() <= 60);
+  for (const std::string& text : texts)
+    for (std::int32_t id : tokenizer->encode(text)) CHECK(id > 4);
+}
+
+TEST_CASE("SentencePiece models carry the special pieces and give the text back, the same every time") {
+  const auto texts = many_texts();
+  for (const char* model : {"unigram", "bpe"}) {
+    TrainTokenizerOptions options;
+    options.vocab_size = 60;
+    options.model = model;
+    options.letter_case = LetterCase::cased;
+    const std::string bytes = train_sentencepiece(texts, options);
+    CHECK(train_sentencepiece(texts, options) == bytes);
+    const auto tokenizer = parse_sentencepiece(bytes, "trained");
+    CHECK(tokenizer->vocab_size() <= 60);
+    const Specials& s = tokenizer->specials();
+    CHECK(Ids{s.pad, s.unknown, s.cls, s.sep, s.mask} == Ids{0, 1, 2, 3, 4});
+    for (const std::string& text : {texts[0], texts[77]}) CHECK(tokenizer->decode(tokenizer->encode(text)) == text);
+    Ids framed = tokenizer->encode(texts[3]);
+    framed.insert(framed.begin(), s.cls);
+    framed.push_back(s.sep);
+    CHECK(tokenizer->decode(framed) == texts[3]);
+  }
+}
+
+TEST_CASE("a sample is drawn by the seed, in the order of the files, from every format") {
+  const Scratch scratch;
+  std::string text, tsv = "id\ttext\n", jsonl;
+  for (int i = 0; i < 100; ++i) {
+    text += "line " + std::to_string(i) + "\n\n";
+    tsv += std::to_string(i) + "\trow " + std::to_string(i) + "\n";
+    jsonl += "{\"text\": \"record " + std::to_string(i) + "\"}\n";
+  }
+  SampleSpec spec;
+  spec.files = {scratch.write("a.txt", text), scratch.write("b.tsv", tsv), scratch.write("c.jsonl", jsonl)};
+  spec.columns = {"text"};
+  spec.lines = 0;
+  const auto all = sample_texts(spec);
+  REQUIRE(all.size() == 300);
+  CHECK(all.front() == "line 0");
+  CHECK(all[150] == "row 50");
+  CHECK(all.back() == "record 99");
+  spec.lines = 50;
+  spec.seed = 3;
+  const auto some = sample_texts(spec);
+  CHECK(some.size() == 50);
+  CHECK(some == sample_texts(spec));
+  auto rest = all.begin();
+  for (const std::string& one : some) {
+    rest = std::find(rest, all.end(), one);
+    REQUIRE(rest != all.end());
+  }
+  spec.seed = 4;
+  CHECK(some != sample_texts(spec));
+}
+
+TEST_CASE("what no tokenizer can be learned from is refused by a sentence") {
+  const Scratch scratch;
+  TrainTokenizerOptions options;
+  options.vocab_size = 10;
+  CHECK_THROWS_WITH(train_wordpiece(hug, options), Catch::Contains("10 entries has no room for the 19") && Catch::Contains("use --vocab-size 19"));
+  CHECK_THROWS_WITH(train_wordpiece(std::vector<std::string>{" "}, options), Catch::Contains("no word to learn from"));
+  options.model = "word";
+  CHECK_THROWS_WITH(train_sentencepiece(hug, options), Catch::Contains("'unigram' or 'bpe', not 'word'"));
+  options.model = "bpe";
+  options.vocab_size = 5000;
+  CHECK_THROWS_AS(train_sentencepiece(hug, options), comera::InputError);
+  SampleSpec spec;
+  spec.files = {scratch.write("empty.txt", "\n \n")};
+  CHECK_THROWS_WITH(sample_texts(spec), Catch::Contains("empty.txt: holds no text to learn from"));
+}
