@@ -13,12 +13,15 @@ static Backend make_table() {
   add_attention(b);
   add_cross_entropy(b);
   add_elementwise(b);
+  add_embedding(b);
   add_linear(b);
   add_norm(b);
   add_optimizer(b);
   add_rank_objective(b);
   add_tt_cores(b);
   add_tt_linear(b);
+  add_ttm_embedding(b);
+  add_ttm_merge(b);
   return b;
 }
 

@@ -9,11 +9,14 @@ namespace comera::kernels::COMERA_CPU {
 void add_attention(Backend& b);
 void add_cross_entropy(Backend& b);
 void add_elementwise(Backend& b);
+void add_embedding(Backend& b);
 void add_linear(Backend& b);
 void add_norm(Backend& b);
 void add_optimizer(Backend& b);
 void add_rank_objective(Backend& b);
 void add_tt_cores(Backend& b);
 void add_tt_linear(Backend& b);
+void add_ttm_embedding(Backend& b);
+void add_ttm_merge(Backend& b);
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -181,6 +181,12 @@ inline double sum(D a) {
 
 #endif
 
+// The largest float that is not above x: for floats f, f > x is f > not_above(x).
+inline float not_above(double x) {
+  const float nearest = static_cast<float>(x);
+  return nearest > x ? __builtin_nextafterf(nearest, -__builtin_inff()) : nearest;
+}
+
 // How many lanes an access takes: a full vector or the rest of a row.
 struct All {};
 struct Some {

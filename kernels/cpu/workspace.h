@@ -10,14 +10,17 @@ class Workspace {
  public:
   explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
 
-  float* floats(std::int64_t count) {
-    char* piece = memory_ ? memory_ + used_ : nullptr;
-    used_ += (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64;
-    return reinterpret_cast<float*>(piece);
-  }
+  float* floats(std::int64_t count) { return static_cast<float*>(take(count)); }
+  std::int32_t* ints(std::int64_t count) { return static_cast<std::int32_t*>(take(count)); }
   std::size_t used() const { return used_; }
 
  private:
+  void* take(std::int64_t words) {
+    char* piece = memory_ ? memory_ + used_ : nullptr;
+    used_ += (static_cast<std::size_t>(words) * 4 + 63) / 64 * 64;
+    return piece;
+  }
+
   char* memory_;
   std::size_t used_ = 0;
 };

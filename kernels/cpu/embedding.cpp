@@ -1,0 +1,64 @@
+// Dense tables. The TTM table is in ttm_embedding.cpp.
+#include "kernels/embedding.h"
+
+#include <cstring>
+
+#include "kernels/cpu/id_runs.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/thread_pool.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+constexpr std::int64_t bags_of_tile = 32;
+constexpr std::int64_t parts = 16;  // of the gradient's rows: a tile takes the ids of one remainder
+
+void add_row(float* y, const float* x, std::int64_t columns) {
+  sweep(0, columns, [=](std::int64_t j, auto lanes) { store(y + j, load(y + j, lanes) + load(x + j, lanes), lanes); });
+}
+
+void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
+  const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag, last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
+  const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
+  float* y = f32(a.y) + bag * a.columns;
+  if (!a.accumulate && first == last) std::memset(y, 0, bytes);
+  for (std::int64_t i = first; i < last; ++i) {
+    const float* row = f32(a.table) + a.bags.id[i] * a.columns;
+    if (i == first && !a.accumulate)
+      std::memcpy(y, row, bytes);
+    else
+      add_row(y, row, a.columns);
+  }
+}
+
+Status run(const Context& context, const EmbeddingForward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
+  parallel_for(context, tiles_of(a.bags.bags, bags_of_tile), [&](std::int64_t tile) {
+    for (std::int64_t bag = tile * bags_of_tile; bag < min(a.bags.bags, (tile + 1) * bags_of_tile); ++bag) forward_bag(a, bag);
+  });
+  return Status::ok;
+}
+
+Status run(const Context& context, const EmbeddingBackward& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
+  parallel_for(context, parts, [&](std::int64_t part) {
+    for (std::int64_t bag = 0; bag < a.bags.bags; ++bag) {
+      const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag, last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
+      for (std::int64_t i = first; i < last; ++i)
+        if (a.bags.id[i] % parts == part) add_row(f32(a.d_table) + a.bags.id[i] * a.columns, f32(a.dy) + bag * a.columns, a.columns);
+    }
+  });
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_embedding(Backend& b) {
+  b.embedding_forward = {"embedding_forward", run, nullptr};
+  b.embedding_backward = {"embedding_backward", run, nullptr};
+}
+
+}  // namespace comera::kernels::COMERA_CPU
