@@ -1,7 +1,7 @@
 // Activations fused into the end of a product, and their derivatives at the start of its backward, while a block is in cache.
 #pragma once
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/types.h"
 
 namespace comera::kernels::COMERA_CPU {
@@ -32,20 +32,6 @@ void with_activation(Activation activation, Visit visit) {
     case Activation::tanh: return visit(Tanh{});
   }
 }
-
-// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay there anyway.
-constexpr std::int64_t streamed_from = 2 << 20;  // floats
-
-inline void stream(float* p, F x, std::int64_t lanes) {
-  if (lanes < F::width || (reinterpret_cast<std::uintptr_t>(p) & 63) != 0) return store(p, x, lanes);
-#if defined(__AVX512F__)
-  _mm512_stream_ps(p, x.v);
-#else
-  _mm256_stream_ps(p, x.v);
-#endif
-}
-// What streaming stores wrote is seen by other threads after this.
-inline void finish_streaming() { _mm_sfence(); }
 
 // A block of rows by columns within larger matrices.
 struct Block {

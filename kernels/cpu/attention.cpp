@@ -30,7 +30,8 @@ float fold_row(float* score, const KeyBlock& block, Range range, F scale, const 
   const float before = *maximum, now = max(before, max_lane(largest));
   F total_here = zero();
   for (std::int64_t j = 0; j < block.padded; j += F::width) {
-    const F p = exp(load(score + j) - set(now));
+    F p = exp_at_most_one(load(score + j) - set(now));
+    if (!whole) p = in_range(p, j, range, zero());
     total_here = total_here + p;
     store(score + j, dropout.apply(p, j));
   }
@@ -53,13 +54,14 @@ struct ForwardTask {
   std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
 
   // Adds one block of keys for the queries [i, i + count) of the task.
-  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values, bool first,
+  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values, bool first, const Ahead& ahead,
                 Running& running) const {
     alignas(64) float score[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
     SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(f32(a.q) + row * a.ldq + h * d, keys, score);
     for (std::int64_t r = 0; r < count; ++r) {
+      ahead.call(i + r);
       const Range range = within(keys_of(s, b, t + i + r), block);
       if (range.first >= range.last) {
         for (std::int64_t j = 0; j < block.padded; ++j) score[r * key_block + j] = 0;
@@ -73,21 +75,43 @@ struct ForwardTask {
     SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
   }
 
-  void finish(const Running& running) const {
+  void finish(Running& running) const {
     const std::int64_t d = a.shape.head_size;
     for (std::int64_t i = 0; i < rows; ++i) {
-      float* out = f32(a.out) + (b * a.shape.queries + t + i) * a.ld_out + h * d;
-      const bool empty = running.total[i] == 0;
-      const F factor = set(empty ? 0.0f : 1 / running.total[i]);
-      for (std::int64_t j = 0; j < d; j += F::width) {
-        const std::int64_t lanes = min<std::int64_t>(F::width, d - j);
-        store(out + j, empty ? zero() : load(running.sum + i * d + j, lanes) * factor, lanes);
+      const float total = running.total[i];
+      if (total == 0) {
+        std::memset(running.sum + i * d, 0, static_cast<std::size_t>(d) * sizeof(float));
+      } else {
+        scale_row(running.sum + i * d, d, 1 / total);
+        if (a.lse) f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(total);
       }
-      if (a.lse && !empty) f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(running.total[i]);
     }
+    write_block(streams_queries(a.shape), rows, d, running.sum, d, f32(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
   }
 
-  void run() const {
+  const float* key_rows(std::int64_t head, std::int64_t key) const {
+    const std::int64_t key_head = head / (a.shape.heads / a.shape.key_heads);
+    return f32(a.k) + (b * a.shape.keys + key) * a.ldk + key_head * a.shape.head_size;
+  }
+  const float* value_rows(std::int64_t head, std::int64_t key) const {
+    const std::int64_t key_head = head / (a.shape.heads / a.shape.key_heads);
+    return f32(a.v) + (b * a.shape.keys + key) * a.ldv + key_head * a.shape.head_size;
+  }
+
+  // The next block of keys or, after the last, what the next head begins with.
+  Ahead ahead_of(std::int64_t at, const Range& all, bool last_head) const {
+    const AttentionShape& s = a.shape;
+    Ahead ahead{.columns = s.head_size};
+    const bool last_block = at + key_block >= all.last;
+    if (last_block && last_head) return ahead;
+    const std::int64_t head = last_block ? h + 1 : h, key = last_block ? all.first / key_block * key_block : at + key_block;
+    ahead.add(key_rows(head, key), a.ldk, min(key_block, s.keys - key));
+    ahead.add(value_rows(head, key), a.ldv, min(key_block, s.keys - key));
+    if (last_block) ahead.add(f32(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size, a.ldq, rows);
+    return ahead;
+  }
+
+  void run(bool last_head) const {
     alignas(64) float keys[largest_head * key_block];
     alignas(64) float values[largest_head * key_block];
     Running running;
@@ -96,16 +120,17 @@ struct ForwardTask {
       running.total[i] = 0;
     }
     const AttentionShape& s = a.shape;
-    const std::int64_t d = s.head_size, key_head = h / (s.heads / s.key_heads);
+    const std::int64_t d = s.head_size;
     const Range all = keys_of_rows(s, b, t, rows);
     bool first = true;
     for (std::int64_t at = all.first / key_block * key_block; at < all.last; at += key_block, first = false) {
       const KeyBlock block(s, at);
-      pack_transposed(block, d, f32(a.k) + (b * s.keys + at) * a.ldk + key_head * d, a.ldk, keys);
-      pack_rows(block, d, f32(a.v) + (b * s.keys + at) * a.ldv + key_head * d, a.ldv, values);
+      const Ahead ahead = ahead_of(at, all, last_head);
+      pack_transposed(block, d, key_rows(h, at), a.ldk, keys);
+      pack_rows(block, d, value_rows(h, at), a.ldv, values);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);
-        if (first || touches(keys_of_rows(s, b, t + i, count), block)) add_keys(block, i, count, keys, values, first, running);
+        if (first || touches(keys_of_rows(s, b, t + i, count), block)) add_keys(block, i, count, keys, values, first, ahead, running);
       }
     }
     finish(running);
@@ -117,10 +142,12 @@ Status run_forward(const Context& context, const AttentionForward& a) {
   const AttentionShape& s = a.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
   const DropoutRule rule(a.dropout);
-  const std::int64_t across = tiles_of(s.queries, task_rows);
-  parallel_for(context, s.batch * s.heads * across, [&](std::int64_t task) {
-    const std::int64_t t = task % across * task_rows, head = task / across;
-    ForwardTask{a, rule, head / s.heads, head % s.heads, t, min(task_rows, s.queries - t)}.run();
+  const std::int64_t across = tiles_of(s.queries, task_rows), together = heads_per_task(s.batch * s.heads * across);
+  const std::int64_t head_groups = tiles_of(s.heads, together);
+  parallel_for(context, s.batch * head_groups * across, [&](std::int64_t task) {
+    const std::int64_t t = task % across * task_rows, rows = min(task_rows, s.queries - t);
+    const std::int64_t b = task / across / head_groups, first = task / across % head_groups * together, last = min(first + together, s.heads);
+    for (std::int64_t h = first; h < last; ++h) ForwardTask{a, rule, b, h, t, rows}.run(h + 1 == last);
   });
   return Status::ok;
 }
@@ -158,15 +185,16 @@ struct BackwardTask {
     const F lse = set(f32(a.lse)[(b * s.heads + h) * s.queries + t]);
     const RowDropout dropout(rule, a.dropout.samples, b, t, h, block);
     for (std::int64_t j = 0; j < block.padded; j += F::width) {
-      F p = exp(fms(load(score + j), scale, lse));
+      F p = exp_at_most_one(fms(load(score + j), scale, lse));
       if (!whole) p = in_range(p, j, range, zero());
       store(score + j, dropout.apply(p, j));
       store(gradient + j, p * scale * (dropout.apply(load(gradient + j), j) - delta));
     }
   }
 
-  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, Packed& packed) const {
-    alignas(64) float score[query_block * key_block];
+  // The first block of keys begins dQ.
+  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead, Packed& packed) const {
+    alignas(64) float score[query_block * largest_head];  // later dQ
     alignas(64) float gradient[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t;
@@ -174,13 +202,37 @@ struct BackwardTask {
     const float* d_out = f32(a.d_out) + row * a.ld_out + h * d;
     SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(q, packed.keys_transposed, score);
     SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
+    for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
     for (std::int64_t r = 0; r < count; ++r) score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
     SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
     SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
-    SmallGemm({count, d, block.padded, key_block, d, a.ldq, true})(gradient, packed.keys, f32(a.dq) + row * a.ldq + h * d);
+    float* dq = f32(a.dq) + row * a.ldq + h * d;
+    if (s.keys <= key_block) {
+      SmallGemm({count, d, block.padded, key_block, d, d})(gradient, packed.keys, score);
+      write_block(streams_queries(s), count, d, score, d, dq, a.ldq);
+    } else {
+      SmallGemm({count, d, block.padded, key_block, d, a.ldq, block.first > 0})(gradient, packed.keys, dq);
+    }
   }
 
-  void add_block(const KeyBlock& block, Packed& packed) const {
+  // The next block of keys or, after the last, what the next key head begins with; not worth it for grouped heads.
+  Ahead ahead_of(const KeyBlock& block, bool last_head) const {
+    const AttentionShape& s = a.shape;
+    Ahead ahead{.columns = s.head_size};
+    const bool last_block = block.first + key_block >= s.keys;
+    if ((last_block && last_head) || s.heads != s.key_heads) return ahead;
+    const std::int64_t head = last_block ? key_head + 1 : key_head, key = last_block ? 0 : block.first + key_block;
+    const std::int64_t column = head * s.head_size, count = min(key_block, s.keys - key);
+    ahead.add(f32(a.k) + (b * s.keys + key) * a.ldk + column, a.ldk, count);
+    ahead.add(f32(a.v) + (b * s.keys + key) * a.ldv + column, a.ldv, count);
+    if (!last_block) return ahead;
+    ahead.add(f32(a.q) + b * s.queries * a.ldq + column, a.ldq, min(key_block, s.queries));
+    ahead.add(f32(a.out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
+    ahead.add(f32(a.d_out) + b * s.queries * a.ld_out + column, a.ld_out, min(key_block, s.queries));
+    return ahead;
+  }
+
+  void add_block(const KeyBlock& block, const Ahead& ahead, Packed& packed) const {
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, group = s.heads / s.key_heads, row = b * s.keys + block.first;
     pack_transposed(block, d, f32(a.k) + row * a.ldk + key_head * d, a.ldk, packed.keys_transposed);
@@ -190,21 +242,18 @@ struct BackwardTask {
     for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h)
       for (std::int64_t t = 0; t < s.queries; t += query_block) {
         const std::int64_t count = min(query_block, s.queries - t);
-        if (touches(keys_of_rows(s, b, t, count), block)) add_queries(block, h, t, count, packed);
+        if (block.first == 0 || touches(keys_of_rows(s, b, t, count), block)) add_queries(block, h, t, count, ahead, packed);
       }
-    copy_block(block.keys, d, packed.d_keys, d, f32(a.dk) + row * a.ldk + key_head * d, a.ldk);
-    copy_block(block.keys, d, packed.d_values, d, f32(a.dv) + row * a.ldv + key_head * d, a.ldv);
+    write_block(streams_queries(s), block.keys, d, packed.d_keys, d, f32(a.dk) + row * a.ldk + key_head * d, a.ldk);
+    write_block(streams_queries(s), block.keys, d, packed.d_values, d, f32(a.dv) + row * a.ldv + key_head * d, a.ldv);
   }
 
-  void run() const {
+  void run(bool last_head) const {
     Packed packed;
-    const AttentionShape& s = a.shape;
-    const std::int64_t group = s.heads / s.key_heads, columns = group * s.head_size;
-    for (std::int64_t t = 0; t < s.queries; ++t) {
-      float* dq = f32(a.dq) + (b * s.queries + t) * a.ldq + key_head * columns;
-      for (std::int64_t j = 0; j < columns; ++j) dq[j] = 0;
+    for (std::int64_t at = 0; at < a.shape.keys; at += key_block) {
+      const KeyBlock block(a.shape, at);
+      add_block(block, ahead_of(block, last_head), packed);
     }
-    for (std::int64_t at = 0; at < s.keys; at += key_block) add_block(KeyBlock(s, at), packed);
   }
 };
 
@@ -213,7 +262,11 @@ Status run_backward(const Context& context, const AttentionBackward& a) {
   const AttentionShape& s = a.shape;
   if (s.head_size > largest_head || s.head_size < 1) return Status::unsupported_shape;
   const DropoutRule rule(a.dropout);
-  parallel_for(context, s.batch * s.key_heads, [&](std::int64_t task) { BackwardTask{a, rule, task / s.key_heads, task % s.key_heads}.run(); });
+  const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
+  parallel_for(context, s.batch * groups, [&](std::int64_t task) {
+    const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
+    for (std::int64_t head = first; head < last; ++head) BackwardTask{a, rule, task / groups, head}.run(head + 1 == last);
+  });
   return Status::ok;
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/attention.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/philox_simd.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/workspace.h"
 
@@ -34,6 +35,8 @@ inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std
   for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
 }
 
+inline bool streams_queries(const AttentionShape& s) { return s.batch * s.queries * s.heads * s.head_size >= streamed_from; }
+
 inline Range keys_of(const AttentionShape& s, std::int64_t b, std::int64_t t) {
   const std::int64_t at = b * s.queries + t;
   return {s.key_begin ? max<std::int64_t>(0, s.key_begin[at]) : 0, s.key_end ? min<std::int64_t>(s.keys, s.key_end[at]) : s.keys};
@@ -59,6 +62,28 @@ inline bool touches(Range range, const KeyBlock& block) {
   return part.first < part.last;
 }
 
+// Heads of one sequence that a task works through: several where there are tasks enough, since the head after this one lies beside it
+// in memory and can be called into the cache in the meantime.
+inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 4 : tasks >= 64 ? 2 : 1; }
+
+// Rows that will be read next. They are short and far apart, so the hardware does not foresee them: each row of work asks for one of each.
+struct Ahead {
+  struct Rows {
+    const float* x;
+    std::int64_t ld, count;
+  };
+  Rows rows[5] = {};
+  int used = 0;
+  std::int64_t columns = 0;
+
+  void add(const float* x, std::int64_t ld, std::int64_t count) { rows[used++] = {x, ld, count}; }
+  void call(std::int64_t row) const {
+    for (int i = 0; i < used; ++i)
+      for (std::int64_t j = 0; j < columns && row < rows[i].count; j += 16)
+        _mm_prefetch(reinterpret_cast<const char*>(rows[i].x + row * rows[i].ld + j), _MM_HINT_T1);
+  }
+};
+
 inline F lane_numbers() {
   alignas(64) static const float numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return load(numbers);
@@ -69,6 +94,10 @@ inline F in_range(F x, std::int64_t j, Range range, F otherwise) {
   const F below_end = select(column < set(static_cast<float>(range.last)), x, otherwise);
   return select(column < set(static_cast<float>(range.first)), otherwise, below_end);
 }
+
+// e^x for a probability. What would be below the normal numbers stays at their edge, 1e-38: results that underflow take the processor
+// a hundred times longer.
+inline F exp_at_most_one(F x) { return exp(max(x, set(-87.0f))); }
 
 // Dropout of the probabilities of one row in one block.
 struct RowDropout {

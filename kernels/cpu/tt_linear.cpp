@@ -177,7 +177,7 @@ void backward_input(const TtLinearBackward& a, const BackwardMemory& memory, std
     float* dx = f32(a.dx) + row * a.lddx + j;
     SmallGemm({rows, columns, a.width, a.width, columns, streaming ? columns : a.lddx, a.accumulate_dx})(
         f32(a.u1) + row * a.width, memory.left + j * a.width, streaming ? block : dx);
-    if (streaming) finish_rows<Identity, true>({rows, columns}, block, columns, nullptr, nullptr, dx, a.lddx);
+    if (streaming) write_block(true, rows, columns, block, columns, dx, a.lddx);
   }
 }
 

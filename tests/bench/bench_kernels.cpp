@@ -71,6 +71,9 @@ struct Bench {
     wide = std::strcmp(backend->variant, "v3") != 0;
   }
 
+  // A group of ops whose names begin with `name`.
+  bool wants(const std::string& name) const { return name.find(filter) != std::string::npos || filter.find(name) != std::string::npos; }
+
   double peak_gflops() {
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
@@ -123,6 +126,7 @@ Floats numbers(std::int64_t count, float scale = 1) {
 
 void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, std::int64_t rank, int outputs, Activation activation,
                bool keeps_pre, const std::string& name) {
+  if (!bench.wants(name)) return;
   const std::int64_t width = rank * outputs;
   const auto x = numbers(tokens * in), left = numbers(in * width, .05f), bias = numbers(out);
   auto t1 = numbers(tokens * width), u1 = t1, dx = x, d_left = left;
@@ -137,6 +141,7 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
       .left = left.data(),
       .activation = activation,
       .t1 = t1.data(),
+      .output = {},
   };
   f.outputs = outputs;
   for (int i = 0; i < outputs; ++i) {
@@ -155,6 +160,7 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
       .u1 = u1.data(),
       .dx = dx.data(),
       .lddx = in,
+      .output = {},
   };
   b.outputs = outputs;
   for (int i = 0; i < outputs; ++i) b.output[i] = f.output[i];
@@ -172,6 +178,7 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
 }
 
 void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, Activation activation, const std::string& name) {
+  if (!bench.wants(name)) return;
   const auto x = numbers(tokens * in), weight = numbers(in * out, .05f), bias = numbers(out);
   auto y = numbers(tokens * out), pre = y, dx = x, d_weight = weight, d_bias = bias;
   bench.time((name + " forward").c_str(), bench.backend->linear_forward,
@@ -205,6 +212,7 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
 
 void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t size, double dropout, bool causal,
                const std::string& name) {
+  if (!bench.wants(name)) return;
   const std::int64_t ld = 3 * heads * size, ldo = heads * size;
   const auto qkv = numbers(batch * length * ld), d_out = numbers(batch * length * ldo);
   auto out = d_out, d_qkv = qkv, lse = numbers(batch * heads * length);

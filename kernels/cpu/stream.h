@@ -1,0 +1,33 @@
+// Stores past the caches, for outputs too large to stay in them.
+#pragma once
+
+#include "kernels/cpu/simd.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay there anyway.
+constexpr std::int64_t streamed_from = 2 << 20;  // floats
+
+inline void stream(float* p, F x, std::int64_t lanes) {
+  if (lanes < F::width || (reinterpret_cast<std::uintptr_t>(p) & 63) != 0) return store(p, x, lanes);
+#if defined(__AVX512F__)
+  _mm512_stream_ps(p, x.v);
+#else
+  _mm256_stream_ps(p, x.v);
+#endif
+}
+// What streaming stores wrote is seen by other threads after this.
+inline void finish_streaming() { _mm_sfence(); }
+
+// y = x for a block of rows, past the caches if asked.
+inline void write_block(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* y, std::int64_t ldy) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; j += F::width) {
+      const std::int64_t lanes = min<std::int64_t>(F::width, columns - j);
+      const F value = load(x + i * ldx + j, lanes);
+      streaming ? stream(y + i * ldy + j, value, lanes) : store(y + i * ldy + j, value, lanes);
+    }
+  if (streaming) finish_streaming();
+}
+
+}  // namespace comera::kernels::COMERA_CPU
