@@ -59,12 +59,15 @@ inline comera::data::Batch small_batch(const comera::models::EncoderSpec& spec) 
   return batch;
 }
 
-// One step's loss and gradients of T = double or complex<double>.
+// One step's loss and gradients of T = float, double or complex<double>, on the reference unless another backend is given.
 template <class T>
 class ReferenceRun {
  public:
-  explicit ReferenceRun(const comera::models::EncoderSpec& spec)
-      : batch(small_batch(spec)), model(comera::models::make_encoder(spec, dtype)), sink(model->parameters(), model->step_gradients()) {
+  explicit ReferenceRun(const comera::models::EncoderSpec& spec, const comera::kernels::Backend& backend = comera::kernels::reference_backend())
+      : backend_(backend),
+        batch(small_batch(spec)),
+        model(comera::models::make_encoder(spec, dtype)),
+        sink(model->parameters(), model->step_gradients()) {
     using namespace comera;
     weights = bound(model->parameters().bytes());
     model->parameters().bind(weights.data());
@@ -120,7 +123,14 @@ class ReferenceRun {
   double gradient(int parameter, std::int64_t index) const { return real(copies[parameter][index]); }
   const std::vector<std::vector<T>>& all_gradients() const { return copies; }
 
-  static constexpr comera::DType dtype = std::is_same_v<T, double> ? comera::DType::f64 : comera::DType::c128;
+  static constexpr comera::DType dtype = std::is_same_v<T, float>    ? comera::DType::f32
+                                         : std::is_same_v<T, double> ? comera::DType::f64
+                                                                     : comera::DType::c128;
+
+ private:
+  const comera::kernels::Backend& backend_;
+
+ public:
   comera::data::Batch batch;
   std::unique_ptr<comera::layers::Model> model;
   comera::layers::AccumulateSink sink;
@@ -128,6 +138,7 @@ class ReferenceRun {
 
  private:
   static double real(const T& value) { return std::real(value); }
+  // Aligned as an arena's tensors are.
   static std::vector<T> bound(std::size_t bytes) { return std::vector<T>(bytes / sizeof(T) + 16); }
 
   void reset() { state.loss[0] = state.loss[1] = state.correct = 0; }
@@ -135,14 +146,14 @@ class ReferenceRun {
   template <class Steps>
   void walk(const Steps& steps) {
     using namespace comera;
-    const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
+    const plan::Machine machine{&backend_, dtype, nullptr};
     plan::Plan table;
     {
       plan::Walk record(machine, table);
       steps(record);
       record.end();
     }
-    plan::Arena arena(kernels::reference_backend(), table.bytes, "test");
+    plan::Arena arena(backend_, table.bytes, "test");
     std::memset(arena.data(), 0xff, table.bytes);
     plan::Walk replay(machine, table, arena.data());
     replay.set_poison(true);
