@@ -166,8 +166,10 @@ void check_backends(const std::vector<Case>& cases) {
 }
 
 void check_repeat(const std::vector<Case>& cases) {
+  int checked = 0;
   for (const Column& column : columns())
     for (const Case& c : chosen(cases)) {
+      ++checked;
       Run first(c, column, Representation::f32);
       execute(first);
       report_problems(c, first);
@@ -180,7 +182,7 @@ void check_repeat(const std::vector<Case>& cases) {
         check_same(c, column, first, &pool, threads == 1 ? "with 1 thread" : threads == 2 ? "with 2 threads" : "with 3 threads");
       }
     }
-  SUCCEED();
+  CHECK((checked > 0 || std::getenv("COMERA_CASE")));
 }
 
 }  // namespace comera::kernels::test

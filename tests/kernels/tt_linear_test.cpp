@@ -149,7 +149,7 @@ std::vector<Case> tt_linear_cases() {
   cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {7, 2}, {3, 1}, {30, 18}}}));
   cases.push_back(layer({.tokens = 6, .in = 6, .outputs = {{5, 2}}, .activation = Activation::gelu, .wants_dx = false}));
   cases.push_back(layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
-  cases.push_back(layer({.tokens = 4096, .in = 768, .outputs = {{768, 30}}, .full = true}));
+  cases.push_back(layer({.tokens = 1024, .in = 256, .outputs = {{256, 30}}, .full = true}));
   return cases;
 }
 
