@@ -44,7 +44,8 @@ std::vector<std::string> groups_of(const OptionTable& table) {
   for (const Option& option : table.options())
     if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
   // What every verb has comes last.
-  std::stable_partition(groups.begin(), groups.end(), [](const std::string& group) { return group != "General"; });
+  const auto general = std::find(groups.begin(), groups.end(), "General");
+  if (general != groups.end()) std::rotate(general, general + 1, groups.end());
   return groups;
 }
 

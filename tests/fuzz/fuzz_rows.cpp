@@ -1,0 +1,34 @@
+// Any bytes as TSV and as JSONL: refused with a sentence, or rows whose texts lie within what was read.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/core/error.h"
+#include "lib/data/table.h"
+
+using namespace comera;
+
+namespace {
+
+void read(std::string_view text, data::Format format) {
+  data::Table table;
+  try {
+    data::parse_rows(text, "input", format, {{"premise", "hypothesis"}, "label"}, table);
+  } catch (const InputError&) {
+    return;
+  }
+  table.sort_labels();
+  for (std::int64_t row = 0; row < table.size(); ++row) {
+    if (table.label(row) < 0 || static_cast<std::size_t>(table.label(row)) >= table.labels().size()) std::abort();
+    if (table.text(row, 0).size() + table.text(row, 1).size() > text.size()) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  read(text, data::Format::tsv);
+  read(text, data::Format::jsonl);
+  return 0;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes a seed corpus and a dictionary for every fuzz target into FOLDER/<target>/ and FOLDER/<target>.dict."""
+
+import json
+import pathlib
+import struct
+import sys
+
+
+def safetensors(header, data=b""):
+    text = json.dumps(header).encode() if isinstance(header, dict) else header
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+CHAIN = {"kind": "tt", "shape": [6, 4], "orientation": "in_out", "in_modes": [2, 2], "out_modes": [3, 2],
+         "ranks": [1, 2, 3, 2, 1], "initial_ranks": [1, 2, 4, 2, 1], "diagonals": "beside"}
+TABLE = {"kind": "ttm", "shape": [7, 6], "row_modes": [4, 2], "column_modes": [3, 2], "ranks": [1, 3, 1],
+         "initial_ranks": [1, 3, 1], "diagonals": "folded"}
+BLOCK = {"model_type": "bert", "hidden_size": 4,
+         "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE}}}
+EMPTIED = {"comera": {"version": 1, "tensors": {"a": {**CHAIN, "ranks": [1, 0, 0, 0, 1]}}}}
+VOCAB = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "##ing", "é", "中", "!"]) + "\n"
+
+SEEDS = {
+    "fuzz_safetensors": [
+        safetensors({}),
+        safetensors({"__metadata__": {"format": "pt"}, "w": tensor("F32", [2], 0, 8), "b": tensor("BF16", [1, 2], 8, 12)}, bytes(12)),
+        safetensors({"e": tensor("F64", [0, 3], 0, 0), "s": tensor("U8", [], 0, 1), "x.tt.0": tensor("F16", [1], 1, 3)}, bytes(3)),
+        safetensors({"w": tensor("F32", [1 << 60, 16], 0, 0)}),
+        safetensors(b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{}}', bytes(4)),
+    ],
+    "fuzz_config": [json.dumps(BLOCK, indent=1).encode(), json.dumps(EMPTIED).encode(), b'{"a": [1.5e3, true, null, "\\u00e9"]}'],
+    "fuzz_index": [b'{"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00001.safetensors", "b": "../x.safetensors"}}'],
+    "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\ntarget_size = "1.5MB"\nsave-every = "20m"\n',
+                     b"label = 'x'\nshuffle = true\nsave_every = 500\n[hashes]\n"],
+    "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n", b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
+                  b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n{"hypothesis": 1, "label": 2, "premise": true}\n'],
+    "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(), b"[UNK]\n[CLS]\n[CLS]\n"],
+}
+WORDS = {
+    "fuzz_safetensors": ["dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16", "F64", ".tt.0", ".rank.0", "1152921504606846976"],
+    "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation", "in_out", "in_modes", "out_modes",
+                    "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "1099511627776"],
+    "fuzz_index": ["weight_map", ".safetensors", "../"],
+    "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
+    "fuzz_rows": ["premise", "hypothesis", "label", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
+    "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],
+}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    for target, seeds in SEEDS.items():
+        (folder / target).mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(seeds):
+            (folder / target / f"seed{number}").write_bytes(seed)
+        (folder / f"{target}.dict").write_text("".join(f'"{word}"\n' for word in WORDS[target]))
+
+
+if __name__ == "__main__":
+    main()
