@@ -4,6 +4,10 @@ namespace comera::tools {
 
 std::span<const Verb> verbs() {
   static constexpr Verb all[] = {
+      {"inspect", inspect_table, run_inspect},
+      {"tokenizer train", tokenizer_train_table, run_tokenizer_train},
+      {"tokenizer encode", tokenizer_encode_table, run_tokenizer_encode},
+      {"tokenizer decode", tokenizer_decode_table, run_tokenizer_decode},
       {"version", version_table, run_version},
       {"completion", completion_table, run_completion},
   };

@@ -5,6 +5,14 @@
 
 namespace comera::tools {
 
+OptionTable inspect_table();
+int run_inspect(const OptionValues& values);
+OptionTable tokenizer_train_table();
+int run_tokenizer_train(const OptionValues& values);
+OptionTable tokenizer_encode_table();
+int run_tokenizer_encode(const OptionValues& values);
+OptionTable tokenizer_decode_table();
+int run_tokenizer_decode(const OptionValues& values);
 OptionTable version_table();
 int run_version(const OptionValues& values);
 OptionTable completion_table();

@@ -41,7 +41,7 @@ bool right_aligned(const Table& table, std::size_t column) {
 
 using Texts = std::vector<std::vector<std::string>>;
 
-// Titles first, then the rows, then the total.
+// Titles first, then the rows, then the totals.
 Texts texts_of(const Table& table) {
   Texts texts(1);
   for (const Column& column : table.columns) texts[0].push_back(column.title);
@@ -50,7 +50,7 @@ Texts texts_of(const Table& table) {
     for (std::size_t i = 0; i < row.size(); ++i) line.push_back(show(row[i], table.columns[i].unit));
   };
   for (const auto& row : table.rows) add(row);
-  if (!table.total.empty()) add(table.total);
+  for (const auto& row : table.totals) add(row);
   return texts;
 }
 
@@ -85,7 +85,7 @@ std::string render_plain(const Table& table) {
   const std::string rule = std::string(total_width - std::min<std::size_t>(total_width, 2), '-') + "\n";
   std::string out;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i == 1 || (i + 1 == texts.size() && i > 1 && !table.total.empty())) out += rule;
+    if (i == 1 || (i == 1 + table.rows.size() && !table.totals.empty())) out += rule;
     out += strip_right(aligned_line(table, texts[i], widths, "  "));
   }
   return out;
@@ -150,10 +150,12 @@ std::string html_row(const Table& table, const std::vector<std::string>& line, c
 std::string render_html(const Table& table) {
   const Texts texts = texts_of(table);
   std::string out = "<div class=\"scroll\"><table>\n<thead>" + html_row(table, texts[0], "th") + "</thead>\n<tbody>\n";
-  const std::size_t body_end = texts.size() - (table.total.empty() ? 0 : 1);
+  const std::size_t body_end = 1 + table.rows.size();
   for (std::size_t i = 1; i < body_end; ++i) out += html_row(table, texts[i], "td");
   out += "</tbody>\n";
-  if (!table.total.empty()) out += "<tfoot>" + html_row(table, texts.back(), "td") + "</tfoot>\n";
+  if (body_end < texts.size()) out += "<tfoot>\n";
+  for (std::size_t i = body_end; i < texts.size(); ++i) out += html_row(table, texts[i], "td");
+  if (body_end < texts.size()) out += "</tfoot>\n";
   return out + "</table></div>\n";
 }
 
@@ -200,6 +202,7 @@ std::string show(double value, Unit unit) {
     case Unit::share: return fmt::format("{:.1f} %", 100 * value);
     case Unit::ms: return fmt::format("{:.{}f}", value, value < 100 ? (value < 10 ? 3 : 2) : 1);
     case Unit::scientific: return fmt::format("{:.2e}", value);
+    case Unit::sizes:
     case Unit::plain: break;
   }
   return fmt::format("{:.4g}", value);
@@ -208,7 +211,7 @@ std::string show(double value, Unit unit) {
 std::string show(const Cell& cell, Unit unit) {
   if (std::holds_alternative<std::monostate>(cell)) return "-";
   if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return fmt::format("{}", fmt::join(*list, " "));
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return fmt::format("{}", fmt::join(*list, unit == Unit::sizes ? "x" : " "));
   if (const auto* whole = std::get_if<std::int64_t>(&cell); whole && unit == Unit::plain) return fmt::format("{}", *whole);
   return show(number_of(cell), unit);
 }

@@ -12,13 +12,14 @@ namespace comera::report {
 
 // How a number is shown to people. Scripts always get the number itself.
 enum class Unit : std::uint8_t {
-  plain,      // 3.21
-  count,      // 66,957,315
-  bytes,      // 255 MiB
-  ratio,      // 43.1x
-  share,      // 0.25 -> 25.0 %
-  ms,         // 42.3
-  scientific  // 2.9e-4
+  plain,       // 3.21
+  count,       // 66,957,315
+  bytes,       // 255 MiB
+  ratio,       // 43.1x
+  share,       // 0.25 -> 25.0 %
+  ms,          // 42.3
+  scientific,  // 2.9e-4
+  sizes        // of lists: 768x3072
 };
 
 // Nothing, a whole number, a number, a text, a list of whole numbers (modes, ranks).
@@ -31,9 +32,9 @@ struct Column {
 };
 
 struct Table {
-  std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;
-  std::vector<Cell> total;  // below a rule, for people alone; empty: none
+  std::vector<Column> columns = {};
+  std::vector<std::vector<Cell>> rows = {};
+  std::vector<std::vector<Cell>> totals = {};  // below a rule, for people alone
 
   int column(std::string_view key) const;  // -1 where there is none
 };

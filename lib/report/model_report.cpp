@@ -1,0 +1,252 @@
+#include "lib/report/model_report.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/core/log.h"
+#include "lib/report/html.h"
+
+namespace comera::report {
+namespace {
+
+double ratio_of(const io::TensorForm& layer) {
+  return layer.parameters ? static_cast<double>(layer.parameters_dense) / static_cast<double>(layer.parameters) : NAN;
+}
+
+Cell list_or_nothing(const io::FileShape& list) { return list.empty() ? Cell() : Cell(list); }
+Cell whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+Totals totals_of(const std::vector<io::TensorForm>& layers) {
+  Totals totals;
+  for (const io::TensorForm& layer : layers) totals.add(layer);
+  return totals;
+}
+
+double share_of(std::int64_t part, std::int64_t all) { return all ? static_cast<double>(part) / static_cast<double>(all) : 0; }
+
+std::vector<Cell> total_row(const std::string& name, const Totals& totals, const Totals& model) {
+  const Cell none;
+  return {name,
+          none,
+          none,
+          none,
+          none,
+          none,
+          none,
+          totals.parameters,
+          whole(totals.bytes),
+          totals.ratio(),
+          share_of(totals.parameters, model.parameters)};
+}
+
+Json totals_json(const Totals& totals) {
+  Json json;
+  json["parameters"] = totals.parameters;
+  json["parameters_dense"] = totals.parameters_dense;
+  json["rank_entries"] = totals.rank_entries;
+  json["bytes"] = totals.bytes;
+  json["bytes_dense"] = totals.bytes_dense;
+  json["ratio"] = totals.ratio();
+  return json;
+}
+
+Json layer_json(const io::TensorForm& layer, const Totals& model) {
+  Json json;
+  json["name"] = layer.name;
+  json["kind"] = layer.kind;
+  json["shape"] = layer.shape;
+  json["form"] = layer.form;
+  json["modes"] = layer.modes;
+  json["ranks"] = layer.ranks;
+  json["initial_ranks"] = layer.initial_ranks;
+  json["parameters"] = layer.parameters;
+  json["parameters_dense"] = layer.parameters_dense;
+  json["rank_entries"] = layer.rank_entries;
+  json["bytes"] = layer.bytes;
+  json["bytes_dense"] = layer.bytes_dense;
+  json["ratio"] = to_json(Cell(ratio_of(layer)));
+  json["share"] = share_of(layer.parameters, model.parameters);
+  return json;
+}
+
+using Pair = std::pair<const io::TensorForm*, const io::TensorForm*>;
+
+std::vector<Pair> pairs_of(const ModelReport& a, const ModelReport& b) {
+  std::vector<Pair> pairs;
+  const auto find = [](const ModelReport& report, const std::string& name) -> const io::TensorForm* {
+    const auto found = std::find_if(report.layers.begin(), report.layers.end(), [&](const io::TensorForm& layer) { return layer.name == name; });
+    return found == report.layers.end() ? nullptr : &*found;
+  };
+  for (const io::TensorForm& layer : a.layers) pairs.emplace_back(&layer, find(b, layer.name));
+  for (const io::TensorForm& layer : b.layers)
+    if (!find(a, layer.name)) pairs.emplace_back(nullptr, &layer);
+  return pairs;
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of(const ModelReport& report) {
+  return {{"parameters", show(static_cast<double>(report.totals.parameters), Unit::count)},
+          {"of the dense model", show(static_cast<double>(report.totals.parameters_dense), Unit::count)},
+          {"ratio", show(report.totals.ratio(), Unit::ratio)},
+          {"weight files", show(static_cast<double>(report.file_bytes), Unit::bytes)}};
+}
+
+bool in_chain(const io::TensorForm& layer) { return !layer.ranks.empty(); }
+
+// Inner bonds, today over the start.
+std::string bars_of(const io::TensorForm& layer, double scale) {
+  RankBars bars;
+  for (std::size_t k = 1; k + 1 < layer.ranks.size(); ++k) bars.now.push_back(static_cast<double>(layer.ranks[k]));
+  for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k) bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
+  return "<figure><figcaption>" + escape_html(printable(layer.name)) + "</figcaption>" + rank_bars(bars, scale) + "</figure>\n";
+}
+
+void add_ranks(Page& page, const ModelReport& report) {
+  double scale = 0;
+  for (const io::TensorForm& layer : report.layers)
+    for (const std::int64_t rank : layer.initial_ranks) scale = std::max(scale, static_cast<double>(rank));
+  if (scale == 0) return;
+  page.heading("Ranks per bond").paragraph("Each bar is one inner bond: blue what it is now, grey what it was at the start.");
+  page.raw("<div class=\"small\">\n");
+  for (const io::TensorForm& layer : report.layers)
+    if (in_chain(layer)) page.raw(bars_of(layer, scale));
+  page.raw("</div>\n");
+}
+
+}  // namespace
+
+void Totals::add(const io::TensorForm& layer) {
+  parameters += layer.parameters;
+  parameters_dense += layer.parameters_dense;
+  rank_entries += layer.rank_entries;
+  bytes += layer.bytes;
+  bytes_dense += layer.bytes_dense;
+}
+
+ModelReport read_model_report(const std::string& path) {
+  const io::ModelFolder folder(path);
+  ModelReport report;
+  report.path = path;
+  if (folder.has_config() && folder.config().contains("model_type") && folder.config()["model_type"].is_string())
+    report.architecture = folder.config()["model_type"].get<std::string>();
+  report.file_bytes = folder.bytes();
+  report.layers = io::describe(folder);
+  report.totals = totals_of(report.layers);
+  report.history = read_run_history(path);
+  return report;
+}
+
+void filter(ModelReport& report, const std::string& pattern) {
+  const std::string glob = is_glob(pattern) ? pattern : "*" + pattern + "*";
+  std::erase_if(report.layers, [&](const io::TensorForm& layer) { return !glob_match(glob, layer.name); });
+  if (report.layers.empty()) fail_input("{}: --filter {} matches none of its weights", report.path, pattern);
+}
+
+void sort(ModelReport& report, std::string_view key) {
+  Table table = layer_table(report);
+  for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i].emplace_back(static_cast<std::int64_t>(i));
+  sort_rows(table, key);
+  std::vector<io::TensorForm> sorted;
+  for (const auto& row : table.rows) sorted.push_back(report.layers[static_cast<std::size_t>(std::get<std::int64_t>(row.back()))]);
+  report.layers = std::move(sorted);
+}
+
+Table layer_table(const ModelReport& report) {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"kind", "kind"},
+                   {"shape", "shape", Unit::sizes},
+                   {"form", "form"},
+                   {"modes", "modes", Unit::sizes},
+                   {"ranks", "ranks"},
+                   {"initial_ranks", "at the start"},
+                   {"parameters", "parameters", Unit::count},
+                   {"bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"share", "share", Unit::share}};
+  for (const io::TensorForm& layer : report.layers)
+    table.rows.push_back({layer.name, layer.kind, layer.shape, layer.form, list_or_nothing(layer.modes), list_or_nothing(layer.ranks),
+                          list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
+                          share_of(layer.parameters, report.totals.parameters)});
+  const Totals shown = totals_of(report.layers);
+  if (shown.parameters != report.totals.parameters) table.totals.push_back(total_row("shown", shown, report.totals));
+  table.totals.push_back(total_row("model", report.totals, report.totals));
+  return table;
+}
+
+Json to_json(const ModelReport& report) {
+  Json json = document("inspect");
+  json["path"] = report.path;
+  json["architecture"] = report.architecture;
+  json["file_bytes"] = report.file_bytes;
+  json["totals"] = totals_json(report.totals);
+  json["layers"] = Json::array();
+  for (const io::TensorForm& layer : report.layers) json["layers"].push_back(layer_json(layer, report.totals));
+  if (report.history) json["history"] = to_json(*report.history);
+  return json;
+}
+
+std::string to_html(const ModelReport& report) {
+  Page page(report.path);
+  page.facts(facts_of(report));
+  if (report.history) page.heading("Training").charts(curves_of(*report.history));
+  add_ranks(page, report);
+  if (report.history) {
+    const auto charts = rank_charts(*report.history);
+    if (!charts.empty()) page.heading("Ranks over steps").small_charts(charts);
+  }
+  page.heading("Weights").table(layer_table(report));
+  return page.text();
+}
+
+Table compare_table(const ModelReport& a, const ModelReport& b) {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"form_a", "form A"},
+                   {"form_b", "form B"},
+                   {"ranks_a", "ranks A"},
+                   {"ranks_b", "ranks B"},
+                   {"parameters_a", "parameters A", Unit::count},
+                   {"parameters_b", "parameters B", Unit::count},
+                   {"bytes_a", "bytes A", Unit::bytes},
+                   {"bytes_b", "bytes B", Unit::bytes},
+                   {"ratio", "A / B", Unit::ratio}};
+  const auto quotient = [](std::int64_t x, std::int64_t y) { return y ? Cell(static_cast<double>(x) / static_cast<double>(y)) : Cell(); };
+  const Cell none;
+  for (const auto& [x, y] : pairs_of(a, b))
+    table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none, x ? list_or_nothing(x->ranks) : none,
+                          y ? list_or_nothing(y->ranks) : none, x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none,
+                          x ? whole(x->bytes) : none, y ? whole(y->bytes) : none, x && y ? quotient(x->parameters, y->parameters) : none});
+  table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters, whole(a.totals.bytes),
+                          whole(b.totals.bytes), quotient(a.totals.parameters, b.totals.parameters)});
+  return table;
+}
+
+Json compare_json(const ModelReport& a, const ModelReport& b) {
+  Json json = document("inspect");
+  json["paths"] = {a.path, b.path};
+  json["totals"] = {totals_json(a.totals), totals_json(b.totals)};
+  json["layers"] = Json::array();
+  for (const auto& [x, y] : pairs_of(a, b)) {
+    Json both;
+    both["name"] = x ? x->name : y->name;
+    both["a"] = x ? layer_json(*x, a.totals) : Json(nullptr);
+    both["b"] = y ? layer_json(*y, b.totals) : Json(nullptr);
+    json["layers"].push_back(std::move(both));
+  }
+  return json;
+}
+
+std::string compare_html(const ModelReport& a, const ModelReport& b) {
+  Page page(a.path + " and " + b.path);
+  const auto number = [](std::int64_t value) { return show(static_cast<double>(value), Unit::count); };
+  page.facts(
+      {{"parameters of A: " + a.path, number(a.totals.parameters)},
+       {"parameters of B: " + b.path, number(b.totals.parameters)},
+       {"A / B", show(static_cast<double>(a.totals.parameters) / static_cast<double>(std::max<std::int64_t>(1, b.totals.parameters)), Unit::ratio)}});
+  if (a.history && b.history) page.heading("Training").charts(compared_curves(*a.history, a.path, *b.history, b.path));
+  page.heading("Weights").table(compare_table(a, b));
+  return page.text();
+}
+
+}  // namespace comera::report

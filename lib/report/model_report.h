@@ -1,0 +1,49 @@
+// What a stored model consists of, from headers alone: the content of `comera inspect`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/io/tt_format.h"
+#include "lib/report/json.h"
+#include "lib/report/run_history.h"
+
+namespace comera::report {
+
+struct Totals {
+  std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
+  std::uint64_t bytes = 0, bytes_dense = 0;
+
+  void add(const io::TensorForm& layer);
+  double ratio() const { return parameters ? static_cast<double>(parameters_dense) / static_cast<double>(parameters) : 0; }
+};
+
+struct ModelReport {
+  std::string path;
+  std::string architecture;            // "model_type" of config.json, "" without one
+  std::uint64_t file_bytes = 0;        // of the weight files, headers included
+  std::vector<io::TensorForm> layers;  // one per weight, biases and norms too
+  Totals totals;                       // of all of them, also after filter()
+  std::optional<RunHistory> history;   // where metrics.jsonl lies beside the model
+};
+
+// A run folder, a checkpoint, a Hugging Face folder or one .safetensors file.
+ModelReport read_model_report(const std::string& path);
+
+// Keeps the weights whose name matches the pattern; one without wildcards matches any part of a name. InputError when none does.
+void filter(ModelReport& report, const std::string& pattern);
+// By a column of layer_table(), as sort_rows() does it.
+void sort(ModelReport& report, std::string_view key);
+
+Table layer_table(const ModelReport& report);
+Json to_json(const ModelReport& report);
+std::string to_html(const ModelReport& report);
+
+// Two models, weight by weight, by the name of the dense weight.
+Table compare_table(const ModelReport& a, const ModelReport& b);
+Json compare_json(const ModelReport& a, const ModelReport& b);
+std::string compare_html(const ModelReport& a, const ModelReport& b);
+
+}  // namespace comera::report

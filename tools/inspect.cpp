@@ -1,0 +1,60 @@
+#include <sys/stat.h>
+
+#include "lib/report/model_report.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::string rendered(const OptionValues& values, const report::Table& table, const report::Json& json, const std::string& html) {
+  if (values.flag("json")) return report::dump(json) + "\n";
+  const report::Format format = report::parse_format(values.text("format"));
+  if (format == report::Format::html && !html.empty()) return html;
+  return report::render(table, format);
+}
+
+report::ModelReport read(const OptionValues& values, std::size_t index) {
+  report::ModelReport model = report::read_model_report(values.positionals()[index]);
+  if (values.has("filter")) report::filter(model, values.text("filter"));
+  if (values.has("sort")) report::sort(model, values.text("sort"));
+  return model;
+}
+
+}  // namespace
+
+OptionTable inspect_table() {
+  OptionTable table("inspect", "show what a model consists of: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
+  table.positional(
+      {.name = "PATH", .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are compared", .maximum = 2});
+  table.add({{.name = "format",
+              .type = OptionType::choice,
+              .default_text = "table",
+              .group = "Output",
+              .help = "what to print",
+              .choices = {"table", "md", "csv", "jsonl", "html"}},
+             json_option(),
+             {.name = "sort",
+              .group = "Output",
+              .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY turns it round",
+              .metavar = "KEY"},
+             {.name = "filter",
+              .group = "Output",
+              .help = "show only weights whose name matches; without wildcards any part of a name",
+              .metavar = "GLOB"}});
+  table.add(common_options());
+  table.example("comera inspect run --sort bytes").example("comera inspect run --format html > run.html").example("comera inspect before after");
+  return table;
+}
+
+int run_inspect(const OptionValues& values) {
+  const report::ModelReport model = read(values, 0);
+  if (values.positionals().size() == 1) {
+    print_out(rendered(values, report::layer_table(model), report::to_json(model), report::to_html(model)));
+    return 0;
+  }
+  const report::ModelReport other = read(values, 1);
+  print_out(rendered(values, report::compare_table(model, other), report::compare_json(model, other), report::compare_html(model, other)));
+  return 0;
+}
+
+}  // namespace comera::tools

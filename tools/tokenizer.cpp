@@ -1,0 +1,101 @@
+#include "lib/data/tokenizer.h"
+
+#include <fmt/ranges.h>
+
+#include <iostream>
+
+#include "lib/core/error.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::vector<Option> tokenizer_options() {
+  return {{.name = "tokenizer", .type = OptionType::path, .help = "vocab.txt, SentencePiece .model, or a folder that holds one", .metavar = "FILE"},
+          {.name = "letter-case",
+           .type = OptionType::choice,
+           .default_text = "automatic",
+           .help = "of a vocab.txt",
+           .choices = {"automatic", "cased", "uncased"}},
+          {.name = "special", .type = OptionType::flag, .help = "with the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
+}
+
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values) {
+  if (!values.has("tokenizer"))
+    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
+  const std::string& word = values.text("letter-case");
+  const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
+  return data::load_tokenizer(values.text("tokenizer"), letter_case);
+}
+
+OptionTable lines_table(const char* verb, const char* summary) {
+  OptionTable table(verb, summary);
+  table.add(tokenizer_options()).add(common_options());
+  return table;
+}
+
+data::Ids parse_ids(const std::string& line, std::int64_t number) {
+  data::Ids ids;
+  std::size_t at = 0;
+  while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
+    const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+    const std::string word = line.substr(at, end - at);
+    const auto id = parse_integer(word);
+    if (!id || *id < 0 || *id > INT32_MAX)
+      fail_input("[tokenizer decode] stdin:{}: '{}' is not an id; ids are whole numbers separated by spaces", number, word);
+    ids.push_back(static_cast<std::int32_t>(*id));
+    at = end;
+  }
+  return ids;
+}
+
+// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it.
+template <class Answer>
+int answer_lines(Answer&& answer) {
+  std::ios::sync_with_stdio(false);
+  std::string out;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    out += answer(line, ++number) + "\n";
+    if (std::cin.rdbuf()->in_avail() > 0 && out.size() < (1 << 16)) continue;
+    print_out(out);
+    out.clear();
+  }
+  print_out(out);
+  return 0;
+}
+
+}  // namespace
+
+OptionTable tokenizer_encode_table() {
+  OptionTable table = lines_table("tokenizer encode", "lines of stdin to ids, separated by spaces");
+  table.example("comera tokenizer encode --tokenizer vocab.txt < text.txt > ids.txt");
+  return table;
+}
+
+int run_tokenizer_encode(const OptionValues& values) {
+  const auto tokenizer = open_tokenizer(values);
+  const data::Specials& special = tokenizer->specials();
+  const bool around = values.flag("special");
+  return answer_lines([&](const std::string& line, std::int64_t) {
+    data::Ids ids;
+    if (around && special.cls >= 0) ids.push_back(special.cls);
+    tokenizer->encode(line, ids);
+    if (around && special.sep >= 0) ids.push_back(special.sep);
+    return fmt::format("{}", fmt::join(ids, " "));
+  });
+}
+
+OptionTable tokenizer_decode_table() {
+  OptionTable table = lines_table("tokenizer decode", "lines of ids to text");
+  table.example("comera tokenizer decode --tokenizer vocab.txt < ids.txt");
+  return table;
+}
+
+int run_tokenizer_decode(const OptionValues& values) {
+  const auto tokenizer = open_tokenizer(values);
+  const bool keep = values.flag("special");
+  return answer_lines([&](const std::string& line, std::int64_t number) { return tokenizer->decode(parse_ids(line, number), keep); });
+}
+
+}  // namespace comera::tools
