@@ -1,62 +1,34 @@
-// Dense products: the result is cut into tiles fixed by its shape, each computed by one thread over the whole inner dimension.
+// Dense products, tile by tile (tile_gemm.h), with bias and activation fused to the end of a tile; gradients with few results by groups of rows.
 #include "kernels/linear.h"
 
 #include "kernels/cpu/activation.h"
-#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/transpose.h"
+#include "kernels/cpu/tile_gemm.h"
 #include "kernels/cpu/workspace.h"
 #include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t enough_tiles = 16;
-constexpr std::int64_t smallest_tile = 64;       // a multiple of every kernel's block
-constexpr std::int64_t small_operand = 1 << 14;  // floats of a right operand that stays in the first-level cache
 constexpr std::int64_t group_rows = 64;
 constexpr std::int64_t panel = 128;  // columns
 constexpr std::int64_t page_floats = 1024;
 constexpr std::int64_t largest_groups = 16;
 constexpr std::int64_t small_result = 1 << 17;  // floats of a gradient that is summed by groups of rows
 
-// Tiles of a result [m, n]: as large as leaves enough of them.
-struct Tiles {
-  std::int64_t m, n, rows = 512, columns = 768;
-
-  Tiles(std::int64_t m, std::int64_t n) : m(m), n(n) {
-    while (count() < enough_tiles && (rows > smallest_tile || columns > smallest_tile)) (rows >= columns ? rows : columns) /= 2;
-    rows = max(rows, smallest_tile);
-    columns = max(columns, smallest_tile);
-  }
-  std::int64_t count() const { return tiles_of(m, rows) * tiles_of(n, columns); }
-};
-
-// visit(first row, rows, first column, columns) for every tile.
-template <class Visit>
-void for_each_tile(const Context& context, std::int64_t m, std::int64_t n, Visit visit) {
-  const Tiles tiles(m, n);
-  const std::int64_t across = tiles_of(n, tiles.columns);
-  parallel_for(context, tiles.count(), [&](std::int64_t tile) {
-    const std::int64_t row = tile / across * tiles.rows, column = tile % across * tiles.columns;
-    visit(row, min(tiles.rows, m - row), column, min(tiles.columns, n - column));
-  });
-}
-
 Status run_forward(const Context& context, const LinearForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  for_each_tile(context, a.tokens, a.out, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns) {
-    float* y = f32(a.y) + i * a.ldy + j;
-    const GemmShape shape{rows, columns, a.in, a.ldx, a.out, a.ldy};
-    if (a.in * columns <= small_operand) {
-      SmallGemm{shape}(f32(a.x) + i * a.ldx, f32(a.weight) + j, y);
-    } else {
-      large_gemm(shape, f32(a.x) + i * a.ldx, f32(a.weight) + j, false, y);
-    }
-    if (!a.bias && !a.pre && a.activation == Activation::none) return;
-    float* pre = a.pre ? f32(a.pre) + i * a.ldy + j : nullptr;
+  const Factors factors{a.tokens, a.out, a.in, f32(a.x), a.ldx, false, f32(a.weight), a.out, false};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) {
+    const std::int64_t at = t.row * a.ldy + t.column;
+    const float* bias = a.bias ? f32(a.bias) + t.column : nullptr;
+    float* pre = a.pre ? f32(a.pre) + at : nullptr;
     with_activation(a.activation, [&](auto act) {
-      finish_rows<decltype(act)>({rows, columns}, y, a.ldy, a.bias ? f32(a.bias) + j : nullptr, pre, y, a.ldy);
+      if (a.tokens * a.out >= streamed_from) {
+        finish_rows<decltype(act), true>({t.rows, t.columns}, product, largest_tile, bias, pre, f32(a.y) + at, a.ldy);
+      } else {
+        finish_rows<decltype(act)>({t.rows, t.columns}, product, largest_tile, bias, pre, f32(a.y) + at, a.ldy);
+      }
     });
   });
   return Status::ok;
@@ -104,10 +76,8 @@ Status run_backward(const Context& context, const LinearBackward& a) {
   if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
   if (a.d_bias || a.activation != Activation::none) backward_rows(context, a);
   if (!a.dx) return Status::ok;
-  for_each_tile(context, a.tokens, a.in, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns) {
-    large_gemm({rows, columns, a.out, a.lddy, a.out, a.lddx, a.accumulate_dx}, f32(a.dy) + i * a.lddy, f32(a.weight) + j * a.out, true,
-               f32(a.dx) + i * a.lddx + j);
-  });
+  const Factors factors{a.tokens, a.in, a.out, f32(a.dy), a.lddy, false, f32(a.weight), a.out, true};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate_dx, f32(a.dx), a.lddx); });
   return Status::ok;
 }
 
@@ -150,19 +120,15 @@ Status run_product(const Context& context, const Product& a) {
     product_by_groups(context, a);
     return Status::ok;
   }
-  for_each_tile(context, a.in, a.out, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns) {
-    large_gemm({rows, columns, a.tokens, a.ldx, a.ldg, a.ld_result, true, true}, f32(a.x) + i, f32(a.g) + j, false,
-               f32(a.result) + i * a.ld_result + j);
-  });
+  const Factors factors{a.in, a.out, a.tokens, f32(a.x), a.ldx, true, f32(a.g), a.ldg, false};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
   return Status::ok;
 }
 
 Status run_matmul(const Context& context, const MatMul& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  for_each_tile(context, a.m, a.n, [&](std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns) {
-    large_gemm({rows, columns, a.k, a.lda, a.ldb, a.ldc, a.accumulate, a.transpose_a}, f32(a.a) + (a.transpose_a ? i : i * a.lda),
-               f32(a.b) + (a.transpose_b ? j * a.ldb : j), a.transpose_b, f32(a.c) + i * a.ldc + j);
-  });
+  const Factors factors{a.m, a.n, a.k, f32(a.a), a.lda, a.transpose_a, f32(a.b), a.ldb, a.transpose_b};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
   return Status::ok;
 }
 
