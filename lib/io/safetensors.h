@@ -82,6 +82,9 @@ struct TensorToWrite {
 // then by name, every tensor aligned to its type.
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata);
 
+// Whole-file bytes of what write_safetensors() would write.
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metadata& metadata);
+
 // The same with values that come when they are needed: `fill` is called once per tensor, in the order of the file, and writes its bytes.
 class TensorSink {
  public:

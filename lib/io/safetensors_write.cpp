@@ -97,6 +97,13 @@ void TensorSink::floats(std::span<const float> values) {
   }
 }
 
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metadata& metadata) {
+  std::sort(tensors.begin(), tensors.end(), before);
+  std::uint64_t bytes = sizeof(std::uint64_t) + header_text(tensors, metadata).size();
+  for (const TensorToWrite& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
   std::sort(tensors.begin(), tensors.end(), before);
   const std::string header = header_text(tensors, metadata);

@@ -11,7 +11,7 @@ constexpr int roles = 3;  // Role::core, diagonal, other
 struct StepState {
   kernels::StepScalars scalars;
   kernels::RankState rank;
-  kernels::AdamwScalars adamw[roles];
+  kernels::AdamwScalars adamw[roles][2];  // by role; the second of a pair is for parameters with weight decay
   double loss[2] = {0, 0};     // mean loss of the step, summed over micro-batches (complex: real, imaginary)
   double correct = 0;          // predictions that hit, over micro-batches
   double square_sum = 0;       // of all gradients, before clipping

@@ -52,24 +52,23 @@ void Plan::lay_out(bool overlay) {
   }
 }
 
-BytesByKind Plan::peak_by_kind() const {
-  std::vector<std::array<std::int64_t, kinds>> change(static_cast<std::size_t>(ticks) + 2);
+int Plan::peak_tick() const {
+  std::vector<std::int64_t> change(static_cast<std::size_t>(ticks) + 2);
   for (const PlannedTensor& tensor : tensors) {
-    const auto size = static_cast<std::int64_t>(aligned(tensor.bytes));
-    change[tensor.first][static_cast<int>(tensor.kind)] += size;
-    change[tensor.last + 1][static_cast<int>(tensor.kind)] -= size;
+    change[tensor.first] += static_cast<std::int64_t>(aligned(tensor.bytes));
+    change[tensor.last + 1] -= static_cast<std::int64_t>(aligned(tensor.bytes));
   }
-  std::array<std::int64_t, kinds> live{}, best{};
-  std::int64_t best_sum = -1;
-  for (const auto& tick : change) {
-    for (int kind = 0; kind < kinds; ++kind) live[kind] += tick[kind];
-    const std::int64_t sum = std::accumulate(live.begin(), live.end(), std::int64_t{0});
-    if (sum > best_sum) best_sum = sum, best = live;
-  }
-  best[static_cast<int>(Kind::scratch)] += static_cast<std::int64_t>(bytes) - best_sum;
-  BytesByKind result{};
-  std::copy(best.begin(), best.end(), result.begin());
-  return result;
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  return static_cast<int>(std::max_element(change.begin(), change.end()) - change.begin());
+}
+
+BytesByKind Plan::peak_by_kind() const {
+  BytesByKind live{};
+  const int tick = peak_tick();
+  for (const PlannedTensor& tensor : tensors)
+    if (tensor.first <= tick && tick <= tensor.last) live[static_cast<int>(tensor.kind)] += aligned(tensor.bytes);
+  live[static_cast<int>(Kind::scratch)] += bytes - std::accumulate(live.begin(), live.end(), std::size_t{0});
+  return live;
 }
 
 double Plan::flops() const {

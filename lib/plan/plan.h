@@ -61,7 +61,9 @@ class Plan {
 
   // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its own.
   void lay_out(bool overlay = true);
-  // Live bytes of each kind at the tick where their sum is largest; what the packing loses is added to scratch.
+  // The first tick at which the live bytes are most.
+  int peak_tick() const;
+  // Live bytes of each kind at that tick; what the packing loses is added to scratch.
   BytesByKind peak_by_kind() const;
   double flops() const;
 };

@@ -1,0 +1,139 @@
+#include "lib/train/chain_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace comera::train {
+namespace {
+
+struct Entry {
+  double value;
+  std::size_t chain, bond;
+  std::int64_t index;
+};
+
+// Largest first; equal values in the model's order, so that the choice is the same on every machine.
+std::vector<Entry> sorted_entries(const std::vector<Chain>& chains) {
+  std::vector<Entry> entries;
+  for (std::size_t c = 0; c < chains.size(); ++c)
+    for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond)
+      for (std::size_t i = 0; i < chains[c].diagonals[bond].size(); ++i)
+        entries.push_back({chains[c].diagonals[bond][i], c, bond, static_cast<std::int64_t>(i)});
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.value > b.value; });
+  return entries;
+}
+
+Kept none_of(const std::vector<Chain>& chains) {
+  Kept kept;
+  for (const Chain& chain : chains) kept.emplace_back(chain.diagonals.size());
+  return kept;
+}
+
+void add(Kept& kept, const Entry& entry) { kept[entry.chain][entry.bond].push_back(entry.index); }
+
+Kept first_of(const std::vector<Chain>& chains, const std::vector<Entry>& entries, std::size_t count) {
+  Kept kept = none_of(chains);
+  for (std::size_t i = 0; i < count; ++i) add(kept, entries[i]);
+  return kept;
+}
+
+bool is_dead(const std::vector<std::vector<std::int64_t>>& bonds) {
+  return std::any_of(bonds.begin(), bonds.end(), [](const auto& bond) { return bond.empty(); });
+}
+
+void sort_indices(Kept& kept) {
+  for (auto& bonds : kept)
+    for (auto& bond : bonds) std::sort(bond.begin(), bond.end());
+}
+
+}  // namespace
+
+std::vector<Chain> read_chains(const Weights& weights) {
+  std::vector<Chain> chains;
+  for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
+    if (train.cores.empty()) continue;
+    Chain chain{train.name, train.sizes, {}};
+    for (const Parameter* diagonal : train.diagonals) {
+      const HostBytes host(weights.machine(), diagonal->value);
+      std::vector<double>& values = chain.diagonals.emplace_back();
+      for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
+    }
+    chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+Kept above(const std::vector<Chain>& chains, double threshold) {
+  Kept kept = none_of(chains);
+  for (std::size_t c = 0; c < chains.size(); ++c)
+    for (std::size_t bond = 0; bond < kept[c].size(); ++bond)
+      for (std::size_t i = 0; i < chains[c].diagonals[bond].size(); ++i)
+        if (chains[c].diagonals[bond][i] > threshold) kept[c][bond].push_back(static_cast<std::int64_t>(i));
+  return kept;
+}
+
+std::int64_t entries_of(const std::vector<Chain>& chains) {
+  std::int64_t sum = 0;
+  for (const Chain& chain : chains)
+    for (const auto& bond : chain.diagonals) sum += static_cast<std::int64_t>(bond.size());
+  return sum;
+}
+
+std::int64_t entries_of(const Kept& kept) {
+  std::int64_t sum = 0;
+  for (const auto& bonds : kept)
+    if (!is_dead(bonds))
+      for (const auto& bond : bonds) sum += static_cast<std::int64_t>(bond.size());
+  return sum;
+}
+
+std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept) {
+  std::int64_t sum = 0;
+  for (std::size_t c = 0; c < chains.size(); ++c) {
+    if (is_dead(kept[c])) continue;
+    std::int64_t left = 1;
+    for (std::size_t k = 0; k < chains[c].sizes.size(); ++k) {
+      const std::int64_t right = k < kept[c].size() ? static_cast<std::int64_t>(kept[c][k].size()) : 1;
+      sum += left * chains[c].sizes[k] * right;
+      left = right;
+    }
+  }
+  return sum;
+}
+
+double SizeTarget::measure(const std::vector<Chain>& chains, const Kept& kept) const {
+  return static_cast<double>(size_of(chains, kept)) + per_entry * static_cast<double>(entries_of(kept));
+}
+
+bool SizeTarget::close(double measure) const { return std::abs(measure - size) <= tolerance * (size + rest); }
+
+Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target) {
+  const std::vector<Entry> entries = sorted_entries(chains);
+  // The measure grows with the number of entries: bisect for the most that fit.
+  std::size_t fits = 0, too_many = entries.size() + 1;
+  while (too_many - fits > 1) {
+    const std::size_t middle = fits + (too_many - fits) / 2;
+    (target.measure(chains, first_of(chains, entries, middle)) <= target.size ? fits : too_many) = middle;
+  }
+  Kept kept = first_of(chains, entries, fits);
+  // The next one is too large; smaller ones behind it may still fit, or it may overshoot by less than the tolerance.
+  for (std::size_t i = fits; i < entries.size() && !target.close(target.measure(chains, kept)); ++i) {
+    Kept more = kept;
+    add(more, entries[i]);
+    const double measure = target.measure(chains, more);
+    if (measure <= target.size || target.close(measure)) kept = std::move(more);
+  }
+  sort_indices(kept);
+  return kept;
+}
+
+double surrogate_at_start(const Model& model) {
+  double sum = 0;
+  for (const layers::TensorTrain& train : model.tensor_trains())
+    for (std::size_t k = 0; k < train.sizes.size(); ++k)
+      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.sizes[k]) * static_cast<double>(train.initial_ranks[k + 1]);
+  return sum;
+}
+
+}  // namespace comera::train

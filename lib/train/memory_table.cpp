@@ -1,0 +1,59 @@
+#include "lib/train/memory_table.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "lib/core/process.h"
+
+namespace comera::train {
+namespace {
+
+// "layer.3.attention.t1" -> "layer.attention.t1"
+std::string place_of(const std::string& name) {
+  std::string place;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    if (part.find_first_not_of("0123456789") != std::string::npos) place += (place.empty() ? "" : ".") + part;
+    begin = end + 1;
+  }
+  return place;
+}
+
+}  // namespace
+
+void MemoryTable::add(const std::string& group, const plan::BytesByKind& slab, int tensors) {
+  for (int kind = 0; kind < plan::kinds; ++kind) {
+    if (slab[kind] == 0) continue;
+    rows.push_back({group, static_cast<plan::Kind>(kind), slab[kind], tensors});
+    bytes[kind] += slab[kind];
+    peak += slab[kind];
+  }
+}
+
+void MemoryTable::add(const plan::Plan& plan) {
+  std::map<std::pair<std::string, plan::Kind>, Row> places;
+  const int tick = plan.peak_tick();
+  for (const plan::PlannedTensor& tensor : plan.tensors) {
+    if (tick < tensor.first || tick > tensor.last) continue;
+    const std::string place = place_of(tensor.name);
+    Row& row = places.try_emplace({place, tensor.kind}, Row{place, tensor.kind, 0, 0}).first->second;
+    row.bytes += plan::aligned(tensor.bytes);
+    ++row.tensors;
+  }
+  for (const auto& [key, row] : places) rows.push_back(row);
+  const plan::BytesByKind kinds = plan.peak_by_kind();
+  for (int kind = 0; kind < plan::kinds; ++kind) bytes[kind] += kinds[kind];
+  peak += plan.bytes;
+}
+
+MemoryMeter::MemoryMeter() {
+  reset_peak_memory();
+  base_ = current_memory();
+}
+
+std::size_t MemoryMeter::peak() const { return std::max(peak_memory(), base_) - base_; }
+std::size_t MemoryMeter::process_peak() const { return peak_memory(); }
+
+}  // namespace comera::train

@@ -1,0 +1,42 @@
+// The end of a step, as one list of kernel calls: the objective's weights on the gradients, clipping, AdamW.
+#pragma once
+
+#include <vector>
+
+#include "lib/layers/sink.h"
+#include "lib/train/weights.h"
+
+namespace comera::train {
+
+struct OptimizerOptions {
+  double max_norm = 1;  // of all gradients together; 0: no clipping
+  double beta = 1e-6;   // weight of the squared norm of all cores (CoMERA, early stage)
+  kernels::RankPenalty penalty = kernels::RankPenalty::size;
+};
+
+// Gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then AdamW with the scalars of
+// StepState::adamw[role][decay]. A model without tensor trains has L alone.
+class Optimizer {
+ public:
+  // Everything given must outlive the optimiser; `sink` is the one that the model's gradients went to.
+  Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options);
+
+  // In the finishing walk, after the model's finish(). `state` is in device memory and never read here.
+  void run(layers::Walk& walk, layers::StepState* state);
+
+ private:
+  void fill_chains();
+  void fill_tensors(layers::StepState* state);
+  void run_objective(layers::Walk& walk, layers::StepState* state);
+
+  Weights& weights_;
+  const layers::AccumulateSink& sink_;
+  OptimizerOptions options_;
+  // Arguments of the calls: sized once, filled anew in every step.
+  std::vector<kernels::RankChain> chains_;
+  std::vector<kernels::WeighGradient::Tensor> weighed_;
+  std::vector<kernels::ConstTensor> gradients_, cores_;
+  std::vector<kernels::AdamwTensor> updates_;
+};
+
+}  // namespace comera::train

@@ -1,0 +1,177 @@
+#include "lib/train/rank_adaptation.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/train/weights_file.h"
+
+namespace comera::train {
+namespace {
+
+constexpr double no_threshold = -std::numeric_limits<double>::infinity();
+
+// Parameters that no rank can remove.
+std::int64_t rest_of(const Model& model) {
+  std::int64_t cores = 0;
+  for (const layers::TensorTrain& train : model.tensor_trains())
+    for (const Parameter* core : train.cores) cores += core->shape.elements();
+  return model.parameters().count() - cores;
+}
+
+// Bytes of the file beside the numbers themselves.
+double file_overhead(const Model& model, std::size_t element) {
+  const std::int64_t numbers = model.parameters().count() + model.parameters().rank_entries();
+  return static_cast<double>(weights_file_bytes(model)) - static_cast<double>(numbers) * static_cast<double>(element);
+}
+
+bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 0; }
+
+}  // namespace
+
+std::string RankProgress::to_json() const {
+  return nlohmann::json{
+      {"late", late},    {"reached", reached}, {"target_loss", target_loss}, {"target_size", target_size}, {"surrogate_start", surrogate_start},
+      {"recent", recent}}
+      .dump();
+}
+
+RankProgress RankProgress::from_json(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text);
+  RankProgress progress;
+  json.at("late").get_to(progress.late);
+  json.at("reached").get_to(progress.reached);
+  json.at("target_loss").get_to(progress.target_loss);
+  json.at("target_size").get_to(progress.target_size);
+  json.at("surrogate_start").get_to(progress.surrogate_start);
+  json.at("recent").get_to(progress.recent);
+  return progress;
+}
+
+RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options) : RankAdaptation(engine, options, RankProgress{}) {
+  if (engine.options().optimizer.penalty == kernels::RankPenalty::size && has_ranks(engine.model()))
+    progress_.surrogate_start = surrogate_at_start(engine.model());
+  check_target();
+}
+
+RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankProgress progress)
+    : engine_(engine), options_(options), progress_(std::move(progress)), active_(options.adapt && has_ranks(engine.model())) {
+  set_threshold();
+}
+
+void RankAdaptation::set_threshold() { engine_.model().set_threshold(active_ && !progress_.reached ? options_.threshold : no_threshold); }
+
+SizeTarget RankAdaptation::size_target() const {
+  const Model& model = engine_.model();
+  const auto rest = static_cast<double>(rest_of(model));
+  const double element = static_cast<double>(size_of(engine_.machine().dtype));
+  switch (options_.target) {
+    case TargetKind::none: return {};
+    case TargetKind::fraction: return {progress_.target_size, 0, 0};
+    case TargetKind::ratio: return {static_cast<double>(model.parameters_dense()) / options_.target_value - rest, 0, rest};
+    case TargetKind::bytes: {
+      const double fixed = rest + file_overhead(model, size_of(engine_.machine().dtype)) / element;
+      return {options_.target_value / element - fixed, 1, fixed};
+    }
+  }
+  return {};
+}
+
+void RankAdaptation::check_target() const {
+  if (options_.target == TargetKind::none || options_.target == TargetKind::fraction) return;
+  if (!active_) fail_input("[rank] the model has no ranks that could fall; leave out the target, or use --form tt");
+  const SizeTarget target = size_target();
+  if (target.size > 0) return;
+  if (options_.target == TargetKind::ratio)
+    fail_input("[rank] --target-ratio {:g} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
+               options_.target_value, static_cast<double>(engine_.model().parameters_dense()) / target.rest);
+  fail_input("[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} bytes",
+             options_.target_value, target.rest * static_cast<double>(size_of(engine_.machine().dtype)));
+}
+
+// L0 and S0 are fixed here, on the model without what has fallen to the threshold.
+void RankAdaptation::begin_late() {
+  remove_all_but(engine_, above(read_chains(engine_.weights()), options_.threshold));
+  progress_.late = true;
+  const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
+  progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
+  if (options_.target == TargetKind::fraction) {
+    const std::vector<Chain> chains = read_chains(engine_.weights());
+    progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, above(chains, options_.threshold)));
+  } else {
+    progress_.target_size = size_target().size;
+  }
+}
+
+std::int64_t RankAdaptation::meet_target() {
+  const std::int64_t removed = remove_all_but(engine_, cut_to(read_chains(engine_.weights()), size_target()));
+  progress_.reached = true;
+  set_threshold();
+  return removed;
+}
+
+RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
+  Event event;
+  if (has_target() && !progress_.late && options_.late_start >= 0 && step >= options_.late_start) {
+    begin_late();
+    event.late_begins = true;
+  }
+  kernels::RankState& state = engine_.state().rank;
+  state.gamma = active_ ? options_.gamma : 0;
+  state.rho_loss = options_.rho_loss;
+  state.rho_size = options_.rho_size;
+  state.surrogate_start = progress_.surrogate_start;
+  state.late = progress_.late;
+  state.target_loss = progress_.target_loss;
+  state.target_size = progress_.target_size;
+  state.reached = progress_.reached;
+  return event;
+}
+
+RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
+  Event event;
+  if (!active_) return event;
+  if (!progress_.late) {
+    if (progress_.recent.size() == closing_steps) progress_.recent.erase(progress_.recent.begin());
+    progress_.recent.push_back(engine_.state().loss[0]);
+  }
+  if (progress_.reached) return event;
+  const kernels::RankState& state = engine_.state().rank;
+  const SizeTarget target = progress_.late ? size_target() : SizeTarget{};
+  // The device measured before its update: look closely as soon as it is near.
+  const bool near = progress_.late && state.size + target.per_entry * state.active <= 1.1 * target.size;
+  if (near) {
+    const std::vector<Chain> chains = read_chains(engine_.weights());
+    event.target_met = target.measure(chains, above(chains, options_.threshold)) <= target.size;
+  }
+  event.enforced = !event.target_met && progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
+  if (event.target_met || event.enforced) {
+    event.target_met = true;
+    event.removed = meet_target();
+  } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
+    event.removed = remove_all_but(engine_, above(read_chains(engine_.weights()), options_.threshold));
+  }
+  return event;
+}
+
+RankAdaptation::Event RankAdaptation::finish() {
+  Event event;
+  if (!has_target() || progress_.reached) return event;
+  if (!progress_.late) begin_late(), event.late_begins = true;
+  event.removed = meet_target();
+  event.target_met = event.enforced = true;
+  return event;
+}
+
+double RankAdaptation::whole_now() const {
+  if (!has_target()) return 0;
+  const std::vector<Chain> chains = read_chains(engine_.weights());
+  const SizeTarget target = size_target();
+  return target.measure(chains, above(chains, engine_.model().threshold())) + target.rest;
+}
+
+double RankAdaptation::whole_target() const { return has_target() ? size_target().size + size_target().rest : 0; }
+
+}  // namespace comera::train

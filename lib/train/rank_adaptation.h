@@ -1,0 +1,84 @@
+// CoMERA's two stages (arXiv 2405.14377, section 3), driven from the host between steps: the early stage weighs the task against the
+// size; the late stage pushes whichever of the two is further from its target. What falls to the threshold is removed for good.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/train/removal.h"
+
+namespace comera::train {
+
+enum class TargetKind : std::uint8_t {
+  none,      // early stage only
+  ratio,     // parameters of the dense model / parameters of this one
+  bytes,     // whole file of weights
+  fraction,  // of the tensorised size when the late stage begins
+};
+
+struct RankOptions {
+  bool adapt = true;  // false: ranks stay as they are, nothing is masked
+  double threshold = 0.01, gamma = 0.01, rho_loss = 0.1, rho_size = 0.01;
+  TargetKind target = TargetKind::none;
+  double target_value = 0;
+  std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met
+  std::int64_t late_start = -1;     // first step of the late stage; -1: never
+  std::int64_t late_deadline = -1;  // step at which the target is enforced if it was not reached by then; -1: when the run ends
+};
+
+// What a checkpoint keeps of it.
+struct RankProgress {
+  bool late = false, reached = false;
+  double target_loss = 0;      // L0: the mean loss of the last steps of the early stage
+  double target_size = 0;      // S0, in entries of cores (and of diagonals where bytes are the target)
+  double surrogate_start = 1;  // S^ when the run began
+  std::vector<double> recent;  // the losses that L0 will be the mean of
+
+  std::string to_json() const;
+  static RankProgress from_json(const std::string& text);
+};
+
+class RankAdaptation {
+ public:
+  static constexpr std::size_t closing_steps = 100;  // that L0 is the mean of
+
+  // Refuses a target that the uncompressed rest of the model does not allow, naming the limit.
+  RankAdaptation(Engine& engine, const RankOptions& options);
+  RankAdaptation(Engine& engine, const RankOptions& options, RankProgress progress);
+
+  const RankProgress& progress() const { return progress_; }
+  bool has_target() const { return active_ && options_.target != TargetKind::none; }
+  // Whether this step belongs to the stage that moves towards the target.
+  bool pushing() const { return progress_.late && !progress_.reached; }
+
+  struct Event {
+    bool late_begins = false, target_met = false;
+    bool enforced = false;  // the target was met by a cut at the deadline, not by falling ranks
+    std::int64_t removed = 0;
+  };
+  // `step`: finished steps. Enters the late stage where it is time and sets the inputs of StepState::rank.
+  Event before_step(std::int64_t step);
+  // Looks at what the step measured; may rebuild the model.
+  Event after_step(std::int64_t step);
+  // Where the run ends before the target was met: meets it now.
+  Event finish();
+
+  // What the model would measure of its target, in parameters or bytes, and the target itself; 0 without one.
+  double whole_now() const;
+  double whole_target() const;
+
+ private:
+  SizeTarget size_target() const;
+  void check_target() const;
+  void begin_late();
+  std::int64_t meet_target();
+  void set_threshold();
+
+  Engine& engine_;
+  RankOptions options_;
+  RankProgress progress_;
+  bool active_;  // there are ranks to adapt
+};
+
+}  // namespace comera::train

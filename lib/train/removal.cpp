@@ -1,0 +1,90 @@
+#include "lib/train/removal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "lib/core/error.h"
+
+namespace comera::train {
+namespace {
+
+using Indices = std::vector<std::int64_t>;
+
+// What stays of one parameter: first and last index of its shape.
+struct Cut {
+  Indices left, right;
+};
+
+std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
+  std::map<std::string, Cut> cuts;
+  auto bonds = kept.begin();
+  for (const layers::TensorTrain& train : model.tensor_trains()) {
+    if (train.cores.empty()) continue;
+    for (std::size_t k = 0; k < train.cores.size(); ++k)
+      cuts[train.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1], k + 1 == train.cores.size() ? Indices{0} : (*bonds)[k]};
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k) cuts[train.diagonals[k]->name] = {Indices{0}, (*bonds)[k]};
+    ++bonds;
+  }
+  return cuts;
+}
+
+void transfer(const Machine& machine, const Tensor& from, const Tensor& to, const Cut* cut) {
+  const HostBytes host(machine, from);
+  if (!cut) return write(machine, to, host.bytes());
+  const std::int64_t r_right = from.shape[from.shape.dims() - 1];
+  const std::int64_t r_left = from.shape.dims() == 1 ? 1 : from.shape[0];
+  const std::int64_t middle = from.elements() / std::max<std::int64_t>(r_left * r_right, 1);
+  write(machine, to, slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
+}
+
+void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
+  for (const Parameter& target : to.model().parameters().all()) {
+    const Parameter* source = from.model().parameters().find(target.name);
+    COMERA_CHECK(source != nullptr);
+    const auto cut = cuts.find(target.name);
+    const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
+    transfer(from.machine(), source->value, target.value, which);
+    for (int moment = 0; from.training() && moment < Weights::moments; ++moment)
+      transfer(from.machine(), from.moment(moment, source->index), to.moment(moment, target.index), which);
+  }
+}
+
+}  // namespace
+
+layers::RankTable ranks_of(const Model& model, const Kept& kept) {
+  layers::RankTable table;
+  auto bonds = kept.begin();
+  for (const layers::TensorTrain& train : model.tensor_trains()) {
+    std::vector<std::int64_t>& ranks = table[train.name] = train.ranks;
+    if (train.cores.empty()) continue;
+    const bool dead = std::any_of(bonds->begin(), bonds->end(), [](const Indices& bond) { return bond.empty(); });
+    for (std::size_t k = 0; k < bonds->size(); ++k) ranks[k + 1] = dead ? 0 : static_cast<std::int64_t>((*bonds)[k].size());
+    ++bonds;
+  }
+  return table;
+}
+
+std::int64_t remove_all_but(Engine& engine, const Kept& kept) {
+  const std::int64_t removed = engine.model().parameters().rank_entries() - entries_of(kept);
+  if (removed == 0) return 0;
+  const std::map<std::string, Cut> cuts = cuts_of(engine.model(), kept);
+  engine.replace(ranks_of(engine.model(), kept), [&](Weights& from, Weights& to) { copy_weights(cuts, from, to); });
+  return removed;
+}
+
+std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle, std::int64_t r_right,
+                             std::span<const std::int64_t> left, std::span<const std::int64_t> right) {
+  std::vector<std::byte> out(left.size() * static_cast<std::size_t>(middle) * right.size() * element);
+  std::byte* next = out.data();
+  for (std::int64_t a : left)
+    for (std::int64_t m = 0; m < middle; ++m)
+      for (std::int64_t b : right) {
+        std::memcpy(next, in.data() + static_cast<std::size_t>((a * middle + m) * r_right + b) * element, element);
+        next += element;
+      }
+  return out;
+}
+
+}  // namespace comera::train

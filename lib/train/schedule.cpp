@@ -1,0 +1,19 @@
+#include "lib/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace comera::train {
+
+double Schedule::warmup_factor(std::int64_t step) const { return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1; }
+
+double Schedule::factor(std::int64_t step) const {
+  if (step < warmup || shape == ScheduleShape::constant) return warmup_factor(step);
+  const double length = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
+  const double done = std::min(static_cast<double>(step - warmup) / length, 1.0);
+  const double left = shape == ScheduleShape::linear ? 1 - done : (1 + std::cos(std::numbers::pi * done)) / 2;
+  return final_fraction + (1 - final_fraction) * left;
+}
+
+}  // namespace comera::train

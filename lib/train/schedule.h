@@ -1,0 +1,22 @@
+// Learning rates over the steps of a run.
+#pragma once
+
+#include <cstdint>
+
+namespace comera::train {
+
+enum class ScheduleShape : std::uint8_t { constant, linear, cosine };
+
+// A factor on every learning rate: rises linearly over `warmup` steps, then stays, or falls to `final_fraction` at step `steps`.
+struct Schedule {
+  ScheduleShape shape = ScheduleShape::linear;
+  std::int64_t warmup = 0;
+  std::int64_t steps = 0;  // of the whole run; read by linear and cosine only
+  double final_fraction = 0;
+
+  // For the step that follows `step` finished ones; never 0 within the run unless final_fraction is.
+  double factor(std::int64_t step) const;
+  double warmup_factor(std::int64_t step) const;
+};
+
+}  // namespace comera::train

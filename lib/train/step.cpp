@@ -1,0 +1,219 @@
+#include "lib/train/step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lib/core/error.h"
+
+namespace comera::train {
+
+Engine::Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options, const layers::RankTable& ranks)
+    : machine_(machine), factory_(std::move(factory)), options_(options), device_state_(&state_) {
+  if (!machine.backend->memory.host_accessible) {
+    state_arena_ = plan::Arena(*machine.backend, sizeof(layers::StepState), "the scalars of a step");
+    device_state_ = static_cast<layers::StepState*>(state_arena_.data());
+  }
+  adopt(factory_(ranks));
+}
+
+void Engine::adopt(std::unique_ptr<Model> model) {
+  model->set_state(device_state_);
+  weights_ = std::make_unique<Weights>(machine_, std::move(model), options_.training);
+  plans_.clear();
+  region_bytes_ = 0;
+  prepared_ = false;
+  if (options_.training) {
+    sink_ = std::make_unique<layers::AccumulateSink>(weights_->model().parameters(), weights_->model().step_gradients());
+    optimizer_ = std::make_unique<Optimizer>(*weights_, *sink_, options_.optimizer);
+    record(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
+  }
+  record(key(Phase::prepare), [&](layers::Walk& walk) { prepare_walk(walk); });
+}
+
+template <class Body>
+void Engine::record(const Key& key, Body&& body) {
+  if (plans_.contains(key)) return;
+  plan::Plan plan;
+  layers::Walk walk(machine_, plan);
+  body(walk);
+  walk.end();
+  region_bytes_ = std::max(region_bytes_, plan.bytes);
+  plans_.emplace(key, std::move(plan));
+}
+
+template <class Body>
+void Engine::replay(const Key& key, Body&& body) {
+  layers::Walk walk(machine_, plans_.at(key), static_cast<std::byte*>(step_arena_.data()) + slabs_bytes());
+  walk.set_profile(profile_);
+  body(walk);
+  walk.end();
+}
+
+void Engine::plan_training(const Batch& batch) {
+  record(key(Phase::train, batch), [&](layers::Walk& walk) { train_walk(walk, batch); });
+  record(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
+}
+
+void Engine::plan_evaluation(const Batch& batch) {
+  record(key(Phase::evaluate, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+}
+
+std::size_t Engine::slabs_bytes() const {
+  Model& model = weights_->model();
+  return model.halves().bytes() + (options_.training ? model.step_gradients().bytes() : 0);
+}
+
+// The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
+void Engine::ensure_memory() {
+  if (!weights_->allocated()) weights_->allocate();
+  if (step_arena_.bytes() >= step_bytes() && step_arena_.bytes() > 0) return;
+  step_arena_ = plan::Arena();
+  step_arena_ = plan::Arena(*machine_.backend, std::max<std::size_t>(step_bytes(), plan::alignment), "a step");
+  auto* base = static_cast<std::byte*>(step_arena_.data());
+  model().halves().bind(base);
+  if (options_.training) model().step_gradients().bind(base + model().halves().bytes());
+  prepared_ = false;
+}
+
+void Engine::prepare() {
+  if (prepared_) return;
+  replay(key(Phase::prepare), [&](layers::Walk& walk) { prepare_walk(walk); });
+  prepared_ = true;
+}
+
+void Engine::begin_walk(layers::Walk& walk) { sink_->begin(walk); }
+void Engine::prepare_walk(layers::Walk& walk) { model().prepare(walk); }
+
+void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
+  model().forward(walk, batch, layers::SavePolicy(options_.recompute));
+  walk.backward_begins();
+  model().backward(walk, *sink_);
+}
+
+void Engine::finish_walk(layers::Walk& walk) {
+  model().finish(walk, *sink_);
+  optimizer_->run(walk, device_state_);
+  sink_->release(walk);
+}
+
+void Engine::evaluate_walk(layers::Walk& walk, const Batch& batch) {
+  layers::Outputs outputs = model().forward(walk, batch, layers::SavePolicy(layers::Recompute::none, false));
+  if (!walk.recording()) {
+    fetch(outputs);
+  }
+  walk.drop(outputs.logits);
+  walk.drop(outputs.best);
+}
+
+void Engine::fetch(const layers::Outputs& outputs) {
+  const HostBytes best(machine_, outputs.best);
+  best_.resize(static_cast<std::size_t>(outputs.best.elements()));
+  std::memcpy(best_.data(), best.bytes().data(), best.bytes().size());
+  logits_.resize(outputs.logits.empty() ? 0 : static_cast<std::size_t>(outputs.logits.elements()));
+  if (logits_.empty()) return;
+  const HostBytes logits(machine_, outputs.logits);
+  for (std::size_t i = 0; i < logits_.size(); ++i) logits_[i] = layers::load(logits.tensor(), static_cast<std::int64_t>(i));
+}
+
+void Engine::send_state() {
+  if (device_state_ == &state_) return;
+  write(machine_, {device_state_, DType::u8, {sizeof state_}, -1}, std::as_bytes(std::span(&state_, 1)));
+}
+
+void Engine::receive_state() {
+  if (device_state_ == &state_) return;
+  const HostBytes host(machine_, {device_state_, DType::u8, {sizeof state_}, -1});
+  std::memcpy(&state_, host.bytes().data(), sizeof state_);
+}
+
+void Engine::train(std::span<const Batch> parts) {
+  std::int64_t counted = 0;
+  for (const Batch& part : parts) {
+    if (part.sequences == 0) continue;
+    plan_training(part);
+    counted += part.counted;
+  }
+  ensure_memory();
+  state_.scalars.loss_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1));
+  state_.scalars.gradient_scale = state_.scalars.finite = 1;
+  state_.loss[0] = state_.loss[1] = state_.correct = 0;
+  send_state();
+  replay(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
+  prepare();
+  for (const Batch& part : parts)
+    if (part.sequences > 0) replay(key(Phase::train, part), [&](layers::Walk& walk) { train_walk(walk, part); });
+  prepared_ = false;
+  replay(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
+  receive_state();
+}
+
+Scores Engine::evaluate(const Batch& batch) {
+  plan_evaluation(batch);
+  ensure_memory();
+  state_.scalars.loss_scale = 1;
+  state_.loss[0] = state_.loss[1] = state_.correct = 0;
+  send_state();
+  prepare();
+  replay(key(Phase::evaluate, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  receive_state();
+  return {state_.loss[0], state_.correct, best_, logits_};
+}
+
+void Engine::replace(const layers::RankTable& ranks, const Fill& fill) {
+  step_arena_ = plan::Arena();
+  const double threshold = model().threshold();
+  const std::unique_ptr<Weights> old = std::move(weights_);
+  adopt(factory_(ranks));
+  model().set_threshold(threshold);
+  weights_->allocate();
+  fill(*old, *weights_);
+}
+
+MemoryTable Engine::memory_table(std::int64_t accumulate) const {
+  MemoryTable table;
+  Model& model = weights_->model();
+  const auto tensors = [](const plan::Slab& slab) { return static_cast<int>(slab.items().size()); };
+  table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
+  table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
+  table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
+  if (options_.training) table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
+  const plan::Plan *largest = nullptr, *work = nullptr;
+  for (const auto& [key, plan] : plans_) {
+    if (!largest || plan.bytes > largest->bytes) largest = &plan;
+    const Phase phase = std::get<Phase>(key);
+    if (phase != Phase::train && phase != Phase::evaluate) {
+      table.flops += plan.flops();
+    } else if ((phase == Phase::train) == options_.training && (!work || plan.flops() > work->flops())) {
+      work = &plan;
+    }
+  }
+  if (largest) table.add(*largest);
+  if (work) table.flops += static_cast<double>(accumulate) * work->flops();
+  std::stable_sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return table;
+}
+
+Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability) {
+  Batch batch;
+  batch.sequences = sequences;
+  batch.length = length;
+  const auto add = [&](const char* name, DType dtype, Shape shape) {
+    const TensorView view = batch.add(name, dtype, shape);
+    std::memset(view.data, 0, view.bytes());
+  };
+  add("input_ids", DType::i32, {sequences, length});
+  add("token_type_ids", DType::i32, {sequences, length});
+  add("lengths", DType::i32, {sequences});
+  add("samples", DType::i64, {sequences});
+  if (task == data::Task::classify) {
+    add("labels", DType::i32, {sequences});
+  } else {
+    const std::int64_t capacity = data::masked_capacity(sequences, length, mask_probability);
+    add("masked_index", DType::i32, {capacity});
+    add("masked_targets", DType::i32, {capacity});
+  }
+  return batch;
+}
+
+}  // namespace comera::train

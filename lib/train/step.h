@@ -1,0 +1,119 @@
+// Runs a model: owns the machine, the memory and the plans, and knows the order of calls of a training step and of an evaluation.
+//
+// Memory: one arena for weights and moments, one for the step, [halves | step-long gradients | the region that the walks share].
+// Plans are made once per phase and batch shape; a new shape may grow the step arena before the step begins. At a shape already
+// seen nothing is allocated.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+
+#include "lib/data/loader.h"
+#include "lib/train/memory_table.h"
+#include "lib/train/optimizer.h"
+
+namespace comera::train {
+
+using data::Batch;
+
+struct EngineOptions {
+  layers::Recompute recompute = layers::Recompute::none;
+  OptimizerOptions optimizer;
+  bool training = true;  // false: no gradients, no moments
+};
+
+// What an evaluation knows of one batch; the spans hold until the next call.
+struct Scores {
+  double loss = 0;                     // summed, not divided
+  double correct = 0;                  // of the batch's `counted`
+  std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
+  std::span<const double> logits;      // classify: [B, labels]
+};
+
+class Engine {
+ public:
+  // Takes no memory yet. `ranks`: see layers::ModelFactory.
+  Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options, const layers::RankTable& ranks = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Model& model() { return weights_->model(); }
+  const Model& model() const { return weights_->model(); }
+  Weights& weights() { return *weights_; }
+  const Machine& machine() const { return machine_; }
+  const EngineOptions& options() const { return options_; }
+  // The host's copy of the step's scalars: inputs are read when a step begins, outputs are there when it has ended.
+  layers::StepState& state() { return state_; }
+
+  // Makes the plans of a training step (or of an evaluation) at this batch's shape. Only the shape is looked at.
+  void plan_training(const Batch& batch);
+  void plan_evaluation(const Batch& batch);
+  // What has been planned so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
+  MemoryTable memory_table(std::int64_t accumulate = 1) const;
+  std::size_t planned_bytes() const { return weights_->bytes() + step_bytes(); }
+
+  // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
+  // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight
+  // has changed.
+  void train(std::span<const Batch> parts);
+  Scores evaluate(const Batch& batch);
+
+  // Weights were written from outside: merged halves are stale.
+  void weights_changed() { prepared_ = false; }
+  // Puts another model, built by the same factory with other ranks, in the place of this one. `fill` receives the old and the new
+  // weights, both in memory. Plans start afresh.
+  using Fill = std::function<void(Weights& from, Weights& to)>;
+  void replace(const layers::RankTable& ranks, const Fill& fill);
+
+  void set_profile(plan::Profile* profile) { profile_ = profile; }
+
+ private:
+  enum class Phase : std::uint8_t { begin, prepare, train, evaluate, finish };
+  using Key = std::tuple<Phase, std::int64_t, std::int64_t>;  // with B and T, or 0
+  static Key key(Phase phase) { return {phase, 0, 0}; }
+  static Key key(Phase phase, const Batch& batch) { return {phase, batch.sequences, batch.length}; }
+
+  void adopt(std::unique_ptr<Model> model);
+  template <class Body>
+  void record(const Key& key, Body&& body);
+  template <class Body>
+  void replay(const Key& key, Body&& body);
+  std::size_t step_bytes() const { return slabs_bytes() + region_bytes_; }
+  std::size_t slabs_bytes() const;
+  void ensure_memory();
+  void prepare();
+  void send_state();
+  void receive_state();
+
+  void begin_walk(layers::Walk& walk);
+  void prepare_walk(layers::Walk& walk);
+  void train_walk(layers::Walk& walk, const Batch& batch);
+  void evaluate_walk(layers::Walk& walk, const Batch& batch);
+  void finish_walk(layers::Walk& walk);
+  void fetch(const layers::Outputs& outputs);
+
+  Machine machine_;
+  layers::ModelFactory factory_;
+  EngineOptions options_;
+  layers::StepState state_;
+  plan::Arena state_arena_;  // where the host's memory is out of the kernels' reach
+  layers::StepState* device_state_ = nullptr;
+  std::unique_ptr<Weights> weights_;
+  std::unique_ptr<layers::AccumulateSink> sink_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::map<Key, plan::Plan> plans_;
+  std::size_t region_bytes_ = 0;
+  plan::Arena step_arena_;
+  bool prepared_ = false;
+  std::vector<std::int32_t> best_;
+  std::vector<double> logits_;
+  plan::Profile* profile_ = nullptr;
+};
+
+// A batch of the given shape as a loader would make it, contents zero: what memory is planned for when there is no data.
+Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability);
+
+}  // namespace comera::train

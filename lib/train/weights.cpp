@@ -1,0 +1,65 @@
+#include "lib/train/weights.h"
+
+#include <cstring>
+#include <utility>
+
+#include "lib/core/error.h"
+
+namespace comera::train {
+namespace {
+
+kernels::Context copying(const Machine& machine) { return {machine.dtype, machine.stream, nullptr, 0}; }
+
+}  // namespace
+
+HostBytes::HostBytes(const Machine& machine, const Tensor& tensor) : shape_(tensor) {
+  if (machine.backend->memory.host_accessible) {
+    bytes_ = {static_cast<const std::byte*>(tensor.data), tensor.bytes()};
+    return;
+  }
+  copy_.resize(tensor.bytes());
+  if (machine.backend->memory.download(copying(machine), copy_.data(), tensor.data, tensor.bytes()) != kernels::Status::ok)
+    fail_run("[{}] copying {} bytes to the host failed", machine.backend->name, tensor.bytes());
+  bytes_ = copy_;
+}
+
+Tensor HostBytes::tensor() const {
+  Tensor host = shape_;
+  host.data = const_cast<std::byte*>(bytes_.data());
+  return host;
+}
+
+void write(const Machine& machine, const Tensor& tensor, std::span<const std::byte> bytes) {
+  COMERA_CHECK(bytes.size() == tensor.bytes());
+  if (bytes.empty()) return;
+  if (machine.backend->memory.upload(copying(machine), tensor.data, bytes.data(), bytes.size()) != kernels::Status::ok)
+    fail_run("[{}] copying {} bytes to the device failed", machine.backend->name, bytes.size());
+}
+
+Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool training)
+    : machine_(machine), model_(std::move(model)), training_(training) {
+  if (!training) return;
+  for (const Parameter& parameter : model_->parameters().all())
+    for (const char* which : {"moment1.", "moment2."})
+      moment_slab_.add(which + parameter.name, plan::Kind::optimizer, machine.dtype, parameter.shape);
+}
+
+void Weights::allocate() {
+  arena_ = plan::Arena(*machine_.backend, bytes(), training_ ? "the weights and the optimiser's moments" : "the weights");
+  auto* base = static_cast<std::byte*>(arena_.data());
+  model_->parameters().bind(base);
+  moment_slab_.bind(base + model_->parameters().bytes());
+}
+
+void Weights::initialise(std::uint64_t seed) {
+  layers::Parameters& parameters = model_->parameters();
+  if (machine_.backend->memory.host_accessible) return parameters.initialise(seed);
+  std::vector<std::byte> host(parameters.bytes());
+  parameters.bind(host.data());
+  parameters.initialise(seed);
+  parameters.bind(arena_.data());
+  if (machine_.backend->memory.upload(copying(machine_), arena_.data(), host.data(), host.size()) != kernels::Status::ok)
+    fail_run("[{}] copying the weights to the device failed", machine_.backend->name);
+}
+
+}  // namespace comera::train

@@ -1,0 +1,66 @@
+// A model with the memory that outlives steps: its weights and, for training, the two moments of AdamW.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/layers/model.h"
+#include "lib/plan/walk.h"
+
+namespace comera::train {
+
+using layers::Model;
+using layers::Parameter;
+using plan::Machine;
+using plan::Tensor;
+
+// The bytes of a tensor on the host: the tensor's own where the host can reach them, else a copy.
+class HostBytes {
+ public:
+  HostBytes(const Machine& machine, const Tensor& tensor);
+  std::span<const std::byte> bytes() const { return bytes_; }
+  // As a tensor in host memory, for layers::load().
+  Tensor tensor() const;
+
+ private:
+  std::vector<std::byte> copy_;
+  std::span<const std::byte> bytes_;
+  Tensor shape_;
+};
+
+// Host bytes into a tensor of the machine, all of it.
+void write(const Machine& machine, const Tensor& tensor, std::span<const std::byte> bytes);
+
+class Weights {
+ public:
+  static constexpr int moments = 2;
+
+  Weights(const Machine& machine, std::unique_ptr<Model> model, bool training);
+
+  Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
+  const Machine& machine() const { return machine_; }
+  bool training() const { return training_; }
+
+  // Takes the memory, all zero. Nothing before needs it: plans and tables are made without.
+  void allocate();
+  bool allocated() const { return arena_.data() != nullptr; }
+  // Random weights; moments stay zero.
+  void initialise(std::uint64_t seed);
+
+  // Moment 0 or 1 of the parameter of that index.
+  Tensor moment(int which, int index) const { return moment_slab_[moments * index + which]; }
+  const plan::Slab& moment_slab() const { return moment_slab_; }
+  std::size_t bytes() const { return model_->parameters().bytes() + moment_slab_.bytes(); }
+
+ private:
+  Machine machine_;
+  std::unique_ptr<Model> model_;
+  bool training_;
+  plan::Slab moment_slab_;
+  plan::Arena arena_;
+};
+
+}  // namespace comera::train

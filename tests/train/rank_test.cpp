@@ -1,0 +1,172 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "lib/core/error.h"
+#include "lib/train/rank_adaptation.h"
+#include "tests/train/toy_model.h"
+
+using namespace comera;
+using train::Engine;
+
+namespace {
+
+plan::Machine reference(DType dtype) { return {&kernels::reference_backend(), dtype, nullptr}; }
+
+const layers::TensorTrain& train_of(Engine& engine, const std::string& name) {
+  for (const layers::TensorTrain& train : engine.model().tensor_trains())
+    if (train.name == name) return train;
+  throw std::runtime_error(name);
+}
+
+void start(Engine& engine) {
+  engine.weights().allocate();
+  engine.weights().initialise(11);
+}
+
+void set_rates(Engine& engine, std::int64_t step, double rate, double rank_rate) {
+  engine.state().scalars.seed = 5;
+  engine.state().scalars.step = static_cast<std::uint64_t>(step);
+  for (int role = 0; role < layers::roles; ++role)
+    for (auto& scalars : engine.state().adamw[role]) {
+      scalars.learning_rate = role == static_cast<int>(layers::Role::diagonal) ? rank_rate : rate;
+      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
+      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
+    }
+}
+
+void set(const layers::Parameter& diagonal, std::initializer_list<double> values) {
+  std::int64_t i = 0;
+  for (double value : values) layers::store(diagonal.value, i++, value);
+}
+
+}  // namespace
+
+TEST_CASE("a slice takes the rows and columns that stay, in their order") {
+  const std::vector<std::int32_t> in = {0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112};  // [2, 2, 3]
+  const std::vector<std::int64_t> left = {1}, right = {0, 2};
+  const auto bytes = train::slice(std::as_bytes(std::span(in)), 4, 2, 3, left, right);
+  std::vector<std::int32_t> out(4);
+  REQUIRE(bytes.size() == 16);
+  std::memcpy(out.data(), bytes.data(), 16);
+  CHECK(out == std::vector<std::int32_t>{100, 102, 110, 112});
+}
+
+TEST_CASE("removal slices cores, diagonals and moments alike, and the loss differs by rounding only") {
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  start(engine);
+  const data::Batch batch = toy::batch(0, 16), dev = toy::batch(1000, 32);
+  for (int step = 0; step < 3; ++step) set_rates(engine, step, 1e-2, 1e-2), engine.train({&batch, 1});
+  set(*train_of(engine, "up").diagonals[1], {0.9, 0.001, 0.8, 0.01, -0.5, 0.7});
+  set(*train_of(engine, "table").diagonals[0], {0.9, 0.5, 0.0, 0.4});
+  engine.weights_changed();
+  const double before = engine.evaluate(dev).loss;
+  const std::int64_t parameters = engine.model().parameters().count();
+  const std::size_t planned = engine.weights().bytes();
+  // G_1 of "up" is [3, 4, 6]; columns 0, 2, 5 stay.
+  const layers::Parameter core = *train_of(engine, "up").cores[1];
+  std::vector<double> wanted, wanted_moment;
+  for (std::int64_t row = 0; row < 12; ++row)
+    for (std::int64_t column : {0, 2, 5}) {
+      wanted.push_back(layers::load(core.value, row * 6 + column));
+      wanted_moment.push_back(layers::load(engine.weights().moment(1, core.index), row * 6 + column));
+    }
+  const std::int64_t removed = train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01));
+  CHECK(removed == 4);
+  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 3, 4, 1});
+  CHECK(train_of(engine, "up").initial_ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
+  CHECK(train_of(engine, "table").ranks == std::vector<std::int64_t>{1, 3, 6, 1});
+  CHECK(engine.evaluate(dev).loss == Approx(before).epsilon(1e-12));
+  CHECK(engine.model().parameters().count() == parameters - 3 * (3 * 4 + 4 * 4) - (4 + 6 * 6));
+  CHECK(engine.weights().bytes() < planned);
+  const layers::Parameter& cut = *train_of(engine, "up").cores[1];
+  for (std::int64_t i = 0; i < 36; ++i) {
+    CHECK(layers::load(cut.value, i) == wanted[i]);
+    CHECK(layers::load(engine.weights().moment(1, cut.index), i) == wanted_moment[i]);
+  }
+  set_rates(engine, 3, 1e-2, 1e-2);
+  engine.train({&batch, 1});
+  CHECK(engine.state().scalars.finite == 1);
+}
+
+TEST_CASE("a bond that empties makes the layer its bias") {
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  start(engine);
+  const data::Batch dev = toy::batch(1000, 8);
+  set(*train_of(engine, "up").diagonals[1], {0.001, -1, 0, 0, 0, 0.005});
+  const double before = engine.evaluate(dev).loss;
+  CHECK(train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01)) == 13);
+  CHECK(train_of(engine, "up").cores.empty());
+  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 0, 0, 0, 1});
+  CHECK(engine.model().parameters().find("up.bias") != nullptr);
+  CHECK(engine.evaluate(dev).loss == Approx(before).epsilon(1e-12));
+  engine.train({&dev, 1});
+  CHECK(engine.state().scalars.finite == 1);
+}
+
+TEST_CASE("a cut lands within the tolerance of its target, on either side of the threshold") {
+  std::vector<train::Chain> chains;
+  for (int c = 0; c < 6; ++c) {
+    train::Chain chain{"chain", {12, 8, 8, 12}, {{}, {}, {}}};
+    for (std::size_t bond = 0; bond < 3; ++bond)
+      for (int i = 0; i < 10; ++i) chain.diagonals[bond].push_back(0.001 * ((c * 31 + static_cast<int>(bond) * 17 + i * 7) % 97));
+    chains.push_back(chain);
+  }
+  const double full = static_cast<double>(train::size_of(chains, train::above(chains, -1)));
+  for (double fraction : {0.9, 0.5, 0.3, 0.1})
+    for (double per_entry : {0.0, 1.0}) {
+      const train::SizeTarget target{fraction * full, per_entry, 0};
+      const train::Kept kept = train::cut_to(chains, target);
+      CHECK(target.measure(chains, kept) <= 1.02 * target.size);
+      CHECK(target.measure(chains, kept) >= 0.98 * target.size);
+    }
+}
+
+TEST_CASE("targets beyond the uncompressed rest are refused with the limit") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  const auto adapt = [&](train::TargetKind kind, double value) {
+    train::RankOptions options;
+    options.target = kind;
+    options.target_value = value;
+    return train::RankAdaptation(engine, options).whole_target();
+  };
+  const double dense = 24 * 12 + 12 * 16 + 16 + 16 * 3 + 3, rest = 16 + 16 * 3 + 3;
+  CHECK(adapt(train::TargetKind::ratio, 4) == Approx(dense / 4));
+  CHECK_THROWS_WITH(adapt(train::TargetKind::ratio, 10),
+                    Catch::Contains("--target-ratio 10") && Catch::Contains(fmt::format("{:.2f}", dense / rest)));
+  CHECK_THROWS_WITH(adapt(train::TargetKind::bytes, 500), Catch::Contains("--target-size of 500 bytes cannot be reached"));
+  CHECK_NOTHROW(adapt(train::TargetKind::bytes, 2500));
+}
+
+TEST_CASE("the late stage reaches its target within 2 % and stops pruning there") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}), {});
+  start(engine);
+  train::RankOptions options;
+  options.target = train::TargetKind::ratio;
+  options.target_value = 3;
+  options.prune_every = 20;
+  options.late_start = 60;
+  train::RankAdaptation ranks(engine, options);
+  std::int64_t reached_at = -1;
+  double size_at_end = 0;
+  for (std::int64_t step = 0; step < 1200; ++step) {
+    set_rates(engine, step, 3e-3, 2e-2);
+    ranks.before_step(step);
+    const data::Batch batch = toy::batch(step * 16, 16);
+    engine.train({&batch, 1});
+    REQUIRE(engine.state().scalars.finite == 1);
+    const train::RankAdaptation::Event event = ranks.after_step(step + 1);
+    if (event.target_met) {
+      CHECK(!event.enforced);
+      reached_at = step;
+      size_at_end = static_cast<double>(engine.model().parameters().count());
+    }
+  }
+  REQUIRE(reached_at > 60);
+  CHECK(reached_at < 1100);
+  const double ratio = static_cast<double>(engine.model().parameters_dense()) / static_cast<double>(engine.model().parameters().count());
+  CHECK(ratio == Approx(3).epsilon(0.02));
+  CHECK(size_at_end == static_cast<double>(engine.model().parameters().count()));
+  CHECK(engine.state().rank.size_weight == 0);
+  const data::Batch dev = toy::batch(100000, 64);
+  CHECK(engine.evaluate(dev).correct > 56);
+}

@@ -1,0 +1,143 @@
+#include "lib/train/step.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+
+#include "tests/train/toy_model.h"
+
+using namespace comera;
+using train::Engine;
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0};
+
+std::vector<double> values_of(Engine& engine) {
+  std::vector<double> values;
+  for (const layers::Parameter& parameter : engine.model().parameters().all())
+    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) values.push_back(layers::load(parameter.value, i));
+  return values;
+}
+
+plan::Machine reference(DType dtype = DType::f64) { return {&kernels::reference_backend(), dtype, nullptr}; }
+
+void set_rates(Engine& engine, std::uint64_t step, double rate) {
+  engine.state().scalars.seed = 5;
+  engine.state().scalars.step = step;
+  for (auto& role : engine.state().adamw)
+    for (auto& scalars : role) {
+      scalars.learning_rate = rate;
+      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
+      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
+    }
+}
+
+void begin(Engine& engine) {
+  engine.weights().allocate();
+  engine.weights().initialise(3);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* data = std::malloc(bytes)) return data;
+  throw std::bad_alloc();
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+
+TEST_CASE("k micro-batches of b are one batch of k b") {
+  std::vector<std::vector<double>> runs;
+  for (int parts : {1, 2, 4}) {
+    Engine engine(reference(), toy::factory(DType::f64), {});
+    begin(engine);
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      std::vector<data::Batch> batches;
+      for (int part = 0; part < parts; ++part) batches.push_back(toy::batch(static_cast<std::int64_t>(step) * 8 + part * (8 / parts), 8 / parts));
+      set_rates(engine, step, 1e-3);
+      engine.train(batches);
+    }
+    runs.push_back(values_of(engine));
+  }
+  for (std::size_t run = 1; run < runs.size(); ++run)
+    for (std::size_t i = 0; i < runs[0].size(); ++i) CHECK(runs[run][i] == Approx(runs[0][i]).epsilon(1e-9).margin(1e-11));
+}
+
+TEST_CASE("training learns, and evaluation sees it") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  begin(engine);
+  const data::Batch dev = toy::batch(100000, 64);
+  const double before = engine.evaluate(dev).loss;
+  for (std::uint64_t step = 0; step < 300; ++step) {
+    const data::Batch batch = toy::batch(static_cast<std::int64_t>(step) * 16, 16);
+    set_rates(engine, step, 1e-2);
+    engine.train({&batch, 1});
+    REQUIRE(engine.state().scalars.finite == 1);
+  }
+  const train::Scores scores = engine.evaluate(dev);
+  CHECK(scores.loss < 0.2 * before);
+  CHECK(scores.correct > 56);
+  REQUIRE(scores.best.size() == 64);
+  double hits = 0;
+  for (std::size_t i = 0; i < 64; ++i) hits += scores.best[i] == dev["labels"].as<std::int32_t>()[i];
+  CHECK(hits == scores.correct);
+}
+
+TEST_CASE("at a shape already seen a step allocates nothing, from the heap or the system") {
+  static std::int64_t arenas;
+  const char* error = nullptr;
+  kernels::Backend counting = *kernels::cpu_backend("auto", &error);  // the reference's own arithmetic takes from the heap
+  if (!counting.ttm_forward.run) {
+    WARN("the CPU backend of this build lacks an op: allocations are not counted");
+    return;
+  }
+  counting.memory.allocate = [](std::size_t bytes) { return ++arenas, kernels::host_memory().allocate(bytes); };
+  Engine engine({&counting, DType::f32, nullptr}, toy::factory(DType::f32), {});
+  begin(engine);
+  const data::Batch small = toy::batch(0, 4), large = toy::batch(0, 16);
+  for (const data::Batch* batch : {&small, &large}) {
+    engine.train({batch, 1});
+    engine.evaluate(*batch);
+  }
+  const std::int64_t before = allocations, arenas_before = arenas;
+  for (int step = 0; step < 3; ++step)
+    for (const data::Batch* batch : {&small, &large}) {
+      engine.train({batch, 1});
+      engine.evaluate(*batch);
+    }
+  CHECK(allocations == before);
+  CHECK(arenas == arenas_before);
+  const data::Batch larger = toy::batch(0, 64);
+  engine.train({&larger, 1});
+  CHECK(arenas == arenas_before + 1);
+}
+
+TEST_CASE("a loss that is not finite changes no weight") {
+  Engine engine(reference(), toy::factory(DType::f64), {});
+  begin(engine);
+  const data::Batch batch = toy::batch(0, 8);
+  set_rates(engine, 0, 1e-3);
+  layers::store(engine.model().parameters().find("down.bias")->value, 0, std::nan(""));
+  const std::vector<double> before = values_of(engine);
+  engine.train({&batch, 1});
+  CHECK(engine.state().scalars.finite == 0);
+  const std::vector<double> after = values_of(engine);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK((std::isnan(before[i]) || after[i] == before[i]));
+}
+
+TEST_CASE("the memory table names every byte of the arenas, and needs no data") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  engine.plan_training(train::planning_batch(data::Task::classify, 32, 8, 0));
+  const train::MemoryTable table = engine.memory_table(2);
+  CHECK(!engine.weights().allocated());
+  CHECK(table.peak == engine.planned_bytes());
+  CHECK(std::accumulate(table.bytes.begin(), table.bytes.end(), std::size_t{0}) == table.peak);
+  CHECK(table.of(plan::Kind::weights) >= static_cast<std::size_t>(engine.model().parameters().count()) * 4);
+  CHECK(table.of(plan::Kind::optimizer) == 2 * table.of(plan::Kind::weights));
+  CHECK(table.of(plan::Kind::saved) > 0);
+  CHECK(table.flops > 2 * 3 * 2.0 * 32 * 16 * 3);
+}

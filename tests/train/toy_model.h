@@ -1,0 +1,167 @@
+// A model small enough for the reference backend: a TTM table looks the first token up, a TT layer with GELU, dropout, a dense classifier.
+#pragma once
+
+#include <cstring>
+#include <random>
+
+#include "lib/layers/embedding.h"
+#include "lib/layers/linear.h"
+#include "lib/layers/loss.h"
+
+namespace toy {
+
+using namespace comera;
+using layers::Pass;
+using layers::Tensor;
+
+constexpr std::int64_t vocabulary = 24, labels = 3;
+
+struct Options {
+  std::int64_t rank = 6;
+  bool dense = false;
+  double dropout = 0.1;
+  bool wide = false;  // 48 -> 64 in place of 12 -> 16
+};
+
+class ToyModel final : public layers::Model {
+ public:
+  ToyModel(DType dtype, const Options& options, const layers::RankTable& ranks)
+      : Model(dtype),
+        width(options.wide ? 48 : 12),
+        hidden(options.wide ? 64 : 16),
+        dropout_(options.dropout),
+        merger_(trains_, halves_, step_gradients_) {
+    layers::Builder builder{dtype, parameters_, trains_, halves_, step_gradients_, merger_, threshold_, parameters_dense_};
+    const std::int64_t r = options.rank;
+    layers::TableSpec table;
+    table.name = "table", table.rows = vocabulary, table.columns = width;
+    if (!options.dense) {
+      table.form = layers::Form::ttm;
+      table.modes = options.wide ? std::vector<std::int64_t>{2, 3, 4, 4, 3, 4} : std::vector<std::int64_t>{2, 3, 4, 2, 2, 3};
+      table.initial_ranks = {1, 4, r, 1};
+      table.ranks = ranks.contains("table") ? ranks.at("table") : table.initial_ranks;
+    }
+    table_ = layers::make_table(builder, table);
+    layers::LinearSpec up, down;
+    up.name = "up", up.out = hidden;
+    down.name = "down", down.out = labels;
+    if (!options.dense) {
+      up.form = layers::Form::tt;
+      up.modes = options.wide ? std::vector<std::int64_t>{6, 8, 8, 8} : std::vector<std::int64_t>{3, 4, 4, 4};
+      up.initial_ranks = {1, up.modes[0], r, up.modes[3], 1};
+      up.ranks = ranks.contains("up") ? ranks.at("up") : up.initial_ranks;
+    }
+    up_ = layers::LinearSet::make(builder, {up}, width, kernels::Activation::gelu);
+    site_ = builder.dropout_site();
+    down_ = layers::LinearSet::make(builder, {down}, hidden, kernels::Activation::none);
+    first_.reserve(4096);
+  }
+
+  void prepare(layers::Walk& walk) override {
+    table_->prepare(walk);
+    merger_.prepare(walk, threshold_);
+  }
+
+  layers::Outputs forward(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) override {
+    Pass pass = pass_of(walk, batch, policy);
+    first_.resize(static_cast<std::size_t>(batch.sequences));
+    for (std::size_t b = 0; b < first_.size(); ++b) first_[b] = batch["input_ids"].as<std::int32_t>()[b * static_cast<std::size_t>(batch.length)];
+    ids_ = {batch.sequences, batch.sequences, first_.data(), nullptr};
+    Tensor x = walk.make("x", {batch.sequences, width});
+    table_->forward(walk, ids_, x, false);
+    Tensor h;
+    up_.forward(pass, {x}, &h);
+    walk.drop(x);
+    apply_dropout(pass, h);
+    layers::Outputs outputs;
+    down_.forward(pass, {h}, &outputs.logits);
+    walk.drop(h);
+    targets_ = walk.input("labels", batch["labels"]);
+    loss_ = {};
+    loss_.add(pass, outputs.logits, 0, targets_);
+    outputs.best = loss_.finish(pass, *state_, targets_);
+    if (!policy.saves()) {
+      loss_.release(pass);
+      return outputs;
+    }
+    logits_ = outputs.logits;
+    walk.drop(outputs.best);
+    pass_ = {batch.sequences, batch.length, pass.samples};
+    return {};
+  }
+
+  void backward(layers::Walk& walk, layers::Sink& sink) override {
+    Pass pass{walk, layers::SavePolicy(layers::Recompute::none), pass_.sequences, pass_.length, &state_->scalars, pass_.samples};
+    loss_.backward(pass, logits_, 0, targets_);
+    loss_.release(pass);
+    Tensor dh = walk.make("dh", {pass.sequences, hidden}), dx = walk.make("dx", {pass.sequences, width});
+    down_.backward(pass, sink, &logits_, dh, false);
+    apply_dropout(pass, dh);
+    up_.backward(pass, sink, &dh, dx, false);
+    table_->backward(walk, sink, ids_, dx);
+    walk.drop(dx);
+    walk.drop(targets_);
+  }
+
+  void finish(layers::Walk& walk, layers::Sink& sink) override {
+    table_->finish(walk, sink);
+    merger_.finish(walk, sink, threshold_);
+  }
+
+  std::string config_json() const override { return "{\"model_type\": \"toy\"}"; }
+
+ private:
+  struct Shape {
+    std::int64_t sequences = 0, length = 0;
+    const std::int64_t* samples = nullptr;
+  };
+
+  Pass pass_of(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) {
+    samples_ = walk.input("samples", batch["samples"]);
+    return {walk, policy, batch.sequences, 1, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)};
+  }
+  void apply_dropout(Pass& pass, Tensor& tensor) {
+    if (!pass.policy.training()) return;
+    pass.walk.run(pass.backend().dropout,
+                  kernels::DropoutApply{pass.dropout(dropout_, site_, 1), pass.sequences, tensor.shape[1], tensor.data, tensor.data});
+  }
+
+  std::int64_t width, hidden;
+  double dropout_;
+  std::uint32_t site_ = 0;
+  layers::TtMerger merger_;
+  std::unique_ptr<layers::Table> table_;
+  layers::LinearSet up_, down_;
+  layers::CrossEntropy loss_;
+  std::vector<std::int32_t> first_;
+  kernels::Bags ids_;
+  Tensor samples_, targets_, logits_;
+  Shape pass_;
+};
+
+inline layers::ModelFactory factory(DType dtype, const Options& options = {}) {
+  return [=](const layers::RankTable& ranks) { return std::make_unique<ToyModel>(dtype, options, ranks); };
+}
+
+// Sequences `first` .. `first + count` of an endless corpus whose label depends on the first token.
+inline data::Batch batch(std::int64_t first, std::int64_t count, std::int64_t length = 8) {
+  data::Batch batch;
+  batch.sequences = batch.counted = count;
+  batch.length = length;
+  batch.tokens = count * length;
+  const auto ids = batch.add("input_ids", DType::i32, {count, length}).as<std::int32_t>();
+  const auto types = batch.add("token_type_ids", DType::i32, {count, length}).as<std::int32_t>();
+  const auto lengths = batch.add("lengths", DType::i32, {count}).as<std::int32_t>();
+  const auto samples = batch.add("samples", DType::i64, {count}).as<std::int64_t>();
+  const auto targets = batch.add("labels", DType::i32, {count}).as<std::int32_t>();
+  for (std::int64_t b = 0; b < count; ++b) {
+    std::mt19937 random(static_cast<unsigned>(first + b));
+    for (std::int64_t t = 0; t < length; ++t) ids[b * length + t] = static_cast<std::int32_t>(random() % vocabulary), types[b * length + t] = 0;
+    lengths[b] = static_cast<std::int32_t>(length);
+    samples[b] = first + b;
+    targets[b] = ids[b * length] * 7 % 5 % labels;
+  }
+  return batch;
+}
+
+}  // namespace toy
