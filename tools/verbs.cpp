@@ -5,6 +5,7 @@ namespace comera::tools {
 std::span<const Verb> verbs() {
   static constexpr Verb all[] = {
       {"inspect", inspect_table, run_inspect},
+      {"bench", bench_table, run_bench},
       {"tokenizer train", tokenizer_train_table, run_tokenizer_train},
       {"tokenizer encode", tokenizer_encode_table, run_tokenizer_encode},
       {"tokenizer decode", tokenizer_decode_table, run_tokenizer_decode},

@@ -5,6 +5,8 @@
 
 namespace comera::tools {
 
+OptionTable bench_table();
+int run_bench(const OptionValues& values);
 OptionTable inspect_table();
 int run_inspect(const OptionValues& values);
 OptionTable tokenizer_train_table();

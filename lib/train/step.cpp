@@ -170,6 +170,24 @@ void Engine::replace(const layers::RankTable& ranks, const Fill& fill) {
   fill(*old, *weights_);
 }
 
+std::vector<plan::OpCount> Engine::op_counts() const {
+  std::vector<plan::OpCount> sums;
+  for (const auto& [key, plan] : plans_) {
+    if (std::get<Phase>(key) == Phase::evaluate) continue;
+    for (const plan::OpCount& count : plan.ops) {
+      const auto same = [&](const plan::OpCount& sum) { return std::string_view(sum.op) == count.op; };
+      const auto found = std::find_if(sums.begin(), sums.end(), same);
+      if (found == sums.end()) {
+        sums.push_back(count);
+      } else {
+        found->calls += count.calls;
+        found->flops += count.flops;
+      }
+    }
+  }
+  return sums;
+}
+
 MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   MemoryTable table;
   Model& model = weights_->model();

@@ -53,6 +53,8 @@ class Engine {
   void plan_evaluation(const Batch& batch);
   // What has been planned so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
+  // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
+  std::vector<plan::OpCount> op_counts() const;
   std::size_t planned_bytes() const { return weights_->bytes() + step_bytes(); }
 
   // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the

@@ -1,0 +1,197 @@
+#include "lib/report/bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lib/core/error.h"
+#include "lib/core/process.h"
+#include "lib/report/energy.h"
+#include "lib/train/chain_sizes.h"
+
+namespace comera::report {
+namespace {
+
+// Random numbers that are the same everywhere; not part of any result.
+std::uint64_t next_random(std::uint64_t& state) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return state >> 33;
+}
+
+data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
+  data::Batch batch = train::planning_batch(task, options.batch, options.length, 0.15);
+  std::uint64_t state = options.seed;
+  const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // past the special pieces of the usual vocabularies
+  for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())
+    id = static_cast<std::int32_t>(first + static_cast<std::int64_t>(next_random(state) % static_cast<std::uint64_t>(vocabulary - first)));
+  for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = static_cast<std::int32_t>(options.length);
+  if (batch.has("labels"))
+    for (std::int32_t& label : batch["labels"].as<std::int32_t>())
+      label = static_cast<std::int32_t>(next_random(state) % static_cast<std::uint64_t>(labels));
+  if (batch.has("masked_targets")) {
+    std::int32_t row = 0;
+    for (std::int32_t& index : batch["masked_index"].as<std::int32_t>()) index = row, row += 6;
+    for (std::int32_t& target : batch["masked_targets"].as<std::int32_t>()) target = static_cast<std::int32_t>(first);
+  }
+  std::int64_t sample = 0;
+  for (std::int64_t& number : batch["samples"].as<std::int64_t>()) number = sample++;
+  batch.sequences = options.batch;
+  batch.length = options.length;
+  batch.tokens = options.batch * options.length;
+  batch.counted = task == data::Task::classify ? options.batch : static_cast<std::int64_t>(batch["masked_index"].elements());
+  return batch;
+}
+
+class Stepper {
+ public:
+  Stepper(train::Engine& engine, const data::Batch& batch, std::uint64_t seed) : engine_(engine), batch_(batch), seed_(seed) {}
+
+  double step_ms() {
+    layers::StepState& state = engine_.state();
+    state.scalars.seed = seed_;
+    state.scalars.step = step_++;
+    state.scalars.loss_scale = 1.0 / static_cast<double>(batch_.counted);
+    for (auto& role : state.adamw)
+      for (kernels::AdamwScalars& scalars : role) scalars.learning_rate = 1e-4;
+    const double start = wall_seconds();
+    engine_.train(std::span(&batch_, 1));
+    return 1e3 * (wall_seconds() - start);
+  }
+
+ private:
+  train::Engine& engine_;
+  const data::Batch& batch_;
+  std::uint64_t seed_, step_ = 0;
+};
+
+std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, Stepper& stepper, int repetitions,
+                                                       std::map<std::string, std::int64_t>& calls) {
+  std::map<std::string, std::vector<double>> ms;
+  for (int i = 0; i < repetitions; ++i) {
+    plan::Profile profile;
+    engine.set_profile(&profile);
+    double other = stepper.step_ms();
+    for (const plan::Profile::Row& row : profile.rows) {
+      ms[row.op].push_back(1e3 * row.seconds);
+      calls[row.op] = row.calls;
+      other -= 1e3 * row.seconds;
+    }
+    ms["other"].push_back(other);
+    calls["other"] = 1;
+  }
+  engine.set_profile(nullptr);
+  return ms;
+}
+
+double gflops_of(const BenchRow& row) { return row.flops > 0 && row.ms.median > 0 ? row.flops / row.ms.median * 1e-6 : NAN; }
+
+Cell optional_bytes(const std::optional<std::uint64_t>& bytes) { return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell(); }
+
+std::vector<Cell> cells_of(const BenchRow& row, double peak_gflops, double step_ms) {
+  const double gflops = gflops_of(row);
+  return {row.work,
+          row.calls,
+          row.ms.median,
+          row.ms.min,
+          row.ms.max,
+          row.ms.median / step_ms,
+          std::isnan(gflops) ? Cell() : Cell(gflops),
+          std::isnan(gflops) || peak_gflops <= 0 ? Cell() : Cell(gflops / peak_gflops),
+          optional_bytes(row.peak_bytes),
+          row.joules ? Cell(*row.joules) : Cell()};
+}
+
+Cell cell_of(const Json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return value.is_string() ? Cell(value.get<std::string>()) : Cell(value.dump());
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> samples) {
+  COMERA_CHECK(!samples.empty());
+  std::sort(samples.begin(), samples.end());
+  const std::size_t half = samples.size() / 2;
+  const double median = samples.size() % 2 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
+  return {median, samples.front(), samples.back()};
+}
+
+std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
+  train::MemoryMeter memory;
+  const data::Batch batch = random_batch(task, vocabulary, labels, options);
+  Stepper stepper(engine, batch, options.seed);
+  engine.plan_training(batch);
+  engine.weights().allocate();
+  engine.weights().initialise(options.seed);
+  engine.state().rank.surrogate_start = std::max(1.0, train::surrogate_at_start(engine.model()));
+  for (int i = 0; i < options.warmup; ++i) stepper.step_ms();
+  EnergyMeter energy;
+  std::vector<double> whole;
+  for (int i = 0; i < options.repetitions; ++i) whole.push_back(stepper.step_ms());
+  const auto joules = energy.joules();
+  BenchRow step{.work = "step", .ms = spread_of(whole), .flops = engine.memory_table().flops, .peak_bytes = memory.peak(), .joules = {}};
+  if (joules) step.joules = *joules / options.repetitions;
+  std::vector<BenchRow> rows{step};
+  std::map<std::string, std::int64_t> calls;
+  for (auto& [op, ms] : profiled_ms(engine, stepper, options.repetitions, calls))
+    rows.push_back({.work = op, .calls = calls[op], .ms = spread_of(ms), .peak_bytes = {}, .joules = {}});
+  for (const plan::OpCount& count : engine.op_counts())
+    for (BenchRow& row : rows)
+      if (row.work == count.op) row.flops = count.flops;
+  std::sort(rows.begin() + 1, rows.end(), [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
+  return rows;
+}
+
+double measure_peak_gflops(const plan::Machine& machine) {
+  constexpr std::int64_t size = 1024;
+  constexpr int tries = 8;
+  plan::Arena memory(*machine.backend, 3 * size * size * size_of(machine.dtype), "the measurement of the machine's peak");
+  auto* base = static_cast<char*>(memory.data());
+  const std::size_t matrix = size * size * size_of(machine.dtype);
+  const kernels::MatMul product{
+      .m = size, .n = size, .k = size, .a = base, .lda = size, .b = base + matrix, .ldb = size, .c = base + 2 * matrix, .ldc = size};
+  kernels::Context context{machine.dtype, machine.stream, nullptr, 0};
+  const auto& op = machine.backend->matmul;
+  const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context, product) : 0;
+  plan::Arena scratch(*machine.backend, std::max<std::size_t>(workspace, 1), "the measurement of the machine's peak");
+  context.workspace = scratch.data(), context.workspace_bytes = workspace;
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    const double start = wall_seconds();
+    if (!op.run || op.run(context, product) != kernels::Status::ok) return 0;
+    best = std::max(best, kernels::flops(product) / (wall_seconds() - start) * 1e-9);
+  }
+  return best;
+}
+
+Table bench_table(const BenchReport& report, bool with_settings) {
+  Table table;
+  table.columns = {{"work", "work"},
+                   {"calls", "calls"},
+                   {"median_ms", "median ms", Unit::ms},
+                   {"min_ms", "min ms", Unit::ms},
+                   {"max_ms", "max ms", Unit::ms},
+                   {"share", "of the step", Unit::share},
+                   {"gflops", "GFLOP/s"},
+                   {"share_of_peak", "of the peak", Unit::share},
+                   {"peak_bytes", "peak", Unit::bytes},
+                   {"joules", "J"}};
+  for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.peak_gflops, report.rows.front().ms.median));
+  if (!with_settings) return table;
+  for (const auto& [key, value] : report.settings.items()) {
+    table.columns.push_back({key, key});
+    for (auto& row : table.rows) row.push_back(cell_of(value));
+  }
+  return table;
+}
+
+Json to_json(const BenchReport& report) {
+  Json json = document("bench");
+  json["settings"] = report.settings;
+  json["peak_gflops"] = report.peak_gflops;
+  json["rows"] = to_json(bench_table(report, false));
+  return json;
+}
+
+}  // namespace comera::report

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# One training step of the six-encoder transformer, ours and PyTorch's, in turn in one sitting: times, peak memory, and their ratios.
+#
+#   recipes/bench_vs_pytorch.sh            batch 32 x 128, float32 and bf16, dropout 0.1 and 0, and batch 1
+#   ROUNDS=5 THREADS=2 recipes/bench_vs_pytorch.sh
+#   ONLY='batch 1' recipes/bench_vs_pytorch.sh      only sections whose title matches
+#
+# PyTorch is installed from PyPI into build/venv-torch (5 GB); PYTHON names another python that has torch. It runs with the settings that
+# make it fastest on a CPU: memory is kept by malloc instead of given back, one thread per core. Its peak memory is taken from runs with the
+# usual malloc, where it is smaller. What Python, torch and our program take before anything was made is subtracted on both sides.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+ROUNDS=${ROUNDS:-3}
+THREADS=${THREADS:-$(nproc)}
+REPETITIONS=${REPETITIONS:-5}
+COMERA=${COMERA:-build/comera}
+OUT=${OUT:-build/bench_vs_pytorch}
+[ -x "$COMERA" ] || make comera
+
+if [ -z "${PYTHON:-}" ]; then
+  PYTHON=build/venv-torch/bin/python
+  if ! "$PYTHON" -c 'import torch, numpy' 2>/dev/null; then
+    echo "installing PyTorch into build/venv-torch (about 5 GB)" >&2
+    python3 -m venv build/venv-torch
+    build/venv-torch/bin/pip install --quiet torch numpy
+  fi
+fi
+
+mkdir -p "$OUT"
+rm -f "$OUT"/*.jsonl
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+
+ours() { # name, options
+  local name=$1
+  shift
+  "$COMERA" bench --json --quiet --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
+    "$PYTHON" -c 'import json, sys
+d = json.load(sys.stdin)
+r = d["rows"][0]
+print(json.dumps({"name": sys.argv[1], "side": "comera", **{k: r[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}))' "$name" >>"$OUT/rows.jsonl"
+}
+
+# Fast malloc for the times, the usual one for the memory.
+theirs() { # name, options
+  local name=$1
+  shift
+  local malloc
+  for malloc in fast usual; do
+    local settings=()
+    if [ "$malloc" = fast ]; then
+      settings=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1000000000000 MALLOC_TOP_PAD_=67108864)
+    fi
+    # One round is enough for the memory: it hardly varies.
+    [ "$malloc" = usual ] && [ "$round" -gt 1 ] && continue
+    env "${settings[@]}" OMP_NUM_THREADS="$THREADS" "$PYTHON" recipes/pytorch_peer.py --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
+      "$PYTHON" -c 'import json, sys
+d = json.load(sys.stdin)
+row = {"name": sys.argv[1], "side": "pytorch", "peak_bytes": d["peak_bytes"], "program": d["program"]}
+if sys.argv[2] == "fast":
+    row.update({k: d[k] for k in ("median_ms", "min_ms", "max_ms")})
+print(json.dumps(row))' "$name" "$malloc" >>"$OUT/rows.jsonl"
+  done
+}
+
+section() { [[ -z "${ONLY:-}" || "$1" == *"$ONLY"* ]]; }
+MODEL=(--model mnli-6enc --seq 128)
+
+for round in $(seq "$ROUNDS"); do
+  echo "round $round of $ROUNDS" >&2
+  if section "one linear layer"; then
+    ours "linear tt 4096" --linear 768x3072 --form tt --rank 30 --batch 32 --seq 128
+    theirs "linear dense 4096" --work linear --form dense
+    theirs "linear tt 4096" --work linear --form tt --rank 30
+  fi
+  for dropout in 0.1 0; do
+    section "batch 32 dropout $dropout" || continue
+    for form in tt dense; do
+      ours "b32 d$dropout $form f32" "${MODEL[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout"
+      for dtype in f32 bf16; do
+        theirs "b32 d$dropout $form $dtype" --form "$form" --rank 30 --batch 32 --dropout "$dropout" --dtype "$dtype"
+      done
+    done
+  done
+  if section "batch 32 recompute"; then
+    for recompute in cheap block; do
+      ours "b32 d0.1 tt f32 $recompute" "${MODEL[@]}" --form tt --rank 30 --batch 32 --dropout 0.1 --recompute "$recompute"
+    done
+  fi
+  if section "batch 1"; then
+    for form in tt dense; do
+      ours "b1 d0.1 $form f32" "${MODEL[@]}" --form "$form" --rank 30 --batch 1 --dropout 0.1
+      theirs "b1 d0.1 $form f32" --form "$form" --rank 30 --batch 1 --dropout 0.1
+    done
+  fi
+done
+
+"$PYTHON" recipes/bench_vs_pytorch.py "$OUT/rows.jsonl" | tee "$OUT/table.md"

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""One training step of the six-encoder transformer in plain PyTorch, timed: the peer that bench_vs_pytorch.sh measures against.
+
+The same model as the preset mnli-6enc: post-LN encoder, 768 wide, 12 heads, feed-forward 3072, learned positions, two token types, a
+768 -> 768 tanh head and 3 classes. `--form tt` has every linear layer but the last in tensor-train form with merged halves (A and B are
+multiplied out once per step by autograd, y = (x A) B + b, never the dense weight) and the word table in TTM form over distinct ids.
+Rank diagonals are masked as CoMERA does it. `--work linear` times one 768 -> 3072 layer instead of the model.
+
+Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch before anything was made.
+"""
+
+import argparse
+import json
+import math
+import resource
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+TAU = 1e-2
+ATTENTION = ([12, 8, 8], [8, 8, 12])
+UP = ([12, 8, 8], [12, 16, 16])
+DOWN = ([16, 16, 12], [8, 8, 12])
+TABLE_ROWS, TABLE_COLUMNS = [16, 20, 10, 10], [4, 4, 8, 6]
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Chain(nn.Module):
+    """Cores with rank diagonals on the inner bonds; the start of CoMERA's code: every entry normal, the product of given deviation."""
+
+    def __init__(self, sizes, ranks, deviation):
+        super().__init__()
+        order = len(sizes)
+        cores = [torch.randn(ranks[k], *sizes[k], ranks[k + 1]) * deviation ** (1 / order) / math.sqrt(ranks[k + 1]) for k in range(order)]
+        self.cores = nn.ParameterList(nn.Parameter(core) for core in cores)
+        self.diagonals = nn.ParameterList(nn.Parameter(torch.ones(rank)) for rank in ranks[1:-1])
+
+    def masked(self):
+        cores = [core * F.threshold(d, TAU, 0.0) for core, d in zip(self.cores, self.diagonals)]
+        return cores + [self.cores[-1]]
+
+
+class TTLinear(nn.Module):
+    def __init__(self, modes, rank):
+        super().__init__()
+        ins, outs = modes
+        self.inputs, self.outputs, self.half = math.prod(ins), math.prod(outs), len(ins)
+        sizes = ins + outs
+        # The border bonds take their mode size, the inner ones the rank.
+        ranks = [1, ins[0]] + [rank] * (len(sizes) - 3) + [outs[-1], 1]
+        self.chain = Chain([[s] for s in sizes], ranks, math.sqrt(1 / (self.inputs + self.outputs)))
+        bound = 1 / math.sqrt(self.outputs)
+        self.bias = nn.Parameter(torch.empty(self.outputs).uniform_(-bound, bound))
+
+    def halves(self):
+        cores = self.chain.masked()
+        left, right = cores[0], cores[-1]
+        for core in cores[1:self.half]:
+            left = left.reshape(-1, core.shape[0]) @ core.reshape(core.shape[0], -1)
+        left = left.reshape(self.inputs, -1)
+        right = right.reshape(right.shape[0], -1)
+        for core in reversed(cores[self.half:-1]):
+            right = (core.reshape(-1, core.shape[-1]) @ right).reshape(core.shape[0], -1)
+        return left, right
+
+    def forward(self, x):
+        left, right = self.halves()
+        return F.linear(x @ left, right.t(), self.bias)
+
+
+class TTMTable(nn.Module):
+    def __init__(self, rank):
+        super().__init__()
+        self.chain = Chain([[m, n] for m, n in zip(TABLE_ROWS, TABLE_COLUMNS)], [1, rank, rank, rank, 1], 1.0)
+
+    def forward(self, ids):
+        distinct, place = torch.unique(ids, return_inverse=True)
+        f1, f2, f3, f4 = self.chain.masked()
+        rank = f2.shape[-1]
+        left = torch.einsum("ixa,ajyb->ijxyb", f1[0], f2).reshape(TABLE_ROWS[0] * TABLE_ROWS[1], -1, rank)
+        right = torch.einsum("aixb,bjy->ijaxy", f3, f4[..., 0]).reshape(TABLE_ROWS[2] * TABLE_ROWS[3], rank, -1)
+        inner = TABLE_ROWS[2] * TABLE_ROWS[3]
+        rows = torch.bmm(left[distinct // inner], right[distinct % inner]).reshape(distinct.numel(), -1)
+        return rows[place]
+
+
+def linear(form, modes, rank):
+    return TTLinear(modes, rank) if form == "tt" else nn.Linear(math.prod(modes[0]), math.prod(modes[1]))
+
+
+class Block(nn.Module):
+    def __init__(self, form, rank, dropout):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (linear(form, ATTENTION, rank) for _ in range(4))
+        self.up, self.down = linear(form, UP, rank), linear(form, DOWN, rank)
+        self.norm1, self.norm2 = nn.LayerNorm(768, eps=1e-9), nn.LayerNorm(768, eps=1e-9)
+        self.dropout = dropout
+
+    def attention(self, x, mask):
+        batch, length, width = x.shape
+        q, k, v = (f(x).view(batch, length, 12, 64).transpose(1, 2) for f in (self.query, self.key, self.value))
+        if self.dropout == 0:  # PyTorch's fused kernel for the CPU takes no dropout
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype))
+        else:
+            weights = F.dropout(F.softmax((q @ k.transpose(-1, -2)) * 0.125 + mask, dim=-1), self.dropout)
+            mixed = weights.to(v.dtype) @ v
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x, mask):
+        x = self.norm1(x + F.dropout(self.attention(x, mask), self.dropout))
+        return self.norm2(x + F.dropout(self.down(F.gelu(self.up(x))), self.dropout))
+
+
+class SixEncoders(nn.Module):
+    def __init__(self, form, rank, embedding_rank, dropout):
+        super().__init__()
+        self.words = TTMTable(embedding_rank) if form == "tt" else nn.Embedding(30522, 768)
+        self.positions, self.types = nn.Embedding(512, 768), nn.Embedding(2, 768)
+        self.norm = nn.LayerNorm(768, eps=1e-9)
+        self.blocks = nn.ModuleList(Block(form, rank, dropout) for _ in range(6))
+        self.head, self.classes = linear(form, ATTENTION, rank), nn.Linear(768, 3)
+        self.dropout = dropout
+
+    def forward(self, ids, types, mask):
+        x = self.words(ids) + self.positions.weight[:ids.shape[1]] + self.types(types)
+        x = F.dropout(self.norm(x), self.dropout)
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.classes(F.dropout(torch.tanh(self.head(x[:, 0])), self.dropout))
+
+
+def make_optimizer(parameters):
+    try:
+        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.0, fused=True)
+    except (RuntimeError, TypeError):  # fused on the CPU came with 2.4
+        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.0)
+
+
+def model_step(arguments):
+    model = SixEncoders(arguments.form, arguments.rank, arguments.embedding_rank, arguments.dropout)
+    optimizer = make_optimizer(model.parameters())
+    shape = (arguments.batch, arguments.seq)
+    ids, types = torch.randint(1000, 30000, shape), torch.zeros(shape, dtype=torch.long)
+    mask, labels = torch.zeros(arguments.batch, 1, 1, arguments.seq), torch.randint(0, 3, (arguments.batch,))
+
+    def step():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
+            loss = F.cross_entropy(model(ids, types, mask).float(), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step, sum(p.numel() for name, p in model.named_parameters() if ".diagonals." not in name)
+
+
+def linear_step(arguments):
+    layer = linear(arguments.form, UP, arguments.rank)
+    x = torch.randn(arguments.batch * arguments.seq, 768, requires_grad=True)
+    dy = torch.randn(arguments.batch * arguments.seq, 3072)
+
+    def step():
+        for tensor in [x, *layer.parameters()]:
+            tensor.grad = None
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
+            y = layer(x)
+        y.backward(dy.to(y.dtype))
+
+    return step, sum(p.numel() for name, p in layer.named_parameters() if ".diagonals." not in name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", choices=["step", "linear"], default="step")
+    parser.add_argument("--form", choices=["dense", "tt"], default="dense")
+    parser.add_argument("--rank", type=int, default=30)
+    parser.add_argument("--embedding-rank", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--seq", type=int, default=128)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=5)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    torch.ones(8, 8) @ torch.ones(8, 8)  # the library that multiplies is loaded before the base is taken
+    base = resident_bytes()
+    step, parameters = (linear_step if arguments.work == "linear" else model_step)(arguments)
+    times = []
+    for i in range(arguments.warmup + arguments.repetitions):
+        start = time.perf_counter()
+        step()
+        if i >= arguments.warmup:
+            times.append(1e3 * (time.perf_counter() - start))
+    print(json.dumps({
+        "program": f"torch {torch.__version__}", "work": arguments.work, "form": arguments.form, "dtype": arguments.dtype,
+        "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq, "threads": torch.get_num_threads(),
+        "parameters": parameters, "median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
+        "peak_bytes": peak_bytes() - base, "base_bytes": base}))
+
+
+if __name__ == "__main__":
+    main()

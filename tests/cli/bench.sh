@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# comera bench on a model of two small layers: what scripts read, and what is refused.
+. "$(dirname "$0")/expect.sh"
+
+small=(--model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128 --positions 32 --rank 4 --embedding-rank 4 --batch 2 --seq 16
+  --threads 2 --warmup 1 --repetitions 2)
+for form in tt dense lowrank; do
+  run "$COMERA" bench "${small[@]}" --form "$form" --format jsonl
+  expect_exit 0
+  expect_jsonl "d[0]['work'] == 'step' and len(d) > 5 and all(set('work median_ms min_ms max_ms gflops peak_bytes'.split()) <= set(l) for l in d)"
+  expect_jsonl "all(l['min_ms'] <= l['median_ms'] <= l['max_ms'] for l in d) and d[0]['gflops'] > 0 and d[0]['form'] == '$form'"
+done
+run "$COMERA" bench "${small[@]}" --json
+expect_exit 0
+expect_json "d['schema_version'] == 1 and d['kind'] == 'bench' and d['rows'][0]['work'] == 'step' and d['settings']['threads'] == 2"
+expect_json "d['peak_gflops'] > 0 and 'OpenBLAS' in d['settings']['blas'] and d['rows'][0]['peak_bytes'] > 0"
+run "$COMERA" bench "${small[@]}" --task mlm --format md --recompute block
+expect_exit 0
+expect_out '^\| step '
+expect_err '^blas +OpenBLAS'
+run "$COMERA" bench --linear 64x96 --rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --format csv -q
+expect_exit 0
+expect_out '^work,calls,median_ms,min_ms,max_ms'
+expect_out '^step,'
+expect_no_err
+
+run "$COMERA" bench --linear 64
+expect_refused "linear 64: expected two sizes"
+run "$COMERA" bench --model nothing
+expect_refused "there is no preset 'nothing'"
+run "$COMERA" bench "${small[@]}" --rank 4000
+expect_refused '4000'
+run "$COMERA" bench --device cuda
+expect_refused 'built without CUDA'
+run "$COMERA" bench --batch 0
+expect_refused 'too small'
+finish

@@ -1,0 +1,90 @@
+#include "lib/report/bench.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/report/energy.h"
+#include "lib/tt/modes.h"
+
+using namespace comera;
+using namespace comera::report;
+
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+plan::Machine machine() {
+  const char* error = nullptr;
+  plan::Machine machine;
+  machine.backend = kernels::cpu_backend("auto", &error);
+  REQUIRE(machine.backend);
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("Median, smallest and largest of samples") {
+  const Spread odd = spread_of({5, 1, 3}), even = spread_of({4, 1, 2, 10}), one = spread_of({7});
+  CHECK((odd.median == 3 && odd.min == 1 && odd.max == 5));
+  CHECK((even.median == 3 && even.min == 1 && even.max == 10));
+  CHECK((one.median == 7 && one.min == 7 && one.max == 7));
+}
+
+TEST_CASE("Energy is the sum over packages, and a counter may run over") {
+  char name[] = "/tmp/energy-XXXXXX";
+  const std::filesystem::path root = mkdtemp(name);
+  for (const auto& [zone, what] : {std::pair("intel-rapl:0", "package-0"), {"intel-rapl:0:0", "core"}, {"intel-rapl:1", "package-1"}}) {
+    std::filesystem::create_directory(root / zone);
+    write(root / zone / "name", what);
+    write(root / zone / "energy_uj", "9000000");
+    write(root / zone / "max_energy_range_uj", "10000000");
+  }
+  EnergyMeter meter(root.string());
+  write(root / "intel-rapl:0" / "energy_uj", "9500000");
+  write(root / "intel-rapl:0:0" / "energy_uj", "9900000");
+  write(root / "intel-rapl:1" / "energy_uj", "500000");
+  CHECK(meter.joules().value() == Approx(0.5 + 1.5));
+  CHECK(meter.joules().value() == Approx(0));
+  std::filesystem::remove_all(root);
+  CHECK_FALSE(EnergyMeter("/nowhere").joules().has_value());
+}
+
+TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward and backward") {
+  const plan::Machine cpu = machine();
+  const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
+  const std::int64_t tokens = 32, in = 64, out = 128, rank = 8;
+  const BenchReport dense = bench_linear(cpu, {.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  REQUIRE(dense.rows.size() == 1);
+  // x W, dX = dY W^T, dW = X^T dY.
+  CHECK(dense.rows[0].flops == Approx(3.0 * 2 * tokens * in * out));
+  CHECK(dense.settings["parameters"] == in * out + out);
+  LinearBench bench{.in = in, .out = out, .form = layers::Form::lowrank, .modes = {in, out}, .ranks = {1, rank, 1}};
+  const BenchReport lowrank = bench_linear(cpu, bench, options);
+  CHECK(lowrank.settings["parameters"] == in * rank + rank * out + out);
+  // The six tall products, and what does not grow with the tokens.
+  CHECK(lowrank.rows[0].flops >= 6.0 * tokens * rank * (in + out));
+  CHECK(lowrank.rows[0].flops < 3.0 * 2 * tokens * in * out);
+  CHECK(lowrank.rows[0].ms.median > 0);
+}
+
+TEST_CASE("The table has the keys that scripts rely on, the settings on every line") {
+  BenchReport report;
+  report.peak_gflops = 100;
+  report.settings["model"] = "m";
+  report.settings["batch"] = 32;
+  report.rows = {{.work = "step", .ms = {10, 9, 12}, .flops = 1e9 / 2, .peak_bytes = 1 << 20, .joules = {}},
+                 {.work = "other", .ms = {1, 1, 1}, .peak_bytes = {}, .joules = {}}};
+  const Json rows = to_json(bench_table(report, true));
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["work"] == "step");
+  CHECK((rows[0]["median_ms"] == 10 && rows[0]["min_ms"] == 9 && rows[0]["max_ms"] == 12));
+  CHECK(rows[0]["gflops"].get<double>() == Approx(50));
+  CHECK(rows[0]["share_of_peak"].get<double>() == Approx(0.5));
+  CHECK(rows[0]["peak_bytes"] == 1 << 20);
+  CHECK(rows[1]["gflops"].is_null());
+  CHECK(rows[1]["share"].get<double>() == Approx(0.1));
+  CHECK((rows[1]["model"] == "m" && rows[1]["batch"] == 32));
+  CHECK(bench_table(report, false).column("model") == -1);
+}

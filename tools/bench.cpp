@@ -1,0 +1,143 @@
+#include "lib/report/bench.h"
+
+#include "kernels/cpu_backend.h"
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+#include "lib/tt/modes.h"
+#include "models/model_options.h"
+#include "tools/machine.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+report::Json settings_of(const OptionValues& values, const OpenMachine& open, const report::Json& measured) {
+  report::Json json;
+  json[values.has("linear") ? "linear" : "model"] = values.text(values.has("linear") ? "linear" : "model");
+  json["form"] = values.text("form");
+  if (values.has("rank")) json["rank"] = values.integer("rank");
+  json["batch"] = values.integer("batch");
+  json["seq"] = values.integer("seq");
+  json.update(measured);
+  json["device"] = open.machine.backend->name;
+  json["isa"] = open.machine.backend->variant;
+  json["threads"] = open.threads->threads();
+  json["cpu"] = cpu_name();
+  json["blas"] = kernels::cpu_blas_description();
+  return json;
+}
+
+layers::Recompute recompute_of(const std::string& word) {
+  return word == "block" ? layers::Recompute::block : word == "cheap" ? layers::Recompute::cheap : layers::Recompute::none;
+}
+
+report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine, const report::BenchOptions& options) {
+  models::DataFacts facts;
+  facts.task = values.text("task") == "mlm" ? data::Task::mlm : data::Task::classify;
+  facts.max_length = options.length;
+  const models::EncoderSpec spec = models::spec_from_options(values, facts);
+  train::Engine engine(machine, models::factory_of(spec, machine.dtype), {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
+  report::BenchReport report;
+  report.rows = report::time_steps(engine, spec.task, spec.vocabulary, static_cast<std::int64_t>(spec.labels.size()), options);
+  report.settings["task"] = values.text("task");
+  report.settings["dropout"] = spec.dropout;
+  report.settings["recompute"] = values.text("recompute");
+  report.settings["parameters"] = engine.model().parameters().count();
+  return report;
+}
+
+report::LinearBench linear_of(const OptionValues& values) {
+  const std::string& text = values.text("linear");
+  const std::size_t x = text.find('x');
+  const auto in = parse_integer(text.substr(0, x)), out = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
+  if (!in || !out || *in < 1 || *out < 1 || *in > 1 << 20 || *out > 1 << 20)
+    fail_input("[bench] --linear {}: expected two sizes, such as 768x3072", text);
+  report::LinearBench bench{.in = *in, .out = *out};
+  if (values.text("form") == "dense") {
+    bench.form = layers::Form::dense;
+    return bench;
+  }
+  const std::int64_t rank = values.has("rank") ? values.integer("rank") : 30;
+  bench.form = values.text("form") == "lowrank" ? layers::Form::lowrank : layers::Form::tt;
+  bench.modes = bench.form == layers::Form::lowrank ? tt::Sizes{*in, *out} : tt::linear_modes(*in, *out, static_cast<int>(values.integer("order")));
+  bench.ranks = tt::uniform_ranks(bench.modes, rank, "[bench] --linear " + text);
+  return bench;
+}
+
+std::vector<Option> bench_options() {
+  return {
+      {.name = "task",
+       .type = OptionType::choice,
+       .default_text = "classify",
+       .group = "Work",
+       .help = "head and loss",
+       .choices = {"classify", "mlm"}},
+      {.name = "batch", .type = OptionType::integer, .default_text = "32", .group = "Work", .help = "sequences", .minimum = 1, .maximum = 65536},
+      {.name = "seq",
+       .type = OptionType::integer,
+       .default_text = "128",
+       .group = "Work",
+       .help = "tokens per sequence",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "linear", .group = "Work", .help = "time one linear layer of this size instead of a model, batch x seq tokens", .metavar = "INxOUT"},
+      {.name = "recompute",
+       .type = OptionType::choice,
+       .default_text = "none",
+       .group = "Work",
+       .help = "what is computed again for the backward",
+       .choices = {"none", "cheap", "block"}},
+      {.name = "warmup",
+       .type = OptionType::integer,
+       .default_text = "2",
+       .group = "Work",
+       .help = "steps before the clock runs",
+       .minimum = 1,
+       .maximum = 1000},
+      {.name = "repetitions",
+       .type = OptionType::integer,
+       .default_text = "5",
+       .group = "Work",
+       .help = "steps that are timed",
+       .minimum = 1,
+       .maximum = 100000},
+      {.name = "format",
+       .type = OptionType::choice,
+       .default_text = "table",
+       .group = "Output",
+       .help = "what to print",
+       .choices = {"table", "md", "csv", "jsonl", "html"}},
+      json_option()};
+}
+
+}  // namespace
+
+OptionTable bench_table() {
+  OptionTable table("bench", "time one training step and its parts on this machine, without data");
+  table.add(models::model_options()).add(bench_options()).add(machine_options()).add(common_options());
+  table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
+  return table;
+}
+
+int run_bench(const OptionValues& values) {
+  const OpenMachine open = open_machine(values);
+  const report::BenchOptions options{static_cast<int>(values.integer("warmup")), static_cast<int>(values.integer("repetitions")),
+                                     values.integer("batch"), values.integer("seq")};
+  const double peak_gflops = report::measure_peak_gflops(open.machine);
+  report::BenchReport report =
+      values.has("linear") ? report::bench_linear(open.machine, linear_of(values), options) : bench_model(values, open.machine, options);
+  report.peak_gflops = peak_gflops;
+  report.settings = settings_of(values, open, report.settings);
+  if (values.flag("json")) {
+    print_out(report::dump(report::to_json(report)) + "\n");
+    return 0;
+  }
+  const report::Format format = report::parse_format(values.text("format"));
+  for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
+  log_info("{:<12}{:.0f} GFLOP/s in products of 1024 x 1024 matrices", "peak", report.peak_gflops);
+  print_out(report::render(report::bench_table(report, format == report::Format::csv || format == report::Format::jsonl), format));
+  return 0;
+}
+
+}  // namespace comera::tools

@@ -1,0 +1,21 @@
+// What computes: the options that choose it, and the choice made.
+#pragma once
+
+#include <memory>
+
+#include "kernels/thread_pool.h"
+#include "lib/core/options.h"
+#include "lib/plan/walk.h"
+
+namespace comera::tools {
+
+std::vector<Option> machine_options();  // --device, --threads, --isa
+
+struct OpenMachine {
+  std::unique_ptr<kernels::ThreadPool> threads;
+  plan::Machine machine;
+};
+// InputError that says what is missing and what to do.
+OpenMachine open_machine(const OptionValues& values);
+
+}  // namespace comera::tools
