@@ -68,6 +68,13 @@ void remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_writing(path, errno);
 }
 
+// The path of a file that holds what was written to it before.
+std::string checked_length(std::string path, std::uint64_t keep) {
+  const std::uint64_t bytes = path_exists(path) ? file_size(path) : 0;
+  if (bytes < keep) fail_input("{}: has {} bytes, but {} were written before; it was changed", path, bytes, keep);
+  return path;
+}
+
 // Two folders change places in one instant, where the file system can; else with a moment in which `to` is missing but `from` complete.
 void exchange_folders(const std::string& from, const std::string& to) {
   count_change();
@@ -183,8 +190,7 @@ void AtomicFolder::commit() {
 
 AppendFile::AppendFile(std::string path) : writer_(std::move(path), FileWriter::Mode::append) {}
 
-AppendFile::AppendFile(std::string path, std::uint64_t keep) : writer_(std::move(path), FileWriter::Mode::append) {
-  if (writer_.position() < keep) fail_input("{}: has {} bytes, but {} were written before; it was changed", writer_.path(), writer_.position(), keep);
+AppendFile::AppendFile(std::string path, std::uint64_t keep) : writer_(checked_length(std::move(path), keep), FileWriter::Mode::append) {
   writer_.truncate(keep);
 }
 

@@ -30,6 +30,13 @@ std::string variable_name(std::string name) {
 // COMERA_DATA names the folder of data sets for recipes and tests, so it cannot stand for --data.
 bool reads_environment(const Option& option) { return option.in_config && option.name != "data"; }
 
+// CLI11 takes whatever follows an option that needs a value.
+void refuse_options_as_values(const OptionTable& table, const Option& option, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts)
+    if (text.starts_with("--") && table.find(strip_dashes(text)))
+      fail_input("[{}] --{} needs a value, but the option {} follows it", table.verb(), option.name, text);
+}
+
 CLI::Option* declare(CLI::App& app, const Option& option) {
   std::string names = "--" + option.name;
   if (option.short_name) names = fmt::format("-{},{}", option.short_name, names);
@@ -91,6 +98,7 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
     if (option->type != OptionType::list && texts.size() > 1) texts = {texts.back()};
     const bool bare = texts.empty() || (texts.size() == 1 && texts[0].empty()) || texts == std::vector<std::string>{"{}"};
     if (bare && !option->without_value.empty()) texts = {option->without_value};
+    refuse_options_as_values(table, *option, texts);
     values.set(*option, std::move(texts), OptionSource::flag, fmt::format("[{}] --{}", table.verb(), option->name));
   }
   sort_out_rest(table, app.remaining(), values);

@@ -11,26 +11,12 @@
 #include <functional>
 
 #include "lib/core/error.h"
+#include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using Catch::Matchers::Contains;
 
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "comera_file_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Runs `work` in a child process; answers its exit status.
 int in_child(const std::function<void()>& work) {
@@ -64,7 +50,7 @@ std::string message_of(const std::function<void()>& work) {
 TEST_CASE("file: reading is bounded and says what is wrong") {
   const TemporaryFolder folder;
   std::ofstream(folder / "a") << "hello";
-  std::ofstream(folder / "empty");
+  std::ofstream(folder / "empty") << "";
   CHECK(read_file(folder / "a") == "hello");
   CHECK(read_file(folder / "empty").empty());
   CHECK(MappedFile(folder / "a").text() == "hello");
@@ -160,6 +146,8 @@ TEST_CASE("file: an append-only file is cut back to what was known") {
   }
   CHECK(read_file(folder / "m") == "1\n2\n4\n");
   CHECK_THROWS_AS(AppendFile(folder / "m", 100), InputError);
+  CHECK_THROWS_AS(AppendFile(folder / "gone", 4), InputError);
+  CHECK_FALSE(path_exists(folder / "gone"));
 }
 
 TEST_CASE("file: a full disk and a forbidden folder are sentences") {

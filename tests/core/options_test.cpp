@@ -121,6 +121,7 @@ TEST_CASE("options: wrong usage is one sentence that says what to do") {
   CHECK_THAT(message({"--rank", "eight"}), Contains("--rank") && Contains("whole number") && Contains("'eight'"));
   CHECK_THAT(message({"--rank", "0"}), Contains("the least is 1"));
   CHECK_THAT(message({"--rank"}), Contains("[pretrain]") && Contains("--rank"));
+  CHECK_THAT(message({"--data", "--rank", "8"}), Contains("--data needs a value") && Contains("--rank"));
   CHECK_THAT(message({"--form", "dens"}), Contains("dense, tt, lowrank") && Contains("did you mean dense?"));
   CHECK_THAT(message({"--lr", "nan"}), Contains("number"));
   CHECK_THAT(message({"--lr", "1e999"}), Contains("number"));

@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/io/tt_format.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using namespace comera::io;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using namespace comera::io;
