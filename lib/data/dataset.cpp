@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
+#include "lib/core/hash.h"
 #include "lib/core/suggest.h"
 #include "lib/data/files.h"
 
@@ -48,7 +49,7 @@ void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts, 
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string second = texts[i].size() > 1 ? texts[i][1] : std::string();
     table.add(texts[i].at(0), second, i < labels.size() ? labels[i] : -1);
-    hasher.add(texts[i][0]).add(second);
+    hasher.update(fmt::format("{};{};{}{}", texts[i][0].size(), second.size(), texts[i][0], second));
   }
   hash_ = hasher.hex();
 }

@@ -1,17 +1,16 @@
 #include "lib/data/files.h"
 
-#define XXH_INLINE_ALL
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/core/hash.h"
 
 namespace comera::data {
 namespace {
@@ -59,39 +58,11 @@ class File {
 
 }  // namespace
 
-struct Hasher::State {
-  XXH3_state_t xxh;
-};
-
-Hasher::Hasher() : state_(new State) { XXH3_128bits_reset(&state_->xxh); }
-Hasher::~Hasher() { delete state_; }
-
-Hasher& Hasher::add(std::string_view bytes) {
-  const std::uint64_t size = bytes.size();
-  XXH3_128bits_update(&state_->xxh, &size, sizeof size);
-  XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
-  return *this;
-}
-
-std::string Hasher::hex() const {
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
 std::vector<std::string> resolve_files(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
   for (const std::string& pattern : patterns) {
-    if (pattern.find_first_of("*?[") == std::string::npos || ::access(pattern.c_str(), F_OK) == 0) {
-      files.push_back(pattern);
-      continue;
-    }
-    glob_t found{};
-    const int status = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-    const std::size_t before = files.size();
-    for (std::size_t i = 0; status == 0 && i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
-    ::globfree(&found);
-    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
-    if (files.size() == before) fail_input("[data] {}: no file matches this glob", pattern);
+    const std::vector<std::string> found = glob_files(pattern);
+    files.insert(files.end(), found.begin(), found.end());
   }
   if (files.empty()) fail_input("[data] no data file is named; use --data FILE");
   for (const std::string& file : files) File check(file);
@@ -102,10 +73,12 @@ std::string hash_files(const std::vector<std::string>& files) {
   Hasher hasher;
   for (const std::string& path : files) {
     const File file(path);
+    hasher.update(fmt::format("{};", file.size));
     if (file.size <= whole_file) {
-      hasher.add(file.read(0, file.size));
+      hasher.update(file.read(0, file.size));
     } else {
-      hasher.add(std::to_string(file.size)).add(file.read(0, end_bytes)).add(file.read(file.size - end_bytes, end_bytes));
+      hasher.update(file.read(0, end_bytes));
+      hasher.update(file.read(file.size - end_bytes, end_bytes));
     }
   }
   return hasher.hex();

@@ -3,7 +3,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/data/files.h"
+#include "lib/core/hash.h"
 #include "lib/data/tokenizer.h"
 
 namespace comera::data {
@@ -11,7 +11,7 @@ namespace {
 
 class SentencePiece final : public Tokenizer {
  public:
-  SentencePiece(std::string_view model, std::string name) : name_(std::move(name)), model_(model), hash_(Hasher().add(model).hex()) {
+  SentencePiece(std::string_view model, std::string name) : name_(std::move(name)), model_(model), hash_(hash_text(model)) {
     const auto status = processor_.LoadFromSerializedProto(model_);
     if (!status.ok() || processor_.GetPieceSize() == 0)
       fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, status.ok() ? "it holds no pieces" : status.message());

@@ -5,7 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/data/files.h"
+#include "lib/core/hash.h"
 #include "lib/data/unicode.h"
 
 namespace comera::data {
@@ -191,7 +191,7 @@ WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules) 
   }
   if (specials_.unknown < 0)
     fail_input("[tokenizer] {}: holds no [UNK] among its {} entries; a BERT vocab.txt needs a line [UNK]", name_, pieces_.size());
-  hash_ = Hasher().add(vocab_).add(fmt::format("lower {} accents {} cjk {}", rules_.lower, rules_.strip_accents, rules_.split_cjk)).hex();
+  hash_ = hash_text(fmt::format("lower {} accents {} cjk {}", rules_.lower, rules_.strip_accents, rules_.split_cjk) + vocab_);
 }
 
 void WordPiece::encode_word(std::string_view word, Ids& ids) const {

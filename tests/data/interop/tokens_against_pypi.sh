@@ -1,0 +1,17 @@
+#!/bin/bash
+# Ids and texts against the packages `tokenizers` and `sentencepiece` of PyPI, in a virtual environment under the build folder.
+# usage: tokens_against_pypi.sh PROGRAM BUILD [--quick]      exit 77: skipped, for want of COMERA_DATA or of a network
+set -euo pipefail
+program=$1
+environment=$2/venv-tokenizers
+packages="tokenizers==0.23.3 sentencepiece==0.2.3"
+
+skip() { echo "SKIPPED: $1" >&2 && exit 77; }
+[ -n "${COMERA_DATA:-}" ] || skip "COMERA_DATA is not set, so there is no text to compare on"
+command -v zstd > /dev/null || skip "the program zstd is not installed"
+if ! "$environment/bin/python" -c 'import tokenizers, sentencepiece' 2> /dev/null; then
+  python3 -m venv "$environment" || skip "python3 cannot make a virtual environment"
+  # shellcheck disable=SC2086
+  "$environment/bin/pip" install -q --disable-pip-version-check $packages || skip "PyPI does not answer or lacks $packages"
+fi
+exec "$environment/bin/python" "$(dirname "$0")/tokens_against_pypi.py" "$program" "$COMERA_DATA" "${@:3}"
