@@ -1,5 +1,7 @@
 #include "lib/core/file.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -170,6 +172,36 @@ TEST_CASE("file: a full disk and a forbidden folder are sentences") {
           FileWriter file(folder / "a");
         }) == 2);
   ::chmod(folder.path().c_str(), 0755);
+}
+
+TEST_CASE("file: on a disk that fills up a file or folder is not there, and what was there stays") {
+  const TemporaryFolder folder;
+  constexpr int cannot_mount = 77;
+  const int status = in_child([&] {
+    // The small disk is seen by the child alone.
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0)
+      ::_exit(cannot_mount);
+    write_file_atomic(folder / "a", "old");
+    bool failed = false;
+    try {
+      write_file_atomic(folder / "a", std::string(1 << 20, 'x'));
+    } catch (const RunError&) {
+      failed = true;
+    }
+    try {
+      AtomicFolder target(folder / "step");
+      write_file_atomic(target.temporary() + "/a", std::string(1 << 20, 'x'));
+    } catch (const RunError&) {
+      ::_exit(failed && read_file(folder / "a") == "old" && list_folder(folder.path()) == std::vector<std::string>{"a"} ? 0 : 3);
+    }
+    ::_exit(4);
+  });
+  if (status == cannot_mount) {
+    WARN("no permission to mount a small disk: not tested here");
+    return;
+  }
+  CHECK(status == 0);
 }
 
 TEST_CASE("file: removing never follows links") {
