@@ -61,6 +61,8 @@ class RankAdaptation {
   Event before_step(std::int64_t step);
   // Looks at what the step measured; may rebuild the model.
   Event after_step(std::int64_t step);
+  // The late stage begins at this step (where its beginning was a matter of time).
+  void start_late(std::int64_t step) { options_.late_start = step; }
   // Where the run ends before the target was met: meets it now.
   Event finish();
 

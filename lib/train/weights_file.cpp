@@ -4,6 +4,7 @@
 #include <map>
 
 #include "lib/core/error.h"
+#include "lib/io/tt_format.h"
 
 namespace comera::train {
 namespace {
@@ -20,7 +21,7 @@ io::FileShape file_shape(const Shape& shape, bool transposed) {
 }
 
 const io::Metadata& metadata() {
-  static const io::Metadata metadata{{"format", "pt"}, {"comera_format", "1"}};
+  static const io::Metadata metadata = io::weights_metadata();
   return metadata;
 }
 

@@ -1,0 +1,62 @@
+#include "lib/train/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/process.h"
+
+namespace comera::train {
+namespace {
+
+// Softmax of one row at its class `best`.
+double probability_of(std::span<const double> logits, std::int32_t best) {
+  double sum = 0;
+  for (double logit : logits) sum += std::exp(logit - logits[static_cast<std::size_t>(best)]);
+  return 1 / sum;
+}
+
+void add_classified(const data::Batch& batch, const Scores& scores, std::int64_t first_row, Evaluation& result,
+                    const std::function<void(const Prediction&)>& each) {
+  const auto labels = batch["labels"].as<const std::int32_t>();
+  const std::size_t classes = scores.logits.size() / std::max<std::size_t>(labels.size(), 1);
+  for (std::size_t b = 0; b < labels.size(); ++b) {
+    const std::int32_t predicted = scores.best[b];
+    if (labels[b] >= 0 && static_cast<std::size_t>(labels[b]) < classes) ++result.confusion[labels[b]][predicted];
+    if (each)
+      each({first_row + static_cast<std::int64_t>(b), labels[b], predicted, probability_of(scores.logits.subspan(b * classes, classes), predicted)});
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
+                    const std::function<void(const Prediction&)>& each) {
+  const double start = wall_seconds();
+  data::LoaderOptions loading;
+  loading.batch = options.batch;
+  loading.seed = options.seed;
+  loading.shuffle = false;
+  loading.mask_probability = options.mask_probability;
+  loading.threads = options.threads;
+  const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
+  const bool classify = dataset->spec().task == data::Task::classify;
+  Evaluation result;
+  const std::size_t classes = classify ? dataset->labels().size() : 0;
+  result.confusion.assign(classes, std::vector<std::int64_t>(classes));
+  double loss = 0, correct = 0;
+  data::Batch batch;
+  for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
+    const Scores scores = engine.evaluate(batch);
+    loss += scores.loss;
+    correct += scores.correct;
+    result.counted += batch.counted;
+    if (classify) add_classified(batch, scores, row, result, each);
+  }
+  const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));
+  result.loss = loss / counted;
+  result.accuracy = correct / counted;
+  result.seconds = wall_seconds() - start;
+  return result;
+}
+
+}  // namespace comera::train

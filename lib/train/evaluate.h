@@ -1,0 +1,40 @@
+// What a model gets right on a data set: loss, accuracy, and who was taken for whom.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/data/loader.h"
+#include "lib/train/step.h"
+
+namespace comera::train {
+
+struct Evaluation {
+  double loss = 0;                                   // mean over `counted`
+  double accuracy = 0;                               // share of examples (classify) or of masked tokens (mlm)
+  std::int64_t counted = 0;                          // with a known label; 0: loss and accuracy mean nothing
+  std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
+  double seconds = 0;
+};
+
+// One classified example.
+struct Prediction {
+  std::int64_t row = 0;     // in the order of the data
+  std::int32_t label = -1;  // -1: not known
+  std::int32_t predicted = 0;
+  double probability = 0;  // of `predicted`
+};
+
+struct EvaluationOptions {
+  std::int64_t batch = 32;
+  std::uint64_t seed = 0;  // of the masks (mlm)
+  double mask_probability = 0.15;
+  int threads = 1;
+};
+
+// One pass over the data in its order. `each` (classify) is called for every example.
+Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
+                    const std::function<void(const Prediction&)>& each = {});
+
+}  // namespace comera::train

@@ -1,0 +1,49 @@
+// metrics.jsonl: one line of JSON per report and per evaluation. Keys as in docs/metrics: the words of the reports.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lib/core/file.h"
+#include "lib/train/evaluate.h"
+
+namespace comera::train {
+
+// What is told about a stretch of training: means since the last report.
+struct StepReport {
+  std::int64_t step = 0, steps = 0;  // steps 0: no end is known
+  double loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
+  double mean_rank = 0, ratio = 1;  // of the inner bonds; dense / compressed
+  bool has_ranks = false;
+  double step_ms = 0, tokens_per_second = 0;
+  std::size_t peak_bytes = 0;
+  double seconds = 0;  // trained so far
+};
+
+class Metrics {
+ public:
+  // Appends; with `keep` the file is cut back to that many bytes first.
+  Metrics(const std::string& path, std::uint64_t keep);
+
+  void step(const StepReport& report, Engine& engine);
+  void evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine);
+  void event(std::int64_t step, double seconds, const std::string& what, std::int64_t removed);
+  std::uint64_t sync();  // bytes so far, safely on disk
+  // The next line tells ranks and sizes again, even if they are what they were.
+  void forget() { last_ranks_.clear(); }
+  // After the model was rebuilt.
+  void model_changed() { bytes_ = 0; }
+
+ private:
+  void add_sizes(nlohmann::ordered_json& line, Engine& engine);
+  void add_ranks(nlohmann::ordered_json& line, Engine& engine);
+
+  AppendFile file_;
+  std::string last_ranks_;
+  std::uint64_t bytes_ = 0;  // of the weights file, 0: to be computed
+};
+
+// Ranks of every tensor train as they count now: entries above the threshold, all 0 where a bond is empty.
+layers::RankTable active_ranks(const Engine& engine);
+
+}  // namespace comera::train

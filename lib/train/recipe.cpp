@@ -1,0 +1,55 @@
+// The recipe of a run, and what may not change when it is resumed.
+#include <toml++/toml.h>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/log.h"
+#include "lib/train/run_folder.h"
+
+namespace comera::train {
+namespace {
+
+void refuse_or_warn(bool override_changes, const std::string& what) {
+  if (!override_changes) fail_input("[resume] {}; --override goes on all the same", what);
+  log_warning("[resume] {}; going on because of --override", what);
+}
+
+}  // namespace
+
+std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes) {
+  return to_toml(values) + fmt::format("\n[hashes]\ndata = \"{}\"\ndev = \"{}\"\ntokenizer = \"{}\"\n", hashes.data, hashes.dev, hashes.tokenizer);
+}
+
+std::optional<std::string> read_recipe(const std::string& folder) {
+  const std::string path = join_path(folder, "recipe.toml");
+  if (!path_exists(path)) return std::nullopt;
+  return read_file(path);
+}
+
+RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name) try {
+  const toml::table table = toml::parse(recipe, file_name);
+  const auto read = [&](const char* key) { return table["hashes"][key].value_or(std::string()); };
+  return {read("data"), read("dev"), read("tokenizer")};
+} catch (const toml::parse_error& error) {
+  fail_input("{}:{}: {}", file_name, error.source().begin.line, error.description());
+}
+
+void check_resume(const OptionValues& before, const OptionValues& now, bool override_changes) {
+  std::string changes;
+  for (const std::string& name : changed_options(before, now))
+    changes += fmt::format("{}--{} was {} and is {}", changes.empty() ? "" : ", ", name, before.has(name) ? before.canonical(name) : "not set",
+                           now.has(name) ? now.canonical(name) : "not set");
+  if (!changes.empty()) refuse_or_warn(override_changes, "options that change the result differ from the run's: " + changes);
+}
+
+void check_resume(const RecipeHashes& before, const RecipeHashes& now, bool override_changes) {
+  const auto check = [&](const char* what, const std::string& old_hash, const std::string& new_hash) {
+    if (old_hash != new_hash)
+      refuse_or_warn(override_changes, fmt::format("the {} changed since the run began (hash {} then, {} now)", what, old_hash, new_hash));
+  };
+  check("training data", before.data, now.data);
+  check("dev data", before.dev, now.dev);
+  check("tokenizer", before.tokenizer, now.tokenizer);
+}
+
+}  // namespace comera::train

@@ -1,0 +1,85 @@
+// The folder of a run: recipe.toml, metrics.jsonl, checkpoints/step-*, and at its top the best (or last) model with its tokenizer.
+// Every write but that of metrics.jsonl is whole or not there, so that a run killed at any instant goes on from its last checkpoint.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/core/options.h"
+#include "lib/data/loader.h"
+#include "lib/train/rank_adaptation.h"
+
+namespace comera::train {
+
+// What recipe.toml says beside the options: hashes of what the run read.
+struct RecipeHashes {
+  std::string data, dev, tokenizer;  // "" where there is none
+};
+
+// Everything that a resumed run needs beside weights and moments; state.json of a checkpoint.
+struct TrainState {
+  std::int64_t step = 0;  // finished
+  data::LoaderState data;
+  layers::RankTable rank_table;
+  RankProgress ranks;
+  double seconds = 0;  // trained so far
+  std::uint64_t metrics_bytes = 0;
+  std::int64_t tokens = 0;
+  std::int64_t best_step = -1;  // -1: none yet
+  double best_loss = 0, best_accuracy = 0;
+  std::int64_t evaluations_without_gain = 0;
+  std::vector<double> recent_losses;  // of the last steps: is the run diverging?
+  double first_loss = 0;              // mean of the run's first steps
+
+  std::string to_json() const;
+  static TrainState from_json(const std::string& text, const std::string& file_name);
+};
+
+class RunFolder {
+ public:
+  enum class Open : std::uint8_t { fresh, replace, resume };
+
+  // fresh: InputError where something is in the folder already. Writes nothing yet.
+  RunFolder(std::string path, Open open);
+  // Makes the folder; `replace` removes what a run writes, nothing else.
+  void create();
+
+  const std::string& path() const { return path_; }
+  std::string metrics_path() const;
+  std::string recipe_path() const;
+  std::string checkpoint_path(std::int64_t step) const;
+  std::vector<std::int64_t> checkpoints() const;  // complete ones, ascending
+
+  void write_recipe(const std::string& text);
+  void save_tokenizer(const data::Tokenizer& tokenizer);
+
+  void save(const Weights& weights, const TrainState& state);
+  TrainState read_state(std::int64_t step) const;
+  void load(std::int64_t step, Weights& weights) const;
+
+  // The best model so far, in a folder of its own until another is better and a checkpoint knows so.
+  void save_best(const Weights& weights, std::int64_t step);
+  // Removes checkpoints beyond `keep`, and best models that `state` (just saved, or resumed from) does not name.
+  void prune(std::int64_t keep, const TrainState& state);
+  // Puts config.json and model.safetensors at the top: the best model where there is one, else these weights.
+  void publish(const Weights& weights, const TrainState& state);
+
+ private:
+  std::string best_path(std::int64_t step) const;
+  std::vector<std::int64_t> numbered(const std::string& prefix) const;
+
+  std::string path_;
+  Open open_;
+};
+
+// Every resolved option and the hashes; running it again reproduces the run.
+std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes);
+// The recipe of a run folder, or nullopt where there is none.
+std::optional<std::string> read_recipe(const std::string& folder);
+RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name);
+// Refuses, by name, options that would change the result, and data that changed; with `override_changes` it only warns.
+void check_resume(const OptionValues& before, const OptionValues& now, bool override_changes);
+void check_resume(const RecipeHashes& before, const RecipeHashes& now, bool override_changes);
+
+}  // namespace comera::train

@@ -1,0 +1,241 @@
+#include "lib/train/train_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/error.h"
+
+namespace comera::train {
+namespace {
+
+// A row whose value changes the result.
+Option row(const char* group, const char* name, OptionType type, const char* value, const char* help) {
+  return {.name = name, .type = type, .default_text = value, .group = group, .help = help, .result_relevant = true};
+}
+
+Option number(const char* group, const char* name, const char* value, double minimum, double maximum, const char* help) {
+  Option option = row(group, name, OptionType::real, value, help);
+  option.minimum = minimum;
+  option.maximum = maximum;
+  return option;
+}
+
+Option count(const char* group, const char* name, const char* value, double minimum, const char* help) {
+  Option option = row(group, name, OptionType::integer, value, help);
+  option.minimum = minimum;
+  return option;
+}
+
+Option choice(const char* group, const char* name, const char* value, std::vector<std::string> choices, const char* help) {
+  Option option = row(group, name, OptionType::choice, value, help);
+  option.choices = std::move(choices);
+  return option;
+}
+
+// A row that says how a run is carried out, not what comes out.
+Option free(Option option) {
+  option.result_relevant = false;
+  return option;
+}
+
+Option only_here(Option option) {
+  option.result_relevant = option.in_config = false;
+  return option;
+}
+
+constexpr double none = std::numeric_limits<double>::infinity();
+
+std::optional<Period> period_of(const OptionValues& values, const char* name) {
+  if (!values.has(name)) return std::nullopt;
+  return values.period(name);
+}
+
+EngineOptions engine_options(const OptionValues& values) {
+  EngineOptions options;
+  const std::string& recompute = values.text("recompute");
+  options.recompute = recompute == "block" ? layers::Recompute::block : recompute == "cheap" ? layers::Recompute::cheap : layers::Recompute::none;
+  options.optimizer.max_norm = values.real("clip");
+  options.optimizer.beta = values.real("beta");
+  options.optimizer.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
+  return options;
+}
+
+RankOptions adaptation_options(const OptionValues& values) {
+  RankOptions options;
+  options.adapt = values.flag("adapt-ranks");
+  options.threshold = values.real("tau");
+  options.gamma = values.real("gamma");
+  options.rho_loss = values.real("rho-loss");
+  options.rho_size = values.real("rho-size");
+  options.prune_every = values.integer("prune-every");
+  const int targets = values.has("target-ratio") + values.has("target-size") + values.has("target-fraction");
+  if (targets > 1) fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one", values.table().verb());
+  if (targets == 1 && !options.adapt) fail_input("[{}] a target needs ranks that may fall; leave out --no-adapt-ranks", values.table().verb());
+  if (values.has("target-ratio")) options.target = TargetKind::ratio, options.target_value = values.real("target-ratio");
+  if (values.has("target-size")) options.target = TargetKind::bytes, options.target_value = static_cast<double>(values.size("target-size"));
+  if (values.has("target-fraction")) options.target = TargetKind::fraction, options.target_value = values.real("target-fraction");
+  return options;
+}
+
+Schedule schedule_of(const OptionValues& values) {
+  const std::string& shape = values.text("schedule");
+  Schedule schedule;
+  schedule.shape = shape == "constant" ? ScheduleShape::constant : shape == "linear" ? ScheduleShape::linear : ScheduleShape::cosine;
+  schedule.warmup = values.integer("warmup");
+  schedule.final_fraction = values.real("lr-final");
+  return schedule;
+}
+
+void read_lengths(const OptionValues& values, TrainOptions& options) {
+  if (values.has("steps")) options.steps = values.integer("steps");
+  if (values.has("epochs")) options.epochs = values.real("epochs");
+  if (options.steps > 0 && options.epochs > 0) fail_input("[{}] --steps and --epochs exclude each other; give one", values.table().verb());
+  if (!values.has("max-time")) return;
+  const Period time = values.period("max-time");
+  if (time.unit != Period::Unit::seconds)
+    fail_input("[{}] --max-time is a time, but {} came; write for example 90s, 20m or 8h", values.table().verb(), to_string(time));
+  options.max_seconds = time.value;
+}
+
+}  // namespace
+
+std::vector<Option> data_options() {
+  const char* g = "Data";
+  std::vector<Option> rows = {choice(g, "task", "classify", {"classify", "mlm"}, "what is learned: labels of texts, or masked words"),
+                              row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
+                              row(g, "dev", OptionType::list, "", "files to evaluate on"),
+                              row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm)"),
+                              row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
+                              row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+                              choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
+                              count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
+                              count(g, "batch", "32", 1, "sequences per micro-batch"),
+                              count(g, "accumulate", "1", 1, "micro-batches per step"),
+                              number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
+                              free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
+  rows[5].metavar = "FILE";
+  return rows;
+}
+
+std::vector<Option> training_options() {
+  const char* g = "Training";
+  std::vector<Option> rows = {
+      count(g, "steps", "", 1, "optimiser steps of the whole run"),
+      number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"),
+      free(row(g, "max-time", OptionType::period, "", "end the run well after this time (20m, 8h)")),
+      count(g, "seed", "0", 0, "seed of weights, order of data and dropout"),
+      number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"),
+      number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
+      number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
+      choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"),
+      count(g, "warmup", "0", 0, "steps over which the learning rate rises"),
+      number(g, "lr-final", "0", 0, 1, "share of the learning rate at the last step (linear, cosine)"),
+      number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
+      number(g, "beta1", "0.9", 0, 1, "AdamW's decay of the first moment"),
+      number(g, "beta2", "0.999", 0, 1, "AdamW's decay of the second moment"),
+      number(g, "epsilon", "1e-8", 0, 1, "added to AdamW's denominator"),
+      number(g, "clip", "1", 0, none, "largest norm of all gradients together; 0: no clipping"),
+      choice(g, "recompute", "none", {"none", "cheap", "block"}, "what is computed again in the backward to save memory"),
+      row(g, "eval-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
+      count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
+      choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss"}, "what the best model is chosen by (accuracy for classify, loss for mlm)"),
+      free(count(g, "log-every", "10", 1, "steps between reports"))};
+  rows[15].result_relevant = false;
+  rows[16].default_words = "at the end only";
+  return rows;
+}
+
+std::vector<Option> rank_options() {
+  const char* g = "Rank adaptation";
+  return {row(g, "adapt-ranks", OptionType::flag, "true", "let ranks fall while the model learns"),
+          number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
+          number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
+          number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
+          number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss while the size is pushed"),
+          number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size while the loss is pushed"),
+          choice(g, "rank-penalty", "size", {"size", "mean"}, "what is penalised: the size of the layers, or the mean of the diagonals"),
+          count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
+          number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
+          row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
+          number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
+          row(g, "late-after", OptionType::period, "", "where the late stage begins: steps, epochs or time; default: two thirds of the steps")};
+}
+
+std::vector<Option> run_options() {
+  const char* g = "Run";
+  std::vector<Option> rows = {free(row(g, "save-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between checkpoints")),
+                              free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
+                              only_here(row(g, "output", OptionType::path, "", "the run folder")),
+                              only_here(row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
+                              only_here(row(g, "override", OptionType::flag, "", "resume although options or data changed")),
+                              only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
+                              only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
+  rows[2].short_name = 'o';
+  rows[3].without_value = "yes";
+  rows[3].metavar = "RUN";
+  return rows;
+}
+
+data::Task task_of(const OptionValues& values) { return values.text("task") == "mlm" ? data::Task::mlm : data::Task::classify; }
+
+data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files) {
+  data::DataSpec spec;
+  spec.files = files;
+  spec.task = task_of(values);
+  spec.text = values.list("text");
+  if (spec.task == data::Task::classify) spec.label = values.text("label");
+  spec.max_length = values.integer("seq");
+  return spec;
+}
+
+TrainOptions train_options(const OptionValues& values) {
+  TrainOptions options;
+  options.task = task_of(values);
+  options.batch = values.integer("batch");
+  options.accumulate = values.integer("accumulate");
+  options.length = values.integer("seq");
+  options.mask_probability = values.real("mask-probability");
+  options.seed = static_cast<std::uint64_t>(values.integer("seed"));
+  options.threads = static_cast<int>(values.integer("reader-threads"));
+  read_lengths(values, options);
+  options.rate = values.real("lr");
+  options.rate_cores = values.real("lr-cores");
+  options.rate_ranks = values.real("lr-ranks");
+  options.weight_decay = values.real("weight-decay");
+  options.beta1 = values.real("beta1");
+  options.beta2 = values.real("beta2");
+  options.epsilon = values.real("epsilon");
+  options.schedule = schedule_of(values);
+  options.engine = engine_options(values);
+  options.ranks = adaptation_options(values);
+  options.late_after = period_of(values, "late-after");
+  options.eval_every = period_of(values, "eval-every");
+  options.save_every = period_of(values, "save-every");
+  options.log_every = values.integer("log-every");
+  options.keep = values.integer("keep");
+  options.patience = values.integer("patience");
+  const std::string& best = values.text("best-by");
+  options.best_by = best == "loss" || (best == "automatic" && options.task == data::Task::mlm) ? Metric::loss : Metric::accuracy;
+  return options;
+}
+
+std::int64_t total_steps(const TrainOptions& options, std::int64_t steps_per_epoch) {
+  if (options.steps > 0) return options.steps;
+  if (options.epochs > 0) {
+    if (steps_per_epoch == 0) fail_input("[train] --epochs needs data whose size is known; streamed text takes --steps");
+    return std::max<std::int64_t>(std::llround(options.epochs * static_cast<double>(steps_per_epoch)), 1);
+  }
+  if (options.max_seconds == 0) fail_input("[train] how long to train is not said; give --steps, --epochs or --max-time");
+  if (options.schedule.shape != ScheduleShape::constant)
+    fail_input("[train] --max-time alone does not say where the learning rate falls to; add --steps, or take --schedule constant");
+  return 0;
+}
+
+std::optional<std::int64_t> steps_of(const Period& period, std::int64_t steps_per_epoch, const char* option) {
+  if (period.unit == Period::Unit::seconds) return std::nullopt;
+  if (period.unit == Period::Unit::steps) return std::max<std::int64_t>(std::llround(period.value), 1);
+  if (steps_per_epoch == 0) fail_input("[train] {} in epochs needs data whose size is known; streamed text takes steps or a time", option);
+  return std::max<std::int64_t>(std::llround(period.value * static_cast<double>(steps_per_epoch)), 1);
+}
+
+}  // namespace comera::train

@@ -1,0 +1,53 @@
+// The options of training, and what they mean once the data is known.
+#pragma once
+
+#include <optional>
+
+#include "lib/core/options.h"
+#include "lib/train/rank_adaptation.h"
+#include "lib/train/schedule.h"
+
+namespace comera::train {
+
+// Rows for the option tables of pretrain and finetune, by group.
+std::vector<Option> data_options();      // --task, --data, --dev, --text, --label, --tokenizer, --case, --batch, --accumulate, --seq, ...
+std::vector<Option> training_options();  // steps, learning rates, schedule, evaluation, early stopping
+std::vector<Option> rank_options();      // thresholds, weights and targets of the two stages
+std::vector<Option> run_options();       // --save-every, --keep, --resume, --override, --force, --output, --dry-run
+
+enum class Metric : std::uint8_t { accuracy, loss };
+
+struct TrainOptions {
+  data::Task task = data::Task::classify;
+  std::int64_t batch = 32, accumulate = 1, length = 128;
+  double mask_probability = 0.15;
+  std::uint64_t seed = 0;
+  int threads = 1;
+
+  std::int64_t steps = 0;  // 0: from epochs, or unlimited with max_seconds
+  double epochs = 0, max_seconds = 0;
+  double rate = 0, rate_cores = 0, rate_ranks = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  Schedule schedule;  // steps are filled in by the trainer
+
+  EngineOptions engine;
+  RankOptions ranks;  // late_start and late_deadline are filled in by the trainer
+  std::optional<Period> late_after;
+
+  std::optional<Period> eval_every, save_every;
+  std::int64_t log_every = 10, keep = 2, patience = 0;
+  Metric best_by = Metric::accuracy;
+};
+
+// InputError where values contradict each other.
+TrainOptions train_options(const OptionValues& values);
+
+// Classify and mlm, as --task spells them.
+data::Task task_of(const OptionValues& values);
+data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);
+
+// Steps of the whole run, 0: no end is known. `steps_per_epoch` 0: not known.
+std::int64_t total_steps(const TrainOptions& options, std::int64_t steps_per_epoch);
+// A period in steps; nullopt for one in time.
+std::optional<std::int64_t> steps_of(const Period& period, std::int64_t steps_per_epoch, const char* option);
+
+}  // namespace comera::train

@@ -1,0 +1,309 @@
+#include "lib/train/trainer.h"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+
+namespace comera::train {
+namespace {
+
+constexpr std::size_t watched_steps = 20;  // whose mean tells whether a run diverges
+constexpr double divergence = 3;           // times the mean of the first steps, plus 1
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<std::size_t>(values.size(), 1));
+}
+
+std::int64_t inner_bonds(const Model& model) {
+  std::int64_t bonds = 0;
+  for (const layers::TensorTrain& train : model.tensor_trains()) bonds += static_cast<std::int64_t>(train.sizes.size()) - 1;
+  return bonds;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFolder& folder, TrainCallbacks callbacks)
+    : inputs_(inputs), options_(options), folder_(folder), callbacks_(std::move(callbacks)) {
+  if (inputs.resume && !folder.checkpoints().empty()) state_ = folder.read_state(folder.checkpoints().back());
+  build();
+}
+
+void Trainer::build() {
+  engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, options_.engine, state_.rank_table);
+  data::LoaderOptions loading;
+  loading.batch = options_.batch;
+  loading.accumulate = options_.accumulate;
+  loading.seed = options_.seed;
+  loading.mask_probability = options_.mask_probability;
+  loading.threads = options_.threads;
+  loader_ = data::Loader::open(inputs_.data, loading, state_.data);
+  parts_.resize(static_cast<std::size_t>(options_.accumulate));
+  steps_ = options_.schedule.steps = total_steps(options_, loader_->steps_per_epoch());
+  resolve_stages();
+  ranks_ = state_.step == 0 ? std::make_unique<RankAdaptation>(*engine_, options_.ranks)
+                            : std::make_unique<RankAdaptation>(*engine_, options_.ranks, state_.ranks);
+  plan_memory();
+}
+
+// By default the last third of a run belongs to the late stage, and its last quarter to healing what was cut.
+void Trainer::resolve_stages() {
+  RankOptions& ranks = options_.ranks;
+  if (ranks.target == TargetKind::none) return;
+  if (options_.late_after) {
+    const std::optional<std::int64_t> steps = steps_of(*options_.late_after, loader_->steps_per_epoch(), "--late-after");
+    if (!steps) late_seconds_ = options_.late_after->value;
+    ranks.late_start = steps.value_or(-1);
+  } else if (steps_ > 0) {
+    ranks.late_start = steps_ * 2 / 3;
+  } else {
+    late_seconds_ = options_.max_seconds * 2 / 3;
+  }
+  if (steps_ > 0 && ranks.late_start >= steps_)
+    fail_input("[train] the late stage begins at step {}, but the run has {}; use a smaller --late-after", ranks.late_start, steps_);
+  if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) * 3 / 4;
+}
+
+void Trainer::plan_memory() {
+  const data::Batch batch = planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  engine_->plan_training(batch);
+  if (inputs_.dev) engine_->plan_evaluation(batch);
+  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes());
+}
+
+void Trainer::begin() {
+  folder_.create();
+  const bool fresh = state_.step == 0;
+  if (!inputs_.recipe.empty()) folder_.write_recipe(inputs_.recipe);
+  if (fresh) folder_.save_tokenizer(inputs_.data->tokenizer());
+  metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
+  folder_.prune(options_.keep, state_);
+  if (callbacks_.start) callbacks_.start(engine_->memory_table(options_.accumulate));
+  engine_->weights().allocate();
+  if (fresh) {
+    engine_->weights().initialise(options_.seed);
+  } else {
+    folder_.load(state_.step, engine_->weights());
+    saved_step_ = state_.step;
+  }
+  session_start_ = wall_seconds() - state_.seconds;
+  last_save_ = last_evaluation_ = state_.seconds;
+}
+
+double Trainer::seconds() const { return wall_seconds() - session_start_; }
+
+void Trainer::set_rates() {
+  const Schedule& schedule = options_.schedule;
+  const double factor = schedule.factor(state_.step);
+  // The way to the target is a length, not a search: while it lasts, the diagonals do not slow down.
+  const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
+  const double rates[layers::roles] = {options_.rate_cores * factor, options_.rate_ranks * rank_factor, options_.rate * factor};
+  const double t = static_cast<double>(state_.step + 1);
+  for (int role = 0; role < layers::roles; ++role)
+    for (int decays = 0; decays < 2; ++decays)
+      engine_->state().adamw[role][decays] = {rates[role],
+                                              decays ? options_.weight_decay : 0,
+                                              options_.beta1,
+                                              options_.beta2,
+                                              options_.epsilon,
+                                              1 - std::pow(options_.beta1, t),
+                                              1 - std::pow(options_.beta2, t)};
+  engine_->state().scalars.seed = options_.seed;
+  engine_->state().scalars.step = static_cast<std::uint64_t>(state_.step);
+}
+
+void Trainer::train_step() {
+  const double start = wall_seconds();
+  if (late_seconds_ && seconds() >= *late_seconds_) ranks_->start_late(state_.step), late_seconds_.reset();
+  adapt(ranks_->before_step(state_.step));
+  set_rates();
+  loader_->next(parts_);
+  engine_->train(parts_);
+  check_loss();
+  ++state_.step;
+  count_step();
+  stretch_.seconds += wall_seconds() - start;
+  adapt(ranks_->after_step(state_.step));
+}
+
+void Trainer::count_step() {
+  const layers::StepState& state = engine_->state();
+  ++stretch_.steps;
+  stretch_.loss += state.loss[0];
+  stretch_.correct += state.correct;
+  for (const data::Batch& part : parts_) {
+    if (part.sequences == 0) continue;
+    stretch_.tokens += part.tokens;
+    stretch_.counted += part.counted;
+    state_.tokens += part.tokens;
+  }
+}
+
+void Trainer::check_loss() {
+  const layers::StepState& state = engine_->state();
+  if (state.scalars.finite == 0) fail(fmt::format("the loss or a gradient is not finite (loss {:g})", state.loss[0]));
+  std::vector<double>& recent = state_.recent_losses;
+  if (recent.size() == watched_steps) recent.erase(recent.begin());
+  recent.push_back(state.loss[0]);
+  if (recent.size() < watched_steps) return;
+  if (state_.first_loss == 0) state_.first_loss = mean_of(recent);
+  if (mean_of(recent) > divergence * state_.first_loss + 1)
+    fail(fmt::format("the loss diverges: {:.3g} over the last {} steps, {:.3g} over the first", mean_of(recent), watched_steps, state_.first_loss));
+}
+
+void Trainer::fail(const std::string& what) const {
+  const std::vector<std::int64_t> saved = folder_.checkpoints();
+  const std::string good = saved.empty() ? "no checkpoint was written yet" : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
+  fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what, good);
+}
+
+void Trainer::adapt(const RankAdaptation::Event& event) {
+  if (event.late_begins) {
+    log_info("step {}: the late stage begins", state_.step);
+    metrics_->event(state_.step, seconds(), "late stage begins", 0);
+  }
+  if (event.removed > 0) {
+    plan_memory();
+    metrics_->model_changed();
+    log_info("step {}: {} rank entries removed, {} parameters left", state_.step, event.removed, engine_->model().parameters().count());
+    metrics_->event(state_.step, seconds(), "removal", event.removed);
+  }
+  if (!event.target_met) return;
+  log_info("step {}: the target is {}", state_.step,
+           event.enforced ? "met by a cut, the ranks did not fall fast enough; use a larger --lr-ranks" : "reached");
+  metrics_->event(state_.step, seconds(), event.enforced ? "target enforced" : "target reached", 0);
+}
+
+StepReport Trainer::report_of() const {
+  const layers::StepState& state = engine_->state();
+  const Model& model = engine_->model();
+  StepReport report = last_report_;
+  report.step = state_.step;
+  report.steps = steps_;
+  report.seconds = seconds();
+  report.learning_rate = state.adamw[static_cast<int>(layers::Role::other)][0].learning_rate;
+  report.gradient_norm = std::sqrt(state.square_sum);
+  std::int64_t stored = 0;
+  for (const layers::TensorTrain& train : model.tensor_trains())
+    for (const Parameter* core : train.cores) stored += core->shape.elements();
+  report.has_ranks = !model.tensor_trains().empty();
+  const double active = static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
+  report.ratio = static_cast<double>(model.parameters_dense()) / std::max(active, 1.0);
+  report.mean_rank = report.has_ranks ? state.rank.active / static_cast<double>(inner_bonds(model)) : 0;
+  if (stretch_.steps == 0) return report;
+  report.loss = stretch_.loss / static_cast<double>(stretch_.steps);
+  report.accuracy = stretch_.correct / static_cast<double>(std::max<std::int64_t>(stretch_.counted, 1));
+  report.step_ms = 1000 * stretch_.seconds / static_cast<double>(stretch_.steps);
+  report.tokens_per_second = static_cast<double>(stretch_.tokens) / std::max(stretch_.seconds, 1e-9);
+  return report;
+}
+
+void Trainer::report() {
+  last_report_ = report_of();
+  last_report_.peak_bytes = meter_.peak();
+  metrics_->step(last_report_, *engine_);
+  stretch_ = {};
+}
+
+void Trainer::evaluate_now() {
+  if (!inputs_.dev || evaluated_step_ == state_.step) return;
+  const double start = wall_seconds();
+  last_ = evaluate(*engine_, inputs_.dev, {options_.batch, options_.seed, options_.mask_probability, options_.threads});
+  evaluated_step_ = state_.step;
+  metrics_->evaluation(state_.step, seconds(), last_, *engine_);
+  // Models on the way to a target are not yet what was asked for.
+  const bool counts = !ranks_->has_target() || ranks_->progress().reached;
+  const bool gains = options_.best_by == Metric::loss ? last_.loss < state_.best_loss : last_.accuracy > state_.best_accuracy;
+  const bool better = counts && last_.counted > 0 && (state_.best_step < 0 || gains);
+  if (better) {
+    folder_.save_best(engine_->weights(), state_.step);
+    state_.best_step = state_.step;
+    state_.best_loss = last_.loss;
+    state_.best_accuracy = last_.accuracy;
+  }
+  state_.evaluations_without_gain = better || !counts ? 0 : state_.evaluations_without_gain + 1;
+  last_evaluation_ = seconds();
+  log_detail("step {}: evaluated in {:.2f} s", state_.step, wall_seconds() - start);
+  if (callbacks_.evaluation) callbacks_.evaluation(state_.step, last_, better);
+}
+
+void Trainer::save() {
+  if (saved_step_ == state_.step) return;
+  state_.seconds = seconds();
+  state_.data = loader_->state();
+  state_.ranks = ranks_->progress();
+  state_.rank_table.clear();
+  for (const layers::TensorTrain& train : engine_->model().tensor_trains()) state_.rank_table[train.name] = train.ranks;
+  state_.metrics_bytes = metrics_->sync();
+  folder_.save(engine_->weights(), state_);
+  folder_.prune(options_.keep, state_);
+  metrics_->forget();  // so that a resumed run writes the lines that an undisturbed one does
+  saved_step_ = state_.step;
+  last_save_ = seconds();
+}
+
+bool Trainer::due(const std::optional<Period>& period, double& last, const char* option) {
+  if (!period) return false;
+  const std::optional<std::int64_t> steps = steps_of(*period, loader_->steps_per_epoch(), option);
+  return steps ? state_.step % *steps == 0 : seconds() - last >= period->value;
+}
+
+std::optional<RunEnd> Trainer::ended() const {
+  if (stop_signal() != 0) return RunEnd::signal;
+  if (steps_ > 0 && state_.step >= steps_) return RunEnd::steps;
+  if (options_.max_seconds > 0 && seconds() >= options_.max_seconds) return RunEnd::time;
+  if (options_.patience > 0 && state_.evaluations_without_gain >= options_.patience) return RunEnd::early;
+  return std::nullopt;
+}
+
+void Trainer::after_step() {
+  const bool line = state_.step % options_.log_every == 0 || state_.step == steps_;
+  if (line) report();
+  if (callbacks_.step) callbacks_.step(line ? last_report_ : report_of(), line);
+  if (due(options_.eval_every, last_evaluation_, "--eval-every")) evaluate_now();
+  if (due(options_.save_every, last_save_, "--save-every")) save();
+}
+
+// A run that a signal stops is to go on later: its target is not enforced and it is not evaluated.
+void Trainer::close(RunResult& result) {
+  if (result.end == RunEnd::signal) {
+    result.signal = stop_signal();
+  } else {
+    const RankAdaptation::Event event = ranks_->finish();
+    if (event.target_met) saved_step_ = evaluated_step_ = -1;
+    adapt(event);
+    evaluate_now();
+  }
+  save();
+  folder_.publish(engine_->weights(), state_);
+}
+
+RunResult Trainer::run() {
+  begin();
+  RunResult result;
+  std::optional<RunEnd> end;
+  while (!(end = ended())) {
+    train_step();
+    after_step();
+  }
+  result.end = *end;
+  close(result);
+  result.step = state_.step;
+  result.steps = steps_;
+  result.seconds = seconds();
+  result.loss = last_report_.loss;
+  result.last = last_;
+  result.best_step = state_.best_step;
+  result.best_loss = state_.best_loss;
+  result.best_accuracy = state_.best_accuracy;
+  result.memory = engine_->memory_table(options_.accumulate);
+  result.planned_peak = planned_peak_;
+  result.measured_peak = meter_.peak();
+  result.waited_ms = loader_->waited_ms();
+  return result;
+}
+
+}  // namespace comera::train

@@ -1,0 +1,103 @@
+// A training run from its first step, or from a checkpoint, to its end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lib/train/metrics.h"
+#include "lib/train/run_folder.h"
+#include "lib/train/train_options.h"
+
+namespace comera::train {
+
+struct TrainInputs {
+  Machine machine;
+  layers::ModelFactory factory;
+  std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
+  std::string recipe;                              // text of recipe.toml
+  bool resume = false;                             // from the folder's last checkpoint, where there is one
+};
+
+struct TrainCallbacks {
+  std::function<void(const MemoryTable&)> start;             // before the first step
+  std::function<void(const StepReport&, bool report)> step;  // after every step; `report`: a line is due, means are fresh
+  std::function<void(std::int64_t step, const Evaluation&, bool best)> evaluation;
+};
+
+enum class RunEnd : std::uint8_t { steps, time, early, signal };
+
+struct RunResult {
+  RunEnd end = RunEnd::steps;
+  int signal = 0;  // that stopped the run; the program ends with 128 + signal
+  std::int64_t step = 0, steps = 0;
+  double seconds = 0;  // of training, over all sessions of the run
+  double loss = 0;     // mean of the last report
+  Evaluation last;     // counted == 0 without dev data
+  std::int64_t best_step = -1;
+  double best_loss = 0, best_accuracy = 0;
+  MemoryTable memory;            // as planned when the run ended
+  std::size_t planned_peak = 0;  // the most that was planned at any time
+  std::size_t measured_peak = 0;
+  double waited_ms = 0;  // for the readers
+};
+
+class Trainer {
+ public:
+  // Refuses targets that cannot be reached and lengths that are not known, before anything is written.
+  Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFolder& folder, TrainCallbacks callbacks);
+
+  // RunError with the last good checkpoint's name when the loss is not finite or diverges.
+  RunResult run();
+  Engine& engine() { return *engine_; }
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  struct Stretch {  // since the last report
+    double loss = 0, correct = 0, seconds = 0;
+    std::int64_t steps = 0, tokens = 0, counted = 0;
+  };
+
+  void build();
+  void resolve_stages();
+  void plan_memory();
+  void begin();
+  void set_rates();
+  void train_step();
+  void count_step();
+  void check_loss();
+  void adapt(const RankAdaptation::Event& event);
+  void after_step();
+  void report();
+  void evaluate_now();
+  void save();
+  void close(RunResult& result);
+  bool due(const std::optional<Period>& period, double& last, const char* option);
+  std::optional<RunEnd> ended() const;
+  double seconds() const;
+  StepReport report_of() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  TrainInputs inputs_;
+  TrainOptions options_;
+  RunFolder& folder_;
+  TrainCallbacks callbacks_;
+  MemoryMeter meter_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<RankAdaptation> ranks_;
+  std::unique_ptr<Metrics> metrics_;
+  std::vector<data::Batch> parts_;
+  TrainState state_;
+  std::int64_t steps_ = 0;  // 0: no end is known
+  std::optional<double> late_seconds_;
+  double session_start_ = 0;
+  double last_save_ = 0, last_evaluation_ = 0;
+  std::int64_t saved_step_ = -1, evaluated_step_ = -1;
+  Stretch stretch_;
+  StepReport last_report_;
+  Evaluation last_;
+  std::size_t planned_peak_ = 0;
+};
+
+}  // namespace comera::train

@@ -1,0 +1,202 @@
+#include "lib/train/trainer.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "kernels/thread_pool.h"
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/log.h"
+#include "tests/train/toy_model.h"
+
+using namespace comera;
+
+namespace {
+
+// A folder that goes with the test; in memory where there is such a place, for tests that sync a thousand times.
+struct Temporary {
+  Temporary() {
+    set_up_log({LogLevel::warning});
+    const std::filesystem::path memory = "/dev/shm";
+    const bool in_memory = access(memory.c_str(), W_OK) == 0;
+    path = (in_memory ? memory : std::filesystem::temp_directory_path()) / fmt::format("comera-train-{}-{}", getpid(), next++);
+    std::filesystem::create_directory(path);
+  }
+  ~Temporary() { std::filesystem::remove_all(path); }
+  std::string operator/(const char* name) const { return (path / name).string(); }
+  std::filesystem::path path;
+  static inline int next = 0;
+};
+
+std::shared_ptr<const data::Tokenizer> tokenizer() {
+  std::string vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (char letter = 'a'; letter < 'a' + 19; ++letter) vocab += std::string(1, letter) + "\n";
+  return data::parse_wordpiece(vocab, "vocab.txt");
+}
+
+// The toy model reads the first token, [CLS]: what it learns is the share of the labels.
+std::shared_ptr<const data::Dataset> dataset(int rows, int first) {
+  data::DataSpec spec;
+  spec.text = {"text"};
+  spec.label = "label";
+  spec.max_length = 16;
+  std::vector<std::vector<std::string>> texts;
+  std::vector<std::int32_t> labels;
+  for (int i = first; i < first + rows; ++i) {
+    texts.push_back({fmt::format("{} {}", static_cast<char>('a' + i % 19), static_cast<char>('a' + i * 7 % 19))});
+    labels.push_back(i % 5 == 0 ? i % 3 : 1);
+  }
+  return data::Dataset::from_rows(spec, tokenizer(), texts, labels, {"x", "y", "z"});
+}
+
+train::TrainOptions options() {
+  train::TrainOptions options;
+  options.batch = 8;
+  options.accumulate = 2;
+  options.length = 16;
+  options.steps = 24;
+  options.seed = 9;
+  options.rate = options.rate_cores = 5e-3;
+  options.rate_ranks = 5e-2;
+  options.weight_decay = 0.01;
+  options.schedule = {train::ScheduleShape::cosine, 3, 0, 0.1};
+  options.ranks.prune_every = 5;
+  options.ranks.target = train::TargetKind::fraction;
+  options.ranks.target_value = 0.5;
+  options.eval_every = Period{Period::Unit::steps, 7};
+  options.save_every = Period{Period::Unit::steps, 6};
+  options.log_every = 4;
+  return options;
+}
+
+struct Job {
+  train::TrainOptions options = ::options();
+  plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  std::shared_ptr<const data::Dataset> data = dataset(100, 0), dev = dataset(30, 1000);
+  bool resume = false;
+  std::function<void(const train::StepReport&, bool)> on_step = {};
+
+  train::RunResult run(const std::string& path) const {
+    train::RunFolder folder(path, resume ? train::RunFolder::Open::resume : train::RunFolder::Open::fresh);
+    train::TrainInputs inputs{machine, toy::factory(DType::f32, {8, false, 0.1, false}), data, dev, "seed = 9\n", resume};
+    train::TrainCallbacks callbacks;
+    callbacks.step = on_step;
+    return train::Trainer(inputs, options, folder, callbacks).run();
+  }
+};
+
+std::string model_of(const std::string& run) { return read_file(join_path(run, "model.safetensors")); }
+
+struct Killed {};
+
+}  // namespace
+
+TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoints") {
+  Temporary folder;
+  const std::string run = folder / "run";
+  const train::RunResult result = Job().run(run);
+  CHECK(result.end == train::RunEnd::steps);
+  CHECK(result.step == 24);
+  CHECK(result.last.counted == 30);
+  CHECK(result.best_step > 0);
+  for (const char* name : {"config.json", "model.safetensors", "recipe.toml", "metrics.jsonl", "vocab.txt"}) CHECK(path_exists(join_path(run, name)));
+  const train::RunFolder after(run, train::RunFolder::Open::resume);
+  CHECK(after.checkpoints() == std::vector<std::int64_t>{18, 24});
+  CHECK_THROWS_WITH(Job().run(run), Catch::Contains("is not empty") && Catch::Contains("--resume"));
+  Job again;
+  again.resume = true;
+  const std::string model = model_of(run);
+  CHECK(again.run(run).step == 24);
+  CHECK(model_of(run) == model);
+}
+
+TEST_CASE("a run that stops anywhere goes on to the same bytes") {
+  Temporary folder;
+  Job().run(folder / "whole");
+  for (std::int64_t stop : {1, 6, 13, 17, 23}) {
+    const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
+    Job job;
+    job.on_step = [&](const train::StepReport& report, bool) {
+      if (report.step == stop) throw Killed{};
+    };
+    CHECK_THROWS_AS(job.run(run), Killed);
+    Job rest;
+    rest.resume = true;
+    rest.run(run);
+    CHECK(model_of(run) == model_of(folder / "whole"));
+    const std::string last = "checkpoints/step-00000024/optimizer.safetensors";
+    CHECK(read_file(join_path(run, last)) == read_file(join_path(folder / "whole", last)));
+  }
+}
+
+TEST_CASE("a run that ends at any write, fsync or rename goes on to the same bytes") {
+  Temporary folder;
+  Job job;
+  job.options.steps = 12;
+  job.options.keep = 1;
+  const std::uint64_t before = file_changes();
+  job.run(folder / "whole");
+  const std::uint64_t changes = file_changes() - before;
+  REQUIRE(changes > 60);
+  for (std::uint64_t fault = 1; fault <= changes; ++fault) {
+    const std::string run = folder / fmt::format("fault-{}", fault).c_str();
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("COMERA_FAULT_AT", std::to_string(file_changes() + fault).c_str(), 1);
+      job.run(run);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    REQUIRE(WEXITSTATUS(status) == 137);
+    Job rest = job;
+    rest.resume = true;
+    rest.run(run);
+    if (model_of(run) != model_of(folder / "whole")) FAIL("different bytes after fault " << fault);
+    remove_tree(run);
+  }
+}
+
+TEST_CASE("the late stage of a run ends on its target") {
+  Temporary folder;
+  Job job;
+  job.options.steps = 60;
+  job.options.ranks.target = train::TargetKind::ratio;
+  job.options.ranks.target_value = 1.6;
+  job.run(folder / "run");
+  const std::string metrics = read_file(folder / "run/metrics.jsonl");
+  CHECK(metrics.find("late stage begins") != std::string::npos);
+  CHECK(metrics.find("\"target ") != std::string::npos);
+}
+
+TEST_CASE("a loss that is not finite ends the run with the last good checkpoint's name") {
+  Temporary folder;
+  Job job;
+  job.options.engine.optimizer.max_norm = 0;
+  job.options.ranks.adapt = false;
+  job.options.ranks.target = train::TargetKind::none;
+  job.options.steps = 1000;
+  job.options.rate = job.options.rate_cores = 1e12;
+  job.options.schedule = {train::ScheduleShape::constant, 0, 0, 0};
+  job.options.save_every = Period{Period::Unit::steps, 1};
+  CHECK_THROWS_AS(job.run(folder / "run"), RunError);
+}
+
+TEST_CASE("results do not depend on the number of threads") {
+  const char* error = nullptr;
+  const kernels::Backend* cpu = kernels::cpu_backend("auto", &error);
+  REQUIRE(cpu);
+  Temporary folder;
+  for (int threads : {1, 2}) {
+    kernels::ThreadPool pool(threads);
+    Job job;
+    job.machine = {cpu, DType::f32, &pool};
+    job.options.threads = threads;
+    job.run(folder / fmt::format("threads-{}", threads).c_str());
+  }
+  CHECK(model_of(folder / "threads-1") == model_of(folder / "threads-2"));
+}
