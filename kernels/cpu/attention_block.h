@@ -64,7 +64,7 @@ inline bool touches(Range range, const KeyBlock& block) {
 
 // Heads of one sequence that a task works through: several where there are tasks enough, since the head after this one lies beside it
 // in memory and can be called into the cache in the meantime.
-inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 4 : tasks >= 64 ? 2 : 1; }
+inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 6 : tasks >= 64 ? 2 : 1; }
 
 // Rows that will be read next. They are short and far apart, so the hardware does not foresee them: each row of work asks for one of each.
 struct Ahead {

@@ -1,5 +1,5 @@
-// Products of float matrices, row major: small ones by kernels that libxsmm generates for their very shape, large ones by OpenBLAS,
-// always by the calling thread alone. Both add in an order that follows from the shape.
+// Small products of float matrices, row major, by kernels that libxsmm generates for their very shape, on the calling thread alone. Sums
+// are taken in an order that follows from the shape. OpenBLAS stands in where no code can be generated (a system that forbids it).
 #pragma once
 
 #include <cblas.h>
@@ -19,10 +19,10 @@ struct GemmShape {
   bool transpose_a = false;  // a is [k, m] instead of [m, k]
 };
 
-inline void large_gemm(const GemmShape& s, const float* a, const float* b, bool transpose_b, float* c) {
-  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(s.m),
-              static_cast<int>(s.n), static_cast<int>(s.k), 1.0f, a, static_cast<int>(s.lda), b, static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f,
-              c, static_cast<int>(s.ldc));
+inline void blas_gemm(const GemmShape& s, const float* a, const float* b, float* c) {
+  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<int>(s.m), static_cast<int>(s.n),
+              static_cast<int>(s.k), 1.0f, a, static_cast<int>(s.lda), b, static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f, c,
+              static_cast<int>(s.ldc));
 }
 
 // A small product, c[m, n] = or += a b, looked up once (some 20 ns once it exists) and then called for many blocks. Any size, 0 included.
@@ -47,7 +47,7 @@ class SmallGemm {
 
  private:
   void without_kernel(const float* a, const float* b, float* c) const {  // nothing to sum over, or no code could be generated
-    if (shape_.k > 0) return large_gemm(shape_, a, b, false, c);
+    if (shape_.k > 0) return blas_gemm(shape_, a, b, c);
     if (shape_.accumulate) return;
     for (std::int64_t i = 0; i < shape_.m; ++i) std::memset(c + i * shape_.ldc, 0, static_cast<std::size_t>(shape_.n) * sizeof(float));
   }
