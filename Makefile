@@ -21,7 +21,7 @@ comera: configure
 
 configure:
 	@third_party/install.sh --list build || { echo "Install them with: third_party/install.sh build"; exit 1; }
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=NOTICE
 
 quickstart:
 	@third_party/install.sh build
