@@ -11,6 +11,8 @@
 #include "kernels/rank_objective.h"
 #include "kernels/tt_cores.h"
 #include "kernels/tt_linear.h"
+#include "kernels/ttm_embedding.h"
+#include "kernels/ttm_merge.h"
 #include "kernels/types.h"
 
 namespace comera::kernels {

@@ -50,7 +50,8 @@ void parallel_for(const Context& context, std::int64_t tiles, F&& f) {
     for (std::int64_t tile = 0; tile < tiles; ++tile) f(tile);
     return;
   }
-  pool->parallel_for(tiles, [](void* data, std::int64_t tile) noexcept { (*static_cast<std::remove_reference_t<F>*>(data))(tile); }, &f);
+  pool->parallel_for(
+      tiles, [](void* data, std::int64_t tile) noexcept { (*static_cast<std::remove_reference_t<F>*>(data))(tile); }, &f);
 }
 
 }  // namespace comera::kernels

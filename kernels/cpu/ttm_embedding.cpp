@@ -1,10 +1,11 @@
 // Look-up in a TTM table by its two halves, and the halves' gradients. Equal ids are folded first; a row is one small product
 // (n_left x r)(r x n_right); every output row belongs to one tile, which adds what concerns it in the order of ids.
+#include "kernels/ttm_embedding.h"
+
 #include "kernels/cpu/block_product.h"
 #include "kernels/cpu/id_runs.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/transpose.h"
-#include "kernels/embedding.h"
 #include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {

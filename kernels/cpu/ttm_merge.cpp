@@ -2,11 +2,12 @@
 // the left, r_cut on the right) the partial products are P_k [rows, columns, r], rows = m_1..m_k, columns = r_0 n_1..n_k:
 //   P_k[(M, m), (C, n), r'] = sum_a P_{k-1}[M, C, a] F~_k[a, m, n, r'],
 // for each pair (M, m) one block [C x a][a x (n r')], whose result is contiguous.
+#include "kernels/ttm_merge.h"
+
 #include "kernels/cpu/block_product.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/workspace.h"
-#include "kernels/embedding.h"
 #include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {

@@ -1,10 +1,10 @@
-#include "kernels/cpu_backend.h"
+#include "kernels/backend.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
 
-#include "kernels/backend.h"
+#include "kernels/cpu_backend.h"
 
 using namespace comera::kernels;
 

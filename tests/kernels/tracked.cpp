@@ -11,6 +11,8 @@
 #include "kernels/reference/rank_objective.h"
 #include "kernels/reference/tt_cores.h"
 #include "kernels/reference/tt_linear.h"
+#include "kernels/reference/ttm_embedding.h"
+#include "kernels/reference/ttm_merge.h"
 
 namespace comera::kernels::test {
 

@@ -1,9 +1,10 @@
 // What the table of cases (embedding_test.cpp) does not reach: runs of equal ids longer than a tile, bags, and what is refused.
+#include "kernels/ttm_embedding.h"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "kernels/embedding.h"
 #include "kernels/thread_pool.h"
 #include "tests/kernels/simd/cpu_tables.h"
 

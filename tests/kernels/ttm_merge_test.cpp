@@ -1,7 +1,8 @@
 // The TTM table of literal rows (the reference's test has the same numbers) through the merging of every CPU table.
+#include "kernels/ttm_merge.h"
+
 #include <cmath>
 
-#include "kernels/embedding.h"
 #include "tests/kernels/simd/cpu_tables.h"
 
 namespace comera::kernels::test {
