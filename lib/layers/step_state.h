@@ -12,10 +12,10 @@ struct StepState {
   kernels::StepScalars scalars;
   kernels::RankState rank;
   kernels::AdamwScalars adamw[roles][2];  // by role; the second of a pair is for parameters with weight decay
-  double loss[2] = {0, 0};     // mean loss of the step, summed over micro-batches (complex: real, imaginary)
-  double correct = 0;          // predictions that hit, over micro-batches
-  double square_sum = 0;       // of all gradients, before clipping
-  double core_square_sum = 0;  // |G|^2 of beta |G|^2
+  double loss[2] = {0, 0};                // mean loss of the step, summed over micro-batches (complex: real, imaginary)
+  double correct = 0;                     // predictions that hit, over micro-batches
+  double square_sum = 0;                  // of all gradients, before clipping
+  double core_square_sum = 0;             // |G|^2 of beta |G|^2
 };
 
 }  // namespace comera::layers

@@ -1,4 +1,4 @@
-// metrics.jsonl: one line of JSON per report and per evaluation. Keys as in docs/metrics: the words of the reports.
+// metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top, dev lines in `dev`.
 #pragma once
 
 #include <nlohmann/json.hpp>

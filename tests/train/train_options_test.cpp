@@ -1,0 +1,81 @@
+#include "lib/train/train_options.h"
+
+#include <catch2/catch.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/train/run_folder.h"
+
+using namespace comera;
+
+namespace {
+
+OptionTable table() {
+  OptionTable table("pretrain", "learn a task");
+  table.add(train::data_options()).add(train::training_options()).add(train::rank_options()).add(train::run_options());
+  table.foreign_table("hashes");
+  return table;
+}
+
+train::TrainOptions parse(std::vector<std::string> arguments) {
+  static const OptionTable rows = table();
+  return train::train_options(parse_command(rows, std::move(arguments), [](const std::string&) { return nullptr; }).values);
+}
+
+}  // namespace
+
+TEST_CASE("defaults are the published settings") {
+  const train::TrainOptions options = parse({"--steps", "10"});
+  CHECK(options.rate == 5e-5);
+  CHECK(options.rate_cores == 1e-4);
+  CHECK(options.rate_ranks == 1e-3);
+  CHECK(options.ranks.threshold == 0.01);
+  CHECK(options.ranks.gamma == 0.01);
+  CHECK(options.ranks.rho_loss == 0.1);
+  CHECK(options.ranks.rho_size == 0.01);
+  CHECK(options.engine.optimizer.beta == 1e-6);
+  CHECK(options.engine.optimizer.penalty == kernels::RankPenalty::size);
+  CHECK(options.ranks.adapt);
+  CHECK(options.best_by == train::Metric::accuracy);
+  CHECK(parse({"--task", "mlm"}).best_by == train::Metric::loss);
+}
+
+TEST_CASE("options that contradict each other are refused") {
+  CHECK_THROWS_AS(parse({"--target-ratio", "20", "--target-fraction", "0.5"}), InputError);
+  CHECK_THROWS_AS(parse({"--no-adapt-ranks", "--target-ratio", "20"}), InputError);
+  CHECK_THROWS_AS(parse({"--steps", "5", "--epochs", "2"}), InputError);
+  CHECK_THROWS_WITH(parse({"--max-time", "500"}), Catch::Contains("--max-time is a time"));
+  CHECK_THROWS_AS(parse({"--target-fraction", "1.5"}), InputError);
+}
+
+TEST_CASE("the length of a run is known, or refused") {
+  CHECK(train::total_steps(parse({"--steps", "70"}), 10) == 70);
+  CHECK(train::total_steps(parse({"--epochs", "2.5"}), 10) == 25);
+  CHECK_THROWS_WITH(train::total_steps(parse({"--epochs", "2"}), 0), Catch::Contains("--steps"));
+  CHECK_THROWS_WITH(train::total_steps(parse({}), 10), Catch::Contains("--max-time"));
+  CHECK_THROWS_WITH(train::total_steps(parse({"--max-time", "20m"}), 10), Catch::Contains("--schedule constant"));
+  CHECK(train::total_steps(parse({"--max-time", "20m", "--schedule", "constant"}), 10) == 0);
+}
+
+TEST_CASE("resuming refuses, by name, what would change the result") {
+  set_up_log({LogLevel::error});
+  const OptionTable rows = table();
+  const auto values = [&](std::vector<std::string> arguments) {
+    return parse_command(rows, std::move(arguments), [](const std::string&) { return nullptr; }).values;
+  };
+  const OptionValues before = values({"--steps", "100", "--lr", "1e-3", "--keep", "2"});
+  CHECK_NOTHROW(train::check_resume(before, values({"--steps", "100", "--lr", "0.001", "--keep", "5", "--save-every", "20m"}), false));
+  CHECK_THROWS_WITH(train::check_resume(before, values({"--steps", "200", "--lr", "1e-3"}), false),
+                    Catch::Contains("--steps was 100 and is 200") && Catch::Contains("--override"));
+  CHECK_NOTHROW(train::check_resume(before, values({"--steps", "200", "--lr", "1e-3"}), true));
+  const train::RecipeHashes hashes{"aa", "bb", "cc"};
+  const std::string recipe = train::recipe_text(before, hashes);
+  const train::RecipeHashes read = train::recipe_hashes(recipe, "recipe.toml");
+  CHECK(read.data == "aa");
+  CHECK(read.tokenizer == "cc");
+  CHECK_NOTHROW(train::check_resume(read, hashes, false));
+  CHECK_THROWS_WITH(train::check_resume(read, {"dd", "bb", "cc"}, false), Catch::Contains("training data changed"));
+  OptionValues again(rows);
+  apply_toml(again, recipe, "recipe.toml");
+  CHECK(changed_options(before, again).empty());
+}
