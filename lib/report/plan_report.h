@@ -1,0 +1,25 @@
+// What a run will take before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a run's head.
+#pragma once
+
+#include "lib/layers/model.h"
+#include "lib/report/model_report.h"
+#include "lib/train/memory_table.h"
+
+namespace comera::report {
+
+// The weights of a model that is not stored yet, as inspect would show them once it is (float32).
+ModelReport report_of(const layers::Model& model, const std::string& name);
+
+Table memory_table(const train::MemoryTable& memory);     // by kind, and the peak
+Table memory_by_place(const train::MemoryTable& memory);  // every group of tensors
+Json memory_json(const train::MemoryTable& memory);       // {weights, gradients, optimizer, saved, scratch, peak}, bytes
+
+struct RunPlan {
+  ModelReport model;
+  train::MemoryTable memory;
+  std::int64_t tokens_per_step = 0;
+};
+Json to_json(const RunPlan& plan);
+std::string to_text(const RunPlan& plan);
+
+}  // namespace comera::report
