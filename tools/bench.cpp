@@ -53,7 +53,8 @@ report::LinearBench linear_of(const OptionValues& values) {
   const auto in = parse_integer(text.substr(0, x)), out = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
   if (!in || !out || *in < 1 || *out < 1 || *in > 1 << 20 || *out > 1 << 20)
     fail_input("[bench] --linear {}: expected two sizes, such as 768x3072", text);
-  report::LinearBench bench{.in = *in, .out = *out};
+  report::LinearBench bench;
+  bench.in = *in, bench.out = *out;
   if (values.text("form") == "dense") {
     bench.form = layers::Form::dense;
     return bench;

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<Option> tokenizer_options() {
   return {{.name = "tokenizer", .type = OptionType::path, .help = "vocab.txt, SentencePiece .model, or a folder that holds one", .metavar = "FILE"},
-          {.name = "letter-case",
+          {.name = "case",
            .type = OptionType::choice,
            .default_text = "automatic",
            .help = "of a vocab.txt",
@@ -23,7 +23,7 @@ std::vector<Option> tokenizer_options() {
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values) {
   if (!values.has("tokenizer"))
     fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
-  const std::string& word = values.text("letter-case");
+  const std::string& word = values.text("case");
   const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
   return data::load_tokenizer(values.text("tokenizer"), letter_case);
 }

@@ -4,6 +4,9 @@ namespace comera::tools {
 
 std::span<const Verb> verbs() {
   static constexpr Verb all[] = {
+      {"pretrain", pretrain_table, run_pretrain},
+      {"evaluate", evaluate_table, run_evaluate},
+      {"predict", predict_table, run_predict},
       {"inspect", inspect_table, run_inspect},
       {"bench", bench_table, run_bench},
       {"tokenizer train", tokenizer_train_table, run_tokenizer_train},

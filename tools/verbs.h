@@ -5,6 +5,12 @@
 
 namespace comera::tools {
 
+OptionTable pretrain_table();
+int run_pretrain(const OptionValues& values);
+OptionTable evaluate_table();
+int run_evaluate(const OptionValues& values);
+OptionTable predict_table();
+int run_predict(const OptionValues& values);
 OptionTable bench_table();
 int run_bench(const OptionValues& values);
 OptionTable inspect_table();

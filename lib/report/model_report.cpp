@@ -5,7 +5,6 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
-#include "lib/report/html.h"
 
 namespace comera::report {
 namespace {
@@ -186,15 +185,18 @@ Json to_json(const ModelReport& report) {
   return json;
 }
 
+void add_curves_and_ranks(Page& page, const ModelReport& report) {
+  if (report.history) page.heading("Training").charts(curves_of(*report.history));
+  add_ranks(page, report);
+  if (!report.history) return;
+  const auto charts = rank_charts(*report.history);
+  if (!charts.empty()) page.heading("Ranks over the steps").paragraph("One line per inner bond.").small_charts(charts);
+}
+
 std::string to_html(const ModelReport& report) {
   Page page(report.path);
   page.facts(facts_of(report));
-  if (report.history) page.heading("Training").charts(curves_of(*report.history));
-  add_ranks(page, report);
-  if (report.history) {
-    const auto charts = rank_charts(*report.history);
-    if (!charts.empty()) page.heading("Ranks over steps").small_charts(charts);
-  }
+  add_curves_and_ranks(page, report);
   page.heading("Weights").table(layer_table(report));
   return page.text();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/io/tt_format.h"
+#include "lib/report/html.h"
 #include "lib/report/json.h"
 #include "lib/report/run_history.h"
 
@@ -40,6 +41,9 @@ void sort(ModelReport& report, std::string_view key);
 Table layer_table(const ModelReport& report);
 Json to_json(const ModelReport& report);
 std::string to_html(const ModelReport& report);
+
+// The middle of a page: curves of the training, ranks per bond, ranks over the steps; nothing where there is nothing to draw.
+void add_curves_and_ranks(Page& page, const ModelReport& report);
 
 // Two models, weight by weight, by the name of the dense weight.
 Table compare_table(const ModelReport& a, const ModelReport& b);

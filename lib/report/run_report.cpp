@@ -1,0 +1,150 @@
+#include "lib/report/run_report.h"
+
+#include <algorithm>
+
+#include "lib/core/file.h"
+#include "lib/core/process.h"
+#include "lib/core/units.h"
+#include "lib/report/bench.h"
+#include "lib/report/html.h"
+#include "lib/report/plan_report.h"
+
+namespace comera::report {
+namespace {
+
+const char* name_of(train::RunEnd end) {
+  switch (end) {
+    case train::RunEnd::steps: return "steps";
+    case train::RunEnd::time: return "time";
+    case train::RunEnd::early: return "early";
+    case train::RunEnd::signal: break;
+  }
+  return "signal";
+}
+
+// Median over the reports of the run, the first left out where there are more: it covers the warm-up.
+double median_of(const ModelReport& model, const char* key) {
+  if (!model.history) return NAN;
+  Series series = model.history->curve(key, key);
+  if (series.y.size() > 1) series.y.erase(series.y.begin());
+  return series.y.empty() ? NAN : spread_of(series.y).median;
+}
+
+// The stored model is the best one where one was chosen, else the last.
+struct Stored {
+  bool known = false;
+  double accuracy = 0, loss = 0;
+};
+Stored stored_of(const train::RunResult& result) {
+  if (result.best_step >= 0) return {true, result.best_accuracy, result.best_loss};
+  return {result.last.counted > 0, result.last.accuracy, result.last.loss};
+}
+
+Json evaluation_json(const train::Evaluation& evaluation) {
+  if (evaluation.counted == 0) return nullptr;
+  return {{"loss", to_json(Cell(evaluation.loss))}, {"accuracy", evaluation.accuracy}, {"counted", evaluation.counted}};
+}
+
+Json result_json(const RunReport& report) {
+  const train::RunResult& result = report.result;
+  Json json;
+  json["output"] = report.folder;
+  json["end"] = name_of(result.end);
+  json["step"] = result.step;
+  json["steps"] = result.steps;
+  json["seconds"] = result.seconds;
+  json["loss"] = to_json(Cell(result.loss));
+  const Stored stored = stored_of(result);
+  json["accuracy"] = stored.known ? Json(stored.accuracy) : Json(nullptr);
+  json["dev"]["last"] = evaluation_json(result.last);
+  if (result.best_step >= 0) json["dev"]["best"] = {{"step", result.best_step}, {"accuracy", result.best_accuracy}, {"loss", result.best_loss}};
+  json["step_ms"] = to_json(Cell(median_of(report.model, "step_ms")));
+  json["tokens_per_second"] = to_json(Cell(median_of(report.model, "tokens_per_second")));
+  json["memory"] = memory_json(result.memory);
+  json["memory"]["planned_peak"] = result.planned_peak;
+  json["memory"]["measured_peak"] = result.measured_peak;
+  json["memory"]["process_peak"] = report.process_peak;
+  json["waited_ms"] = result.waited_ms;
+  return json;
+}
+
+Table settings_table(const Facts& settings) {
+  Table table;
+  table.columns = {{"option", "option"}, {"value", "value"}};
+  for (const auto& [name, value] : settings) table.rows.push_back({name, value});
+  return table;
+}
+
+Facts facts_of(const RunReport& report) {
+  const Totals& totals = report.model.totals;
+  const Stored stored = stored_of(report.result);
+  Facts facts;
+  if (stored.known) facts = {{"dev accuracy", show(stored.accuracy, Unit::share)}, {"dev loss", show(stored.loss, Unit::plain)}};
+  const Facts rest = {{"parameters", show(static_cast<double>(totals.parameters), Unit::count)},
+                      {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},
+                      {"weight files", format_bytes(report.model.file_bytes)},
+                      {"ms per step", show(median_of(report.model, "step_ms"), Unit::ms)},
+                      {"peak memory, planned", format_bytes(report.result.planned_peak)},
+                      {"peak memory, measured", format_bytes(report.result.measured_peak)},
+                      {"time", format_seconds(report.result.seconds)},
+                      {"steps", std::to_string(report.result.step)}};
+  facts.insert(facts.end(), rest.begin(), rest.end());
+  return facts;
+}
+
+}  // namespace
+
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, const train::RunResult& result) {
+  RunReport report{std::move(verb), folder, std::move(settings), task, result, peak_memory(), read_model_report(folder)};
+  return report;
+}
+
+Json to_json(const RunReport& report) {
+  Json json = document(report.verb);
+  json.update(result_json(report));
+  for (const auto& [name, value] : report.settings) json["settings"][name] = value;
+  const Json model = to_json(report.model);
+  for (const char* key : {"file_bytes", "totals", "layers", "history"})
+    if (model.contains(key)) json[key] = model[key];
+  return json;
+}
+
+std::string to_html(const RunReport& report) {
+  Page page(report.verb + " " + base_name(report.folder));
+  page.facts(facts_of(report));
+  add_curves_and_ranks(page, report.model);
+  page.heading("Memory").paragraph("What is planned for, by kind; the parts at the tick where they are largest together.");
+  page.table(memory_table(report.result.memory));
+  page.folded("by place in the model", render(memory_by_place(report.result.memory), Format::html));
+  page.heading("Settings").table(settings_table(report.settings));
+  page.heading("Weights").folded("every weight: shape, modes, ranks, sizes", render(layer_table(report.model), Format::html));
+  return page.text();
+}
+
+Table summary_table(const RunReport& report) {
+  const Totals& totals = report.model.totals;
+  const Stored stored = stored_of(report.result);
+  Table table;
+  table.columns = {{"output", "run"},
+                   {"step", "steps", Unit::count},
+                   {"accuracy", "dev accuracy", Unit::share},
+                   {"parameters", "parameters", Unit::count},
+                   {"file_bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"step_ms", "ms per step", Unit::ms},
+                   {"measured_peak", "peak memory", Unit::bytes},
+                   {"planned_peak", "planned", Unit::bytes},
+                   {"process_peak", "process", Unit::bytes}};
+  table.rows.push_back({report.folder, report.result.step, stored.known ? Cell(stored.accuracy) : Cell(), totals.parameters,
+                        static_cast<std::int64_t>(report.model.file_bytes), totals.ratio(), median_of(report.model, "step_ms"),
+                        static_cast<std::int64_t>(report.result.measured_peak), static_cast<std::int64_t>(report.result.planned_peak),
+                        static_cast<std::int64_t>(report.process_peak)});
+  return table;
+}
+
+void write_run_report(const RunReport& report) {
+  write_file_atomic(join_path(report.folder, "report.json"), dump(to_json(report)) + "\n");
+  write_file_atomic(join_path(report.folder, "report.html"), to_html(report));
+}
+
+}  // namespace comera::report

@@ -1,0 +1,36 @@
+// What is left of a run beside its model: report.json for scripts and report.html for people.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/report/model_report.h"
+#include "lib/train/trainer.h"
+
+namespace comera::report {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;  // names and values, in the order to be shown
+
+struct RunReport {
+  std::string verb;    // "pretrain"
+  std::string folder;  // of the run
+  Facts settings;      // the resolved options that matter
+  data::Task task = data::Task::classify;
+  train::RunResult result;
+  std::uint64_t process_peak = 0;  // resident, start-up included
+  ModelReport model;               // as stored in the folder, with its history
+};
+
+// Reads the model and the metrics of the folder back.
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, const train::RunResult& result);
+
+Json to_json(const RunReport& report);
+std::string to_html(const RunReport& report);
+Table summary_table(const RunReport& report);  // one row: accuracy, parameters, ratio, bytes, ms, memory
+
+// report.json and report.html, each whole or not at all.
+void write_run_report(const RunReport& report);
+
+}  // namespace comera::report

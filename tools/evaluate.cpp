@@ -1,0 +1,75 @@
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/report/evaluation.h"
+#include "tools/stored_model.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::string prediction_line(const std::vector<std::string>& labels, const train::Prediction& prediction) {
+  const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
+  return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)], prediction.probability);
+}
+
+report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
+  const std::vector<std::string>& labels = stored.spec.labels;
+  const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
+  std::string predictions = "label\tpredicted\tprobability\n";
+  const bool wanted = values.has("predictions");
+  const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(labels, prediction); };
+  const train::EvaluationOptions options{.batch = values.integer("batch"), .seed = static_cast<std::uint64_t>(values.integer("seed"))};
+  report::EvaluationReport report{stored.spec.task, labels, {}};
+  report.result = train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
+  if (wanted) write_file_atomic(values.text("predictions"), predictions);
+  return report;
+}
+
+void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {
+  if (values.flag("json")) {
+    report::Json json = report::to_json(evaluation);
+    json["model"] = folder;
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(report::render(report::summary_table(evaluation), report::Format::table));
+  if (evaluation.task == data::Task::classify) print_out("\n" + report::render(report::confusion_table(evaluation), report::Format::table));
+}
+
+}  // namespace
+
+OptionTable evaluate_table() {
+  OptionTable table("evaluate", "measure a model on data: accuracy and loss, confusion of labels");
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
+  table.add(
+      {{.name = "seed", .type = OptionType::integer, .default_text = "0", .group = "Data", .help = "of the masked positions (mlm)", .minimum = 0},
+       {.name = "predictions",
+        .type = OptionType::path,
+        .group = "Output",
+        .help = "write label, predicted label and probability of every example",
+        .metavar = "FILE",
+        .in_config = false},
+       {.name = "require",
+        .type = OptionType::list,
+        .group = "Output",
+        .help = "end with exit code 1 unless this holds",
+        .metavar = "'accuracy>=0.8'"},
+       json_option()});
+  table.add(common_options());
+  return table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'");
+}
+
+int run_evaluate(const OptionValues& given) {
+  OptionValues values = given;
+  if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
+  StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (values.has("predictions") && stored.spec.task == data::Task::mlm)
+    fail_input("[evaluate] --predictions: a masked language model predicts no labels");
+  if (stored.spec.task == data::Task::classify && !values.has("label")) fail_input("[evaluate] --label is missing: name the column of the label");
+  const report::EvaluationReport evaluation = evaluate(values, stored);
+  if (evaluation.result.counted == 0) fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
+  print(values, evaluation, stored.folder);
+  for (const std::string& requirement : values.list("require")) report::require_metric(evaluation, requirement);
+  return 0;
+}
+
+}  // namespace comera::tools

@@ -1,0 +1,96 @@
+#include "tools/run_setup.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "models/model_options.h"
+#include "tools/stored_model.h"
+
+namespace comera::tools {
+namespace {
+
+void require(const OptionValues& values, const char* name, const char* what) {
+  if (!values.has(name)) fail_input("[{}] --{} is missing: {}", values.table().verb(), name, what);
+}
+
+void open_data(const OptionValues& values, RunSetup& setup) {
+  require(values, "data", "name the files to learn from");
+  setup.tokenizer = open_tokenizer(values, "");
+  setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer);
+  if (!values.list("dev").empty())
+    setup.dev = data::Dataset::open(train::data_spec(values, values.list("dev")), setup.tokenizer, setup.data->labels());
+}
+
+models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* tokenizer) {
+  models::DataFacts facts;
+  facts.task = train::task_of(values);
+  facts.max_length = values.integer("seq");
+  if (tokenizer) {
+    facts.vocabulary = tokenizer->vocab_size();
+    if (tokenizer->specials().pad >= 0) facts.pad = tokenizer->specials().pad;
+  }
+  return facts;
+}
+
+train::RecipeHashes hashes_of(const RunSetup& setup) { return {setup.data->hash(), setup.dev ? setup.dev->hash() : "", setup.tokenizer->hash()}; }
+
+void check_hashes(const OptionValues& values, const RunSetup& setup) {
+  const std::string path = join_path(setup.folder, "recipe.toml");
+  train::check_resume(train::recipe_hashes(read_file(path), path), hashes_of(setup), values.flag("override"));
+}
+
+}  // namespace
+
+std::string settle_folder(OptionValues& values, bool& resume) {
+  const bool asked = values.has("resume");
+  const std::string named = asked && values.text("resume") != "yes" ? values.text("resume") : "";
+  if (named.empty()) require(values, "output", "name the folder of the run");
+  const std::string folder = named.empty() ? values.text("output") : named;
+  const auto recipe = asked ? train::read_recipe(folder) : std::nullopt;
+  resume = recipe.has_value();
+  if (!recipe) {
+    if (!named.empty() && !values.has("data"))
+      fail_input("[{}] --resume {}: there is no run to go on with in that folder", values.table().verb(), named);
+    return folder;
+  }
+  const std::string path = join_path(folder, "recipe.toml");
+  OptionValues before(values.table());
+  apply_toml(before, *recipe, path);
+  apply_toml(values, *recipe, path);
+  train::check_resume(before, values, values.flag("override"));
+  return folder;
+}
+
+RunSetup set_up_run(OptionValues& values) {
+  RunSetup setup;
+  setup.folder = settle_folder(values, setup.resume);
+  setup.options = train::train_options(values);
+  open_data(values, setup);
+  if (setup.resume) check_hashes(values, setup);
+  models::DataFacts facts = facts_of(values, setup.tokenizer.get());
+  facts.labels = setup.data->labels();
+  setup.spec = models::spec_from_options(values, facts);
+  setup.open = open_machine(values);
+  setup.recipe = train::recipe_text(values, hashes_of(setup));
+  return setup;
+}
+
+models::EncoderSpec spec_without_data(const OptionValues& values) {
+  const auto tokenizer = values.has("tokenizer") ? open_tokenizer(values, "") : nullptr;
+  return models::spec_from_options(values, facts_of(values, tokenizer.get()));
+}
+
+report::Facts settings_of(const OptionValues& values) {
+  static constexpr const char* always[] = {"model",  "form", "rank",     "task",     "data",     "dev",    "seq",  "batch",    "steps",
+                                           "epochs", "lr",   "lr-cores", "lr-ranks", "schedule", "warmup", "seed", "recompute"};
+  report::Facts facts;
+  for (const Option& option : values.table().options()) {
+    const bool matters = std::find(std::begin(always), std::end(always), option.name) != std::end(always);
+    if (values.has(option.name) && option.in_config && (matters || values.given(option.name)))
+      facts.emplace_back(option.name, values.canonical(option.name));
+  }
+  return facts;
+}
+
+}  // namespace comera::tools

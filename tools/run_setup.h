@@ -1,0 +1,36 @@
+// What a training verb has to settle before it trains: folder, recipe, data, model, machine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/report/run_report.h"
+#include "models/encoder_spec.h"
+#include "tools/machine.h"
+
+namespace comera::tools {
+
+struct RunSetup {
+  std::string folder;
+  bool resume = false;  // there is a run to go on with
+  OpenMachine open;
+  std::shared_ptr<const data::Tokenizer> tokenizer;
+  std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
+  models::EncoderSpec spec;
+  train::TrainOptions options;
+  std::string recipe;  // text of recipe.toml
+};
+
+// The run folder: --output, or what --resume names. On resume the options that are not given are those of the folder's recipe, and
+// those that are must not change the result. InputError for a folder that is taken.
+std::string settle_folder(OptionValues& values, bool& resume);
+
+RunSetup set_up_run(OptionValues& values);
+
+// The model of the options without data: the preset's vocabulary and labels, or the tokenizer's where one is given.
+models::EncoderSpec spec_without_data(const OptionValues& values);
+
+// What a head shows of the options: those that were given, and the ones that always matter.
+report::Facts settings_of(const OptionValues& values);
+
+}  // namespace comera::tools

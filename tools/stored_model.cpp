@@ -1,0 +1,84 @@
+#include "tools/stored_model.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/io/tt_format.h"
+#include "lib/train/train_options.h"
+#include "lib/train/weights_file.h"
+#include "models/model_options.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+constexpr const char* words[] = {"data", "text", "label", "tokenizer", "case", "seq", "batch"};
+
+// What the recipe of a run says about the columns.
+void follow_recipe(OptionValues& values, const std::string& folder) {
+  const std::string path = join_path(folder, "recipe.toml");
+  if (!path_exists(path)) return;
+  const OptionTable table = pretrain_table();
+  OptionValues recipe(table);
+  apply_toml(recipe, read_file(path), path);
+  for (const char* name : {"text", "label", "seq", "case"})
+    if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
+}
+
+// Masked entries of the diagonals stay masked.
+void follow_threshold(const std::string& folder, layers::Model& model) {
+  const io::ModelFolder files(folder);
+  const auto block = io::parse_comera_block(files.config(), files.config_path());
+  if (block && block->threshold) model.set_threshold(*block->threshold);
+}
+
+}  // namespace
+
+std::vector<Option> reading_options() {
+  std::vector<Option> options;
+  for (const Option& option : train::data_options())
+    if (std::find(std::begin(words), std::end(words), option.name) != std::end(words)) options.push_back(option);
+  return options;
+}
+
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values, const std::string& fallback) {
+  if (!values.has("tokenizer") && fallback.empty())
+    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
+  const std::string& word = values.text("case");
+  const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
+  return data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
+}
+
+data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files) {
+  data::DataSpec spec;
+  spec.files = files;
+  spec.task = stored.spec.task;
+  spec.text = values.list("text");
+  if (spec.task == data::Task::classify && values.has("label")) spec.label = values.text("label");
+  spec.max_length = values.integer("seq");
+  return spec;
+}
+
+StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
+  if (!is_folder(folder)) fail_input("[{}] {}: is no folder; name a run folder or a model folder", values.table().verb(), folder);
+  follow_recipe(values, folder);
+  StoredModel stored;
+  stored.folder = folder;
+  stored.spec = models::spec_from_folder(folder);
+  stored.tokenizer = open_tokenizer(values, folder);
+  if (stored.tokenizer->vocab_size() > stored.spec.vocabulary)
+    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", values.table().verb(),
+               stored.tokenizer->source(), stored.tokenizer->vocab_size(), stored.spec.vocabulary);
+  stored.open = open_machine(values);
+  const plan::Machine& machine = stored.open.machine;
+  stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
+                                                  train::EngineOptions{.optimizer = {}, .training = false});
+  follow_threshold(folder, stored.engine->model());
+  stored.engine->weights().allocate();
+  train::load_weights(join_path(folder, "model.safetensors"), stored.engine->weights());
+  stored.engine->weights_changed();
+  return stored;
+}
+
+}  // namespace comera::tools

@@ -1,0 +1,28 @@
+// A model of a folder, ready to be evaluated.
+#pragma once
+
+#include "lib/train/step.h"
+#include "models/encoder_spec.h"
+#include "tools/machine.h"
+
+namespace comera::tools {
+
+struct StoredModel {
+  std::string folder;
+  OpenMachine open;
+  models::EncoderSpec spec;
+  std::unique_ptr<train::Engine> engine;
+  std::shared_ptr<const data::Tokenizer> tokenizer;
+};
+
+// The words of pretrain that say what data is, for verbs that only read it: --data, --text, --label, --tokenizer, --case, --seq, --batch.
+std::vector<Option> reading_options();
+
+// `values` has machine_options() and reading_options(). Where the folder's recipe.toml says how the model was trained, --text, --label,
+// --case and --seq follow it unless they are given.
+StoredModel open_stored_model(OptionValues& values, const std::string& folder);
+data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files);
+
+std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values, const std::string& fallback);  // "": --tokenizer is needed
+
+}  // namespace comera::tools
