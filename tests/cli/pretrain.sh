@@ -88,7 +88,7 @@ run "$COMERA" inspect long/checkpoints/"$(ls long/checkpoints | grep step- | tai
 expect_exit 0
 
 run "$COMERA" pretrain "${learn[@]}" -o run
-expect_refused 'run: '
+expect_refused 'run is not empty; --resume .* --force'
 run "$COMERA" pretrain "${learn[@]}" --rank 3 -o run --resume
 expect_refused 'rank was 4 and is 3'
 run "$COMERA" pretrain --resume nowhere
