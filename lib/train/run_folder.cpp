@@ -17,8 +17,8 @@ constexpr const char* best_prefix = "best-";
 
 std::string padded(std::int64_t step) { return fmt::format("{:08}", step); }
 
-// What a run writes at the top of its folder; anything else there is not ours to remove.
-constexpr const char* own_names[] = {"config.json", "model.safetensors", "recipe.toml", "metrics.jsonl", "checkpoints", "report.html", "report.json"};
+// What a run writes at the top of its folder beside checkpoints and tokenizer; anything else there is not ours to remove.
+constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json", "recipe.toml"};
 
 void save_model(const std::string& folder, const Weights& weights) {
   save_weights(join_path(folder, "model.safetensors"), weights);
@@ -68,14 +68,26 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
 }
 
 RunFolder::RunFolder(std::string path, Open open) : path_(std::move(path)), open_(open) {
-  if (open == Open::fresh && path_exists(path_) && !is_empty_folder(path_))
-    fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
+  if (open != Open::fresh || !path_exists(path_)) return;
+  for (const std::string& name : list_folder(path_))
+    if (name != "recipe.toml.tmp")  // of a run that was killed as it began
+      fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
 }
 
-void RunFolder::create() {
-  if (open_ == Open::replace)
-    for (const char* name : own_names) remove_tree(join_path(path_, name));
+// The recipe comes first and goes last: a folder with anything of a run in it has the recipe to go on from.
+void RunFolder::create(const std::string& recipe) {
+  make_folders(path_);
+  if (open_ == Open::replace) remove_run();
+  write_file_atomic(recipe_path(), recipe);
   make_folders(join_path(path_, "checkpoints"));
+}
+
+void RunFolder::remove_run() {
+  const std::string checkpoints = join_path(path_, "checkpoints"), old = join_path(path_, "checkpoints.old");
+  remove_tree(old);
+  if (path_exists(checkpoints)) rename_path(checkpoints, old);  // in one instant: half a checkpoint must never look whole
+  remove_tree(old);
+  for (const char* name : own_names) remove_tree(join_path(path_, name));
 }
 
 std::string RunFolder::metrics_path() const { return join_path(path_, "metrics.jsonl"); }
@@ -97,7 +109,6 @@ std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
 
 std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_prefix); }
 
-void RunFolder::write_recipe(const std::string& text) { write_file_atomic(recipe_path(), text); }
 void RunFolder::save_tokenizer(const data::Tokenizer& tokenizer) { tokenizer.save(path_); }
 
 void RunFolder::save(const Weights& weights, const TrainState& state) {

@@ -42,8 +42,8 @@ class RunFolder {
 
   // fresh: InputError where something is in the folder already. Writes nothing yet.
   RunFolder(std::string path, Open open);
-  // Makes the folder; `replace` removes what a run writes, nothing else.
-  void create();
+  // Makes the folder with its recipe.toml; `replace` first removes what a run writes, nothing else.
+  void create(const std::string& recipe);
 
   const std::string& path() const { return path_; }
   std::string metrics_path() const;
@@ -51,7 +51,6 @@ class RunFolder {
   std::string checkpoint_path(std::int64_t step) const;
   std::vector<std::int64_t> checkpoints() const;  // complete ones, ascending
 
-  void write_recipe(const std::string& text);
   void save_tokenizer(const data::Tokenizer& tokenizer);
 
   void save(const Weights& weights, const TrainState& state);
@@ -66,6 +65,7 @@ class RunFolder {
   void publish(const Weights& weights, const TrainState& state);
 
  private:
+  void remove_run();
   std::string best_path(std::int64_t step) const;
   std::vector<std::int64_t> numbered(const std::string& prefix) const;
 

@@ -75,9 +75,8 @@ void Trainer::plan_memory() {
 }
 
 void Trainer::begin() {
-  folder_.create();
+  folder_.create(inputs_.recipe);
   const bool fresh = state_.step == 0;
-  if (!inputs_.recipe.empty()) folder_.write_recipe(inputs_.recipe);
   if (fresh) folder_.save_tokenizer(inputs_.data->tokenizer());
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
   folder_.prune(options_.keep, state_);
