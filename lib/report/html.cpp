@@ -31,6 +31,7 @@ svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim)
 .legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}.legend i{display:inline-block;width:1.1em;height:.28em;margin-right:.35em;
 vertical-align:middle;background:var(--c)}
 .bars{max-width:none;display:inline-block}.was{fill:var(--rule)}.now{fill:var(--c0)}
+.bars text{font-size:11px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}.n{text-align:right}
 th{color:var(--dim);font-weight:600}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
@@ -71,6 +72,21 @@ Page& Page::folded(std::string_view summary, const std::string& html) {
 Page& Page::raw(std::string_view html) {
   body_ += html;
   return *this;
+}
+
+std::string shared_legend(const std::vector<std::string>& names) {
+  std::string out = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < names.size(); ++i) out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i, escape_html(names[i]));
+  return out + "</div>\n";
+}
+
+std::string short_name(std::string_view name) {
+  if (name.ends_with(".weight")) name.remove_suffix(7);
+  if (name.ends_with(".dense")) name.remove_suffix(6);
+  const std::size_t layer = name.find("layer");
+  if (layer != std::string_view::npos) return std::string(name.substr(layer));
+  const std::size_t dot = name.find('.');
+  return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
 }
 
 std::string Page::text() const {

@@ -97,7 +97,7 @@ std::string bars_of(const io::TensorForm& layer, double scale) {
   RankBars bars;
   for (std::size_t k = 1; k + 1 < layer.ranks.size(); ++k) bars.now.push_back(static_cast<double>(layer.ranks[k]));
   for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k) bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
-  return "<figure><figcaption>" + escape_html(printable(layer.name)) + "</figcaption>" + rank_bars(bars, scale) + "</figure>\n";
+  return "<figure><figcaption>" + escape_html(printable(short_name(layer.name))) + "</figcaption>" + rank_bars(bars, scale) + "</figure>\n";
 }
 
 void add_ranks(Page& page, const ModelReport& report) {
@@ -189,8 +189,13 @@ void add_curves_and_ranks(Page& page, const ModelReport& report) {
   if (report.history) page.heading("Training").charts(curves_of(*report.history));
   add_ranks(page, report);
   if (!report.history) return;
-  const auto charts = rank_charts(*report.history);
-  if (!charts.empty()) page.heading("Ranks over the steps").paragraph("One line per inner bond.").small_charts(charts);
+  auto charts = rank_charts(*report.history);
+  if (charts.empty()) return;
+  std::size_t bonds = 0;
+  for (Chart& chart : charts) chart.title = short_name(chart.title), bonds = std::max(bonds, chart.series.size());
+  std::vector<std::string> names;
+  for (std::size_t bond = 1; bond <= bonds; ++bond) names.push_back("bond " + std::to_string(bond));
+  page.heading("Ranks over the steps").raw(shared_legend(names)).small_charts(charts);
 }
 
 std::string to_html(const ModelReport& report) {

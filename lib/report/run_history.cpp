@@ -70,6 +70,14 @@ std::map<std::string, std::vector<Series>> rank_series(const RunHistory& history
       }
     }
   }
+  // Ranks are written where they change: the last ones hold to the end.
+  for (auto& [name, bonds] : all)
+    for (Series& bond : bonds) {
+      const double last = step_of(history.lines.back());
+      if (bond.x.empty() || bond.x.back() >= last) continue;
+      bond.x.push_back(last);
+      bond.y.push_back(bond.y.back());
+    }
   return all;
 }
 
@@ -143,7 +151,7 @@ std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_
 std::vector<Chart> rank_charts(const RunHistory& history) {
   std::vector<Chart> charts;
   for (auto& [name, series] : rank_series(history)) {
-    Chart chart{.title = name, .series = std::move(series), .from_zero = true, .width = 220, .height = 130};
+    Chart chart{.title = name, .series = std::move(series), .from_zero = true, .legend = false, .width = 220, .height = 120};
     charts.push_back(std::move(chart));
   }
   return charts;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/core/log.h"
+#include "lib/core/units.h"
 #include "lib/report/scale.h"
 
 namespace comera::report {
@@ -18,7 +19,7 @@ constexpr int colours = 8;  // --c0 ... --c7 of the page
 struct Frame {
   Range x, y;
   bool log_scale = false;
-  double left = 48, right = 10, top = 12, bottom = 34, width = 400, height = 240;
+  double left = 40, right = 14, top = 12, bottom = 34, width = 400, height = 240;
 
   double at_x(double value) const { return left + (value - x.low) / (x.high - x.low) * (width - left - right); }
   double at_y(double value) const {
@@ -62,17 +63,37 @@ Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
 }
 
 std::string short_number(double value, Unit unit) {
-  if (unit == Unit::count || (unit == Unit::plain && std::abs(value) >= 10000)) {
-    if (std::abs(value) >= 1e6) return fmt::format("{:g}M", value / 1e6);
-    if (std::abs(value) >= 1e4) return fmt::format("{:g}k", value / 1e3);
-    return fmt::format("{:g}", value);
+  switch (unit) {
+    case Unit::share: return fmt::format("{:g} %", std::round(1e4 * value) / 100);
+    case Unit::ratio: return fmt::format("{:g}x", value);
+    case Unit::bytes: return value == 0 ? "0" : format_bytes(static_cast<std::uint64_t>(value));
+    default: break;
   }
-  return unit == Unit::plain ? fmt::format("{:g}", value) : show(value, unit);
+  if (std::abs(value) >= 1e6) return fmt::format("{:g}M", value / 1e6);
+  if (std::abs(value) >= 1e4) return fmt::format("{:g}k", value / 1e3);
+  return fmt::format("{:g}", std::abs(value) < 1e-12 ? 0.0 : value);
+}
+
+std::vector<double> y_ticks(const Frame& frame, Unit unit) {
+  if (frame.log_scale) return log_ticks(frame.y, 4);
+  // Round numbers of the unit that they are shown in.
+  const double scale = unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, frame.y.high)) / 10)) : 1;
+  std::vector<double> at = ticks({frame.y.low / scale, frame.y.high / scale}, 4);
+  for (double& value : at) value *= scale;
+  return at;
+}
+
+// As much room on the left as the longest label takes.
+void make_room(Frame& frame, Unit unit) {
+  constexpr double character = 6.8, gap = 10;
+  frame.left = 0;
+  for (const double tick : y_ticks(frame, unit))
+    frame.left = std::max(frame.left, gap + character * static_cast<double>(short_number(tick, unit).size()));
 }
 
 std::string axes(const Frame& frame, const Chart& chart) {
   std::string out;
-  for (const double tick : frame.log_scale ? log_ticks(frame.y, 4) : ticks(frame.y, 4)) {
+  for (const double tick : y_ticks(frame, chart.unit)) {
     const double y = frame.at_y(tick);
     out += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, y, y);
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4, short_number(tick, chart.unit));
@@ -117,7 +138,7 @@ std::string drawing(const Frame& frame, const Series& series, std::size_t index,
 }
 
 std::string legend(const Chart& chart) {
-  if (chart.series.size() < 2) return "";
+  if (chart.series.size() < 2 || !chart.legend) return "";
   std::string out = "<div class=\"legend\">";
   for (std::size_t i = 0; i < chart.series.size(); ++i)
     out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i % colours, escape_html(printable(chart.series[i].name)));
@@ -130,7 +151,8 @@ std::string line_chart(const Chart& chart) {
   std::vector<Series> series;
   for (const Series& one : chart.series) series.push_back(thinned(one, max_points));
   if (!std::isfinite(range_of(series, false).low)) return "";
-  const Frame frame = frame_of(chart, series);
+  Frame frame = frame_of(chart, series);
+  make_room(frame, chart.unit);
   const std::string title = escape_html(printable(chart.title));
   std::string out = fmt::format("<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", title,
                                 chart.width, chart.height, title);

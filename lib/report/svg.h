@@ -23,6 +23,7 @@ struct Chart {
   std::vector<Series> series = {};
   bool from_zero = false;  // y starts at 0
   bool log_scale = false;  // y; ignored when a value is not positive
+  bool legend = true;      // where there is more than one series
   double width = 400, height = 240;
 };
 

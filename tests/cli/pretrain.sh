@@ -84,7 +84,8 @@ code=$?
 last="pretrain, stopped by SIGTERM"
 : >.out
 expect_exit 143
-run "$COMERA" inspect long/checkpoints/"$(ls long/checkpoints | grep step- | tail -n 1)"
+saved=(long/checkpoints/step-*)
+run "$COMERA" inspect "${saved[-1]}"
 expect_exit 0
 
 run "$COMERA" pretrain "${learn[@]}" -o run

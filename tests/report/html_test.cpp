@@ -99,3 +99,19 @@ TEST_CASE("Thinning keeps means, and the corners of steps") {
   CHECK(corners.x == std::vector<double>{0, 2, 4});
   CHECK(corners.y == std::vector<double>{30, 28, 28});
 }
+
+TEST_CASE("Labels of bytes are round in the unit that is shown, and none is cut off at the left") {
+  const std::string svg =
+      line_chart({.title = "memory", .unit = Unit::bytes, .series = {{.name = "peak", .x = {0, 10}, .y = {0, 90.0 * (1 << 20)}}}});
+  CHECK_THAT(svg, Contains(">50.0 MiB<"));
+  static const std::regex label(R"re(<text x="([0-9.]+)" y="[0-9.]+" text-anchor="end">([^<]+)<)re");
+  for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it)
+    CHECK(std::stod((*it)[1]) >= 6.5 * static_cast<double>((*it)[2].length()));
+}
+
+TEST_CASE("Short names of weights") {
+  CHECK(short_name("bert.encoder.layer.0.attention.self.query.weight") == "layer.0.attention.self.query");
+  CHECK(short_name("bert.encoder.layer.1.output.dense.weight") == "layer.1.output");
+  CHECK(short_name("bert.embeddings.word_embeddings.weight") == "embeddings.word_embeddings");
+  CHECK(short_name("plain") == "plain");
+}

@@ -43,6 +43,14 @@ TEST_CASE("A history keeps what is whole and gives curves and ranks over steps")
   CHECK(json["ranks"]["a.query"]["bonds"][1] == std::vector<double>{30, 28});
 }
 
+TEST_CASE("Ranks hold to the end of the run") {
+  const RunHistory history = parse_run_history("{\"step\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"loss\":1}\n", "metrics.jsonl");
+  const auto charts = rank_charts(history);
+  REQUIRE(charts.size() == 1);
+  CHECK(charts[0].series[0].x == std::vector<double>{1, 9});
+  CHECK(charts[0].series[0].y == std::vector<double>{4, 4});
+}
+
 TEST_CASE("A broken line inside a history is named") {
   CHECK_THROWS_WITH(parse_run_history("{\"step\":1}\n{oops\n{\"step\":3}\n", "run/metrics.jsonl"), Contains("run/metrics.jsonl:2"));
 }
