@@ -1,5 +1,7 @@
 #include "kernels/thread_pool.h"
 
+#include <xmmintrin.h>
+
 namespace comera::kernels {
 namespace {
 
@@ -9,7 +11,13 @@ constexpr std::int64_t largest_loop = 1 << 30;
 
 void pause() { __builtin_ia32_pause(); }
 
+constexpr unsigned flush_to_zero = 1u << 15, denormals_are_zero = 1u << 6;
+
 }  // namespace
+
+FlushSubnormals::FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | flush_to_zero | denormals_are_zero); }
+
+FlushSubnormals::~FlushSubnormals() { _mm_setcsr(before_); }
 
 ThreadPool::ThreadPool(int threads) {
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
@@ -23,6 +31,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::parallel_for(std::int64_t tiles, Body body, void* data) {
+  const FlushSubnormals flush;
   for (; tiles > largest_loop; --tiles) body(data, tiles - 1);
   if (workers_.empty() || tiles <= 1) {
     for (std::int64_t tile = 0; tile < tiles; ++tile) body(data, tile);
@@ -56,6 +65,7 @@ bool ThreadPool::run_one() {
 }
 
 void ThreadPool::work() {
+  const FlushSubnormals flush;
   int idle = 0;
   while (true) {
     const std::uint32_t seen = wakeups_.load(std::memory_order_acquire);

@@ -14,6 +14,20 @@
 
 namespace comera::kernels {
 
+// While it lives, results of this thread below 1.2e-38 become zero, and such inputs count as zero. A moment of AdamW whose gradient stays
+// zero would be subnormal, a hundred times slower to compute with, after some eight hundred steps. Tiles are the same bytes on whatever
+// thread they run, so every thread that runs one has this.
+class FlushSubnormals {
+ public:
+  FlushSubnormals();
+  ~FlushSubnormals();
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+
+ private:
+  unsigned before_;
+};
+
 // One thread at a time may call parallel_for; a body must not call it on the same pool. Nothing is allocated per call.
 class ThreadPool {
  public:
@@ -47,6 +61,7 @@ template <class F>
 void parallel_for(const Context& context, std::int64_t tiles, F&& f) {
   auto* pool = static_cast<ThreadPool*>(context.stream);
   if (!pool || tiles <= 1) {
+    const FlushSubnormals flush;
     for (std::int64_t tile = 0; tile < tiles; ++tile) f(tile);
     return;
   }
