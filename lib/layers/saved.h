@@ -59,8 +59,6 @@ class SavePolicy {
   SavePolicy inside_block() const { return SavePolicy(Recompute::cheap, training_); }
 
   Saved save(Walk& walk, const Value& value, Use use) const;
-  // Whether a tensor that its own layer could compute again from what it keeps is kept all the same.
-  bool keeps_rebuildable() const { return saves() && recompute_ == Recompute::none; }
 
  private:
   Recompute recompute_;

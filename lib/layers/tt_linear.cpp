@@ -8,7 +8,8 @@
 namespace comera::layers {
 namespace {
 
-// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's.
+// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's. T1 = x A is all that
+// the backward needs besides x: what the activation saw is T1 B again, which costs no more than reading it back would.
 class TtLinear final : public Linear {
  public:
   TtLinear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation)
@@ -17,7 +18,7 @@ class TtLinear final : public Linear {
     for (const LinearSpec& spec : specs) {
       const std::int64_t rank = spec.ranks[spec.ranks.size() / 2];
       const bool empty = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t r) { return r == 0; });
-      outputs_.push_back({spec.out, empty ? 0 : kernels::padded_rank(rank), width_, nullptr, -1, -1, {}});
+      outputs_.push_back({spec.out, empty ? 0 : kernels::padded_rank(rank), width_, nullptr, -1, -1});
       width_ += outputs_.back().rank;
     }
     left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
@@ -32,12 +33,9 @@ class TtLinear final : public Linear {
     t1_ = pass.walk.make("t1", {tokens, width_});
     kernels::TtLinearForward call = forward_call(tokens);
     call.x = x.tensor.data;
-    const bool keeps_pre = activation_ != kernels::Activation::none && pass.policy.keeps_rebuildable();
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       y[i] = pass.walk.make("y", {tokens, outputs_[i].out});
       call.output[i].y = y[i].data;
-      if (keeps_pre) outputs_[i].pre = pass.walk.make("pre_activation", {tokens, outputs_[i].out});
-      call.output[i].pre = outputs_[i].pre.data;
     }
     pass.walk.run(pass.backend().tt_linear_forward, call);
     x_ = pass.policy.save(pass.walk, x, Use::product);
@@ -67,7 +65,6 @@ class TtLinear final : public Linear {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       d_bias[i] = sink.open(pass.walk, *outputs_[i].bias);
       call.output[i] = describe(outputs_[i]);
-      call.output[i].pre = outputs_[i].pre.data;
       call.output[i].dy = dy[i].data;
       call.output[i].d_right = step_gradients_[outputs_[i].d_right].data;
       call.output[i].d_bias = d_bias[i].data;
@@ -83,7 +80,6 @@ class TtLinear final : public Linear {
     std::int64_t out, rank, offset;
     Parameter* bias;
     int right, d_right;
-    Tensor pre;
   };
 
   void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
@@ -125,7 +121,6 @@ class TtLinear final : public Linear {
   void release(Pass& pass, Sink& sink, Tensor* dy, Tensor* d_bias) {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       sink.close(pass.walk, *outputs_[i].bias, d_bias[i]);
-      if (!outputs_[i].pre.empty()) pass.walk.drop(outputs_[i].pre);
       pass.walk.drop(dy[i]);
     }
     pass.walk.drop(t1_);
