@@ -15,31 +15,20 @@
 namespace comera::models {
 namespace {
 
-std::string preset_words() {
+constexpr const char* preset_words = "the preset's";
+
+std::string list_presets() {
   std::string words;
   for (const Preset& preset : presets()) words += fmt::format("{}{} ({})", words.empty() ? "" : ", ", preset.name, preset.summary);
   return words;
 }
 
 Option size_option(const char* name, const char* help, double least = 1) {
-  return {.name = name,
-          .type = OptionType::integer,
-          .group = "Model",
-          .help = help,
-          .result_relevant = true,
-          .minimum = least,
-          .default_words = "the preset's"};
+  return {.name = name, .type = OptionType::integer, .help = help, .minimum = least, .default_words = preset_words};
 }
 
 Option probability_option(const char* name, const char* help) {
-  return {.name = name,
-          .type = OptionType::real,
-          .group = "Model",
-          .help = help,
-          .result_relevant = true,
-          .minimum = 0,
-          .maximum = 0.99,
-          .default_words = "the preset's"};
+  return {.name = name, .type = OptionType::real, .help = help, .minimum = 0, .maximum = 0.99, .default_words = preset_words};
 }
 
 void take(const OptionValues& values, const char* name, std::int64_t& size) {
@@ -83,87 +72,54 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
   return rules;
 }
 
-}  // namespace
-
-std::vector<Option> model_options() {
-  const std::string group = "Model";
-  return {
-      {.name = "model",
-       .type = OptionType::string,
-       .default_text = "encoder-small",
-       .group = group,
-       .help = "preset: " + preset_words(),
-       .result_relevant = true},
+std::vector<Option> form_options() {
+  std::vector<Option> rows{
       {.name = "form",
        .type = OptionType::choice,
        .default_text = "tt",
-       .group = group,
        .help = "form of the linear weights and the word table",
-       .choices = {"dense", "tt", "lowrank"},
-       .result_relevant = true},
-      {.name = "rank",
-       .type = OptionType::integer,
-       .group = group,
-       .help = "inner ranks of linear weights",
-       .result_relevant = true,
-       .minimum = 1,
-       .default_words = "the preset's"},
-      {.name = "embedding-rank",
-       .type = OptionType::integer,
-       .group = group,
-       .help = "inner ranks of the word table",
-       .result_relevant = true,
-       .minimum = 1,
-       .default_words = "the preset's"},
-      {.name = "order",
-       .type = OptionType::integer,
-       .default_text = "3",
-       .group = group,
-       .help = "modes on each side of a TT weight",
-       .result_relevant = true,
-       .minimum = 1,
-       .maximum = 8},
+       .choices = {"dense", "tt", "lowrank"}},
+      {.name = "rank", .type = OptionType::integer, .help = "inner ranks of linear weights", .minimum = 1, .default_words = preset_words},
+      {.name = "embedding-rank", .type = OptionType::integer, .help = "inner ranks of the word table", .minimum = 1, .default_words = preset_words},
+      {.name = "order", .type = OptionType::integer, .default_text = "3", .help = "modes on each side of a TT weight", .minimum = 1, .maximum = 8},
       {.name = "embedding-order",
        .type = OptionType::integer,
        .default_text = "4",
-       .group = group,
        .help = "modes on each side of the TTM word table",
-       .result_relevant = true,
        .minimum = 2,
        .maximum = 8},
-      {.name = "modes",
-       .type = OptionType::list,
-       .group = group,
-       .help = "modes for every weight of that size, in modes then out modes",
-       .metavar = "12x8x8|8x8x12",
-       .result_relevant = true},
+      {.name = "modes", .type = OptionType::list, .help = "modes for every weight of that size, in modes then out modes", .metavar = "12x8x8|8x8x12"},
       {.name = "layer",
        .type = OptionType::list,
-       .group = group,
        .help = "exception for weights by name: rank:, form:, modes:, separated by ';'",
-       .metavar = "GLOB=rank:16",
-       .result_relevant = true},
-      size_option("layers", "number of blocks"),
-      size_option("hidden", "width of the model"),
-      size_option("heads", "attention heads"),
-      size_option("intermediate", "width of the feed-forward layer"),
-      size_option("positions", "longest sequence"),
-      size_option("token-types", "token types; 0 for none", 0),
-      probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
-      probability_option("attention-dropout", "dropout of attention probabilities alone"),
-      {.name = "norm-epsilon",
-       .type = OptionType::real,
-       .group = group,
-       .help = "epsilon of the norms",
-       .result_relevant = true,
-       .minimum = 0,
-       .default_words = "the preset's"},
-      {.name = "pre-norm",
-       .type = OptionType::flag,
-       .group = group,
-       .help = "norms before attention and feed-forward (pre-LN) instead of after",
-       .result_relevant = true},
-  };
+       .metavar = "GLOB=rank:16"}};
+  return rows;
+}
+
+std::vector<Option> size_options() {
+  return {size_option("layers", "number of blocks"),
+          size_option("hidden", "width of the model"),
+          size_option("heads", "attention heads"),
+          size_option("intermediate", "width of the feed-forward layer"),
+          size_option("positions", "longest sequence"),
+          size_option("token-types", "token types; 0 for none", 0),
+          probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
+          probability_option("attention-dropout", "dropout of attention probabilities alone"),
+          {.name = "norm-epsilon", .type = OptionType::real, .help = "epsilon of the norms", .minimum = 0, .default_words = preset_words},
+          {.name = "pre-norm", .type = OptionType::flag, .help = "norms before attention and feed-forward (pre-LN) instead of after"}};
+}
+
+}  // namespace
+
+std::vector<Option> model_options() {
+  std::vector<Option> rows{{.name = "model", .type = OptionType::string, .default_text = "encoder-small", .help = "preset: " + list_presets()}};
+  for (auto make : {form_options, size_options})
+    for (Option& option : make()) rows.push_back(std::move(option));
+  for (Option& option : rows) {
+    option.group = "Model";
+    option.result_relevant = true;
+  }
+  return rows;
 }
 
 EncoderSpec spec_from_options(const OptionValues& values, const DataFacts& facts) {
