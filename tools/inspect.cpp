@@ -1,6 +1,6 @@
-#include <sys/stat.h>
-
+#include "lib/core/error.h"
 #include "lib/report/model_report.h"
+#include "lib/report/runs_table.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -25,7 +25,9 @@ report::ModelReport read(const OptionValues& values, std::size_t index) {
 OptionTable inspect_table() {
   OptionTable table("inspect", "show what a model consists of: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
   table.positional(
-      {.name = "PATH", .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are compared", .maximum = 2});
+      {.name = "PATH",
+       .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are compared; with --runs any number of runs",
+       .maximum = -1});
   table.add({{.name = "format",
               .type = OptionType::choice,
               .default_text = "table",
@@ -33,6 +35,7 @@ OptionTable inspect_table() {
               .help = "what to print",
               .choices = {"table", "md", "csv", "jsonl", "html"}},
              json_option(),
+             {.name = "runs", .type = OptionType::flag, .group = "Output", .help = "one row per finished run: accuracy, size, speed, memory"},
              {.name = "sort",
               .group = "Output",
               .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY turns it round",
@@ -42,11 +45,23 @@ OptionTable inspect_table() {
               .help = "show only weights whose name matches; without wildcards any part of a name",
               .metavar = "GLOB"}});
   table.add(common_options());
-  table.example("comera inspect run --sort bytes").example("comera inspect run --format html > run.html").example("comera inspect before after");
+  table.example("comera inspect run --sort bytes")
+      .example("comera inspect run --format html > run.html")
+      .example("comera inspect before after")
+      .example("comera inspect --runs dense tt");
   return table;
 }
 
 int run_inspect(const OptionValues& values) {
+  if (values.flag("runs")) {
+    const report::Table table = report::runs_table(values.positionals());
+    report::Json json = report::document("runs");
+    json["runs"] = report::to_json(table);
+    print_out(rendered(values, table, json, ""));
+    return 0;
+  }
+  if (values.positionals().size() > 2)
+    fail_input("[inspect] {} paths came; one is shown and two are compared, weight by weight; use --runs for more", values.positionals().size());
   const report::ModelReport model = read(values, 0);
   if (values.positionals().size() == 1) {
     print_out(rendered(values, report::layer_table(model), report::to_json(model), report::to_html(model)));

@@ -1,0 +1,79 @@
+#include "lib/report/runs_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/io/json.h"
+#include "lib/report/bench.h"
+#include "lib/report/run_history.h"
+
+namespace comera::report {
+namespace {
+
+struct Run {
+  std::string folder;
+  Json report;
+  double step_ms = NAN;
+};
+
+// The last quarter of what metrics.jsonl holds: a single report would be noise.
+double closing_step_ms(const std::string& folder) {
+  const auto history = read_run_history(folder);
+  if (!history) return NAN;
+  std::vector<double> times = history->curve("step_ms", "step_ms").y;
+  if (times.empty()) return NAN;
+  times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>((times.size() + 3) / 4));
+  return spread_of(times).median;
+}
+
+Run read_run(const std::string& folder) {
+  const std::string path = join_path(folder, "report.json");
+  if (!path_exists(path)) fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
+  Run run{folder, io::parse_json(read_file(path), path), closing_step_ms(folder)};
+  for (const char* key : {"step", "file_bytes", "totals", "memory"})
+    if (!run.report.is_object() || !run.report.contains(key)) fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
+  return run;
+}
+
+Cell number(const Json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return {};
+}
+
+std::vector<Cell> row_of(const Run& run, const Run& first) {
+  const Json& totals = run.report["totals"];
+  const auto cell = [](double value) { return std::isfinite(value) ? Cell(value) : Cell(); };
+  return {run.folder,
+          number(run.report["step"]),
+          number(run.report.value("accuracy", Json())),
+          number(totals.value("parameters", Json())),
+          number(run.report["file_bytes"]),
+          number(totals.value("ratio", Json())),
+          cell(run.step_ms),
+          cell(first.step_ms / run.step_ms),
+          number(run.report["memory"].value("measured_peak", Json()))};
+}
+
+}  // namespace
+
+Table runs_table(std::span<const std::string> folders) {
+  std::vector<Run> runs;
+  for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  Table table;
+  table.columns = {{"run", "run"},
+                   {"step", "steps", Unit::count},
+                   {"accuracy", "dev accuracy", Unit::share},
+                   {"parameters", "parameters", Unit::count},
+                   {"file_bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"step_ms", "ms per step", Unit::ms},
+                   {"speedup", "faster", Unit::ratio},
+                   {"measured_peak", "peak memory", Unit::bytes}};
+  for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
+  return table;
+}
+
+}  // namespace comera::report
