@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/train/importance.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::train {
@@ -105,8 +106,11 @@ void RankAdaptation::begin_late() {
   }
 }
 
-std::int64_t RankAdaptation::meet_target() {
-  const std::int64_t removed = remove_all_but(engine_, cut_to(read_chains(engine_.weights()), size_target()));
+// Where the ranks fell far enough, the diagonals say what stays; a cut before that goes by what every entry carries.
+std::int64_t RankAdaptation::meet_target(bool enforced) {
+  const Weights& weights = engine_.weights();
+  const std::vector<Chain> chains = enforced ? importances(weights, options_.threshold) : read_chains(weights);
+  const std::int64_t removed = remove_all_but(engine_, cut_to(chains, size_target()));
   progress_.reached = true;
   set_threshold();
   return removed;
@@ -149,7 +153,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   event.enforced = !event.target_met && progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
   if (event.target_met || event.enforced) {
     event.target_met = true;
-    event.removed = meet_target();
+    event.removed = meet_target(event.enforced);
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
     event.removed = remove_all_but(engine_, above(read_chains(engine_.weights()), options_.threshold));
   }
@@ -160,7 +164,7 @@ RankAdaptation::Event RankAdaptation::finish() {
   Event event;
   if (!has_target() || progress_.reached) return event;
   if (!progress_.late) begin_late(), event.late_begins = true;
-  event.removed = meet_target();
+  event.removed = meet_target(true);
   event.target_met = event.enforced = true;
   return event;
 }

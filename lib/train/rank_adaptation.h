@@ -74,7 +74,7 @@ class RankAdaptation {
   SizeTarget size_target() const;
   void check_target() const;
   void begin_late();
-  std::int64_t meet_target();
+  std::int64_t meet_target(bool enforced);
   void set_threshold();
 
   Engine& engine_;

@@ -49,7 +49,7 @@ void Trainer::build() {
   plan_memory();
 }
 
-// By default the last third of a run belongs to the late stage, and its last quarter to healing what was cut.
+// By default the last third of a run belongs to the late stage. Half of it may pass before the target is enforced: the rest heals.
 void Trainer::resolve_stages() {
   RankOptions& ranks = options_.ranks;
   if (ranks.target == TargetKind::none) return;
@@ -64,7 +64,7 @@ void Trainer::resolve_stages() {
   }
   if (steps_ > 0 && ranks.late_start >= steps_)
     fail_input("[train] the late stage begins at step {}, but the run has {}; use a smaller --late-after", ranks.late_start, steps_);
-  if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) * 3 / 4;
+  if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) / 2;
 }
 
 void Trainer::plan_memory() {
