@@ -32,7 +32,10 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::render(report::summary_table(evaluation), report::Format::table));
-  if (evaluation.task == data::Task::classify) print_out("\n" + report::render(report::confusion_table(evaluation), report::Format::table));
+  if (evaluation.task == data::Task::mlm) return;
+  constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
+  if (evaluation.labels.size() <= readable) print_out("\n" + report::render(report::confusion_table(evaluation), report::Format::table));
+  print_out("\n" + report::render(report::label_table(evaluation), report::Format::table));
 }
 
 }  // namespace

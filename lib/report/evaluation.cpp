@@ -47,6 +47,30 @@ Table confusion_table(const EvaluationReport& evaluation) {
   return table;
 }
 
+Table label_table(const EvaluationReport& evaluation) {
+  const auto& confusion = evaluation.result.confusion;
+  Table table;
+  table.columns = {{"label", "label"},
+                   {"examples", "examples", Unit::count},
+                   {"recall", "recall", Unit::share},
+                   {"precision", "precision", Unit::share},
+                   {"taken_for", "most often taken for"}};
+  const auto share = [](std::int64_t part, std::int64_t all) { return all ? Cell(static_cast<double>(part) / static_cast<double>(all)) : Cell(); };
+  for (std::size_t label = 0; label < confusion.size(); ++label) {
+    std::int64_t examples = 0, predicted = 0;
+    std::size_t other = label == 0 ? 1 : 0;
+    for (std::size_t i = 0; i < confusion.size(); ++i) {
+      examples += confusion[label][i];
+      predicted += confusion[i][label];
+      if (i != label && confusion[label][i] > confusion[label][other]) other = i;
+    }
+    const bool mistaken = other < confusion.size() && confusion[label][other] > 0;
+    table.rows.push_back({evaluation.labels[label], examples, share(confusion[label][label], examples), share(confusion[label][label], predicted),
+                          mistaken ? Cell(fmt::format("{} ({})", evaluation.labels[other], confusion[label][other])) : Cell()});
+  }
+  return table;
+}
+
 Json to_json(const EvaluationReport& evaluation) {
   Json json = document("evaluate");
   json["task"] = evaluation.task == data::Task::mlm ? "mlm" : "classify";

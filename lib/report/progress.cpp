@@ -58,7 +58,13 @@ std::string bar(const StepLine& line, int columns) {
     const int full = static_cast<int>(cells * static_cast<double>(line.step) / static_cast<double>(line.steps));
     out = "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.') + "] ";
   }
-  out += to_string(line);
+  // What is looked at most stands where a narrow terminal still shows it.
+  out += line.steps > 0 ? fmt::format("{}/{}", line.step, line.steps) : fmt::format("step {}", line.step);
+  if (line.eta_seconds) out += "  eta " + format_seconds(*line.eta_seconds);
+  out += fmt::format("  loss {:.3g}  {}", line.loss, short_ms(line.step_ms));
+  if (line.ratio) out += fmt::format("  ratio {:.1f}x", *line.ratio);
+  if (line.rank) out += fmt::format("  rank {:.1f}", *line.rank);
+  out += fmt::format("  {} tok/s  peak {}", format_count(line.tokens_per_second), format_bytes(line.peak_bytes));
   return out.substr(0, static_cast<std::size_t>(columns > 1 ? columns - 1 : 1));
 }
 

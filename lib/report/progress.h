@@ -43,7 +43,7 @@ class Progress {
   double last_draw_ = -1;
 };
 
-// The bar as it is drawn in `columns` columns: "[#####.....] step 120/5000 ...", cut at the right.
+// The bar as it is drawn in `columns` columns: "[#####.....] 120/5000  eta 3m20s  loss 3.21 ...", cut at the right.
 std::string bar(const StepLine& line, int columns);
 
 }  // namespace comera::report

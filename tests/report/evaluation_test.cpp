@@ -48,6 +48,10 @@ TEST_CASE("What scripts read of an evaluation") {
   mlm.task = data::Task::mlm;
   mlm.result.loss = std::log(7.0);
   CHECK(to_json(mlm)["perplexity"].get<double>() == Approx(7));
+  const Json labels = to_json(label_table(example()));
+  CHECK((labels[0]["examples"] == 6 && labels[1]["taken_for"] == "no (1)"));
+  CHECK(labels[0]["recall"].get<double>() == Approx(5.0 / 6));
+  CHECK(labels[1]["precision"].get<double>() == Approx(3.0 / 4));
   const Table table = confusion_table(example());
   CHECK(table.columns.size() == 3);
   CHECK(std::get<std::int64_t>(table.rows[1][2]) == 3);

@@ -58,7 +58,7 @@ TEST_CASE("After a resume the time that is left follows from the steps of this c
 }
 
 TEST_CASE("The bar never grows over the line of the terminal") {
-  CHECK_THAT(bar(example(), 80), Contains("[....................] step 120/5000"));
+  CHECK_THAT(bar(example(), 80), Contains("[....................] 120/5000  eta 3m20s  loss 3.21  42 ms  ratio 43.1x"));
   for (const int columns : {1, 20, 40, 80, 200}) CHECK(bar(example(), columns).size() <= static_cast<std::size_t>(columns > 1 ? columns - 1 : 1));
   StepLine line = example();
   line.step = 2500;
