@@ -5,6 +5,8 @@
 #include <iostream>
 
 #include "lib/core/error.h"
+#include "lib/report/json.h"
+#include "tools/stored_model.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -20,17 +22,9 @@ std::vector<Option> tokenizer_options() {
           {.name = "special", .type = OptionType::flag, .help = "with the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
 }
 
-std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values) {
-  if (!values.has("tokenizer"))
-    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
-  const std::string& word = values.text("case");
-  const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
-  return data::load_tokenizer(values.text("tokenizer"), letter_case);
-}
-
 OptionTable lines_table(const char* verb, const char* summary) {
   OptionTable table(verb, summary);
-  table.add(tokenizer_options()).add(common_options());
+  table.add(tokenizer_options()).add({json_option()}).add(common_options());
   return table;
 }
 
@@ -49,19 +43,27 @@ data::Ids parse_ids(const std::string& line, std::int64_t number) {
   return ids;
 }
 
-// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it.
-template <class Answer>
-int answer_lines(Answer&& answer) {
+// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it. With --json one object at
+// the end instead. `answer` gives JSON, `text` what is printed of it.
+template <class Answer, class Text>
+int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
   std::ios::sync_with_stdio(false);
+  report::Json json = report::document(values.table().verb());
+  json["lines"] = report::Json::array();
   std::string out;
   std::int64_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {
-    out += answer(line, ++number) + "\n";
+    auto result = answer(line, ++number);
+    if (values.flag("json")) {
+      json["lines"].push_back(std::move(result));
+      continue;
+    }
+    out += text(result) + "\n";
     if (std::cin.rdbuf()->in_avail() > 0 && out.size() < (1 << 16)) continue;
     print_out(out);
     out.clear();
   }
-  print_out(out);
+  print_out(values.flag("json") ? report::dump(json, -1) + "\n" : out);
   return 0;
 }
 
@@ -74,16 +76,17 @@ OptionTable tokenizer_encode_table() {
 }
 
 int run_tokenizer_encode(const OptionValues& values) {
-  const auto tokenizer = open_tokenizer(values);
+  const auto tokenizer = open_tokenizer(values, "");
   const data::Specials& special = tokenizer->specials();
   const bool around = values.flag("special");
-  return answer_lines([&](const std::string& line, std::int64_t) {
+  const auto encode = [&](const std::string& line, std::int64_t) {
     data::Ids ids;
     if (around && special.cls >= 0) ids.push_back(special.cls);
     tokenizer->encode(line, ids);
     if (around && special.sep >= 0) ids.push_back(special.sep);
-    return fmt::format("{}", fmt::join(ids, " "));
-  });
+    return ids;
+  };
+  return answer_lines(values, encode, [](const data::Ids& ids) { return fmt::format("{}", fmt::join(ids, " ")); });
 }
 
 OptionTable tokenizer_decode_table() {
@@ -93,9 +96,10 @@ OptionTable tokenizer_decode_table() {
 }
 
 int run_tokenizer_decode(const OptionValues& values) {
-  const auto tokenizer = open_tokenizer(values);
+  const auto tokenizer = open_tokenizer(values, "");
   const bool keep = values.flag("special");
-  return answer_lines([&](const std::string& line, std::int64_t number) { return tokenizer->decode(parse_ids(line, number), keep); });
+  const auto decode = [&](const std::string& line, std::int64_t number) { return tokenizer->decode(parse_ids(line, number), keep); };
+  return answer_lines(values, decode, [](const std::string& text) { return text; });
 }
 
 }  // namespace comera::tools

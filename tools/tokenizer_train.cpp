@@ -93,6 +93,7 @@ int run_tokenizer_train(const OptionValues& values) {
   json["texts"] = texts.size();
   json["vocab_size"] = tokenizer->vocab_size();
   json["hash"] = tokenizer->hash();
+  write_file_atomic(join_path(folder, "report.json"), report::dump(json) + "\n");
   if (values.flag("json"))
     print_out(report::dump(json) + "\n");
   else

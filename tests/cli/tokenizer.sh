@@ -14,6 +14,11 @@ expect_exit 0
 expect_out '^the cats sat'
 expect_equal "$(sed -n 3p .out)" cat
 
+run_with $'the cat\nsat\n' "$COMERA" tokenizer encode --tokenizer vocab.txt --json
+expect_json "d['schema_version'] == 1 and d['lines'] == [[5, 6], [7]]"
+run_with $'5 6\n' "$COMERA" tokenizer decode --tokenizer vocab.txt --json
+expect_json "d['lines'] == ['the cat']"
+
 run_with '' "$COMERA" tokenizer encode --tokenizer vocab.txt
 expect_exit 0
 expect_no_out
@@ -42,6 +47,7 @@ run "$COMERA" tokenizer train --data corpus.txt --vocab-size 120 --sample 150 --
 expect_exit 0
 expect_json "d['texts'] == 150 and 5 < d['vocab_size'] <= 120"
 expect_file one/vocab.txt
+expect_file one/report.json
 run "$COMERA" tokenizer train --data corpus.txt --vocab-size 120 --sample 150 --seed 3 -o two
 expect_same_bytes one/vocab.txt two/vocab.txt
 run_with $'the lazy fox\n' "$COMERA" tokenizer encode --tokenizer one
