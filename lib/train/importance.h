@@ -1,12 +1,19 @@
-// How much of a weight each rank entry carries: what an enforced cut goes by, where the values of the diagonals alone do not tell.
+// What the loss would lose with each rank entry: what an enforced cut goes by, where the diagonals have not fallen and tell little.
 #pragma once
 
 #include "lib/train/chain_sizes.h"
 
 namespace comera::train {
 
-// The chains of read_chains() with every diagonal entry j of a bond replaced by its share |W_j|_F^2 / |W|_F^2 per parameter that it
-// costs, where W = sum_j W_j is split at that bond. Masked entries (at or below `threshold`) have share 0.
-std::vector<Chain> importances(const Weights& weights, double threshold);
+// By chain and bond, in the order of read_chains().
+using Sensitivity = std::vector<std::vector<std::vector<double>>>;
+
+// The second moments of the diagonals' gradients: AdamW's estimate of the loss's curvature along each entry.
+Sensitivity sensitivity_of(const Weights& weights);
+void keep_of(Sensitivity& sensitivity, const Kept& kept);
+
+// The chains of read_chains() with every entry D_j replaced by D_j^2 F_j per parameter that it costs: half of D_j^2 times the curvature is
+// the rise of the loss when D_j becomes 0 (LeCun, Denker and Solla 1990, "Optimal brain damage"). Entries that are not positive get 0.
+std::vector<Chain> importances(const Weights& weights, const Sensitivity& sensitivity);
 
 }  // namespace comera::train

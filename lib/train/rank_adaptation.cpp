@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/train/importance.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::train {
@@ -33,9 +32,13 @@ bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 
 }  // namespace
 
 std::string RankProgress::to_json() const {
-  return nlohmann::json{
-      {"late", late},    {"reached", reached}, {"target_loss", target_loss}, {"target_size", target_size}, {"surrogate_start", surrogate_start},
-      {"recent", recent}}
+  return nlohmann::json{{"late", late},
+                        {"reached", reached},
+                        {"target_loss", target_loss},
+                        {"target_size", target_size},
+                        {"surrogate_start", surrogate_start},
+                        {"recent", recent},
+                        {"sensitivity", sensitivity}}
       .dump();
 }
 
@@ -48,6 +51,7 @@ RankProgress RankProgress::from_json(const std::string& text) {
   json.at("target_size").get_to(progress.target_size);
   json.at("surrogate_start").get_to(progress.surrogate_start);
   json.at("recent").get_to(progress.recent);
+  json.at("sensitivity").get_to(progress.sensitivity);
   return progress;
 }
 
@@ -94,8 +98,9 @@ void RankAdaptation::check_target() const {
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.
 void RankAdaptation::begin_late() {
-  remove_all_but(engine_, above(read_chains(engine_.weights()), options_.threshold));
+  remove(above(read_chains(engine_.weights()), options_.threshold));
   progress_.late = true;
+  progress_.sensitivity = sensitivity_of(engine_.weights());
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
   if (options_.target == TargetKind::fraction) {
@@ -106,12 +111,18 @@ void RankAdaptation::begin_late() {
   }
 }
 
-// Where the ranks fell far enough, the diagonals say what stays; a cut before that goes by what every entry carries.
+std::int64_t RankAdaptation::remove(const Kept& kept) {
+  keep_of(progress_.sensitivity, kept);
+  return remove_all_but(engine_, kept);
+}
+
+// Where the ranks fell far enough, the diagonals say what stays; a cut before that goes by what the loss would lose.
 std::int64_t RankAdaptation::meet_target(bool enforced) {
   const Weights& weights = engine_.weights();
-  const std::vector<Chain> chains = enforced ? importances(weights, options_.threshold) : read_chains(weights);
-  const std::int64_t removed = remove_all_but(engine_, cut_to(chains, size_target()));
+  const std::vector<Chain> chains = enforced ? importances(weights, progress_.sensitivity) : read_chains(weights);
+  const std::int64_t removed = remove(cut_to(chains, size_target()));
   progress_.reached = true;
+  progress_.sensitivity.clear();
   set_threshold();
   return removed;
 }
@@ -155,7 +166,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
     event.target_met = true;
     event.removed = meet_target(event.enforced);
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
-    event.removed = remove_all_but(engine_, above(read_chains(engine_.weights()), options_.threshold));
+    event.removed = remove(above(read_chains(engine_.weights()), options_.threshold));
   }
   return event;
 }

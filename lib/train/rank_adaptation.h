@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/train/importance.h"
 #include "lib/train/removal.h"
 
 namespace comera::train {
@@ -34,6 +35,7 @@ struct RankProgress {
   double target_size = 0;      // S0, in entries of cores (and of diagonals where bytes are the target)
   double surrogate_start = 1;  // S^ when the run began
   std::vector<double> recent;  // the losses that L0 will be the mean of
+  Sensitivity sensitivity;     // as the late stage began, before the penalty's gradient grew large beside the task's
 
   std::string to_json() const;
   static RankProgress from_json(const std::string& text);
@@ -74,6 +76,7 @@ class RankAdaptation {
   SizeTarget size_target() const;
   void check_target() const;
   void begin_late();
+  std::int64_t remove(const Kept& kept);
   std::int64_t meet_target(bool enforced);
   void set_threshold();
 
