@@ -1,8 +1,10 @@
-#include "lib/core/error.h"
+#include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/io/json.h"
 #include "lib/report/plan_report.h"
 #include "lib/report/progress.h"
+#include "lib/report/runs_table.h"
 #include "models/model_options.h"
 #include "tools/run_setup.h"
 #include "tools/verbs.h"
@@ -62,14 +64,18 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
   log_lines(report::to_text(plan));
 }
 
-train::RunResult learn(const OptionValues& values, const RunSetup& setup) {
+// `steps`: how many were taken in this call.
+train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::int64_t& steps) {
   using Open = train::RunFolder::Open;
   train::RunFolder folder(setup.folder, setup.resume ? Open::resume : values.flag("force") ? Open::replace : Open::fresh);
   report::Progress progress;
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
   callbacks.start = [&](const train::MemoryTable& memory) { print_head(values, setup, *trainer_here, memory); };
-  callbacks.step = [&](const train::StepReport& step, bool due) { progress.step(line_of(step), due); };
+  callbacks.step = [&](const train::StepReport& step, bool due) {
+    progress.step(line_of(step), due);
+    ++steps;
+  };
   callbacks.evaluation = [](std::int64_t step, const train::Evaluation& evaluation, bool best) {
     log_info("{}", evaluation_line(step, evaluation, best));
   };
@@ -97,18 +103,23 @@ int run_pretrain(const OptionValues& given) {
   if (values.flag("dry-run")) return dry_run(values);
   catch_stop_signals();
   const RunSetup setup = set_up_run(values);
-  const train::RunResult result = learn(values, setup);
+  std::int64_t steps = 0;
+  const train::RunResult result = learn(values, setup, steps);
   if (result.end == train::RunEnd::signal) {
     log_info("stopped by signal {} after step {}; go on with: comera pretrain --resume {}", result.signal, result.step, setup.folder);
     return 128 + result.signal;
   }
-  const report::RunReport report = report::make_run_report("pretrain", setup.folder, settings_of(values), setup.spec.task, result);
-  report::write_run_report(report);
+  // A run that had ended before keeps the report of the session that measured something.
+  const std::string path = join_path(setup.folder, "report.json");
+  if (steps > 0 || !path_exists(path))
+    report::write_run_report(report::make_run_report("pretrain", setup.folder, settings_of(values), setup.spec.task, result));
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
+  const std::string text = read_file(path);
   if (values.flag("json"))
-    print_out(report::dump(report::to_json(report)) + "\n");
+    print_out(text);
   else
-    print_out(report::render(report::summary_table(report), report::Format::table));
+    print_out(report::render(report::runs_table(std::span(&setup.folder, 1)), report::Format::table) +
+              report::memory_line(io::parse_json(text, path)) + "\n");
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "lib/report/run_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lib/core/file.h"
@@ -121,30 +123,16 @@ std::string to_html(const RunReport& report) {
   return page.text();
 }
 
-Table summary_table(const RunReport& report) {
-  const Totals& totals = report.model.totals;
-  const Stored stored = stored_of(report.result);
-  Table table;
-  table.columns = {{"output", "run"},
-                   {"step", "steps", Unit::count},
-                   {"accuracy", "dev accuracy", Unit::share},
-                   {"parameters", "parameters", Unit::count},
-                   {"file_bytes", "bytes", Unit::bytes},
-                   {"ratio", "ratio", Unit::ratio},
-                   {"step_ms", "ms per step", Unit::ms},
-                   {"measured_peak", "peak memory", Unit::bytes},
-                   {"planned_peak", "planned", Unit::bytes},
-                   {"process_peak", "process", Unit::bytes}};
-  table.rows.push_back({report.folder, report.result.step, stored.known ? Cell(stored.accuracy) : Cell(), totals.parameters,
-                        static_cast<std::int64_t>(report.model.file_bytes), totals.ratio(), median_of(report.model, "step_ms"),
-                        static_cast<std::int64_t>(report.result.measured_peak), static_cast<std::int64_t>(report.result.planned_peak),
-                        static_cast<std::int64_t>(report.process_peak)});
-  return table;
-}
-
 void write_run_report(const RunReport& report) {
   write_file_atomic(join_path(report.folder, "report.json"), dump(to_json(report)) + "\n");
   write_file_atomic(join_path(report.folder, "report.html"), to_html(report));
+}
+
+std::string memory_line(const Json& report) {
+  const Json& memory = report.at("memory");
+  const auto bytes = [&](const char* key) { return format_bytes(memory.at(key).get<std::uint64_t>()); };
+  return fmt::format("memory: {} planned, {} measured, {} of the whole process", bytes("planned_peak"), bytes("measured_peak"),
+                     bytes("process_peak"));
 }
 
 }  // namespace comera::report

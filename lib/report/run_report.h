@@ -28,9 +28,11 @@ RunReport make_run_report(std::string verb, std::string folder, Facts settings, 
 
 Json to_json(const RunReport& report);
 std::string to_html(const RunReport& report);
-Table summary_table(const RunReport& report);  // one row: accuracy, parameters, ratio, bytes, ms, memory
 
 // report.json and report.html, each whole or not at all.
 void write_run_report(const RunReport& report);
+
+// Predicted against measured, of a report.json.
+std::string memory_line(const Json& report);
 
 }  // namespace comera::report

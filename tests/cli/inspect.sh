@@ -7,7 +7,7 @@ expect_refused 'missing'
 run "$COMERA" inspect
 expect_refused 'PATH is missing'
 run "$COMERA" inspect a b c
-expect_refused "unexpected argument 'c'"
+expect_refused '3 paths came'
 mkdir empty
 run "$COMERA" inspect empty
 expect_refused 'empty'

@@ -49,6 +49,17 @@ if grep -qE 'https?:|src=|href=|@import|url\(|<script' run/report.html; then fai
 grep -q 'Ranks per bond' run/report.html || fail "the page draws the ranks"
 expect_equal "$(grep -c '<svg' run/report.html | awk '{ print ($1 > 5) }')" 1
 
+run "$COMERA" inspect --runs run run --json
+expect_exit 0
+expect_json "len(d['runs']) == 2 and d['runs'][0]['accuracy'] > 0.9 and d['runs'][0]['ratio'] > 1 and d['runs'][0]['step_ms'] > 0"
+run "$COMERA" inspect --runs run
+expect_out '^run +steps +dev accuracy +parameters +bytes +ratio +ms per step .*peak memory'
+# A run that has ended is left as it is.
+cp run/report.json before.json
+run "$COMERA" pretrain --resume run
+expect_exit 0
+expect_same_bytes before.json run/report.json
+
 run "$COMERA" inspect run --json
 expect_exit 0
 expect_json "any(l['form'] == 'tt' and l['modes'] and l['ranks'] for l in d['layers']) and any(l['form'] == 'ttm' for l in d['layers'])"
