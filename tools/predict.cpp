@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "lib/core/error.h"
+#include "lib/data/byte_stream.h"
 #include "lib/report/json.h"
 #include "lib/train/evaluate.h"
 #include "tools/stored_model.h"
@@ -25,7 +26,8 @@ bool read_rows(Rows& rows, std::size_t most, std::size_t& columns, std::int64_t&
   rows.clear();
   for (std::string line; rows.size() < most && std::getline(std::cin, line);) {
     if (line.ends_with('\r')) line.pop_back();
-    rows.push_back(texts_of(line, ++number));
+    data::require_utf8(line, "stdin", ++number);
+    rows.push_back(texts_of(line, number));
     if (columns == 0) columns = rows.back().size();
     if (rows.back().size() != columns)
       fail_input("[predict] stdin:{}: has {} columns, the lines before have {}", number, rows.back().size(), columns);

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "lib/core/error.h"
+#include "lib/data/byte_stream.h"
 #include "lib/report/json.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -79,7 +80,8 @@ int run_tokenizer_encode(const OptionValues& values) {
   const auto tokenizer = open_tokenizer(values, "");
   const data::Specials& special = tokenizer->specials();
   const bool around = values.flag("special");
-  const auto encode = [&](const std::string& line, std::int64_t) {
+  const auto encode = [&](const std::string& line, std::int64_t number) {
+    data::require_utf8(line, "stdin", number);
     data::Ids ids;
     if (around && special.cls >= 0) ids.push_back(special.cls);
     tokenizer->encode(line, ids);

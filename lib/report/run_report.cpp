@@ -97,8 +97,8 @@ Facts facts_of(const RunReport& report) {
 }  // namespace
 
 RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, const train::RunResult& result) {
-  RunReport report{std::move(verb), folder, std::move(settings), task, result, peak_memory(), read_model_report(folder)};
-  return report;
+  ModelReport model = read_model_report(folder);
+  return {std::move(verb), std::move(folder), std::move(settings), task, result, peak_memory(), std::move(model)};
 }
 
 Json to_json(const RunReport& report) {

@@ -79,6 +79,8 @@ expect_exit 0
 expect_equal "$(cut -f1 .out | tr '\n' ' ')" 'red blue '
 run_with $'round red square\n' "$COMERA" predict run --json
 expect_json "d['predictions'][0]['label'] == 'red' and 0.3 < d['predictions'][0]['probability'] <= 1"
+run_with $'round \xff\n' "$COMERA" predict run
+expect_refused 'stdin: line 1: .*UTF-8'
 run_with $'a\tb\tc\n' "$COMERA" predict run
 expect_refused 'stdin:1: has more than two columns'
 

@@ -36,6 +36,8 @@ expect_refused "stdin:1: 'six' is not an id"
 run_with $'5\n99\n' "$COMERA" tokenizer decode --tokenizer vocab.txt
 expect_exit 2
 expect_err '99'
+run_with $'cat \xc3\n' "$COMERA" tokenizer encode --tokenizer vocab.txt
+expect_refused 'stdin: line 1: .*UTF-8'
 printf '%s\n' the cat >bad.txt
 run_with x "$COMERA" tokenizer encode --tokenizer bad.txt
 expect_exit 2
