@@ -25,8 +25,9 @@ class Embeddings {
     // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
     words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks});
-    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, deviation, Form::dense, {}, {}, {}});
-    if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, deviation, Form::dense, {}, {}, {}});
+    const double small = deviation * spec.position_deviation;
+    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
+    if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small, Form::dense, {}, {}, {}});
     norm_.emplace(builder, names.embedding_norm, spec.hidden,
                   layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, spec.dropout});
   }

@@ -33,7 +33,8 @@ struct EncoderSpec {
   std::int64_t pad = 0;          // id of [PAD]
   double epsilon = 1e-12;
   double dropout = 0.1, attention_dropout = 0.1;
-  bool pre_norm = false;  // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
+  double position_deviation = 1;  // of position and type rows at the start, in units of the word rows'; 1: the released code's
+  bool pre_norm = false;          // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
   Task task = Task::classify;
   std::vector<std::string> labels;          // classify
   std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
