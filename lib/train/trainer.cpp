@@ -81,6 +81,7 @@ void Trainer::begin() {
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
   folder_.prune(options_.keep, state_);
   if (callbacks_.start) callbacks_.start(engine_->memory_table(options_.accumulate));
+  meter_ = MemoryMeter();  // what data and readers took is not the step's
   engine_->weights().allocate();
   if (fresh) {
     engine_->weights().initialise(options_.seed);
