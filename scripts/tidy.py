@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""clang-tidy over every source file (--all) or over those that the last N commits touched (--recent N).
+"""clang-tidy over every source file (--all) or over those that the last N commits touched (--recent N, at most --most files, newest first).
 
-    scripts/tidy.py --all|--recent N BUILD_FOLDER
+    scripts/tidy.py --all|--recent N [--most FILES] [--jobs J] BUILD_FOLDER
 
 BUILD_FOLDER holds compile_commands.json. A file that is built several times (kernels/cpu) is checked once.
+A file takes 2 to 9 seconds of one core; 80 of them stay below three minutes on two.
 """
 
 import argparse
@@ -20,11 +21,11 @@ TIDY = "clang-tidy-19"
 
 
 def touched(commits):
-    """Sources that the last commits or the working tree changed."""
-    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    """Paths that the working tree or the last commits changed, newest first."""
     tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
-    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout for command in (log, tree))
-    return {name for listing in names for name in listing.splitlines()}
+    log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
+    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout for command in (tree, log))
+    return list(dict.fromkeys(name for listing in names for name in listing.splitlines()))
 
 
 def one_command_per_file(build):
@@ -48,19 +49,22 @@ def main():
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--all", action="store_true")
     which.add_argument("--recent", type=int, metavar="N")
+    parser.add_argument("--most", type=int, metavar="FILES")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("build", type=pathlib.Path)
     options = parser.parse_args()
 
     built = one_command_per_file(options.build.resolve())
-    wanted = set(sources((".cpp",))) if options.all else touched(options.recent)
-    files = sorted(wanted & built.keys())
+    wanted = sources((".cpp",)) if options.all else touched(options.recent)
+    found = [path for path in wanted if path in built]
+    files = found[: options.most]
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for path, code, text in pool.map(lambda file: tidy(options.build.resolve(), file), files):
             if code:
                 failed += 1
                 print(f"{path}:\n{text}", flush=True)
-    print(f"{len(files)} files checked, {failed} with problems")
+    print(f"{len(files)} of {len(found)} files checked, {failed} with problems")
     return 1 if failed else 0
 
 
