@@ -33,7 +33,7 @@ std::shared_ptr<const data::Tokenizer> learn(const OptionValues& values, const s
 
 std::string output_folder(const OptionValues& values) {
   if (!values.has("output")) fail_input("[tokenizer train] --output is missing: name the folder to write");
-  const std::string folder = values.text("output");
+  const std::string& folder = values.text("output");
   if (path_exists(folder) && !(is_folder(folder) && is_empty_folder(folder)) && !values.flag("force"))
     fail_input("[tokenizer train] {}: exists and is not an empty folder; use another name, or --force to write into it", folder);
   return folder;
