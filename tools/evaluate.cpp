@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/report/evaluation.h"
@@ -34,8 +36,9 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   print_out(report::render(report::summary_table(evaluation), report::Format::table));
   if (evaluation.task == data::Task::mlm) return;
   constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
-  if (evaluation.labels.size() <= readable) print_out("\n" + report::render(report::confusion_table(evaluation), report::Format::table));
-  print_out("\n" + report::render(report::label_table(evaluation), report::Format::table));
+  if (evaluation.labels.size() <= readable)
+    print_out(fmt::format("\n{}", report::render(report::confusion_table(evaluation), report::Format::table)));
+  print_out(fmt::format("\n{}", report::render(report::label_table(evaluation), report::Format::table)));
 }
 
 }  // namespace

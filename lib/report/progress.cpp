@@ -56,7 +56,7 @@ std::string bar(const StepLine& line, int columns) {
   if (line.steps > 0) {
     constexpr int cells = 20;
     const int full = static_cast<int>(cells * static_cast<double>(line.step) / static_cast<double>(line.steps));
-    out = "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(cells - full), '.') + "] ";
+    out = fmt::format("[{:.<{}}] ", std::string(static_cast<std::size_t>(full), '#'), cells);
   }
   // What is looked at most stands where a narrow terminal still shows it.
   out += line.steps > 0 ? fmt::format("{}/{}", line.step, line.steps) : fmt::format("step {}", line.step);
