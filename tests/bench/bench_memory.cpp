@@ -106,8 +106,8 @@ struct Dropping {
 void norms(Bench& bench, double p) {
   const std::int64_t tokens = 4096, columns = 768;
   const Dropping dropping(32);
-  const auto x = numbers(tokens * columns), residual = x, gain = numbers(columns), shift = gain;
-  std::vector<float> sum(x), y(x), dx(x), mean(4096), rstd(4096, 1.0f), d_gain(gain), d_shift(gain);
+  const auto x = numbers(tokens * columns), gain = numbers(columns), shift = gain;
+  std::vector<float> residual(x), sum(x), y(x), dx(x), mean(4096), rstd(4096, 1.0f), d_gain(gain), d_shift(gain);
   NormForward f;
   f.tokens = tokens, f.columns = columns, f.x = x.data(), f.residual = residual.data(), f.dropout = dropping.make(p), f.gain = gain.data();
   f.shift = shift.data(), f.sum = sum.data(), f.mean = mean.data(), f.rstd = rstd.data(), f.y = y.data();
@@ -116,8 +116,8 @@ void norms(Bench& bench, double p) {
   bench.time("norm_forward residual" + tail, bench.backend->norm_forward, f, 4 * tensor);
   NormBackward b;
   b.tokens = tokens, b.columns = columns, b.dy = y.data(), b.sum = sum.data(), b.mean = mean.data(), b.rstd = rstd.data(), b.gain = gain.data();
-  b.dropout = dropping.make(p), b.d_sum = x.size() ? dx.data() : nullptr, b.d_gain = d_gain.data(), b.d_shift = d_shift.data();
-  b.dx = p > 0 ? const_cast<float*>(residual.data()) : nullptr;
+  b.dropout = dropping.make(p), b.d_sum = dx.data(), b.d_gain = d_gain.data(), b.d_shift = d_shift.data();
+  b.dx = p > 0 ? residual.data() : nullptr;
   bench.time("norm_backward" + tail, bench.backend->norm_backward, b, (p > 0 ? 4 : 3) * tensor);
   NormApply a;
   a.tokens = tokens, a.columns = columns, a.sum = sum.data(), a.mean = mean.data(), a.rstd = rstd.data(), a.gain = gain.data();

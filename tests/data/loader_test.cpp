@@ -311,7 +311,7 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   DataSpec spec;
   spec.text = {"text"};
   spec.label = "label";
-  const auto refused = [&](const std::vector<std::string>& files, const std::string& message, std::vector<std::string> labels = {}) {
+  const auto refused = [&](const std::vector<std::string>& files, const std::string& message, const std::vector<std::string>& labels = {}) {
     spec.files = files;
     CHECK_THROWS_AS(Dataset::open(spec, letters(), labels), comera::InputError);
     CHECK_THROWS_WITH(Dataset::open(spec, letters(), labels), Catch::Contains(message));

@@ -18,7 +18,7 @@ Table parse(const std::string& text, const Columns& columns, Format format = For
 }
 
 void refused(const std::string& text, const Columns& columns, const std::string& message, Format format = Format::tsv,
-             std::vector<std::string> labels = {}) {
+             const std::vector<std::string>& labels = {}) {
   CHECK_THROWS_AS(parse(text, columns, format, labels), comera::InputError);
   CHECK_THROWS_WITH(parse(text, columns, format, labels), Catch::Contains(message));
 }
