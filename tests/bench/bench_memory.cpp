@@ -106,7 +106,8 @@ struct Dropping {
 void norms(Bench& bench, double p) {
   const std::int64_t tokens = 4096, columns = 768;
   const Dropping dropping(32);
-  const auto x = numbers(tokens * columns), gain = numbers(columns), shift = gain;
+  const auto x = numbers(tokens * columns), gain = numbers(columns);
+  const auto& shift = gain;
   std::vector<float> residual(x), sum(x), y(x), dx(x), mean(4096), rstd(4096, 1.0f), d_gain(gain), d_shift(gain);
   NormForward f;
   f.tokens = tokens, f.columns = columns, f.x = x.data(), f.residual = residual.data(), f.dropout = dropping.make(p), f.gain = gain.data();
