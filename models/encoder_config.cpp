@@ -1,5 +1,6 @@
 #include "models/encoder_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/core/error.h"
@@ -85,7 +86,12 @@ class Reader {
       if (found == names->end() || !found->is_string())
         fail_input("{}: id2label has no text for \"{}\"; its keys must be \"0\" to \"{}\"", name_, i, names->size() - 1);
       labels.push_back(found->get<std::string>());
+      if (std::find(labels.begin(), labels.end() - 1, labels.back()) != labels.end() - 1)
+        fail_input("{}: id2label has '{}' twice; labels must differ", name_, labels.back());
     }
+    const auto count = static_cast<std::int64_t>(labels.size());
+    if (integer("num_labels", count) != count)
+      fail_input("{}: num_labels is {}, but id2label has {} entries; correct one of them", name_, integer("num_labels", count), count);
     return labels;
   }
 
@@ -191,7 +197,11 @@ EncoderSpec parse_config_json(const std::string& text, const std::string& name) 
   spec.dropout = reader.real("hidden_dropout_prob", 0.1);
   spec.attention_dropout = reader.real("attention_probs_dropout_prob", 0.1);
   read_heads(spec, reader, name);
-  check(spec);
+  try {
+    check(spec);
+  } catch (const InputError& error) {
+    fail_input("{}: {}", name, error.what());
+  }
   read_forms(spec, config, name);
   return spec;
 }

@@ -63,7 +63,8 @@ void check(const EncoderSpec& spec) {
   for (const double p : {spec.dropout, spec.attention_dropout})
     if (!(p >= 0 && p < 1)) fail_input("[model] dropout {} must be at least 0 and less than 1", p);
   if (spec.task == Task::classify && spec.labels.size() < 2)
-    fail_input("[model] {} label{}; a classifier needs at least two", spec.labels.size(), spec.labels.size() == 1 ? "" : "s");
+    fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
+               spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");
 }
 
 }  // namespace comera::models

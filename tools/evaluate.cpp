@@ -71,10 +71,12 @@ int run_evaluate(const OptionValues& given) {
   if (values.has("predictions") && stored.spec.task == data::Task::mlm)
     fail_input("[evaluate] --predictions: a masked language model predicts no labels");
   if (stored.spec.task == data::Task::classify && !values.has("label")) fail_input("[evaluate] --label is missing: name the column of the label");
+  std::vector<report::Requirement> requirements;
+  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, stored.spec.task));
   const report::EvaluationReport evaluation = evaluate(values, stored);
   if (evaluation.result.counted == 0) fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
   print(values, evaluation, stored.folder);
-  for (const std::string& requirement : values.list("require")) report::require_metric(evaluation, requirement);
+  for (const report::Requirement& requirement : requirements) report::require_metric(evaluation, requirement);
   return 0;
 }
 

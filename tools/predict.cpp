@@ -1,3 +1,6 @@
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "lib/core/error.h"
@@ -30,8 +33,10 @@ bool read_rows(Rows& rows, std::size_t most, std::size_t& columns, std::int64_t&
     rows.push_back(texts_of(line, number));
     if (columns == 0) columns = rows.back().size();
     if (rows.back().size() != columns)
-      fail_input("[predict] stdin:{}: has {} columns, the lines before have {}", number, rows.back().size(), columns);
+      fail_input("[predict] stdin:{}: has {}, the lines before have {}; give every line as many", number,
+                 rows.back().size() == 1 ? "one text" : "two texts", columns == 1 ? "one" : "two");
   }
+  if (std::ferror(stdin)) fail_input("[predict] stdin cannot be read: {}; give a file or a pipe", std::strerror(errno));
   return !rows.empty();
 }
 

@@ -46,6 +46,8 @@ std::string settle_folder(OptionValues& values, bool& resume) {
   const bool asked = values.has("resume");
   const std::string named = asked && values.text("resume") != "yes" ? values.text("resume") : "";
   if (named.empty()) require(values, "output", "name the folder of the run");
+  if (!named.empty() && values.given("output") && values.text("output") != named)
+    fail_input("[{}] --resume names {}, --output names {}; name one folder", values.table().verb(), named, values.text("output"));
   const std::string folder = named.empty() ? values.text("output") : named;
   const auto recipe = asked ? train::read_recipe(folder) : std::nullopt;
   resume = recipe.has_value();

@@ -26,6 +26,15 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
+// A length that was asked for must fit the model; the default gives way.
+void settle_length(OptionValues& values, std::int64_t positions) {
+  if (values.integer("seq") <= positions) return;
+  if (values.given("seq"))
+    fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", values.table().verb(), values.integer("seq"), positions,
+               positions);
+  values.set("seq", std::to_string(positions), OptionSource::fallback);
+}
+
 // Masked entries of the diagonals stay masked.
 void follow_threshold(const std::string& folder, layers::Model& model) {
   const io::ModelFolder files(folder);
@@ -70,6 +79,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   if (stored.tokenizer->vocab_size() > stored.spec.vocabulary)
     fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", values.table().verb(),
                stored.tokenizer->source(), stored.tokenizer->vocab_size(), stored.spec.vocabulary);
+  settle_length(values, stored.spec.positions);
   stored.open = open_machine(values);
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),

@@ -89,6 +89,9 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
   std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
   try {
     app.parse(std::move(arguments));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string_view text = error.what();  // "--name: 1 required VALUE missing"
+    fail_input("[{}] {} needs a value; `comera {} --help` shows the usage", table.verb(), text.substr(0, text.find(':')), table.verb());
   } catch (const CLI::ParseError& error) {
     fail_input("[{}] {}; `comera {} --help` shows the usage", table.verb(), error.what(), table.verb());
   }

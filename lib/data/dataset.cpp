@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/suggest.h"
+#include "lib/data/byte_stream.h"
 #include "lib/data/files.h"
 
 namespace comera::data {
@@ -18,9 +19,18 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+bool has_text(const std::string& file) {
+  LineReader reader(file);
+  for (std::string_view line; reader.next(line);)
+    if (line.find_first_not_of(" \t\f\r") != std::string_view::npos) return true;
+  return false;
+}
+
+// Reads as far as the first text, so that what is empty or unreadable is refused before a run begins.
 void check_corpus(const std::vector<std::string>& files) {
   for (const std::string& file : files)
-    if (format_of(file) == Format::tsv) fail_input("[data] {}: the mlm task reads text or JSONL, not TSV", file);
+    if (format_of(file) == Format::tsv) fail_input("[data] {}: the mlm task reads text or JSONL, not TSV; pick a column with cut", file);
+  if (std::none_of(files.begin(), files.end(), has_text)) fail_input("[data] {}: holds no text to learn from", joined(files));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/core/suggest.h"
 #include "lib/data/byte_stream.h"
 
@@ -17,9 +18,9 @@ namespace {
 constexpr std::size_t longest_text = std::size_t{1} << 31;
 
 std::string quoted_list(const std::vector<std::string>& names) {
-  constexpr std::size_t shown = 20;
+  constexpr std::size_t shown = 20, longest_shown = 64;
   std::string list;
-  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i) list += (i ? ", '" : "'") + names[i] + "'";
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i) list += (i ? ", '" : "'") + printable(names[i].substr(0, longest_shown)) + "'";
   if (names.size() > shown) list += fmt::format(" and {} more", names.size() - shown);
   return list;
 }
@@ -41,7 +42,10 @@ using RowSink = std::function<void(std::string_view first, std::string_view seco
 class RowParser {
  public:
   RowParser(std::string name, const Columns& columns, RowSink sink) : name_(std::move(name)), columns_(columns), sink_(std::move(sink)) {
-    if (columns_.text.empty() || columns_.text.size() > 2) fail_input("[data] {}: name one or two text columns with --text", name_);
+    if (columns_.text.empty() || columns_.text.size() > 2)
+      fail_input("[data] {}: {} text columns are named; name one or two with --text", name_, columns_.text.size());
+    for (const std::string& text : columns_.text)
+      if (text == columns_.label) fail_input("[data] {}: column '{}' cannot be text and label at once; change --text or --label", name_, text);
   }
   virtual ~RowParser() = default;
 
@@ -75,7 +79,8 @@ class TsvParser final : public RowParser {
     const std::vector<std::string_view> fields = split_tabs(text);
     if (names_.empty()) return header(fields);
     if (fields.size() != names_.size())
-      fail_input("[data] {}: line {}: has {} columns, the header names {}", name_, number, fields.size(), names_.size());
+      fail_input("[data] {}: line {}: has {} column{}, the header names {}; write one tab between columns and none inside them", name_, number,
+                 fields.size(), fields.size() == 1 ? "" : "s", names_.size());
     const std::string_view second = columns_.text.size() > 1 ? fields[text_[1]] : std::string_view{};
     sink_(fields[text_[0]], second, columns_.label.empty() ? std::string_view{} : fields[label_], number);
   }
@@ -99,7 +104,7 @@ class TsvParser final : public RowParser {
 
 nlohmann::json parse_object(std::string_view text, const std::string& name, std::int64_t number) {
   auto object = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!object.is_object()) fail_input("[data] {}: line {}: is not a JSON object", name, number);
+  if (!object.is_object()) fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", name, number);
   return object;
 }
 
@@ -136,7 +141,7 @@ RowSink rows_into(Table& table, const std::string& name, const Columns& columns)
     if (label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", name, number, column);
     const std::int32_t index = table.label_of(label);
     if (index < 0)
-      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", name, number, label, quoted_list(table.labels()),
+      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", name, number, printable(label), quoted_list(table.labels()),
                  did_you_mean(label, table.labels()));
     table.add(first, second, index);
   };

@@ -37,7 +37,8 @@ BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, Lette
 fs::path file_in(const fs::path& folder) {
   for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / name)) return folder / name;
-  fail_input("[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model", folder.string());
+  fail_input("[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; name one with --tokenizer",
+             folder.string());
 }
 
 }  // namespace

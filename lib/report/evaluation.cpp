@@ -1,5 +1,6 @@
 #include "lib/report/evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/core/error.h"
@@ -82,23 +83,32 @@ Json to_json(const EvaluationReport& evaluation) {
   return json;
 }
 
-void require_metric(const EvaluationReport& evaluation, const std::string& requirement) {
-  const std::size_t begin = requirement.find_first_of("<>");
-  const std::size_t end = begin == std::string::npos ? begin : requirement.find_first_not_of("<>=", begin);
-  const auto trimmed = [](std::string text) {
-    std::erase(text, ' ');
-    return text;
+Requirement parse_requirement(const std::string& text, data::Task task) {
+  const std::size_t begin = text.find_first_of("<>");
+  const std::size_t end = begin == std::string::npos ? begin : text.find_first_not_of("<>=", begin);
+  const auto trimmed = [](std::string part) {
+    std::erase(part, ' ');
+    return part;
   };
-  const std::string name = trimmed(requirement.substr(0, begin)), relation = end == std::string::npos ? "" : requirement.substr(begin, end - begin);
-  const auto bound = end == std::string::npos ? std::nullopt : parse_real(trimmed(requirement.substr(end)));
+  const std::string relation = end == std::string::npos ? "" : text.substr(begin, end - begin);
+  const auto bound = end == std::string::npos ? std::nullopt : parse_real(trimmed(text.substr(end)));
   if (!bound || (relation != ">=" && relation != ">" && relation != "<=" && relation != "<"))
-    fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8", requirement);
-  for (const auto& [metric, value] : metrics_of(evaluation)) {
-    if (metric != name) continue;
-    if (!holds(value, relation, *bound)) fail_run("[evaluate] --require {} is not met: {} is {:.6g}", requirement, name, value);
-    return;
-  }
-  fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, or (mlm) perplexity", requirement, name);
+    fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8", text);
+  const std::string name = trimmed(text.substr(0, begin));
+  const auto metrics = metrics_of({task, {}, {}});
+  if (std::none_of(metrics.begin(), metrics.end(), [&](const auto& metric) { return metric.first == name; }))
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, or (mlm) perplexity", text, name);
+  return {text, name, relation, *bound};
+}
+
+void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) {
+  for (const auto& [metric, value] : metrics_of(evaluation))
+    if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
+      fail_run("[evaluate] --require {} is not met: {} is {:.6g}", requirement.text, metric, value);
+}
+
+void require_metric(const EvaluationReport& evaluation, const std::string& requirement) {
+  require_metric(evaluation, parse_requirement(requirement, evaluation.task));
 }
 
 }  // namespace comera::report

@@ -22,8 +22,15 @@ Table confusion_table(const EvaluationReport& evaluation);  // a row per label, 
 Table label_table(const EvaluationReport& evaluation);      // a row per label: recall, precision, what it was most often taken for
 Json to_json(const EvaluationReport& evaluation);
 
-// "accuracy>=0.8": >=, >, <= or < between a metric's name and a number. InputError when it is not written so or there is no such metric;
+// "accuracy>=0.8": >=, >, <= or < between a metric's name and a number.
+struct Requirement {
+  std::string text, metric, relation;
+  double bound;
+};
+// InputError when it is not written so or the task has no such metric.
+Requirement parse_requirement(const std::string& text, data::Task task);
 // RunError, naming the value, when it does not hold.
+void require_metric(const EvaluationReport& evaluation, const Requirement& requirement);
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement);
 
 }  // namespace comera::report

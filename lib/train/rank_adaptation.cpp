@@ -85,8 +85,12 @@ SizeTarget RankAdaptation::size_target() const {
 }
 
 void RankAdaptation::check_target() const {
-  if (options_.target == TargetKind::none || options_.target == TargetKind::fraction) return;
+  if (options_.target == TargetKind::none) return;
   if (!active_) fail_input("[rank] the model has no ranks that could fall; leave out the target, or use --form tt");
+  if (options_.target == TargetKind::fraction) {
+    if (options_.target_value > 0) return;
+    fail_input("[rank] --target-fraction 0 cannot be reached: some of the cores must stay; use a fraction above 0");
+  }
   const SizeTarget target = size_target();
   if (target.size > 0) return;
   if (options_.target == TargetKind::ratio)

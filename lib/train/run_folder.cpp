@@ -64,10 +64,13 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   json.at("first_loss").get_to(state.first_loss);
   return state;
 } catch (const nlohmann::json::exception& error) {
-  fail_input("{}: not the state of a run: {}", file_name, error.what());
+  const std::string_view what = error.what();  // "[json.exception...] what is wrong"
+  fail_input("{}: not the state of a run: {}; remove this checkpoint to go on from the one before", file_name,
+             what.substr(std::min(what.find(']') + 2, what.size())));
 }
 
 RunFolder::RunFolder(std::string path, Open open) : path_(std::move(path)), open_(open) {
+  if (path_exists(path_) && !is_folder(path_)) fail_input("[run] {} is a file; name a folder with --output", path_);
   if (open != Open::fresh || !path_exists(path_)) return;
   for (const std::string& name : list_folder(path_))
     if (name != "recipe.toml.tmp")  // of a run that was killed as it began

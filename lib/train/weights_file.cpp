@@ -1,5 +1,6 @@
 #include "lib/train/weights_file.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -62,6 +63,12 @@ std::vector<std::byte> bytes_as(const io::SafetensorsFile& file, const io::Store
   return bytes;
 }
 
+void check_finite(const Tensor& host, const std::string& file, const std::string& name) {
+  for (std::int64_t i = 0; i < host.shape.elements(); ++i)
+    if (const double value = layers::load(host, i); !std::isfinite(value))
+      fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file, name, i, value);
+}
+
 void get(const Machine& machine, const io::SafetensorsFile& file, const std::string& name, const Tensor& tensor, bool transposed) {
   const io::StoredTensor* stored = file.find(name);
   if (!stored) fail_input("{}: tensor {} is missing; the file belongs to another model", file.path(), name);
@@ -70,6 +77,7 @@ void get(const Machine& machine, const io::SafetensorsFile& file, const std::str
     fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", file.path(), name, io::to_string(stored->shape),
                io::to_string(wanted));
   std::vector<std::byte> bytes = bytes_as(file, *stored, tensor.dtype);
+  check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), name);
   if (!transposed) return write(machine, tensor, bytes);
   std::vector<std::byte> turned;
   turned.reserve(bytes.size());

@@ -344,7 +344,8 @@ TEST_CASE("errors in streamed data reach the reader of the batches, by file and 
     Batch batch;
     CHECK_THROWS_WITH(loader->next(batch), Catch::Contains(message));
   };
-  refused(scratch.write("empty.txt", "\n\n"), "empty.txt: holds no text");
+  spec.files = {scratch.write("empty.txt", "\n \n")};
+  CHECK_THROWS_WITH(Dataset::open(spec, letters()), Catch::Contains("empty.txt: holds no text"));
   refused(scratch.write("bad.txt", "fine\nna\xEFve\n"), "bad.txt: line 2: byte 3 (0xEF) is not UTF-8");
   refused(scratch.write("x.jsonl", "{\"text\": \"a\"}\n{\"txt\": 1}\n"), "x.jsonl: line 2: has no key 'text'");
 }

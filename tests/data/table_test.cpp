@@ -77,5 +77,5 @@ TEST_CASE("rows that cannot be used are refused by file and line") {
   refused("{\"txt\": \"a\"}\n", {{"text"}, ""}, "line 1: has no key 'text'; the keys are 'txt'; did you mean txt?", Format::jsonl);
   refused("{\"text\": null}\n", {{"text"}, ""}, "line 1: 'text' is null, a string is wanted", Format::jsonl);
   refused("a\n", {{"text"}, ""}, "labelled rows are read from .tsv or .jsonl", Format::text);
-  refused(head, {{}, "label"}, "name one or two text columns with --text");
+  refused(head, {{}, "label"}, "0 text columns are named; name one or two with --text");
 }
