@@ -41,7 +41,7 @@ const Preset& find_preset(const std::string& name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  fail_input("[model] there is no preset '{}'{}; use one of {}, or the folder of a model", name, did_you_mean(name, names), fmt::join(names, ", "));
+  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 }  // namespace comera::models

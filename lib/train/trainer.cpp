@@ -155,8 +155,9 @@ void Trainer::check_loss() {
 }
 
 void Trainer::fail(const std::string& what) const {
-  const std::vector<std::int64_t> saved = folder_.checkpoints();
-  const std::string good = saved.empty() ? "no checkpoint was written yet" : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
+  std::vector<std::int64_t> saved = folder_.checkpoints();
+  if (!saved.empty() && saved.back() == state_.step) saved.pop_back();  // this step began with its weights
+  const std::string good = saved.empty() ? "there is no good checkpoint yet" : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
   fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what, good);
 }
 

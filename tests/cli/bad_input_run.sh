@@ -75,6 +75,13 @@ mv dev.bak dev.tsv
 run "$COMERA" pretrain --resume run
 expect_exit 0
 
+# A run that goes wrong names a checkpoint from before the weights that did it.
+run "$COMERA" pretrain "${tiny[@]}" --steps 40 --lr 1e30 --clip 0 --save-every 1 -o diverged
+expect_exit 1
+expect_err 'step [0-9]+: the loss or a gradient is not finite .*; (the last good checkpoint is diverged/checkpoints/step-|there is no good checkpoint)'
+failing=$(sed -n 's/.*step \([0-9]*\): the loss.*/\1/p' .err)
+if grep -q "step-$(printf %08d $((failing - 1)));" .err; then fail "the weights that gave the loss are not called good"; fi
+
 # stdout that goes away ends the program quietly; stdout that cannot be written does not.
 last="inspect | head"
 "$COMERA" inspect run 2>.err | head -n 1 >.out
