@@ -4,7 +4,7 @@
     scripts/tidy.py --all|--recent N [--most FILES] [--jobs J] BUILD_FOLDER
 
 BUILD_FOLDER holds compile_commands.json. A file that is built several times (kernels/cpu) is checked once.
-A file takes 2 to 9 seconds of one core; 80 of them stay below three minutes on two.
+A file takes 3 to 9 seconds of one core; 60 of them stay below three minutes on two.
 """
 
 import argparse

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Data and vocabularies that are wrong: refused by name and line, before anything is written.
 . "$(dirname "$0")/expect.sh"
+# shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
 rows() { # rows FILE ROW...: a TSV with the columns label and text
   local file=$1
   shift
-  { printf 'label\ttext\n' && printf "$@"; } >"$file"
+  { printf 'label\ttext\n' && printf '%b' "$@"; } >"$file"
 }
 learn() { refuses "$1" "${columns[@]}" --data "$2"; }
 

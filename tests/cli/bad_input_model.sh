@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Model folders that lie: weights, config.json, and sizes that cannot be.
 . "$(dirname "$0")/expect.sh"
+# shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
 run "$COMERA" pretrain "${tiny[@]}" -o run

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Options, run folders and disks that do not do: the right exit code, one sentence, nothing half-written.
 . "$(dirname "$0")/expect.sh"
+# shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
 option() {

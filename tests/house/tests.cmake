@@ -11,5 +11,5 @@ endforeach()
 add_test(NAME "house: rules find what they forbid" COMMAND ${CMAKE_SOURCE_DIR}/tests/house/rules_test.py)
 set_tests_properties(${rules} "house: rules find what they forbid" PROPERTIES LABELS house)
 # clang-tidy takes minutes, the rest seconds: ctest -L house leaves it out.
-add_test(NAME "house: tidy, files of the last 20 commits" COMMAND ${scripts}/tidy.py --recent 20 --most 80 ${CMAKE_BINARY_DIR})
+add_test(NAME "house: tidy, files of the last 20 commits" COMMAND ${scripts}/tidy.py --recent 20 --most 60 ${CMAKE_BINARY_DIR})
 set_tests_properties("house: tidy, files of the last 20 commits" PROPERTIES LABELS tidy TIMEOUT 1500 COST 1000 PROCESSORS 2)
