@@ -26,7 +26,13 @@ Preset mnli_6enc() {
   return preset;
 }
 
-Preset encoder_small() { return {"encoder-small", "four encoders, 256 wide, for a CPU", encoder(4, 256, 4, 1024), 32, 32}; }
+// Positions start small beside the words: with rows of the same size half of what the first block reads is the position, and the first
+// thousand steps are spent on unlearning it (ten points of accuracy after 500 steps on WordNet's definitions).
+Preset encoder_small() {
+  Preset preset{"encoder-small", "four encoders, 256 wide, for a CPU", encoder(4, 256, 4, 1024), 32, 32};
+  preset.spec.position_deviation = 0.1;
+  return preset;
+}
 
 }  // namespace
 
