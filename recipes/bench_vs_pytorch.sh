@@ -8,6 +8,7 @@
 # PyTorch is installed from PyPI into build/venv-torch (5 GB); PYTHON names another python that has torch. It runs with the settings that
 # make it fastest on a CPU: memory is kept by malloc instead of given back, one thread per core. Its peak memory is taken from runs with the
 # usual malloc, where it is smaller. What Python, torch and our program take before anything was made is subtracted on both sides.
+[ $# -eq 0 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

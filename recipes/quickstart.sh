@@ -30,8 +30,8 @@ run() { # NAME options...
 }
 
 run dense --form dense --steps "$steps" --lr 5e-4
-run tt --form tt --rank 32 --embedding-rank 32 --steps "$steps" --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap
-run tt-half --form tt --rank 32 --embedding-rank 32 --steps $((steps + late)) --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap \
+run tt --form tt --rank 24 --embedding-rank 56 --steps "$steps" --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap
+run tt-half --form tt --rank 24 --embedding-rank 56 --steps $((steps + late)) --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap \
   --late-after "$steps" --target-fraction 0.5
 
 echo
