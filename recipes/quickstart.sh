@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 comera=${COMERA:-build/comera}
 folder=${1:-runs/quickstart}
-steps=${STEPS:-1500}
+steps=${STEPS:-1000}
 late=$((steps / 3))
 threads=${THREADS:-$(nproc)}
 mkdir -p "$folder"
