@@ -1,6 +1,7 @@
 #include "lib/report/runs_table.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
@@ -9,8 +10,11 @@ using namespace comera;
 
 namespace {
 
+// Beside the other temporary files, not where the test happens to run.
+std::string scratch(const std::string& name) { return std::filesystem::temp_directory_path() / ("comera_runs_table_" + name); }
+
 std::string run_folder(const std::string& name, double step_ms) {
-  const std::string folder = "runs_table_" + name;
+  const std::string folder = scratch(name);
   make_folders(folder);
   write_file_atomic(
       join_path(folder, "report.json"),
@@ -35,7 +39,8 @@ TEST_CASE("runs stand side by side, with the speed they ended at") {
 }
 
 TEST_CASE("a folder without a finished run is named") {
-  make_folders("runs_table_empty");
-  const std::vector<std::string> folders{"runs_table_empty"};
-  CHECK_THROWS_WITH(report::runs_table(folders), Catch::Contains("runs_table_empty: holds no report.json"));
+  const std::string empty = scratch("empty");
+  make_folders(empty);
+  const std::vector<std::string> folders{empty};
+  CHECK_THROWS_WITH(report::runs_table(folders), Catch::Contains(empty + ": holds no report.json"));
 }
