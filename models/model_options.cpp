@@ -45,6 +45,7 @@ void take_sizes(const OptionValues& values, EncoderSpec& spec) {
   if (values.has("dropout")) spec.dropout = spec.attention_dropout = values.real("dropout");
   if (values.has("attention-dropout")) spec.attention_dropout = values.real("attention-dropout");
   if (values.has("norm-epsilon")) spec.epsilon = values.real("norm-epsilon");
+  if (values.has("position-deviation")) spec.position_deviation = values.real("position-deviation");
   if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
 }
 
@@ -106,6 +107,11 @@ std::vector<Option> size_options() {
           probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
           probability_option("attention-dropout", "dropout of attention probabilities alone"),
           {.name = "norm-epsilon", .type = OptionType::real, .help = "epsilon of the norms", .minimum = 0, .default_words = preset_words},
+          {.name = "position-deviation",
+           .type = OptionType::real,
+           .help = "deviation of position and type rows at the start, in units of the word rows'",
+           .minimum = 0,
+           .default_words = preset_words},
           {.name = "pre-norm", .type = OptionType::flag, .help = "norms before attention and feed-forward (pre-LN) instead of after"}};
 }
 
