@@ -168,12 +168,12 @@ class Encoder final : public layers::Model {
     return flow;
   }
 
-  // Under --recompute block the block's input is all that is kept.
+  // Under --recompute block the block's input is all that is kept, but for the last block.
   Flow run_block(Pass& pass, std::size_t index, Flow in) {
     Walk::Scope scope(pass.walk, labels_[index].c_str());
-    const bool runs_again = pass.policy.saves() && pass.policy.recompute() == Recompute::block;
     Pass inner = pass;
-    if (runs_again) {
+    inner.policy = pass.policy.inside_block();
+    if (runs_again(pass, index)) {
       inner.policy = pass.policy.discarding();
       kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr}, spec_.pre_norm ? pass.walk.keep(in.stream) : Tensor{}};
     }
@@ -182,11 +182,16 @@ class Encoder final : public layers::Model {
     return out;
   }
 
+  // The last block's backward follows its forward, so what it saves is dropped before another block's is there.
+  bool runs_again(const Pass& pass, std::size_t index) const {
+    return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
+  }
+
   FlowGradient run_block_backward(Pass& pass, Sink& sink, std::size_t index, FlowGradient d) {
     Walk::Scope scope(pass.walk, labels_[index].c_str());
     Pass inner = pass;
-    if (pass.policy.recompute() == Recompute::block) {
-      inner.policy = pass.policy.inside_block();
+    inner.policy = pass.policy.inside_block();
+    if (runs_again(pass, index)) {
       Flow again = blocks_[index]->forward(inner, kept_[index], key_end_);
       drop(pass.walk, again);
       drop(pass.walk, kept_[index]);

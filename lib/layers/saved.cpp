@@ -25,6 +25,12 @@ SavePolicy SavePolicy::discarding() const {
   return policy;
 }
 
+SavePolicy SavePolicy::inside_block() const {
+  SavePolicy policy = *this;
+  if (recompute_ == Recompute::block) policy.recompute_ = Recompute::none;
+  return policy;
+}
+
 Saved SavePolicy::save(Walk& walk, const Value& value, Use) const {
   if (!saves()) return {};
   if (value.producer && recompute_ != Recompute::none) return {Tensor{}, value.producer};

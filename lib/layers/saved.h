@@ -27,7 +27,7 @@ enum class Use : std::uint8_t {
 enum class Recompute : std::uint8_t {
   none,   // everything that the backward reads is kept
   cheap,  // what a producer can rebuild is rebuilt: norms, activations, dropout outputs
-  block,  // one tensor per block is kept, the block runs again (cheap inside)
+  block,  // one tensor per block is kept, the block runs again
 };
 
 // One consumer's hold on one value between forward and backward.
@@ -55,8 +55,8 @@ class SavePolicy {
   Recompute recompute() const { return recompute_; }
   // A forward whose values are not kept because it will run again: dropout stays on.
   SavePolicy discarding() const;
-  // The policy inside a block that runs again.
-  SavePolicy inside_block() const { return SavePolicy(Recompute::cheap, training_); }
+  // The policy inside a block whose backward comes next: one block's values are few, so all are kept.
+  SavePolicy inside_block() const;
 
   Saved save(Walk& walk, const Value& value, Use use) const;
 
