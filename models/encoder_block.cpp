@@ -11,23 +11,18 @@ std::string output_norm_name(const EncoderSpec& spec, const EncoderNames& names,
 }
 
 LinearSet linear(Builder& builder, const EncoderSpec& spec, const std::string& name, std::int64_t in, std::int64_t out, Activation activation) {
-  return LinearSet::make(builder, {linear_spec(spec, name, out)}, in, activation);
+  return LinearSet::make(builder, {spec.linear(name, out)}, in, activation);
 }
 
 LinearSet query_key_value(Builder& builder, const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
   std::vector<layers::LinearSpec> specs;
-  for (const char* part : {names.query, names.key, names.value}) specs.push_back(linear_spec(spec, names.layer(index, part), spec.hidden));
+  for (const char* part : {names.query, names.key, names.value}) specs.push_back(spec.linear(names.layer(index, part), spec.hidden));
   return LinearSet::make(builder, specs, spec.hidden, Activation::none);
 }
 
 layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec) { return {kernels::NormKind::layer, spec.epsilon, spec.dropout, 0}; }
 
 }  // namespace
-
-layers::LinearSpec linear_spec(const EncoderSpec& spec, const std::string& name, std::int64_t out) {
-  WeightForm form = spec.form_of(name);
-  return {name, out, form.form, form.modes, form.ranks, form.initial_ranks};
-}
 
 EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index)
     : pre_norm_(spec.pre_norm),

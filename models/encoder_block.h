@@ -53,6 +53,4 @@ class EncoderBlock {
   layers::ResidualNorm output_;
 };
 
-layers::LinearSpec linear_spec(const EncoderSpec& spec, const std::string& name, std::int64_t out);
-
 }  // namespace comera::models

@@ -1,10 +1,8 @@
 #include "models/encoder_config.h"
 
-#include <algorithm>
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/io/tt_format.h"
 
 namespace comera::models {
 namespace {
@@ -28,86 +26,7 @@ Json labels_json(const EncoderSpec& spec) {
   return names;
 }
 
-io::ChainSpec chain_of(const layers::TensorTrain& train) {
-  io::ChainSpec chain;
-  chain.name = train.name;
-  chain.kind = train.form == Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt;
-  chain.shape = {train.rows, train.columns};
-  chain.modes = train.modes;
-  chain.ranks = train.ranks;
-  chain.initial_ranks = train.initial_ranks;
-  return chain;
-}
-
-// Reads one file's keys; every complaint names file and key.
-class Reader {
- public:
-  Reader(const Json& config, const std::string& name) : config_(config), name_(name) {}
-
-  std::int64_t integer(const char* key, std::optional<std::int64_t> otherwise = {}) const {
-    const Json* value = find(key, otherwise.has_value());
-    if (!value) return *otherwise;
-    if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, value->dump());
-    return value->get<std::int64_t>();
-  }
-  double real(const char* key, std::optional<double> otherwise = {}) const {
-    const Json* value = find(key, otherwise.has_value());
-    if (!value) return *otherwise;
-    if (!value->is_number() || !std::isfinite(value->get<double>())) fail_input("{}: {} is {}; it must be a number", name_, key, value->dump());
-    return value->get<double>();
-  }
-  std::string text(const char* key, const std::string& otherwise) const {
-    const Json* value = find(key, true);
-    if (!value) return otherwise;
-    if (!value->is_string()) fail_input("{}: {} is {}; it must be a text", name_, key, value->dump());
-    return value->get<std::string>();
-  }
-  // A value that would change the arithmetic in a way that is not supported.
-  void require(const char* key, const std::string& supported) const {
-    const std::string found = text(key, supported);
-    if (found != supported) fail_input("{}: {} is '{}'; only '{}' is supported", name_, key, found, supported);
-  }
-  void require_off(const char* key) const {
-    const Json* value = find(key, true);
-    if (value && value->is_boolean() && value->get<bool>()) fail_input("{}: {} is true; only false is supported", name_, key);
-  }
-  std::string architecture() const {
-    const Json* value = find("architectures", true);
-    if (!value || !value->is_array() || value->empty() || !value->front().is_string())
-      fail_input("{}: 'architectures' is missing; it must be a list that names one, like [\"BertForSequenceClassification\"]", name_);
-    return value->front().get<std::string>();
-  }
-  std::vector<std::string> labels() const {
-    const Json* names = find("id2label", false);
-    if (!names->is_object()) fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, names->dump());
-    std::vector<std::string> labels;
-    for (std::size_t i = 0; i < names->size(); ++i) {
-      const auto found = names->find(std::to_string(i));
-      if (found == names->end() || !found->is_string())
-        fail_input("{}: id2label has no text for \"{}\"; its keys must be \"0\" to \"{}\"", name_, i, names->size() - 1);
-      labels.push_back(found->get<std::string>());
-      if (std::find(labels.begin(), labels.end() - 1, labels.back()) != labels.end() - 1)
-        fail_input("{}: id2label has '{}' twice; labels must differ", name_, labels.back());
-    }
-    const auto count = static_cast<std::int64_t>(labels.size());
-    if (integer("num_labels", count) != count)
-      fail_input("{}: num_labels is {}, but id2label has {} entries; correct one of them", name_, integer("num_labels", count), count);
-    return labels;
-  }
-
- private:
-  const Json* find(const char* key, bool optional) const {
-    const auto found = config_.find(key);
-    if (found != config_.end() && !found->is_null()) return &*found;
-    if (!optional) fail_input("{}: '{}' is missing; is this the config.json of an encoder?", name_, key);
-    return nullptr;
-  }
-
-  const Json& config_;
-  const std::string& name_;
-};
-
-void read_heads(EncoderSpec& spec, const Reader& reader, const std::string& name) {
+void read_heads(EncoderSpec& spec, const ConfigReader& reader) {
   const std::string architecture = reader.architecture();
   if (architecture.ends_with("ForSequenceClassification")) {
     spec.task = Task::classify;
@@ -115,26 +34,8 @@ void read_heads(EncoderSpec& spec, const Reader& reader, const std::string& name
   } else if (architecture.ends_with("ForMaskedLM")) {
     spec.task = Task::mlm;
   } else {
-    fail_input("{}: architecture {} has no head to train or evaluate; supported are ...ForSequenceClassification and ...ForMaskedLM", name,
+    fail_input("{}: architecture {} has no head to train or evaluate; supported are ...ForSequenceClassification and ...ForMaskedLM", reader.name(),
                architecture);
-  }
-}
-
-void read_forms(EncoderSpec& spec, const Json& config, const std::string& name) {
-  const std::optional<io::ComeraBlock> block = io::parse_comera_block(config, name);
-  if (!block) return;
-  const std::vector<WeightSite> sites = weight_sites(spec);
-  for (const io::ChainSpec& chain : block->chains) {
-    const WeightSite* site = nullptr;
-    for (const WeightSite& candidate : sites)
-      if (candidate.name == chain.name) site = &candidate;
-    if (!site) fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name, chain.name);
-    if (chain.shape != io::FileShape{site->rows, site->columns} || (chain.kind == io::ChainKind::ttm) != site->table)
-      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name, chain.name,
-                 chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape), site->table ? "table" : "linear weight",
-                 site->rows, site->columns);
-    const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
-    spec.forms[chain.name] = {form, chain.modes, chain.ranks, chain.initial_ranks};
   }
 }
 
@@ -163,28 +64,19 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
     config["id2label"] = labels_json(spec);
     for (std::size_t i = 0; i < spec.labels.size(); ++i) config["label2id"][spec.labels[i]] = i;
   }
-  io::ComeraBlock block;
-  for (const layers::TensorTrain& train : model.tensor_trains()) block.chains.push_back(chain_of(train));
-  if (!block.chains.empty()) {
-    if (std::isfinite(model.threshold())) block.threshold = model.threshold();
-    config["comera"] = io::to_json(block);
-  }
+  write_forms(config, model);
   return io::json_text(config);
 }
 
-EncoderSpec parse_config_json(const std::string& text, const std::string& name) {
-  const Json config = io::parse_json(text, name);
-  if (!config.is_object()) fail_input("{}: is not a JSON object; is this a config.json?", name);
-  const Reader reader(config, name);
-  const std::string type = reader.text("model_type", "");
-  if (type != bert && type != pre_norm_roberta)
-    fail_input("{}: model_type is '{}'; supported here are '{}' and '{}'", name, type, bert, pre_norm_roberta);
+bool is_encoder_type(const std::string& type) { return type == bert || type == pre_norm_roberta; }
+
+EncoderSpec parse_encoder_config(const ConfigReader& reader) {
   reader.require("hidden_act", "gelu");
   reader.require("position_embedding_type", "absolute");
   reader.require_off("is_decoder");
   reader.require_off("add_cross_attention");
   EncoderSpec spec;
-  spec.pre_norm = type == pre_norm_roberta;
+  spec.pre_norm = reader.text("model_type", bert) == pre_norm_roberta;
   spec.vocabulary = reader.integer("vocab_size");
   spec.hidden = reader.integer("hidden_size");
   spec.layers = reader.integer("num_hidden_layers");
@@ -196,13 +88,13 @@ EncoderSpec parse_config_json(const std::string& text, const std::string& name) 
   spec.epsilon = reader.real("layer_norm_eps", 1e-12);
   spec.dropout = reader.real("hidden_dropout_prob", 0.1);
   spec.attention_dropout = reader.real("attention_probs_dropout_prob", 0.1);
-  read_heads(spec, reader, name);
+  read_heads(spec, reader);
   try {
     check(spec);
   } catch (const InputError& error) {
-    fail_input("{}: {}", name, error.what());
+    fail_input("{}: {}", reader.name(), error.what());
   }
-  read_forms(spec, config, name);
+  read_forms(spec, weight_sites(spec), reader);
   return spec;
 }
 

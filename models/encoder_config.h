@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include "models/config_reader.h"
 #include "models/encoder_spec.h"
 
 namespace comera::models {
 
+constexpr const char* encoder_types = "bert, roberta-prelayernorm";  // values of model_type
+bool is_encoder_type(const std::string& type);
+
 std::string to_config_json(const EncoderSpec& spec, const layers::Model& model);
-// `name` stands in messages. Keys that we do not know are ignored; a value that changes the arithmetic and is not supported is an InputError.
-EncoderSpec parse_config_json(const std::string& text, const std::string& name);
+EncoderSpec parse_encoder_config(const ConfigReader& reader);
 
 }  // namespace comera::models

@@ -4,11 +4,6 @@
 
 namespace comera::models {
 
-WeightForm EncoderSpec::form_of(const std::string& name) const {
-  const auto found = forms.find(name);
-  return found == forms.end() ? WeightForm{} : found->second;
-}
-
 EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.pre_norm ? "roberta_prelayernorm" : "bert") {
   word = root_ + ".embeddings.word_embeddings";
   position = root_ + ".embeddings.position_embeddings";
@@ -46,22 +41,10 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
 }
 
 void check(const EncoderSpec& spec) {
-  const auto positive = [](const char* key, std::int64_t value, std::int64_t most) {
-    if (value < 1 || value > most) fail_input("[model] {} is {}; it must lie between 1 and {}", key, value, most);
-  };
-  positive("vocab_size", spec.vocabulary, 1 << 28);
-  positive("hidden_size", spec.hidden, 1 << 17);
-  positive("num_hidden_layers", spec.layers, 1 << 12);
-  positive("num_attention_heads", spec.heads, 1 << 12);
-  positive("intermediate_size", spec.intermediate, 1 << 19);
-  positive("max_position_embeddings", spec.positions, 1 << 20);
+  check_common(spec);
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
   if (spec.types < 0 || spec.types > 1024) fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
-  if (spec.pad < 0 || spec.pad >= spec.vocabulary)
-    fail_input("[model] pad_token_id {} lies outside the vocabulary of {} ids", spec.pad, spec.vocabulary);
-  for (const double p : {spec.dropout, spec.attention_dropout})
-    if (!(p >= 0 && p < 1)) fail_input("[model] dropout {} must be at least 0 and less than 1", p);
   if (spec.task == Task::classify && spec.labels.size() < 2)
     fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
                spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");

@@ -108,10 +108,10 @@ LayerRule parse_layer_rule(const std::string& text) {
   return rule;
 }
 
-void apply_forms(EncoderSpec& spec, const FormRules& rules) {
+void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRules& rules) {
   std::vector<bool> layer_used(rules.layers.size()), modes_used(rules.modes.size());
   spec.forms.clear();
-  for (const WeightSite& site : weight_sites(spec)) {
+  for (const WeightSite& site : sites) {
     const Choice choice = choose(site, rules, layer_used, modes_used);
     if (choice.form != Form::dense) spec.forms[site.name] = form_from(site, choice);
   }
@@ -123,7 +123,9 @@ void apply_forms(EncoderSpec& spec, const FormRules& rules) {
                  tt::to_string(rules.modes[i]));
 }
 
-void apply_ranks(EncoderSpec& spec, const layers::RankTable& ranks) {
+void apply_forms(ModelSpec& spec, const FormRules& rules) { apply_forms(common(spec), weight_sites(spec), rules); }
+
+void apply_ranks(Spec& spec, const layers::RankTable& ranks) {
   for (const auto& [name, row] : ranks) {
     const auto found = spec.forms.find(name);
     if (found == spec.forms.end()) throw std::logic_error(fmt::format("[model] {} has ranks but no tensor-train form", name));

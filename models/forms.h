@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "models/encoder_spec.h"
+#include "models/architecture.h"
 
 namespace comera::models {
 
@@ -27,8 +27,9 @@ struct FormRules {
 LayerRule parse_layer_rule(const std::string& text);
 
 // Fills spec.forms. InputError where modes do not multiply to a weight's size, a rank is beyond the possible, or a rule fits no weight.
-void apply_forms(EncoderSpec& spec, const FormRules& rules);
+void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRules& rules);
+void apply_forms(ModelSpec& spec, const FormRules& rules);
 // The same model with the ranks of a smaller one.
-void apply_ranks(EncoderSpec& spec, const layers::RankTable& ranks);
+void apply_ranks(Spec& spec, const layers::RankTable& ranks);
 
 }  // namespace comera::models

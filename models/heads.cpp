@@ -47,7 +47,7 @@ class Classifier final : public Head {
         labels_(static_cast<std::int64_t>(spec.labels.size())),
         probability_(spec.dropout),
         picker_(spec.hidden),
-        pooler_(LinearSet::make(builder, {linear_spec(spec, EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden, Activation::tanh)),
+        pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden, Activation::tanh)),
         site_(builder.dropout_site()),
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, labels_, Form::dense, {}, {}, {}}}, spec.hidden, Activation::none)) {}
 
@@ -117,7 +117,7 @@ class MaskedLanguageModel final : public Head {
   MaskedLanguageModel(Builder& builder, const EncoderSpec& spec, layers::Table& words)
       : hidden_(spec.hidden),
         picker_(spec.hidden),
-        transform_(LinearSet::make(builder, {linear_spec(spec, EncoderNames(spec).transform, spec.hidden)}, spec.hidden, Activation::gelu)),
+        transform_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).transform, spec.hidden)}, spec.hidden, Activation::gelu)),
         norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, {kernels::NormKind::layer, spec.epsilon, 0, 0}),
         decoder_(builder, words, EncoderNames(spec).decoder_bias, spec.vocabulary, spec.hidden) {}
 

@@ -2,13 +2,8 @@
 
 #include <fmt/ranges.h>
 
-#include <filesystem>
-
 #include "lib/core/error.h"
-#include "lib/core/file.h"
 #include "lib/tt/modes.h"
-#include "models/encoder.h"
-#include "models/encoder_config.h"
 #include "models/forms.h"
 #include "models/presets.h"
 
@@ -36,25 +31,28 @@ void take(const OptionValues& values, const char* name, std::int64_t& size) {
 }
 
 void take_sizes(const OptionValues& values, EncoderSpec& spec) {
+  take(values, "token-types", spec.types);
+  if (values.has("position-deviation")) spec.position_deviation = values.real("position-deviation");
+  if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
+}
+
+void take_common(const OptionValues& values, Spec& spec) {
   take(values, "layers", spec.layers);
   take(values, "hidden", spec.hidden);
   take(values, "heads", spec.heads);
   take(values, "intermediate", spec.intermediate);
   take(values, "positions", spec.positions);
-  take(values, "token-types", spec.types);
   if (values.has("dropout")) spec.dropout = spec.attention_dropout = values.real("dropout");
   if (values.has("attention-dropout")) spec.attention_dropout = values.real("attention-dropout");
   if (values.has("norm-epsilon")) spec.epsilon = values.real("norm-epsilon");
-  if (values.has("position-deviation")) spec.position_deviation = values.real("position-deviation");
-  if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
 }
 
-void take_facts(const DataFacts& facts, EncoderSpec& spec) {
+void take_facts(const DataFacts& facts, Spec& spec) {
   spec.task = facts.task;
   if (facts.vocabulary) spec.vocabulary = *facts.vocabulary;
   if (facts.pad) spec.pad = *facts.pad;
   if (!facts.labels.empty()) spec.labels = facts.labels;
-  if (facts.task == Task::mlm) spec.labels.clear();
+  if (facts.task != Task::classify) spec.labels.clear();
   if (facts.max_length > spec.positions)
     fail_input("[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}", facts.max_length,
                spec.positions, spec.positions, facts.max_length);
@@ -128,28 +126,16 @@ std::vector<Option> model_options() {
   return rows;
 }
 
-EncoderSpec spec_from_options(const OptionValues& values, const DataFacts& facts) {
+ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts) {
   const Preset& preset = find_preset(values.text("model"));
-  EncoderSpec spec = preset.spec;
-  take_sizes(values, spec);
-  take_facts(facts, spec);
+  ModelSpec spec = preset.spec;
+  take_common(values, common(spec));
+  std::visit([&](auto& one) { take_sizes(values, one); }, spec);
+  take_facts(facts, common(spec));
   check(spec);
   const FormRules rules = rules_from(values, preset);
   apply_forms(spec, rules);
   return spec;
-}
-
-layers::ModelFactory factory_of(EncoderSpec spec, DType dtype) {
-  return [spec = std::move(spec), dtype](const layers::RankTable& ranks) {
-    EncoderSpec smaller = spec;
-    apply_ranks(smaller, ranks);
-    return make_encoder(smaller, dtype);
-  };
-}
-
-EncoderSpec spec_from_folder(const std::string& folder) {
-  const std::string path = join_path(folder, "config.json");
-  return parse_config_json(read_file(path), path);
 }
 
 }  // namespace comera::models

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lib/core/options.h"
-#include "models/encoder_spec.h"
+#include "models/architecture.h"
 
 namespace comera::models {
 
@@ -20,12 +20,6 @@ struct DataFacts {
 };
 
 // InputError where options contradict each other or the model's sizes.
-EncoderSpec spec_from_options(const OptionValues& values, const DataFacts& facts);
-
-// Builds spec's model again and again, with the ranks of smaller ones.
-layers::ModelFactory factory_of(EncoderSpec spec, DType dtype);
-
-// config.json of a folder as a spec; InputError that names the file.
-EncoderSpec spec_from_folder(const std::string& folder);
+ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts);
 
 }  // namespace comera::models

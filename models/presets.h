@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "models/encoder_spec.h"
+#include "models/architecture.h"
 
 namespace comera::models {
 
 struct Preset {
   std::string name, summary;
-  EncoderSpec spec;  // vocabulary 30,522 (BERT's) and the labels of MNLI where data says nothing else
+  ModelSpec spec;  // encoders: vocabulary 30,522 (BERT's) and the labels of MNLI where data says nothing else
   std::int64_t rank = 0, embedding_rank = 0;
 };
 

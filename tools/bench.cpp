@@ -36,12 +36,13 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   models::DataFacts facts;
   facts.task = values.text("task") == "mlm" ? data::Task::mlm : data::Task::classify;
   facts.max_length = options.length;
-  const models::EncoderSpec spec = models::spec_from_options(values, facts);
+  const models::ModelSpec spec = models::spec_from_options(values, facts);
   train::Engine engine(machine, models::factory_of(spec, machine.dtype), {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
   report::BenchReport report;
-  report.rows = report::time_steps(engine, spec.task, spec.vocabulary, static_cast<std::int64_t>(spec.labels.size()), options);
+  report.rows = report::time_steps(engine, models::common(spec).task, models::common(spec).vocabulary,
+                                   static_cast<std::int64_t>(models::common(spec).labels.size()), options);
   report.settings["task"] = values.text("task");
-  report.settings["dropout"] = spec.dropout;
+  report.settings["dropout"] = models::common(spec).dropout;
   report.settings["recompute"] = values.text("recompute");
   report.settings["parameters"] = engine.model().parameters().count();
   return report;

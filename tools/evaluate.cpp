@@ -15,13 +15,13 @@ std::string prediction_line(const std::vector<std::string>& labels, const train:
 }
 
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
-  const std::vector<std::string>& labels = stored.spec.labels;
+  const std::vector<std::string>& labels = models::common(stored.spec).labels;
   const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
   std::string predictions = "label\tpredicted\tprobability\n";
   const bool wanted = values.has("predictions");
   const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(labels, prediction); };
   const train::EvaluationOptions options{.batch = values.integer("batch"), .seed = static_cast<std::uint64_t>(values.integer("seed"))};
-  report::EvaluationReport report{stored.spec.task, labels, {}};
+  report::EvaluationReport report{models::common(stored.spec).task, labels, {}};
   report.result = train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
   return report;
@@ -68,11 +68,12 @@ int run_evaluate(const OptionValues& given) {
   OptionValues values = given;
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
-  if (values.has("predictions") && stored.spec.task == data::Task::mlm)
+  if (values.has("predictions") && models::common(stored.spec).task == data::Task::mlm)
     fail_input("[evaluate] --predictions: a masked language model predicts no labels");
-  if (stored.spec.task == data::Task::classify && !values.has("label")) fail_input("[evaluate] --label is missing: name the column of the label");
+  if (models::common(stored.spec).task == data::Task::classify && !values.has("label"))
+    fail_input("[evaluate] --label is missing: name the column of the label");
   std::vector<report::Requirement> requirements;
-  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, stored.spec.task));
+  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
   const report::EvaluationReport evaluation = evaluate(values, stored);
   if (evaluation.result.counted == 0) fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
   print(values, evaluation, stored.folder);

@@ -45,7 +45,7 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
   spec.text.assign(rows.front().size(), "text");
   spec.max_length = values.integer("seq");
   const std::vector<std::int32_t> unknown(rows.size(), -1);
-  const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, stored.spec.labels);
+  const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, models::common(stored.spec).labels);
   std::vector<train::Prediction> predictions;
   train::evaluate(*stored.engine, data, {.batch = values.integer("batch")}, [&](const train::Prediction& one) { predictions.push_back(one); });
   return predictions;
@@ -63,7 +63,8 @@ OptionTable predict_table() {
 int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
-  if (stored.spec.task == data::Task::mlm) fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
+  if (models::common(stored.spec).task == data::Task::mlm)
+    fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
   report::Json json = report::document("predict");
   json["predictions"] = report::Json::array();
   std::size_t columns = 0;
@@ -71,7 +72,7 @@ int run_predict(const OptionValues& given) {
   for (Rows rows; read_rows(rows, static_cast<std::size_t>(values.integer("batch")), columns, number);) {
     std::string out;
     for (const train::Prediction& prediction : predict(stored, values, rows)) {
-      const std::string& label = stored.spec.labels[static_cast<std::size_t>(prediction.predicted)];
+      const std::string& label = models::common(stored.spec).labels[static_cast<std::size_t>(prediction.predicted)];
       if (values.flag("json"))
         json["predictions"].push_back({{"label", label}, {"probability", prediction.probability}});
       else

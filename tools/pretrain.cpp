@@ -40,10 +40,10 @@ std::string evaluation_line(std::int64_t step, const train::Evaluation& evaluati
 
 int dry_run(const OptionValues& values) {
   const train::TrainOptions options = train::train_options(values);
-  const models::EncoderSpec spec = spec_without_data(values);
+  const models::ModelSpec spec = spec_without_data(values);
   const OpenMachine open = open_machine(values);
   train::Engine engine(open.machine, models::factory_of(spec, open.machine.dtype), options.engine);
-  engine.plan_training(train::planning_batch(spec.task, options.batch, options.length, options.mask_probability));
+  engine.plan_training(train::planning_batch(models::common(spec).task, options.batch, options.length, options.mask_probability));
   const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), engine.memory_table(options.accumulate),
                              options.batch * options.accumulate * options.length};
   if (values.flag("json"))
@@ -112,7 +112,7 @@ int run_pretrain(const OptionValues& given) {
   // A run that had ended before keeps the report of the session that measured something.
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
-    report::write_run_report(report::make_run_report("pretrain", setup.folder, settings_of(values), setup.spec.task, result));
+    report::write_run_report(report::make_run_report("pretrain", setup.folder, settings_of(values), models::common(setup.spec).task, result));
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
   const std::string text = read_file(path);
   if (values.flag("json"))

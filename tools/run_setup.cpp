@@ -78,7 +78,7 @@ RunSetup set_up_run(OptionValues& values) {
   return setup;
 }
 
-models::EncoderSpec spec_without_data(const OptionValues& values) {
+models::ModelSpec spec_without_data(const OptionValues& values) {
   const auto tokenizer = values.has("tokenizer") ? open_tokenizer(values, "") : nullptr;
   return models::spec_from_options(values, facts_of(values, tokenizer.get()));
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lib/report/run_report.h"
-#include "models/encoder_spec.h"
+#include "models/architecture.h"
 #include "tools/machine.h"
 
 namespace comera::tools {
@@ -16,7 +16,7 @@ struct RunSetup {
   OpenMachine open;
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
-  models::EncoderSpec spec;
+  models::ModelSpec spec;
   train::TrainOptions options;
   std::string recipe;  // text of recipe.toml
 };
@@ -28,7 +28,7 @@ std::string settle_folder(OptionValues& values, bool& resume);
 RunSetup set_up_run(OptionValues& values);
 
 // The model of the options without data: the preset's vocabulary and labels, or the tokenizer's where one is given.
-models::EncoderSpec spec_without_data(const OptionValues& values);
+models::ModelSpec spec_without_data(const OptionValues& values);
 
 // What a head shows of the options: those that were given, and the ones that always matter.
 report::Facts settings_of(const OptionValues& values);

@@ -62,7 +62,7 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files) {
   data::DataSpec spec;
   spec.files = files;
-  spec.task = stored.spec.task;
+  spec.task = models::common(stored.spec).task;
   spec.text = values.list("text");
   if (spec.task == data::Task::classify && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
@@ -76,10 +76,10 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);
   stored.tokenizer = open_tokenizer(values, folder);
-  if (stored.tokenizer->vocab_size() > stored.spec.vocabulary)
+  if (stored.tokenizer->vocab_size() > models::common(stored.spec).vocabulary)
     fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", values.table().verb(),
-               stored.tokenizer->source(), stored.tokenizer->vocab_size(), stored.spec.vocabulary);
-  settle_length(values, stored.spec.positions);
+               stored.tokenizer->source(), stored.tokenizer->vocab_size(), models::common(stored.spec).vocabulary);
+  settle_length(values, models::common(stored.spec).positions);
   stored.open = open_machine(values);
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/train/step.h"
-#include "models/encoder_spec.h"
+#include "models/architecture.h"
 #include "tools/machine.h"
 
 namespace comera::tools {
@@ -10,7 +10,7 @@ namespace comera::tools {
 struct StoredModel {
   std::string folder;
   OpenMachine open;
-  models::EncoderSpec spec;
+  models::ModelSpec spec;
   std::unique_ptr<train::Engine> engine;
   std::shared_ptr<const data::Tokenizer> tokenizer;
 };

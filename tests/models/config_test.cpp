@@ -19,7 +19,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-std::string config_of(const EncoderSpec& spec) { return models::make_encoder(spec, DType::f32)->config_json(); }
+std::string config_of(const models::ModelSpec& spec) { return models::make_model(spec, DType::f32)->config_json(); }
 
 OptionTable table() {
   OptionTable table("pretrain", "test");
@@ -62,9 +62,10 @@ TEST_CASE("options build the preset, with exceptions by name") {
     const ParsedCommand command = parse_command(options, std::move(words), [](const std::string&) -> const char* { return nullptr; });
     return models::spec_from_options(command.values, {});
   };
-  CHECK(models::make_encoder(spec_of({"--model", "mnli-6enc"}), DType::f32)->parameters().count() == 1485795);
-  CHECK(models::make_encoder(spec_of({"--model", "mnli-6enc", "--form", "dense"}), DType::f32)->parameters().count() == 66957315);
-  const EncoderSpec mixed = spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"});
+  CHECK(models::make_model(spec_of({"--model", "mnli-6enc"}), DType::f32)->parameters().count() == 1485795);
+  CHECK(models::make_model(spec_of({"--model", "mnli-6enc", "--form", "dense"}), DType::f32)->parameters().count() == 66957315);
+  const models::Spec mixed =
+      models::common(spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"}));
   CHECK(mixed.form_of("bert.encoder.layer.1.attention.self.query").ranks == std::vector<std::int64_t>{1, 8, 8, 8, 1});
   CHECK(mixed.form_of("bert.encoder.layer.0.output.dense").form == Form::dense);
   CHECK(mixed.form_of("bert.encoder.layer.1.output.dense").form == Form::tt);

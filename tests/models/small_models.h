@@ -28,7 +28,7 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   rules.embedding_rank = 3;
   rules.order = 2;
   rules.embedding_order = 3;
-  models::apply_forms(spec, rules);
+  models::apply_forms(spec, models::weight_sites(spec), rules);
   return spec;
 }
 

@@ -15,7 +15,7 @@ const plan::Machine& machine() {
   return reference;
 }
 
-models::EncoderSpec spec(const char* form) {
+models::ModelSpec spec(const char* form) {
   OptionTable table("test", "sizes of a preset");
   table.add(models::model_options());
   OptionValues values(table);

@@ -1,0 +1,129 @@
+#include "models/config_reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/core/error.h"
+#include "lib/io/tt_format.h"
+
+namespace comera::models {
+namespace {
+
+using io::Json;
+
+io::ChainSpec chain_of(const layers::TensorTrain& train) {
+  io::ChainSpec chain;
+  chain.name = train.name;
+  chain.kind = train.form == Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt;
+  chain.shape = {train.rows, train.columns};
+  chain.modes = train.modes;
+  chain.ranks = train.ranks;
+  chain.initial_ranks = train.initial_ranks;
+  return chain;
+}
+
+}  // namespace
+
+bool ConfigReader::has(const char* key) const { return find(key, true) != nullptr; }
+
+std::int64_t ConfigReader::integer(const char* key, std::optional<std::int64_t> otherwise) const {
+  const Json* value = find(key, otherwise.has_value());
+  if (!value) return *otherwise;
+  if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, value->dump());
+  return value->get<std::int64_t>();
+}
+
+double ConfigReader::real(const char* key, std::optional<double> otherwise) const {
+  const Json* value = find(key, otherwise.has_value());
+  if (!value) return *otherwise;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) fail_input("{}: {} is {}; it must be a number", name_, key, value->dump());
+  return value->get<double>();
+}
+
+std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
+  const Json* value = find(key, true);
+  if (!value) return otherwise;
+  if (!value->is_string()) fail_input("{}: {} is {}; it must be a text", name_, key, value->dump());
+  return value->get<std::string>();
+}
+
+void ConfigReader::require(const char* key, const std::string& supported) const {
+  const std::string found = text(key, supported);
+  if (found != supported) fail_input("{}: {} is '{}'; only '{}' is supported", name_, key, found, supported);
+}
+
+void ConfigReader::require_off(const char* key) const {
+  const Json* value = find(key, true);
+  if (value && value->is_boolean() && value->get<bool>()) fail_input("{}: {} is true; only false is supported", name_, key);
+}
+
+std::string ConfigReader::architecture() const {
+  const Json* value = find("architectures", true);
+  if (!value || !value->is_array() || value->empty() || !value->front().is_string())
+    fail_input("{}: 'architectures' is missing; it must be a list that names one, like [\"BertForSequenceClassification\"]", name_);
+  return value->front().get<std::string>();
+}
+
+std::vector<std::string> ConfigReader::labels() const {
+  const Json* names = find("id2label", false);
+  if (!names->is_object()) fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, names->dump());
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const auto found = names->find(std::to_string(i));
+    if (found == names->end() || !found->is_string())
+      fail_input("{}: id2label has no text for \"{}\"; its keys must be \"0\" to \"{}\"", name_, i, names->size() - 1);
+    labels.push_back(found->get<std::string>());
+    if (std::find(labels.begin(), labels.end() - 1, labels.back()) != labels.end() - 1)
+      fail_input("{}: id2label has '{}' twice; labels must differ", name_, labels.back());
+  }
+  const auto count = static_cast<std::int64_t>(labels.size());
+  if (integer("num_labels", count) != count)
+    fail_input("{}: num_labels is {}, but id2label has {} entries; correct one of them", name_, integer("num_labels", count), count);
+  return labels;
+}
+
+const Json* ConfigReader::find(const char* key, bool optional) const {
+  const auto found = config_.find(key);
+  if (found != config_.end() && !found->is_null()) return &*found;
+  if (!optional) fail_input("{}: '{}' is missing; is this the config.json of a model?", name_, key);
+  return nullptr;
+}
+
+bool ConfigReader::flag(const char* key, bool otherwise) const {
+  const Json* value = find(key, true);
+  if (!value) return otherwise;
+  if (!value->is_boolean()) fail_input("{}: {} is {}; it must be true or false", name_, key, value->dump());
+  return value->get<bool>();
+}
+
+void ConfigReader::require_null(const char* key) const {
+  if (has(key)) fail_input("{}: {} is {}; it is not supported", name_, key, find(key, false)->dump());
+}
+
+void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader) {
+  const std::string& name = reader.name();
+  const std::optional<io::ComeraBlock> block = io::parse_comera_block(reader.config(), name);
+  if (!block) return;
+  for (const io::ChainSpec& chain : block->chains) {
+    const WeightSite* site = nullptr;
+    for (const WeightSite& candidate : sites)
+      if (candidate.name == chain.name) site = &candidate;
+    if (!site) fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name, chain.name);
+    if (chain.shape != io::FileShape{site->rows, site->columns} || (chain.kind == io::ChainKind::ttm) != site->table)
+      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name, chain.name,
+                 chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape), site->table ? "table" : "linear weight",
+                 site->rows, site->columns);
+    const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
+    spec.forms[chain.name] = {form, chain.modes, chain.ranks, chain.initial_ranks};
+  }
+}
+
+void write_forms(Json& config, const layers::Model& model) {
+  io::ComeraBlock block;
+  for (const layers::TensorTrain& train : model.tensor_trains()) block.chains.push_back(chain_of(train));
+  if (block.chains.empty()) return;
+  if (std::isfinite(model.threshold())) block.threshold = model.threshold();
+  config["comera"] = io::to_json(block);
+}
+
+}  // namespace comera::models

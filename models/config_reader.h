@@ -1,0 +1,47 @@
+// Reading and writing config.json: typed keys with complaints that name file and key, and the `comera` block with every weight's form.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/io/json.h"
+#include "lib/layers/model.h"
+#include "models/spec.h"
+
+namespace comera::models {
+
+class ConfigReader {
+ public:
+  // Both must live as long as the reader.
+  ConfigReader(const io::Json& config, const std::string& name) : config_(config), name_(name) {}
+
+  const io::Json& config() const { return config_; }
+  const std::string& name() const { return name_; }
+
+  bool has(const char* key) const;  // and it is not null
+  std::int64_t integer(const char* key, std::optional<std::int64_t> otherwise = {}) const;
+  double real(const char* key, std::optional<double> otherwise = {}) const;
+  bool flag(const char* key, bool otherwise) const;
+  std::string text(const char* key, const std::string& otherwise) const;
+  std::string architecture() const;  // the first of `architectures`
+  std::vector<std::string> labels() const;
+
+  // Refuse a value that would change the arithmetic in a way that is not supported.
+  void require(const char* key, const std::string& supported) const;
+  void require_off(const char* key) const;
+  void require_null(const char* key) const;
+
+ private:
+  const io::Json* find(const char* key, bool optional) const;
+
+  const io::Json& config_;
+  const std::string& name_;
+};
+
+// Fills spec.forms from the `comera` block, which must fit the model's sites.
+void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader);
+// Adds the block, with today's ranks, where the model has tensor trains.
+void write_forms(io::Json& config, const layers::Model& model);
+
+}  // namespace comera::models

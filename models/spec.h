@@ -1,0 +1,48 @@
+// What every architecture is described by: sizes under the names of a Hugging Face config.json, the task, and the form of every weight.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/data/loader.h"
+#include "lib/layers/linear.h"
+
+namespace comera::models {
+
+using data::Task;
+using layers::Form;
+
+// The form of one weight, named without ".weight". Modes and ranks as in lib/tt/modes.h; empty for dense weights.
+struct WeightForm {
+  Form form = Form::dense;
+  std::vector<std::int64_t> modes, ranks, initial_ranks;
+};
+
+// A weight that may take another form: `columns` is what a linear layer reads; file order is [rows, columns].
+struct WeightSite {
+  std::string name;
+  std::int64_t rows = 0, columns = 0;
+  bool table = false;
+};
+
+struct Spec {
+  std::int64_t vocabulary = 0, hidden = 0, layers = 0, heads = 0, intermediate = 0;
+  std::int64_t positions = 512;               // longest sequence
+  std::int64_t pad = 0;                       // id of [PAD]
+  double epsilon = 1e-12;                     // of the norms
+  double dropout = 0, attention_dropout = 0;  // of embeddings, branches and head; of attention probabilities
+  Task task = Task::classify;
+  std::vector<std::string> labels;          // classify
+  std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
+
+  WeightForm form_of(const std::string& name) const;
+  layers::LinearSpec linear(const std::string& name, std::int64_t out) const;
+};
+
+// InputError where a size lies outside [1, most]; `key` is the one of config.json.
+void check_size(const char* key, std::int64_t value, std::int64_t most);
+// Sizes that every architecture has.
+void check_common(const Spec& spec);
+
+}  // namespace comera::models
