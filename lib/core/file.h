@@ -39,6 +39,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
+  // Gives the memory of whole pages inside `part` back; they are read again when they are looked at.
+  void forget(std::span<const std::byte> part) const;
 
  private:
   void* data_ = nullptr;

@@ -10,8 +10,9 @@
 namespace comera::io {
 namespace {
 
-// "x.tt.3" and "x.rank.0" belong to a chain x.
+// "x.tt.3" and "x.rank.0" belong to a chain x, as do "x.order" and "x.gauge".
 bool is_chain_tensor(std::string_view name) {
+  if (name.ends_with(".order") || name.ends_with(".gauge")) return true;
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot + 1 == name.size()) return false;
   if (name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) return false;
@@ -52,6 +53,9 @@ class Describer {
     form.modes = chain.modes;
     form.ranks = chain.ranks;
     form.initial_ranks = chain.initial_ranks;
+    form.in_count = chain.kind == ChainKind::tt ? chain.middle() : 0;
+    form.sorted = chain.sorted;
+    form.gauge = chain.gauge;
     form.parameters_dense = elements_of(chain.shape);
     if (find(form.name))
       fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name), printable(chain.name));
@@ -78,15 +82,26 @@ class Describer {
     return found != entries_.end() && found->tensor.name == name ? &found->tensor : nullptr;
   }
 
-  const StoredTensor& take(const std::string& name, const FileShape& shape) {
+  const StoredTensor& take_any(const std::string& name, const FileShape& shape) {
     const StoredTensor* tensor = find(name);
     if (!tensor) fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(name));
     if (tensor->shape != shape)
       fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(name), to_string(tensor->shape),
                  to_string(shape));
-    if (!is_floating(tensor->type)) fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(name), name_of(tensor->type));
     taken_.insert(name);
     return *tensor;
+  }
+
+  const StoredTensor& take(const std::string& name, const FileShape& shape) {
+    const StoredTensor& tensor = take_any(name, shape);
+    if (!is_floating(tensor.type)) fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(name), name_of(tensor.type));
+    return tensor;
+  }
+
+  void add_indices(const std::string& name, std::int64_t count, TensorForm& form) {
+    const StoredTensor& tensor = take_any(name, {count});
+    if (tensor.type != StoredType::I32) fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(name), name_of(tensor.type));
+    form.bytes += tensor.bytes();
   }
 
   void add_tensors(const ChainSpec& chain, TensorForm& form) {
@@ -101,6 +116,8 @@ class Describer {
       form.rank_entries += diagonal.elements();
       form.bytes += diagonal.bytes();
     }
+    if (chain.sorted) add_indices(chain.order_name(), chain.in(), form);
+    if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()], form);
   }
 
   std::span<const ModelFolder::Entry> entries_;  // sorted by natural_less

@@ -29,8 +29,9 @@ bool is_foreign_weights(const std::string& name) {
 
 // Written anew by whoever makes the folder, or the diary of the run that made the old one.
 bool is_made_anew(const std::string& name) {
-  return matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json", "recipe.toml", "metrics.jsonl", "report.html", "report.json",
-                            "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
+  if (name.find('/') == std::string::npos && name.ends_with(".safetensors")) return true;  // those of sub-folders belong to other modules
+  return matches_any(name, {"config.json", "*.safetensors.index.json", "recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*",
+                            ".*", "*/.*", "*.tmp", "*.tmp/*"});
 }
 
 [[noreturn]] void fail_no_weights(const std::string& folder) {

@@ -55,6 +55,8 @@ class SafetensorsFile {
   const Metadata& metadata() const { return header_.metadata; }
   const StoredTensor* find(std::string_view name) const;               // null where there is none
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;  // any alignment
+  // Memory of a tensor that was read and is not needed again soon: so a file of any size is read within little memory.
+  void forget(const StoredTensor& tensor) const { file_.forget(bytes(tensor)); }
   // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an InputError.
   void read_floats(const StoredTensor& tensor, std::span<float> out) const;
   std::vector<float> read_floats(std::string_view name) const;  // a missing tensor is an InputError
@@ -100,5 +102,11 @@ class TensorSink {
 };
 using FillTensor = std::function<void(const TensorToWrite&, TensorSink&)>;
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
+
+// A model's weights as a folder has them: one shard is model.safetensors, several are model-00001-of-00003.safetensors, ... and their index.
+// A tensor's values are asked for when they are written, so no more than one is in memory.
+void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata, const FillTensor& fill);
+// Whole-file bytes of the .safetensors files that write_weights() would write.
+std::uint64_t weights_bytes(const std::vector<std::vector<TensorToWrite>>& shards, const Metadata& metadata);
 
 }  // namespace comera::io

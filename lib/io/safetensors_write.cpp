@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -127,6 +128,25 @@ void write_safetensors(const std::string& path, std::vector<TensorToWrite> tenso
       sink.bytes(tensor.data, bytes_of(tensor));
     }
   });
+}
+
+std::uint64_t weights_bytes(const std::vector<std::vector<TensorToWrite>>& shards, const Metadata& metadata) {
+  std::uint64_t bytes = 0;
+  for (const std::vector<TensorToWrite>& shard : shards) bytes += safetensors_bytes(shard, metadata);
+  return bytes;
+}
+
+void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata, const FillTensor& fill) {
+  if (shards.size() == 1) return write_safetensors(join_path(folder, "model.safetensors"), std::move(shards[0]), metadata, fill);
+  std::map<std::string, std::string> files;  // by tensor
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    for (const TensorToWrite& tensor : shards[i]) files[tensor.name] = name, total += bytes_of(tensor);
+    write_safetensors(join_path(folder, name), std::move(shards[i]), metadata, fill);
+  }
+  const Json index{{"metadata", {{"total_size", total}}}, {"weight_map", files}};
+  write_file_atomic(join_path(folder, "model.safetensors.index.json"), json_text(index));
 }
 
 }  // namespace comera::io

@@ -60,6 +60,20 @@ void check_ranks(const ChainSpec& chain, const FileShape& ranks, const char* key
     fail_input("{}: \"{}\" {}: where one inner rank is 0 all must be", where, key, to_string(ranks));
 }
 
+bool flag_from(const Json& json, const char* key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found == json.end()) return false;
+  if (!found->is_boolean()) fail_input("{}: \"{}\" is neither true nor false", where, key);
+  return found->get<bool>();
+}
+
+// What a TT may have beside a TTM.
+void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
+  chain.sorted = flag_from(json, "sorted", where);
+  chain.gauge = flag_from(json, "gauge", where);
+  chain.conv1d = flag_from(json, "conv1d", where);
+}
+
 ChainSpec chain_from(const std::string& name, const Json& json, const std::string& file_name) {
   const std::string where = fmt::format("{}: comera.tensors.{}", file_name, printable(name));
   if (!json.is_object()) fail_input("{}: is not an object", where);
@@ -70,14 +84,15 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   const char* const first = tt ? "in_modes" : "row_modes";
   const char* const second = tt ? "out_modes" : "column_modes";
   std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals"};
-  if (tt) known.emplace_back("orientation");
+  if (tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
   check_keys(json, known, where);
-  if (tt) text_from(json, "orientation", {"in_out"}, where);
+  if (tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
   chain.modes = sizes_from(json, first, 1, where);
   const FileShape rest = sizes_from(json, second, 1, where);
-  if (rest.size() != chain.modes.size()) fail_input("{}: {} and {} must be equally many", where, first, second);
+  if (!tt && rest.size() != chain.modes.size()) fail_input("{}: {} and {} must be equally many", where, first, second);
+  chain.in_count = tt ? chain.modes.size() : 0;
   chain.modes.insert(chain.modes.end(), rest.begin(), rest.end());
   chain.ranks = sizes_from(json, "ranks", 0, where);
   chain.initial_ranks = sizes_from(json, "initial_ranks", 1, where);
@@ -92,6 +107,7 @@ Metadata weights_metadata() { return {{"format", "pt"}, {metadata_version_key, s
 bool ChainSpec::empty() const { return std::find(ranks.begin(), ranks.end(), 0) != ranks.end(); }
 
 FileShape ChainSpec::core_shape(std::size_t k) const {
+  if (gauge && k + 1 == cores()) return {ranks[k], modes[k] - ranks[k], 1};
   if (kind == ChainKind::tt) return {ranks[k], modes[k], ranks[k + 1]};
   return {ranks[k], modes[k], modes[cores() + k], ranks[k + 1]};
 }
@@ -99,14 +115,26 @@ FileShape ChainSpec::core_shape(std::size_t k) const {
 std::string ChainSpec::core_name(std::size_t k) const { return fmt::format("{}.tt.{}", name, k); }
 std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("{}.rank.{}", name, k); }
 
+namespace {
+
+void check_gauge(const ChainSpec& chain, const std::string& where) {
+  if (!chain.gauge) return;
+  if (chain.kind != ChainKind::tt || chain.cores() != chain.middle() + 1 || !chain.folded)
+    fail_input("{}: \"gauge\" needs one out mode and folded diagonals", where);
+  const std::int64_t rank = chain.ranks[chain.middle()];
+  if (rank > chain.modes.back()) fail_input("{}: rank {} is above the {} outputs, so no identity block fits in", where, rank, chain.modes.back());
+}
+
+}  // namespace
+
 void check_chain(const ChainSpec& chain, const std::string& where) {
   if (chain.shape.size() != 2 || bounded_product(chain.shape) > largest_size)
     fail_input("{}: shape {} is not that of a matrix of at most 2^40 elements", where, to_string(chain.shape));
   const std::span<const std::int64_t> modes(chain.modes);
-  const std::int64_t first = bounded_product(modes.first(modes.size() / 2)), second = bounded_product(modes.subspan(modes.size() / 2));
-  if (chain.kind == ChainKind::tt && (first != chain.shape[1] || second != chain.shape[0]))
+  const std::int64_t first = bounded_product(modes.first(chain.middle())), second = bounded_product(modes.subspan(chain.middle()));
+  if (chain.kind == ChainKind::tt && (first != chain.in() || second != chain.out()))
     fail_input("{}: in_modes and out_modes {} multiply to {} and {}, not to the {} inputs and {} outputs", where, to_string(chain.modes), first,
-               second, chain.shape[1], chain.shape[0]);
+               second, chain.in(), chain.out());
   if (chain.kind == ChainKind::ttm && (first < chain.shape[0] || first > largest_size || second != chain.shape[1]))
     fail_input("{}: row_modes and column_modes {} multiply to {} and {}; {} rows or a few more and {} columns are wanted", where,
                to_string(chain.modes), first, second, chain.shape[0], chain.shape[1]);
@@ -116,6 +144,7 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
   for (std::size_t k = 0; k < chain.ranks.size(); ++k)
     if (chain.ranks[k] > chain.initial_ranks[k])
       fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k, chain.initial_ranks[k]);
+  check_gauge(chain, where);
 }
 
 Json to_json(const ComeraBlock& block) {
@@ -125,7 +154,7 @@ Json to_json(const ComeraBlock& block) {
   Json& tensors = json["tensors"] = Json::object();
   for (const ChainSpec& chain : block.chains) {
     const bool tt = chain.kind == ChainKind::tt;
-    const auto middle = chain.modes.begin() + static_cast<std::ptrdiff_t>(chain.modes.size() / 2);
+    const auto middle = chain.modes.begin() + static_cast<std::ptrdiff_t>(chain.middle());
     Json entry{{"kind", tt ? "tt" : "ttm"}, {"shape", chain.shape}};
     if (tt) entry["orientation"] = "in_out";
     entry[tt ? "in_modes" : "row_modes"] = FileShape(chain.modes.begin(), middle);
@@ -133,6 +162,9 @@ Json to_json(const ComeraBlock& block) {
     entry["ranks"] = chain.ranks;
     entry["initial_ranks"] = chain.initial_ranks;
     entry["diagonals"] = chain.folded ? "folded" : "beside";
+    if (chain.sorted) entry["sorted"] = true;
+    if (chain.gauge) entry["gauge"] = true;
+    if (chain.conv1d) entry["conv1d"] = true;
     tensors[chain.name] = std::move(entry);
   }
   return json;

@@ -21,17 +21,26 @@ enum class ChainKind : std::uint8_t { tt, ttm };
 struct ChainSpec {
   std::string name;  // of the dense weight, without ".weight"
   ChainKind kind = ChainKind::tt;
-  FileShape shape;          // of the dense weight in file order: linear [out, in], table [rows, columns]
-  FileShape modes;          // tt: in modes then as many out modes; ttm: row modes then as many column modes
-  FileShape ranks;          // cores + 1, first and last 1; an inner 0 (then all are): the chain is zero and has no tensors
-  FileShape initial_ranks;  // as the model started; what "ranks" was before anything was removed
-  bool folded = false;      // rank diagonals are multiplied into the cores: there are no `.rank.` tensors
+  FileShape shape;           // of the dense weight in file order: linear [out, in], table [rows, columns]
+  FileShape modes;           // tt: in modes then out modes; ttm: row modes then as many column modes
+  FileShape ranks;           // cores + 1, first and last 1; an inner 0 (then all are): the chain is zero and has no tensors
+  FileShape initial_ranks;   // as the model started; what "ranks" was before anything was removed
+  bool folded = false;       // rank diagonals are multiplied into the cores: there are no `.rank.` tensors
+  std::size_t in_count = 0;  // tt: how many of the modes are in modes; 0: half of them
+  bool sorted = false;       // tt: the inputs were permuted before they were split into modes: `.order`
+  bool gauge = false;        // tt with one out mode: the last core holds an identity block that is not stored: `.gauge`
+  bool conv1d = false;       // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
 
   std::size_t cores() const { return kind == ChainKind::tt ? modes.size() : modes.size() / 2; }
-  bool empty() const;  // a rank is 0
-  FileShape core_shape(std::size_t k) const;
-  std::string core_name(std::size_t k) const;      // k < cores()
-  std::string diagonal_name(std::size_t k) const;  // between core k and core k + 1
+  std::size_t middle() const { return in_count != 0 ? in_count : modes.size() / 2; }  // the bond between in and out modes
+  std::int64_t in() const { return shape[conv1d ? 0 : 1]; }                           // tt
+  std::int64_t out() const { return shape[conv1d ? 1 : 0]; }                          // tt
+  bool empty() const;                                                                 // a rank is 0
+  FileShape core_shape(std::size_t k) const;                                          // as stored
+  std::string core_name(std::size_t k) const;                                         // k < cores()
+  std::string diagonal_name(std::size_t k) const;                                     // between core k and core k + 1
+  std::string order_name() const { return name + ".order"; }
+  std::string gauge_name() const { return name + ".gauge"; }
 };
 
 // The `comera` block of config.json.
@@ -53,14 +62,28 @@ struct TensorForm {
   std::string form;                       // dense, lowrank, tt, ttm
   FileShape shape;                        // dense, in file order
   FileShape modes, ranks, initial_ranks;  // empty where dense
+  std::size_t in_count = 0;               // tt: how many of the modes are in modes
+  bool sorted = false, gauge = false;     // see ChainSpec
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
-  std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals included in `bytes`
+  std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals, order and gauge included in `bytes`
 };
 
 // Every weight of a folder from headers and config alone, in the order of their names. InputError: cores that do not chain or are missing,
 // a chain the block does not know, a dense weight beside its chain.
 std::vector<TensorForm> describe(const ModelFolder& folder);
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place);
+
+// The tensors of a chain, read and checked. Diagonals are multiplied into the core on their left (an entry of at most `threshold` as zero).
+struct ChainTensors {
+  std::vector<std::vector<float>> cores;  // as core_shape() says: a gauge's identity block is not in the last one
+  std::vector<std::int32_t> order;        // [in] where sorted: row order[p] of W is row p of the chain
+  std::vector<std::int32_t> gauge;        // [R] where gauge: column gauge[r] of the last core is the unit vector e_r
+};
+// InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist.
+ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
+
+// The last core [R, out] in full: the identity's columns put back between the stored ones. `stored` is [R, out - R].
+std::vector<float> restore_gauge(std::span<const float> stored, std::span<const std::int32_t> gauge, std::int64_t out);
 
 // Reads every rank diagonal; one that is not finite is an InputError.
 void check_diagonals(const ModelFolder& folder, const ComeraBlock& block);

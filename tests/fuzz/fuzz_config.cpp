@@ -16,6 +16,8 @@ std::vector<io::ModelFolder::Entry> entries_of(const io::ComeraBlock& block) {
   for (const io::ChainSpec& chain : block.chains) {
     for (std::size_t k = 0; k < chain.cores() && !chain.empty(); ++k) {
       entries.push_back({{chain.core_name(k), io::StoredType::F32, chain.core_shape(k), 0, 0}, 0});
+      if (chain.sorted && k == 0) entries.push_back({{chain.order_name(), io::StoredType::I32, {chain.in()}, 0, 0}, 0});
+      if (chain.gauge && k == 0) entries.push_back({{chain.gauge_name(), io::StoredType::I32, {chain.ranks[chain.middle()]}, 0, 0}, 0});
       if (!chain.folded && k + 1 < chain.cores()) entries.push_back({{chain.diagonal_name(k), io::StoredType::F32, {chain.ranks[k + 1]}, 0, 0}, 0});
     }
   }

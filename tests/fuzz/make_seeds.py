@@ -20,8 +20,11 @@ CHAIN = {"kind": "tt", "shape": [6, 4], "orientation": "in_out", "in_modes": [2,
          "ranks": [1, 2, 3, 2, 1], "initial_ranks": [1, 2, 4, 2, 1], "diagonals": "beside"}
 TABLE = {"kind": "ttm", "shape": [7, 6], "row_modes": [4, 2], "column_modes": [3, 2], "ranks": [1, 3, 1],
          "initial_ranks": [1, 3, 1], "diagonals": "folded"}
+SORTED = {"kind": "tt", "shape": [6, 8], "orientation": "in_out", "in_modes": [4, 2], "out_modes": [6], "ranks": [1, 3, 4, 1],
+          "initial_ranks": [1, 3, 4, 1], "diagonals": "folded", "sorted": True, "gauge": True}
+PAIR = {**SORTED, "shape": [8, 6], "in_modes": [8], "ranks": [1, 4, 1], "initial_ranks": [1, 4, 1], "sorted": False, "conv1d": True}
 BLOCK = {"model_type": "bert", "hidden_size": 4,
-         "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE}}}
+         "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE, "b": SORTED, "c": PAIR}}}
 EMPTIED = {"comera": {"version": 1, "tensors": {"a": {**CHAIN, "ranks": [1, 0, 0, 0, 1]}}}}
 VOCAB = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "##ing", "é", "中", "!"]) + "\n"
 
@@ -44,7 +47,7 @@ SEEDS = {
 WORDS = {
     "fuzz_safetensors": ["dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16", "F64", ".tt.0", ".rank.0", "1152921504606846976"],
     "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation", "in_out", "in_modes", "out_modes",
-                    "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "1099511627776"],
+                    "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "sorted", "gauge", "conv1d", "true", "1099511627776"],
     "fuzz_index": ["weight_map", ".safetensors", "../"],
     "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
     "fuzz_rows": ["premise", "hypothesis", "label", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],

@@ -92,14 +92,16 @@ TEST_CASE("model folder: what is not a model says what to do") {
 TEST_CASE("model folder: files that go along are copied, weights in other formats are named") {
   const TemporaryFolder folder;
   make_folders(folder / "from/1_Pooling");
-  for (const char* name : {"vocab.txt", "1_Pooling/config.json", "pytorch_model.bin", "config.json", "model.safetensors", "metrics.jsonl", ".git"})
+  make_folders(folder / "from/2_Dense");
+  for (const char* name : {"vocab.txt", "1_Pooling/config.json", "2_Dense/model.safetensors", "consolidated.safetensors", "pytorch_model.bin",
+                           "config.json", "model.safetensors", "metrics.jsonl", ".git"})
     write_file_atomic(folder / ("from/" + std::string(name)), name);
   make_folders(folder / "to");
   const CopiedFiles files = copy_side_files(folder / "from", folder / "to");
-  CHECK(files.copied == std::vector<std::string>{"1_Pooling/config.json", "vocab.txt"});
+  CHECK(files.copied == std::vector<std::string>{"1_Pooling/config.json", "2_Dense/model.safetensors", "vocab.txt"});
   CHECK(files.left_out == std::vector<std::string>{"pytorch_model.bin"});
   CHECK(read_file(folder / "to/1_Pooling/config.json") == "1_Pooling/config.json");
-  CHECK(list_folder(folder / "to") == std::vector<std::string>{"1_Pooling", "vocab.txt"});
+  CHECK(list_folder(folder / "to") == std::vector<std::string>{"1_Pooling", "2_Dense", "vocab.txt"});
 }
 
 TEST_CASE("model folder: names sort by the numbers in them") {
@@ -134,4 +136,23 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
     CHECK(llama.find("model.embed_tokens.weight"));
     CHECK(describe(llama).size() == llama.entries().size());
   }
+}
+
+TEST_CASE("model folder: weights written in shards read back, and their bytes are known before") {
+  const TemporaryFolder folder;
+  const float values[] = {1, 2, 3, 4};
+  const std::vector<std::vector<TensorToWrite>> shards{{{"a.weight", StoredType::F32, {2, 2}}, {"b.bias", StoredType::BF16, {2}}},
+                                                       {{"c.weight", StoredType::F16, {4}}}};
+  const auto fill = [&](const TensorToWrite& tensor, TensorSink& sink) {
+    sink.floats(std::span(values).first(static_cast<std::size_t>(elements_of(tensor.shape))));
+  };
+  write_weights(folder.path(), shards, {{"format", "pt"}}, fill);
+  const ModelFolder model(folder.path());
+  CHECK(model.files().size() == 2);
+  CHECK(model.bytes() == weights_bytes(shards, {{"format", "pt"}}));
+  CHECK(model.read_floats("c.weight", {4}) == std::vector<float>{1, 2, 3, 4});
+  const ModelFolder::Entry& a = *model.find("a.weight");
+  model.file_of(a).forget(a.tensor);
+  CHECK(model.read_floats("a.weight", {2, 2}) == std::vector<float>{1, 2, 3, 4});
+  CHECK(model.read_floats("b.bias", {2}) == std::vector<float>{1, 2});
 }

@@ -30,10 +30,23 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
     if (chain.empty()) continue;
     for (std::size_t k = 0; k < chain.cores(); ++k) add(chain.core_name(k), chain.core_shape(k));
     for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k) add(chain.diagonal_name(k), {chain.ranks[k + 1]});
+    const auto add_indices = [&](const std::string& name, std::int64_t count) {
+      entries.push_back({{name, StoredType::I32, {count}, 0, static_cast<std::uint64_t>(count) * 4}, 0});
+    };
+    if (chain.sorted) add_indices(chain.order_name(), chain.in());
+    if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()]);
   }
   add("encoder.query.bias", {6});
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
   return entries;
+}
+
+// Three in modes beside one out mode, sorted, with an identity block in the last core.
+ChainSpec gauged() {
+  ChainSpec chain{"encoder.output", ChainKind::tt, {5, 12}, {3, 2, 2, 5}, {1, 2, 4, 3, 1}, {1, 2, 4, 3, 1}, true};
+  chain.in_count = 3;
+  chain.sorted = chain.gauge = true;
+  return chain;
 }
 
 template <class Work>
@@ -111,7 +124,12 @@ TEST_CASE("tt format: a block that contradicts itself is refused, naming the pla
   CHECK_THAT(in_query("orientation", "out_in"), Contains("orientation"));
   CHECK_THAT(in_query("diagonals", "gone"), Contains("diagonals"));
   CHECK_THAT(in_query("in_modes", {2, 3}), Contains("multiply to 6 and 6") && Contains("4 inputs"));
-  CHECK_THAT(in_query("in_modes", {4}), Contains("equally many"));
+  CHECK_THAT(broken("/tensors/embeddings.word_embeddings/row_modes", {8}), Contains("equally many"));
+  CHECK_THAT(broken("/tensors/embeddings.word_embeddings/sorted", true), Contains("unknown key \"sorted\""));
+  CHECK_THAT(in_query("in_modes", {4}), Contains("must be 4 numbers"));
+  CHECK_THAT(in_query("sorted", 1), Contains("neither true nor false"));
+  CHECK_THAT(in_query("gauge", true), Contains("needs one out mode and folded diagonals"));
+  CHECK_THAT(in_query("conv1d", true), Contains("multiply to 4 and 6, not to the 6 inputs and 4 outputs"));
   CHECK_THAT(in_query("in_modes", {2, 0}), Contains("in_modes"));
   CHECK_THAT(in_query("in_modes", {2, 2.5}), Contains("in_modes"));
   CHECK_THAT(in_query("in_modes", Json::array()), Contains("in_modes"));
@@ -179,4 +197,76 @@ TEST_CASE("tt format: transposition of every shape around the tile") {
           same &= out[static_cast<std::size_t>(j * rows + i)] == in[static_cast<std::size_t>(i * columns + j)];
       CHECK(same);
     }
+}
+
+TEST_CASE("tt format: unequal modes, an order and a gauge") {
+  const ChainSpec chain = gauged();
+  CHECK(chain.core_shape(2) == FileShape{4, 2, 3});
+  CHECK(chain.core_shape(3) == FileShape{3, 2, 1});
+  const ComeraBlock block{{chain}, {}, {}};
+  const auto again = parse_comera_block(parse_json(json_text(config_of(block)), "config.json"), "config.json");
+  REQUIRE(again);
+  CHECK(to_json(*again) == to_json(block));
+  CHECK(again->chains[0].middle() == 3);
+  CHECK((again->chains[0].sorted && again->chains[0].gauge && !again->chains[0].conv1d));
+  for (const TensorForm& form : describe(entries_of(block), block, "model"))
+    if (form.name == "encoder.output.weight") {
+      CHECK((form.form == "tt" && form.in_count == 3 && form.sorted && form.gauge));
+      CHECK(form.parameters == 1 * 3 * 2 + 2 * 2 * 4 + 4 * 2 * 3 + 3 * 2);
+      CHECK(form.bytes == 4 * static_cast<std::uint64_t>(form.parameters + 12 + 3));
+    }
+  const auto refused = [](auto change) {
+    ChainSpec broken = gauged();
+    change(broken);
+    return message([&] { check_chain(broken, "here"); });
+  };
+  CHECK_THAT(refused([](ChainSpec& c) { c.ranks[3] = c.initial_ranks[3] = 6; }), Contains("rank 6 is above the 5 outputs"));
+  CHECK_THAT(refused([](ChainSpec& c) { c.in_count = 2, c.shape = {10, 6}; }), Contains("one out mode"));
+  auto entries = entries_of(block);
+  for (auto& entry : entries)
+    if (entry.tensor.name == chain.order_name()) entry.tensor.type = StoredType::F32;
+  CHECK_THAT(message([&] { describe(entries, block, "model"); }), Contains("encoder.output.order") && Contains("I32"));
+}
+
+TEST_CASE("tt format: a chain is read with its order and gauge, and what is wrong with them is said") {
+  const TemporaryFolder folder;
+  const ChainSpec chain = gauged();
+  std::vector<float> values(200);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<std::int32_t> order{3, 1, 2, 0, 4, 5, 6, 7, 8, 9, 11, 10}, gauge{4, 0, 2};
+  const auto read = [&] {
+    std::vector<TensorToWrite> tensors;
+    for (const ModelFolder::Entry& entry : entries_of({{chain}, {}, {}})) {
+      const bool indices = entry.tensor.type == StoredType::I32;
+      const void* data = !indices ? static_cast<const void*>(values.data()) : entry.tensor.name == chain.order_name() ? order.data() : gauge.data();
+      tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape, data});
+    }
+    write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
+    return read_chain(ModelFolder(folder.path()), chain, {});
+  };
+  const ChainTensors tensors = read();
+  CHECK(tensors.order == order);
+  CHECK(tensors.gauge == gauge);
+  REQUIRE(tensors.cores.size() == 4);
+  // Stored columns 1 and 3 of [3, 5]; e_0 in column 4, e_1 in column 0, e_2 in column 2.
+  CHECK(restore_gauge(tensors.cores[3], tensors.gauge, 5) == std::vector<float>{0, 0, 0, 1, 1, 1, 2, 0, 3, 0, 0, 4, 1, 5, 0});
+  order[0] = 1;
+  CHECK_THAT(message(read), Contains("encoder.output.order") && Contains("1 is not one of 12 different numbers below 12"));
+  order[0] = 3, gauge[1] = 5;
+  CHECK_THAT(message(read), Contains("encoder.output.gauge") && Contains("5 is not one of 3 different numbers below 5"));
+  gauge[1] = 0, values[2] = std::numeric_limits<float>::infinity();
+  CHECK_THAT(message(read), Contains("encoder.output.tt.0") && Contains("element 2 is inf"));
+}
+
+TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those below the threshold as zero") {
+  const TemporaryFolder folder;
+  const ChainSpec chain{"up", ChainKind::tt, {2, 2}, {2, 2}, {1, 2, 1}, {1, 2, 1}};
+  const float left[] = {1, 2, 3, 4}, right[] = {5, 6, 7, 8}, diagonal[] = {0.5f, 0.001f};
+  write_safetensors(
+      folder / "model.safetensors",
+      {{"up.tt.0", StoredType::F32, {1, 2, 2}, left}, {"up.tt.1", StoredType::F32, {2, 2, 1}, right}, {"up.rank.0", StoredType::F32, {2}, diagonal}},
+      weights_metadata());
+  const ChainTensors tensors = read_chain(ModelFolder(folder.path()), chain, 0.01);
+  CHECK(tensors.cores[0] == std::vector<float>{0.5f, 0, 1.5f, 0});
+  CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
 }
