@@ -7,6 +7,7 @@ set(COMERA_FUZZ_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fn
 add_compile_options(${COMERA_FUZZ_FLAGS} -fsanitize=fuzzer-no-link)
 add_link_options(${COMERA_FUZZ_FLAGS})
 
+include(Onnx)
 file(GLOB readers CONFIGURE_DEPENDS lib/core/*.cpp lib/tt/*.cpp lib/io/*.cpp)
 foreach(stem byte_stream files table unicode wordpiece)
   list(APPEND readers lib/data/${stem}.cpp)
@@ -14,7 +15,7 @@ endforeach()
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})
-target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::ZSTD PkgConfig::UTF8PROC Threads::Threads)
+target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::ZSTD PkgConfig::UTF8PROC onnx_messages Threads::Threads)
 
 file(GLOB targets CONFIGURE_DEPENDS tests/fuzz/fuzz_*.cpp)
 foreach(source ${targets})

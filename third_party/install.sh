@@ -27,8 +27,9 @@ libcli11-dev              build  command line
 libfmt-dev                build  text formatting
 libtomlplusplus-dev       build  recipe.toml and --config files
 nlohmann-json3-dev        build  JSON
-libprotobuf-dev           build  protobuf-lite of SentencePiece, linked statically
-protobuf-compiler         build  protoc, for the message files of SentencePiece
+libprotobuf-dev           build  protobuf-lite of SentencePiece and ONNX, linked statically
+protobuf-compiler         build  protoc, for the message files of SentencePiece and ONNX
+libonnx-dev               build  the definitions of ONNX messages; the library itself is not linked
 libpcre2-dev              build  regular expressions of tokenizers
 libutf8proc-dev           build  Unicode categories and normal forms
 libxxhash-dev             build  hashes of data and checkpoints

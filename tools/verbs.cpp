@@ -7,6 +7,7 @@ std::span<const Verb> verbs() {
       {"pretrain", pretrain_table, run_pretrain},
       {"evaluate", evaluate_table, run_evaluate},
       {"predict", predict_table, run_predict},
+      {"export", export_table, run_export},
       {"inspect", inspect_table, run_inspect},
       {"bench", bench_table, run_bench},
       {"tokenizer train", tokenizer_train_table, run_tokenizer_train},

@@ -11,6 +11,8 @@ OptionTable evaluate_table();
 int run_evaluate(const OptionValues& values);
 OptionTable predict_table();
 int run_predict(const OptionValues& values);
+OptionTable export_table();
+int run_export(const OptionValues& values);
 OptionTable bench_table();
 int run_bench(const OptionValues& values);
 OptionTable inspect_table();

@@ -26,6 +26,24 @@ PAIR = {**SORTED, "shape": [8, 6], "in_modes": [8], "ranks": [1, 4, 1], "initial
 BLOCK = {"model_type": "bert", "hidden_size": 4,
          "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE, "b": SORTED, "c": PAIR}}}
 EMPTIED = {"comera": {"version": 1, "tensors": {"a": {**CHAIN, "ranks": [1, 0, 0, 0, 1]}}}}
+
+
+def message(*fields):
+    """Protobuf: a number as a varint, anything else with its length in front; all numbers here are below 128."""
+    out = b""
+    for number, value in fields:
+        payload = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
+        out += bytes([number << 3, value]) if payload is None else bytes([number << 3 | 2, len(payload)]) + payload
+    return out
+
+
+def onnx_model(dims, raw, nodes, *extra):
+    tensor = message(*[(1, dim) for dim in dims], (2, 1), (8, "w"), (9, raw), *extra)
+    graph = message(*[(1, message((1, a), (1, "w"), (2, b), (4, "MatMul"))) for a, b in nodes], (5, tensor), (11, message((1, "x"))), (12, message((1, "y"))))
+    return message((1, 8), (8, message((2, 17)))) + bytes([7 << 3 | 2, len(graph)]) + graph
+
+
+EXTERNAL = (13, message((1, "location"), (2, "../w")))
 VOCAB = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "##ing", "é", "中", "!"]) + "\n"
 
 SEEDS = {
@@ -38,6 +56,8 @@ SEEDS = {
     ],
     "fuzz_config": [json.dumps(BLOCK, indent=1).encode(), json.dumps(EMPTIED).encode(), b'{"a": [1.5e3, true, null, "\\u00e9"]}'],
     "fuzz_index": [b'{"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00001.safetensors", "b": "../x.safetensors"}}'],
+    "fuzz_onnx": [onnx_model([1, 1], bytes(4), [("x", "y")]), onnx_model([1, 1], bytes(4), [("z", "y"), ("y", "z")]),
+                  onnx_model([2, 2], b"", [("x", "y")], EXTERNAL, (14, 1))],
     "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\ntarget_size = "1.5MB"\nsave-every = "20m"\n',
                      b"label = 'x'\nshuffle = true\nsave_every = 500\n[hashes]\n"],
     "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n", b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
@@ -49,6 +69,7 @@ WORDS = {
     "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation", "in_out", "in_modes", "out_modes",
                     "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "sorted", "gauge", "conv1d", "true", "1099511627776"],
     "fuzz_index": ["weight_map", ".safetensors", "../"],
+    "fuzz_onnx": ["location", "offset", "length", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
     "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
     "fuzz_rows": ["premise", "hypothesis", "label", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
     "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],

@@ -1,0 +1,78 @@
+// Weights of a folder as graphs want them: dense, as two factors, or core by core, whatever form they are stored in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/io/tt_format.h"
+
+namespace comera::exporting {
+
+using Sizes = std::vector<std::int64_t>;
+
+// A matrix in row-major order.
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<float> values;
+};
+Matrix multiply(const Matrix& a, const Matrix& b);  // summed in double
+Matrix transposed(const Matrix& a);
+
+// A chain in memory: diagonals are folded into the cores, masked entries are zero.
+struct Chain {
+  std::string name;
+  bool table = false;
+  std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
+  Sizes left_modes, right_modes;       // linear: in modes, out modes; table: row modes, column modes
+  Sizes ranks;                         // cores + 1; all inner 0: zero
+  std::vector<std::vector<float>> cores;
+  std::vector<std::int32_t> order;  // linear: row order[p] of the weight is row p of the chain; empty: as they come
+  std::vector<std::int32_t> gauge;  // linear: output column gauge[r] of the right half is the unit vector r; empty: the right half is whole
+
+  bool empty() const;
+  std::size_t middle() const;  // the bond at which the chain is cut into two halves
+};
+
+// Where each output column of a gauged chain lies in [identity | last core].
+std::vector<std::int32_t> gauge_columns(const Chain& chain);
+// Where each row of a sorted weight lies in the chain: the inverse of `order`.
+std::vector<std::int32_t> chain_rows(const Chain& chain);
+
+// y = x left right. Rows are in the weight's own order.
+struct Factors {
+  Matrix left, right;  // [in, R], [R, out]
+};
+Factors factors_of(const Chain& chain);  // linear, not empty
+
+// Row i of a table is left[i / right_rows] (as [left columns, R]) times right[i % right_rows] (as [R, right columns]).
+struct TableHalves {
+  std::int64_t left_rows = 0, left_columns = 0, rank = 0, right_rows = 0, right_columns = 0;
+  Matrix left, right;  // [left_rows, left_columns R], [right_rows, R right_columns]
+};
+TableHalves halves_of(const Chain& chain);  // a table, not empty
+Matrix dense_table(const TableHalves& halves, std::int64_t rows);
+
+// The weights of a model folder by their Hugging Face names.
+class WeightReader {
+ public:
+  explicit WeightReader(const io::ModelFolder& folder);
+
+  const io::ModelFolder& folder() const { return folder_; }
+  const io::ComeraBlock& block() const { return block_; }
+  // Null where the weight is dense. `name` is without ".weight".
+  const io::ChainSpec* chain_spec(const std::string& name) const;
+  Chain chain(const io::ChainSpec& spec) const;
+  // A dense tensor as it stands in the file.
+  std::vector<float> tensor(const std::string& name, const Sizes& shape) const { return folder_.read_floats(name, shape); }
+  bool has_tensor(const std::string& name) const { return folder_.find(name) != nullptr; }
+  // [in, out] of a linear weight in any form; [rows, columns] of a table.
+  Matrix linear(const std::string& name, std::int64_t in, std::int64_t out) const;
+  Matrix table(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+
+ private:
+  const io::ModelFolder& folder_;
+  io::ComeraBlock block_;
+};
+
+}  // namespace comera::exporting

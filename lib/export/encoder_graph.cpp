@@ -1,0 +1,123 @@
+#include "lib/export/encoder_graph.h"
+
+#include <cmath>
+#include <limits>
+
+namespace comera::exporting {
+namespace {
+
+using models::EncoderNames;
+using models::EncoderSpec;
+
+class EncoderGraph {
+ public:
+  EncoderGraph(GraphBuild& build, const EncoderSpec& spec) : build_(build), graph_(build.graph), spec_(spec), names_(spec) {}
+
+  void run() {
+    const std::vector<Dim> tokens{"batch_size", "sequence_length"};
+    ids_ = graph_.input("input_ids", onnx::TensorProto::INT64, tokens);
+    mask_ = graph_.input("attention_mask", onnx::TensorProto::INT64, tokens);
+    if (spec_.types > 0) types_ = graph_.input("token_type_ids", onnx::TensorProto::INT64, tokens);
+    additive_ = additive_mask();
+    Name x = embeddings();
+    for (std::int64_t i = 0; i < spec_.layers; ++i) x = spec_.pre_norm ? pre_norm_block(i, x) : post_norm_block(i, x);
+    if (spec_.pre_norm) x = norm(names_.final_norm, x);
+    head(x);
+  }
+
+ private:
+  // 0 where a key counts, the lowest float where it does not: [batch, 1, 1, sequence].
+  Name additive_mask() {
+    const Graph::Scope scope(graph_, "mask");
+    const Name mask =
+        graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+    const Name hidden = graph_.node("Sub", {graph_.scalar(1.0F), mask});
+    return graph_.node("Mul", {hidden, graph_.scalar(std::numeric_limits<float>::lowest())});
+  }
+
+  Name embeddings() {
+    Name sum = lookup(build_, names_.word, ids_, spec_.vocabulary, spec_.hidden);
+    if (spec_.types > 0) sum = graph_.node("Add", {sum, lookup(build_, names_.type, types_, spec_.types, spec_.hidden)});
+    sum = graph_.node("Add", {sum, positions()});
+    return norm(names_.embedding_norm, sum);
+  }
+
+  // The first rows of the position table, as many as there are tokens.
+  Name positions() {
+    const Graph::Scope scope(graph_, names_.position);
+    const std::int64_t offset = spec_.pre_norm ? spec_.pad + 1 : 0;
+    const Matrix table = build_.weights.table(names_.position, spec_.positions + offset, spec_.hidden);
+    const Name length = graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
+    const Name end = offset == 0 ? length : graph_.node("Add", {length, graph_.integers({offset})});
+    const Name weight = graph_.weight(names_.position + ".weight", {table.rows, table.columns}, table.values);
+    return graph_.node("Slice", {weight, graph_.integers({offset}), end, graph_.integers({0})});
+  }
+
+  Name norm(const std::string& name, const Name& x) { return layer_norm(build_, name, x, spec_.hidden, spec_.epsilon); }
+
+  Name post_norm_block(std::int64_t index, const Name& x) {
+    const Name middle = norm(names_.layer(index, names_.middle_norm), graph_.node("Add", {attention(index, x), x}));
+    return norm(names_.layer(index, names_.output_norm), graph_.node("Add", {feed_forward(index, middle), middle}));
+  }
+
+  Name pre_norm_block(std::int64_t index, const Name& x) {
+    const Name middle = graph_.node("Add", {attention(index, norm(names_.layer(index, names_.output_norm), x)), x});
+    return graph_.node("Add", {feed_forward(index, norm(names_.layer(index, names_.middle_norm), middle)), middle});
+  }
+
+  // [batch, sequence, hidden] to [batch, heads, sequence, width], or with the last two the other way round.
+  Name heads(const Name& x, const std::vector<std::int64_t>& order) {
+    return graph_.transpose(graph_.reshape(x, {0, 0, spec_.heads, spec_.hidden / spec_.heads}), order);
+  }
+
+  Name attention(std::int64_t index, const Name& x) {
+    const auto project = [&](const char* part) { return linear(build_, names_.layer(index, part), x, spec_.hidden, spec_.hidden); };
+    const Name query = project(names_.query), key = project(names_.key), value = project(names_.value);
+    Name mixed;
+    {
+      const Graph::Scope scope(graph_, names_.layer(index, "attention.self"));
+      const auto width = static_cast<float>(spec_.hidden / spec_.heads);
+      const Name scores = graph_.node("MatMul", {heads(query, {0, 2, 1, 3}), heads(key, {0, 2, 3, 1})});
+      const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(width))});
+      const Name shares = graph_.node("Softmax", {graph_.node("Add", {scaled, additive_})}, {{"axis", std::int64_t{-1}}});
+      const Name sums = graph_.node("MatMul", {shares, heads(value, {0, 2, 1, 3})});
+      mixed = graph_.reshape(graph_.transpose(sums, {0, 2, 1, 3}), {0, 0, spec_.hidden});
+    }
+    return linear(build_, names_.layer(index, names_.attention_output), mixed, spec_.hidden, spec_.hidden);
+  }
+
+  Name feed_forward(std::int64_t index, const Name& x) {
+    const Name up = linear(build_, names_.layer(index, names_.up), x, spec_.hidden, spec_.intermediate);
+    Name wide;
+    {
+      const Graph::Scope scope(graph_, names_.layer(index, "activation"));
+      wide = gelu(graph_, up);
+    }
+    return linear(build_, names_.layer(index, names_.down), wide, spec_.intermediate, spec_.hidden);
+  }
+
+  void head(const Name& x) {
+    const auto labels = static_cast<std::int64_t>(spec_.labels.size());
+    if (spec_.task == models::Task::classify) {
+      const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
+      const Name pooled = tanh(graph_, linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
+      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, labels), "logits", {"batch_size", labels});
+    }
+    const Name transformed = norm(names_.transform_norm, gelu(graph_, linear(build_, names_.transform, x, spec_.hidden, spec_.hidden)));
+    const Name decoded = tied_decoder(build_, names_.word, transformed, spec_.vocabulary, spec_.hidden);
+    const Name bias = graph_.weight(names_.decoder_bias, {spec_.vocabulary}, build_.weights.tensor(names_.decoder_bias, {spec_.vocabulary}));
+    graph_.output(graph_.node("Add", {decoded, bias}), "logits", {"batch_size", "sequence_length", spec_.vocabulary});
+  }
+
+  GraphBuild& build_;
+  Graph& graph_;
+  const EncoderSpec& spec_;
+  EncoderNames names_;
+  Name ids_, mask_, types_, additive_;
+};
+
+}  // namespace
+
+void build_encoder(GraphBuild& build, const models::EncoderSpec& spec) { EncoderGraph(build, spec).run(); }
+
+}  // namespace comera::exporting

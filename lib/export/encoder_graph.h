@@ -1,0 +1,13 @@
+// An encoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
+#pragma once
+
+#include "lib/export/graph_layers.h"
+#include "models/encoder_spec.h"
+
+namespace comera::exporting {
+
+// Inputs input_ids, attention_mask and (where the model has types) token_type_ids, int64 [batch_size, sequence_length].
+// Outputs: a classifier logits [batch_size, labels]; a masked language model logits [batch_size, sequence_length, vocabulary].
+void build_encoder(GraphBuild& build, const models::EncoderSpec& spec);
+
+}  // namespace comera::exporting

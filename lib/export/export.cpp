@@ -1,0 +1,111 @@
+#include "lib/export/export.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <ranges>
+
+#include "lib/core/error.h"
+#include "lib/export/answers.h"
+#include "lib/export/compare.h"
+#include "lib/export/dense_folder.h"
+#include "lib/export/encoder_graph.h"
+
+namespace comera::exporting {
+namespace {
+
+void build_model(GraphBuild& build, const models::EncoderSpec& spec) { build_encoder(build, spec); }
+
+std::int64_t types_of(const models::ModelSpec& spec) {
+  const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
+  return encoder ? encoder->types : 0;
+}
+
+void fail_difference(const Difference& difference, const std::string& path) {
+  fail_run(
+      "[export] {}: the graph differs from the model by {:.3g}, and {:.3g} is the most that rounding explains; nothing was left, please report this",
+      path, difference.largest, difference.bound);
+}
+
+onnx::ModelProto build_graph(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
+  const WeightReader weights(folder);
+  Graph graph(options.opset, options.dtype);
+  GraphBuild build{graph, weights, options.form};
+  std::visit([&](const auto& one) { build_model(build, one); }, spec);
+  graph.note("comera.form", name_of(options.form));
+  graph.note("comera.dtype", name_of(options.dtype));
+  graph.note("comera.chains", std::to_string(weights.block().chains.size()));
+  return std::move(graph.model());
+}
+
+Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, train::Engine& engine) {
+  Difference difference;
+  const models::Spec& common = models::common(spec);
+  std::uint64_t seed = 1;
+  for (const auto& [sequences, length] : {std::pair<std::int64_t, std::int64_t>{3, 16}, {1, 8}}) {
+    const RandomTokens tokens = random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec), seed++);
+    add_batch(difference, ask(file, spec, engine, tokens));
+  }
+  finish(difference, file.model(), type);
+  return difference;
+}
+
+// Writes `<place>` and answers how it compares.
+Exported write_and_compare(const std::string& place, const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
+                           train::Engine& engine) {
+  Exported exported;
+  {
+    onnx::ModelProto model = build_graph(folder, spec, options);
+    exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
+    const io::OnnxWritten written = io::write_onnx(place, model);
+    exported.bytes = written.bytes;
+    for (const std::string& file : written.files) exported.files.push_back(base_name(file));
+  }
+  exported.bytes_source = folder.bytes();
+  io::OnnxFile file(place);
+  exported.difference = compare(file, spec, options.dtype, engine);
+  return exported;
+}
+
+}  // namespace
+
+void check_target(const Target& target, const std::string& model) {
+  if (!path_exists(target.path)) return;
+  const std::filesystem::path place = std::filesystem::weakly_canonical(target.path), source = std::filesystem::weakly_canonical(model);
+  if (std::mismatch(place.begin(), place.end(), source.begin(), source.end()).first == place.end())
+    fail_input("[export] {}: holds the model itself; name another folder", target.path);
+  const bool folder = is_folder(target.path);
+  if (!target.is_file() && folder && is_empty_folder(target.path)) return;
+  if (target.force && folder != target.is_file() && (!folder || path_exists(join_path(target.path, "config.json")))) return;
+  if (target.force)
+    fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}", target.path, folder ? "folder" : "file");
+  fail_input("[export] {}: exists already; use another name, or --force to replace it", target.path);
+}
+
+Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
+  const onnx::ModelProto model = build_graph(folder, spec, options);
+  return {.bytes = io::onnx_bytes(model), .bytes_source = folder.bytes(), .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
+}
+
+Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,
+                     train::Engine& engine) {
+  check_target(target, folder.path());
+  // A file is made in a folder of its own first: its data file must have its final name, and neither may stay when they are wrong.
+  AtomicFolder making(target.is_file() ? target.path + ".made" : target.path);
+  const std::string name = target.is_file() ? base_name(target.path) : "model.onnx";
+  Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);
+  if (!exported.difference->fine()) fail_difference(*exported.difference, target.path);
+  if (target.is_file()) {
+    for (const std::string& file : exported.files | std::views::reverse)
+      rename_path(join_path(making.temporary(), file), join_path(parent_path(target.path), file));
+    return exported;
+  }
+  const io::CopiedFiles copied = io::copy_side_files(folder.path(), making.temporary());
+  write_file_atomic(join_path(making.temporary(), "config.json"), dense_config(folder));
+  exported.files.emplace_back("config.json");
+  exported.files.insert(exported.files.end(), copied.copied.begin(), copied.copied.end());
+  exported.left_out = copied.left_out;
+  making.commit();
+  return exported;
+}
+
+}  // namespace comera::exporting

@@ -1,0 +1,46 @@
+// `comera export`: a model folder as an ONNX file or folder, checked before it is left behind.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/export/settings.h"
+#include "lib/io/model_folder.h"
+#include "lib/train/step.h"
+#include "models/architecture.h"
+
+namespace comera::exporting {
+
+struct ExportOptions {
+  GraphForm form = GraphForm::tt;
+  WeightType dtype = WeightType::f32;
+  int opset = default_opset;
+};
+
+struct Exported {
+  std::uint64_t bytes = 0, bytes_source = 0, nodes = 0;
+  std::vector<std::string> files = {};     // relative to where they went
+  std::vector<std::string> left_out = {};  // files of the source that hold weights in other formats
+  std::optional<Difference> difference = {};
+};
+
+// Where the graph goes. "<..>.onnx" is a file; anything else a folder with model.onnx, config.json and the tokenizer's files.
+struct Target {
+  std::string path;
+  bool force = false;  // replace what is there
+  bool is_file() const { return path.ends_with(".onnx"); }
+};
+// InputError: something is there, it is the model itself, or (with force) a folder that is no model's.
+void check_target(const Target& target, const std::string& model);
+
+// What would be written: bytes and nodes. InputError: weights that do not fit the configuration.
+Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
+
+// Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they agree.
+// RunError: they do not; nothing is left behind then.
+Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,
+                     train::Engine& engine);
+
+}  // namespace comera::exporting

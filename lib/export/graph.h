@@ -1,0 +1,83 @@
+// An ONNX graph as it grows: inputs, constants, nodes and outputs, with names that say which layer they belong to.
+#pragma once
+
+#include <onnx.pb.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/export/settings.h"
+
+namespace comera::exporting {
+
+// A size that is known, or the name of one that is not ("batch_size").
+using Dim = std::variant<std::int64_t, std::string>;
+
+struct Attribute {
+  std::string name;
+  std::variant<std::int64_t, float, std::vector<std::int64_t>> value;
+};
+
+// Values are known by their names.
+using Name = std::string;
+
+class Graph {
+ public:
+  // InputError: an opset out of range.
+  Graph(int opset, WeightType weights);
+
+  int opset() const { return opset_; }
+  WeightType weight_type() const { return weights_; }
+  onnx::ModelProto& model() { return model_; }
+  Name input(const std::string& name, onnx::TensorProto::DataType type, const std::vector<Dim>& dims);
+  // `value` gets the name `name`.
+  void output(const Name& value, const std::string& name, const std::vector<Dim>& dims);
+  void note(const std::string& key, const std::string& value);  // metadata_props
+
+  // A weight: stored in the type of weights, used as float. Calling again with the same name answers the one that is there.
+  // InputError: an entry is beyond half precision.
+  Name weight(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const float> values);
+  // Constants that keep their type. Equal ones are stored once.
+  Name scalar(float value);
+  Name integers(const std::vector<std::int64_t>& values);  // [n] of int64
+  Name integer(std::int64_t value);                        // [] of int64
+  Name indices(const std::string& name, std::span<const std::int32_t> values);
+  Name floats(const std::string& name, std::span<const float> values);  // [n], always in float
+
+  // A node of one output, called after the scope and the operator.
+  Name node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes = {});
+  Name reshape(const Name& x, const std::vector<std::int64_t>& dims) { return node("Reshape", {x, integers(dims)}); }
+  Name transpose(const Name& x, const std::vector<std::int64_t>& order) { return node("Transpose", {x}, {{"perm", order}}); }
+
+  // Names of nodes made while it lives begin with these words.
+  class Scope {
+   public:
+    Scope(Graph& graph, const std::string& name);
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { graph_.scope_ = outer_; }
+
+   private:
+    Graph& graph_;
+    std::string outer_;
+  };
+
+ private:
+  onnx::TensorProto* add_initialiser(const std::string& name, onnx::TensorProto::DataType type, const std::vector<std::int64_t>& dims);
+  Name integers_of(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const std::int64_t> values);
+
+  int opset_;
+  WeightType weights_;
+  onnx::ModelProto model_;
+  onnx::GraphProto* graph_;
+  std::string scope_;
+  std::map<std::string, int> used_;
+  std::map<std::string, Name> constants_;
+};
+
+}  // namespace comera::exporting

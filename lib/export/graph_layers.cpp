@@ -1,0 +1,247 @@
+#include "lib/export/graph_layers.h"
+
+#include <cmath>
+
+#include "lib/core/error.h"
+
+namespace comera::exporting {
+namespace {
+
+// A constant of the graph that is a matrix.
+struct Half {
+  Name name;
+  std::int64_t rows = 0, columns = 0;
+};
+
+std::string core_name(const Chain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.name, k); }
+
+// A core as the matrix [rows, ..].
+Half core(Graph& graph, const Chain& chain, std::size_t k, std::int64_t rows) {
+  const auto columns = static_cast<std::int64_t>(chain.cores[k].size()) / rows;
+  return {graph.weight(core_name(chain, k), {rows, columns}, chain.cores[k]), rows, columns};
+}
+
+Half multiply(Graph& graph, const Half& a, const Half& b) { return {graph.node("MatMul", {a.name, b.name}), a.rows, b.columns}; }
+
+Half reshape(Graph& graph, const Half& half, std::int64_t rows) {
+  const std::int64_t columns = half.rows * half.columns / rows;
+  if (rows == half.rows) return half;
+  return {graph.reshape(half.name, {rows, columns}), rows, columns};
+}
+
+// [in, R]
+Half merged_left(Graph& graph, const Chain& chain) {
+  Half left = core(graph, chain, 0, chain.left_modes[0]);
+  for (std::size_t k = 1; k < chain.middle(); ++k) {
+    left = multiply(graph, left, core(graph, chain, k, chain.ranks[k]));
+    left = reshape(graph, left, left.rows * chain.left_modes[k]);
+  }
+  if (!chain.order.empty())
+    left.name = graph.node("Gather", {left.name, graph.indices(chain.name + ".rows", chain_rows(chain))}, {{"axis", std::int64_t{0}}});
+  return left;
+}
+
+// The columns of [identity | core] in the order of the outputs: what the gauge leaves out comes back when the file is loaded.
+Half with_identity(Graph& graph, const Chain& chain, const Half& rest) {
+  const Name zeros = graph.node("ConstantOfShape", {graph.integers({rest.rows, rest.rows})});
+  const Name identity = graph.node("EyeLike", {zeros});
+  const Name both = graph.node("Concat", {identity, rest.name}, {{"axis", std::int64_t{1}}});
+  const Name columns = graph.indices(chain.name + ".columns", gauge_columns(chain));
+  return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.columns};
+}
+
+// [R, out]
+Half merged_right(Graph& graph, const Chain& chain) {
+  const std::size_t middle = chain.middle(), last = chain.cores.size();
+  Half right = core(graph, chain, last - 1, chain.ranks[last - 1]);
+  for (std::size_t k = last - 1; k-- > middle;) {
+    right = multiply(graph, core(graph, chain, k, chain.ranks[k] * chain.right_modes[k - middle]), right);
+    right = reshape(graph, right, chain.ranks[k]);
+  }
+  return chain.gauge.empty() ? right : with_identity(graph, chain, right);
+}
+
+Name times(Graph& graph, const Name& x, const Half& left, const Half& right) {
+  if (left.columns * (left.rows + right.columns) >= left.rows * right.columns) return graph.node("MatMul", {x, multiply(graph, left, right).name});
+  return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
+}
+
+// Two halves are no gain where they hold as many numbers as the dense weight.
+bool worth_factors(const Chain& chain) {
+  if (chain.empty()) return true;
+  const std::int64_t rank = chain.ranks[chain.middle()];
+  return rank * (chain.rows + chain.columns) < chain.rows * chain.columns;
+}
+
+Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
+  const io::ChainSpec* spec = build.weights.chain_spec(name);
+  if (spec && build.form != GraphForm::dense) {
+    const Chain chain = build.weights.chain(*spec);
+    if (build.form == GraphForm::tt || worth_factors(chain)) return times_chain(build, chain, x);
+  }
+  return build.graph.node("MatMul", {x, build.graph.weight(name + ".weight", {in, out}, build.weights.linear(name, in, out).values)});
+}
+
+// A half of a table: [rows, columns], merged by nodes from the cores [first, last). Left halves end in the rank, right halves begin with it.
+struct TableHalf {
+  Name name;
+  std::int64_t rows = 1, columns = 1;
+};
+
+TableHalf merged_table_left(Graph& graph, const Chain& chain) {
+  TableHalf half{graph.weight(core_name(chain, 0), {chain.left_modes[0], chain.right_modes[0] * chain.ranks[1]}, chain.cores[0]), chain.left_modes[0],
+                 chain.right_modes[0]};
+  for (std::size_t k = 1; k < chain.middle(); ++k) {
+    const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
+    const Half next =
+        multiply(graph, {graph.reshape(half.name, {half.rows * half.columns, chain.ranks[k]}), half.rows * half.columns, chain.ranks[k]},
+                 core(graph, chain, k, chain.ranks[k]));
+    const Name split = graph.reshape(next.name, {half.rows, half.columns, m, n, r});
+    half = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {half.rows * m, half.columns * n * r}), half.rows * m, half.columns * n};
+  }
+  return half;
+}
+
+TableHalf merged_table_right(Graph& graph, const Chain& chain) {
+  const std::size_t middle = chain.middle();
+  if (middle == chain.cores.size()) return {graph.weight(chain.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
+  // Kept as [R, rows, columns] until the end.
+  const std::int64_t rank = chain.ranks[middle];
+  Name name = core(graph, chain, middle, rank).name;
+  std::int64_t rows = chain.left_modes[middle], columns = chain.right_modes[middle];
+  for (std::size_t k = middle + 1; k < chain.cores.size(); ++k) {
+    const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
+    const std::int64_t height = rank * rows * columns;
+    const Half next = multiply(graph, {graph.reshape(name, {height, chain.ranks[k]}), height, chain.ranks[k]}, core(graph, chain, k, chain.ranks[k]));
+    name = graph.transpose(graph.reshape(next.name, {rank * rows, columns, m, n, r}), {0, 2, 1, 3, 4});
+    rows *= m;
+    columns *= n;
+  }
+  const Name parted = graph.transpose(graph.reshape(name, {rank, rows, columns}), {1, 0, 2});
+  return {graph.reshape(parted, {rows, rank * columns}), rows, columns};
+}
+
+struct TablePair {
+  TableHalf left, right;
+};
+
+TablePair table_pair(GraphBuild& build, const Chain& chain) {
+  Graph& graph = build.graph;
+  if (build.form == GraphForm::tt) return {merged_table_left(graph, chain), merged_table_right(graph, chain)};
+  const TableHalves halves = halves_of(chain);
+  const Name left = graph.weight(chain.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
+  const Name right = graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
+  return {{left, halves.left_rows, halves.left_columns}, {right, halves.right_rows, halves.right_columns}};
+}
+
+// ids [..] -> left row by the quotient, right row by the remainder, and their product.
+Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const TablePair& pair) {
+  const auto& [left, right] = pair;
+  const std::int64_t rank = chain.ranks[chain.middle()];
+  const Name quotient = graph.node("Div", {ids, graph.integer(right.rows)});
+  const Name remainder = graph.node("Sub", {ids, graph.node("Mul", {quotient, graph.integer(right.rows)})});
+  const Name a = graph.reshape(graph.node("Gather", {left.name, quotient}), {0, 0, left.columns, rank});
+  const Name b = graph.reshape(graph.node("Gather", {right.name, remainder}), {0, 0, rank, right.columns});
+  return graph.reshape(graph.node("MatMul", {a, b}), {0, 0, left.columns * right.columns});
+}
+
+Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t rows, std::int64_t columns) {
+  return build.graph.weight(name + ".weight", {rows, columns}, build.weights.table(name, rows, columns).values);
+}
+
+}  // namespace
+
+const char* name_of(GraphForm form) { return form == GraphForm::tt ? "tt" : form == GraphForm::factors ? "factors" : "dense"; }
+
+Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
+  Graph& graph = build.graph;
+  if (chain.empty()) {  // a rank of 1 that is zero gives the shape of the outputs
+    const Half left{graph.weight(chain.name + ".left", {chain.rows, 1}, std::vector<float>(static_cast<std::size_t>(chain.rows))), chain.rows, 1};
+    const Half right{graph.weight(chain.name + ".right", {1, chain.columns}, std::vector<float>(static_cast<std::size_t>(chain.columns))), 1,
+                     chain.columns};
+    return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
+  }
+  if (build.form == GraphForm::tt) return times(graph, x, merged_left(graph, chain), merged_right(graph, chain));
+  const Factors factors = factors_of(chain);
+  const Half left{graph.weight(chain.name + ".left", {chain.rows, factors.left.columns}, factors.left.values), chain.rows, factors.left.columns};
+  const Half right{graph.weight(chain.name + ".right", {factors.left.columns, chain.columns}, factors.right.values), factors.left.columns,
+                   chain.columns};
+  return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
+}
+
+Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) { return lookup_halves(build.graph, chain, ids, table_pair(build, chain)); }
+
+Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
+  const Graph::Scope scope(build.graph, name);
+  const Name y = times_weight(build, name, x, in, out);
+  if (!build.weights.has_tensor(name + ".bias")) return y;
+  return build.graph.node("Add", {y, build.graph.weight(name + ".bias", {out}, build.weights.tensor(name + ".bias", {out}))});
+}
+
+Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns) {
+  Graph& graph = build.graph;
+  const Graph::Scope scope(graph, name);
+  const io::ChainSpec* spec = build.weights.chain_spec(name);
+  if (!spec || build.form == GraphForm::dense || spec->empty()) return graph.node("Gather", {dense_table_name(build, name, rows, columns), ids});
+  return lookup_chain(build, build.weights.chain(*spec), ids);
+}
+
+Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns) {
+  Graph& graph = build.graph;
+  const Graph::Scope scope(graph, "decoder");
+  const io::ChainSpec* spec = build.weights.chain_spec(name);
+  if (!spec || build.form == GraphForm::dense || spec->empty())
+    return graph.node("MatMul", {x, graph.transpose(dense_table_name(build, name, rows, columns), {1, 0})});
+  // The whole table from its halves: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and columns together.
+  const Chain chain = build.weights.chain(*spec);
+  const std::int64_t rank = chain.ranks[chain.middle()];
+  const auto [left, right] = table_pair(build, chain);
+  const Name a = graph.reshape(left.name, {left.rows, 1, left.columns, rank});
+  const Name b = graph.reshape(right.name, {right.rows, rank, right.columns});
+  const Name table = graph.reshape(graph.node("MatMul", {a, b}), {left.rows * right.rows, columns});
+  const Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
+  return graph.node("MatMul", {x, graph.transpose(used, {1, 0})});
+}
+
+Name sum(Graph& graph, const Name& x, std::int64_t axis, bool keep) {
+  return graph.node("ReduceSum", {x, graph.integers({axis})}, {{"keepdims", std::int64_t{keep}}});
+}
+
+Name mean(Graph& graph, const Name& x, std::int64_t axis) {
+  if (graph.opset() >= 18) return graph.node("ReduceMean", {x, graph.integers({axis})});
+  return graph.node("ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{axis}}});
+}
+
+Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon) {
+  Graph& graph = build.graph;
+  const Graph::Scope scope(graph, name);
+  const Name gain = graph.weight(name + ".weight", {columns}, build.weights.tensor(name + ".weight", {columns}));
+  const Name shift = graph.weight(name + ".bias", {columns}, build.weights.tensor(name + ".bias", {columns}));
+  if (graph.opset() >= 17)
+    return graph.node("LayerNormalization", {x, gain, shift}, {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(epsilon)}});
+  const Name centred = graph.node("Sub", {x, mean(graph, x, -1)});
+  const Name variance = mean(graph, graph.node("Mul", {centred, centred}), -1);
+  const Name deviation = graph.node("Sqrt", {graph.node("Add", {variance, graph.scalar(static_cast<float>(epsilon))})});
+  return graph.node("Add", {graph.node("Mul", {graph.node("Div", {centred, deviation}), gain}), shift});
+}
+
+// Written as runtimes expect it when they look for this norm: a power, not a product.
+Name rms_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon) {
+  Graph& graph = build.graph;
+  const Graph::Scope scope(graph, name);
+  const Name gain = graph.weight(name + ".weight", {columns}, build.weights.tensor(name + ".weight", {columns}));
+  const Name square = mean(graph, graph.node("Pow", {x, graph.scalar(2.0F)}), -1);
+  const Name root = graph.node("Sqrt", {graph.node("Add", {square, graph.scalar(static_cast<float>(epsilon))})});
+  return graph.node("Mul", {graph.node("Div", {x, root}), gain});
+}
+
+Name silu(Graph& graph, const Name& x) { return graph.node("Mul", {x, graph.node("Sigmoid", {x})}); }
+
+Name gelu(Graph& graph, const Name& x) {
+  const Name error = graph.node("Erf", {graph.node("Div", {x, graph.scalar(std::sqrt(2.0F))})});
+  return graph.node("Mul", {graph.node("Mul", {x, graph.node("Add", {error, graph.scalar(1.0F)})}), graph.scalar(0.5F)});
+}
+
+Name tanh(Graph& graph, const Name& x) { return graph.node("Tanh", {x}); }
+
+}  // namespace comera::exporting

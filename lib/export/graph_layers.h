@@ -1,0 +1,38 @@
+// Layers as nodes of standard operators.
+#pragma once
+
+#include "lib/export/chains.h"
+#include "lib/export/graph.h"
+
+namespace comera::exporting {
+
+// What a graph is built from.
+struct GraphBuild {
+  Graph& graph;
+  const WeightReader& weights;
+  GraphForm form;
+};
+
+// y [.., out] = x [.., in] W + b; the bias is added where the folder has one. Chains whose halves together would be slower than the dense
+// weight are multiplied out (by nodes in form tt).
+Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out);
+// x W of a chain, without a bias, in form tt or factors.
+Name times_chain(GraphBuild& build, const Chain& chain, const Name& x);
+// Rows of a table by ids: [.., columns].
+Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns);
+Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids);
+// x table^T, the decoder of a language model that shares its table.
+Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns);
+// Over the last axis, with `<name>.weight` and `<name>.bias`.
+Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
+// x / sqrt(mean(x^2) + epsilon) * `<name>.weight`
+Name rms_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
+Name silu(Graph& graph, const Name& x);  // x sigmoid(x)
+Name gelu(Graph& graph, const Name& x);  // x/2 (1 + erf(x / sqrt 2))
+Name tanh(Graph& graph, const Name& x);
+
+// The mean over an axis, kept with size 1.
+Name sum(Graph& graph, const Name& x, std::int64_t axis, bool keep);
+Name mean(Graph& graph, const Name& x, std::int64_t axis);
+
+}  // namespace comera::exporting

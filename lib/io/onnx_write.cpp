@@ -1,0 +1,112 @@
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "lib/core/error.h"
+#include "lib/io/onnx.h"
+
+namespace comera::io {
+namespace {
+
+using onnx::TensorProto;
+
+constexpr std::uint64_t page = 4096;             // runtimes map the data file: offsets are multiples of a page (ExternalData.md)
+constexpr std::size_t smallest_external = 1024;  // what is smaller stays in the message
+
+class WriterStream final : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit WriterStream(FileWriter& writer) : writer_(&writer) {}
+  bool Write(const void* data, int bytes) override {
+    writer_->write(data, static_cast<std::size_t>(bytes));
+    return true;
+  }
+
+ private:
+  FileWriter* writer_;
+};
+
+void write_message(const std::string& path, const onnx::ModelProto& model) {
+  AtomicFile file(path);
+  WriterStream stream(file.writer());
+  google::protobuf::io::CopyingOutputStreamAdaptor adaptor(&stream);
+  bool fine = false;
+  {
+    google::protobuf::io::CodedOutputStream coded(&adaptor);
+    coded.SetSerializationDeterministic(true);
+    fine = model.SerializeToCodedStream(&coded);
+  }
+  if (!adaptor.Flush() || !fine) fail_run("{}: the graph itself, without its weights, is beyond the 2 GiB of an ONNX message", path);
+  file.commit();
+}
+
+void set_external(TensorProto& tensor, const std::string& location, std::uint64_t offset, std::uint64_t length) {
+  tensor.clear_raw_data();
+  tensor.clear_external_data();
+  tensor.set_data_location(TensorProto::EXTERNAL);
+  const auto add = [&](const char* key, std::string value) {
+    onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(std::move(value));
+  };
+  add("location", location);
+  add("offset", std::to_string(offset));
+  add("length", std::to_string(length));
+}
+
+bool is_large(const TensorProto& tensor) {
+  return tensor.data_location() == TensorProto::EXTERNAL || (tensor.has_raw_data() && tensor.raw_data().size() >= smallest_external);
+}
+
+std::uint64_t external_bytes(const onnx::ModelProto& model) {
+  std::uint64_t total = 0;
+  for (const TensorProto& tensor : model.graph().initializer())
+    if (tensor.data_location() == TensorProto::EXTERNAL)
+      total += static_cast<std::uint64_t>(onnx_elements(tensor, tensor.name())) * onnx_element_bytes(tensor.data_type());
+  return total;
+}
+
+// All large initialisers into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them back.
+void write_data(const std::string& path, onnx::ModelProto& model, OnnxFile* source, std::vector<std::string>& kept) {
+  const std::string location = base_name(path);
+  AtomicFile file(path);
+  FileWriter& writer = file.writer();
+  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    if (!is_large(tensor)) continue;
+    const std::string zeros((page - writer.position() % page) % page, '\0');
+    writer.write(zeros);
+    COMERA_CHECK(source || tensor.data_location() != TensorProto::EXTERNAL);
+    const std::span<const std::byte> bytes = source ? source->bytes(tensor) : std::as_bytes(std::span(tensor.raw_data()));
+    const std::uint64_t offset = writer.position();
+    writer.write(bytes.data(), bytes.size());
+    const std::size_t length = bytes.size();
+    kept.push_back(tensor.has_raw_data() ? std::move(*tensor.mutable_raw_data()) : std::string());
+    set_external(tensor, location, offset, length);
+  }
+  file.commit();
+}
+
+}  // namespace
+
+std::uint64_t onnx_bytes(const onnx::ModelProto& model) { return model.ByteSizeLong() + external_bytes(model); }
+
+OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const OnnxWriting& options) {
+  if (onnx_bytes(model) <= options.message_limit && external_bytes(model) == 0) {
+    write_message(path, model);
+    return {file_size(path), {path}};
+  }
+  std::vector<std::string> kept;
+  const std::string data = path + ".data";
+  std::vector<TensorProto*> large;
+  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
+    if (is_large(tensor)) large.push_back(&tensor);
+  write_data(data, model, options.source, kept);
+  write_message(path, model);
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    if (kept[i].empty()) continue;
+    *large[i]->mutable_raw_data() = std::move(kept[i]);
+    large[i]->clear_external_data();
+    large[i]->clear_data_location();
+  }
+  return {file_size(path) + file_size(data), {path, data}};
+}
+
+}  // namespace comera::io

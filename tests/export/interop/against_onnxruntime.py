@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""ONNX's checker and ONNX Runtime on graphs that comera exports.
+
+usage: against_onnxruntime.py check PROGRAM FOLDER...      every form, type and a few opsets, against `comera predict`
+       against_onnxruntime.py time BATCH LENGTH FILE...    milliseconds of each file at one thread
+"""
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+WORDS = ["red", "green", "blue", "round", "square", "and"]
+VARIANTS = list(itertools.product(["tt", "factors", "dense"], ["fp32", "fp16"], [17])) + [("tt", "fp32", 13), ("factors", "fp32", 20), ("tt", "fp32", 21)]
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"failed: {what}")
+
+
+def comera(program, *words, text=None):
+    result = subprocess.run([program, *words], input=text, capture_output=True, text=True)
+    expect(result.returncode == 0, f"{' '.join(words)}: {result.stderr}")
+    return result.stdout
+
+
+def session(path):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def feeds(running, ids, mask):
+    given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    return {one.name: given[one.name] for one in running.get_inputs()}
+
+
+def padded(rows):
+    length = max(map(len, rows))
+    ids = np.array([row + [0] * (length - len(row)) for row in rows], dtype=np.int64)
+    mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], dtype=np.int64)
+    return ids, mask
+
+
+def tokens(text):
+    vocabulary = [line.rstrip("\n") for line in open("vocab.txt")]
+    return [2] + [vocabulary.index(word) for word in text.split()] + [3]
+
+
+def texts(count, random):
+    return [" ".join(random.choice(WORDS, size=random.integers(1, 7))) for _ in range(count)]
+
+
+def softmax(logits):
+    shares = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def check_predictions(program, folder, running, bound):
+    """Two float forwards, each within the bound of the same reference; a probability moves by at most half of what its logits do."""
+    random = np.random.default_rng(5)
+    labels = json.load(open(f"{folder}/config.json"))["id2label"]
+    worst = 0
+    for count in (1, 7):
+        lines = texts(count, random)
+        predicted = json.loads(comera(program, "predict", folder, "--json", text="".join(line + "\n" for line in lines)))["predictions"]
+        shares = softmax(running.run(["logits"], feeds(running, *padded([tokens(line) for line in lines])))[0])
+        expect(shares.shape == (count, len(labels)), f"{folder}: logits of shape {shares.shape}")
+        for one, share in zip(predicted, shares):
+            found = [share[int(index)] for index, label in labels.items() if label == one["label"]]
+            worst = max(worst, abs(found[0] - one["probability"]))
+    expect(worst <= bound, f"{folder}: probabilities differ by {worst}, {bound} is allowed")
+    return worst
+
+
+def random_outputs(running, vocabulary):
+    random = np.random.default_rng(6)
+    outputs = []
+    for batch, length in ((1, 5), (7, 13), (1, 1)):
+        rows = [list(random.integers(0, vocabulary, size=max(1, length - 2 * b))) for b in range(batch)]
+        ids, mask = padded(rows)
+        result = running.run(None, feeds(running, ids, mask))[0]
+        outputs.append(result[mask.astype(bool)] if result.ndim == 3 and result.shape[1] == length else result)
+    return outputs
+
+
+def check(program, folders):
+    for folder in folders:
+        config = json.load(open(f"{folder}/config.json"))
+        reference = None
+        for form, dtype, opset in VARIANTS:
+            path = f"{folder}.{form}.{dtype}.{opset}.onnx"
+            report = json.loads(comera(program, "export", folder, "-o", path, "--form", form, "--dtype", dtype, "--opset", str(opset), "--json"))
+            onnx.checker.check_model(path, full_check=True)
+            expect(os.path.getsize(path) == report["bytes"], f"{path}: says {report['bytes']} bytes")
+            comera(program, "export", folder, "-o", "again.onnx", "--force", "--form", form, "--dtype", dtype, "--opset", str(opset))
+            expect(open(path, "rb").read() == open("again.onnx", "rb").read(), f"{path}: exported twice, other bytes")
+            running = session(path)
+            outputs = random_outputs(running, config["vocab_size"])
+            reference = outputs if reference is None else reference
+            apart = max(np.abs(a.astype(np.float64) - b).max() for a, b in zip(outputs, reference))
+            expect(apart <= 2 * report["bound"] + 1e-12, f"{path}: {apart} from the first variant, bound {report['bound']}")
+            worst = check_predictions(program, folder, running, report["bound"]) if config["architectures"][0].endswith("Classification") else 0
+            print(f"{path}: {report['bytes']} bytes, evaluator {report['largest_difference']:.2e} of {report['bound']:.2e}, "
+                  f"variants {apart:.2e}, probabilities {worst:.2e}")
+
+
+def measure(batch, length, paths):
+    running = {path: session(path) for path in paths}
+    ids = np.random.default_rng(1).integers(5, 1000, size=(batch, length))
+    best = {path: np.inf for path in paths}
+    for _ in range(5):  # in turn, so that what disturbs the machine disturbs all of them
+        for path, one in running.items():
+            start = time.perf_counter()
+            one.run(None, feeds(one, ids, np.ones_like(ids)))
+            best[path] = min(best[path], time.perf_counter() - start)
+    slowest = max(best.values())
+    for path in paths:
+        print(f"{path}  {os.path.getsize(path)} bytes  {1000 * best[path]:.1f} ms  {slowest / best[path]:.2f}x")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "time":
+        measure(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    else:
+        check(sys.argv[2], sys.argv[3:])

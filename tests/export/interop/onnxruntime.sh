@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Trains toy models, exports each in every form and type, and has ONNX Runtime (from PyPI) run them: onnxruntime.sh VENV
+# COMERA_ONNX_PYTHON names an interpreter that has numpy, onnx and onnxruntime already. Without network: skipped (77).
+venv=$(realpath -m "$1")
+# shellcheck source=tests/cli/expect.sh
+. "$(dirname "$0")/../../cli/expect.sh"
+# shellcheck source=tests/cli/tiny_task.sh
+. "$tests/cli/tiny_task.sh"
+
+train() {
+  local name=$1
+  shift
+  run "$COMERA" pretrain "${model[@]}" "${words[@]}" "$@" -o "$name"
+  expect_exit 0
+}
+classified=("${columns[@]}" --data train.tsv --dev dev.tsv)
+train tt "${classified[@]}" --form tt
+train pre "${classified[@]}" --form tt --pre-norm
+train lowrank "${classified[@]}" --form lowrank
+train dense "${classified[@]}" --form dense
+train mlm --task mlm --data corpus.txt --dev corpus.txt
+[ "$failures" = 0 ] || finish
+COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-} "$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime" \
+  "$tests/export/interop/against_onnxruntime.py" check "$COMERA" tt pre lowrank dense mlm
