@@ -20,10 +20,10 @@ target_link_libraries(openblas INTERFACE ${OPENBLAS_ARCHIVE} -Wl,-Bstatic -lgfor
 
 find_path(LIBXSMM_INCLUDE_DIR libxsmm.h REQUIRED)
 find_library(LIBXSMM_ARCHIVE libxsmm.a REQUIRED)
-find_library(LIBXSMM_NOBLAS_ARCHIVE libxsmmnoblas.a REQUIRED)
 add_library(xsmm INTERFACE)
 target_include_directories(xsmm SYSTEM INTERFACE ${LIBXSMM_INCLUDE_DIR})
-target_link_libraries(xsmm INTERFACE ${LIBXSMM_ARCHIVE} ${LIBXSMM_NOBLAS_ARCHIVE} Threads::Threads rt ${CMAKE_DL_LIBS})
+# Before OpenBLAS, whose BLAS it calls: libxsmmnoblas would define the same names as those that LAPACK needs, and end the program.
+target_link_libraries(xsmm INTERFACE ${LIBXSMM_ARCHIVE} openblas Threads::Threads rt ${CMAKE_DL_LIBS})
 
 # fmt is compiled once from its own headers (third_party/fmt.cpp): Debian ships no static library.
 add_library(fmt_static STATIC third_party/fmt.cpp)

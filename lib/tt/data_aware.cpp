@@ -1,0 +1,98 @@
+#include "lib/tt/data_aware.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lib/core/error.h"
+
+namespace comera::tt {
+namespace {
+
+double mean_diagonal(const Matrix& moment) { return moment.rows > 0 ? trace(moment) / static_cast<double>(moment.rows) : 0; }
+
+// l with l lᵀ = S: Cholesky, or by eigenvalues where S is not definite.
+Matrix factor_of(const Matrix& moment) {
+  Matrix l = moment;
+  if (cholesky(l)) return l;
+  SymmetricEigen eigen = symmetric_eigen(moment);
+  for (std::int64_t i = 0; i < eigen.vectors.rows; ++i) {
+    const double scale = std::sqrt(std::max(0.0, eigen.values[static_cast<std::size_t>(i)]));
+    for (std::int64_t j = 0; j < eigen.vectors.columns; ++j) eigen.vectors(i, j) *= scale;
+  }
+  return transposed(eigen.vectors);
+}
+
+std::vector<double> tails_of(const std::vector<double>& values) {
+  std::vector<double> losses(values.size() + 1);
+  for (std::size_t r = values.size(); r-- > 0;) losses[r] = losses[r + 1] + std::max(0.0, values[r]);
+  return losses;
+}
+
+}  // namespace
+
+Matrix shrunk(const Matrix& moment, double rho, double damping) {
+  Matrix s = moment;
+  const double shift = damping * mean_diagonal(moment);
+  for (double& value : s.values) value *= 1 - rho;
+  for (std::int64_t i = 0; i < s.rows; ++i) s(i, i) = moment(i, i) + shift;
+  return s;
+}
+
+double output_norm(const Matrix& weight, const Matrix& moment) { return std::max(0.0, dot(weight, multiply(moment, weight))); }
+
+double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment) { return output_norm(difference(weight, fitted), moment); }
+
+double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment) {
+  const double norm = output_norm(weight, moment), loss = output_loss(weight, fitted, moment);
+  if (norm == 0) return loss == 0 ? 0 : std::numeric_limits<double>::infinity();
+  return std::sqrt(loss / norm);
+}
+
+Matrix corrected_target(const Matrix& weight, const Matrix& moment, const Matrix& cross, double damping) {
+  // The damping pulls towards the weight itself, not towards zero: solved for the difference.
+  const Matrix damped = shrunk(moment, 0, damping);
+  Matrix change = multiply(difference(cross, moment), weight);
+  solve_positive(damped, change);
+  for (std::size_t i = 0; i < change.values.size(); ++i) change.values[i] += weight.values[i];
+  return change;
+}
+
+WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment) : weight_(weight), outputs_(weight.columns <= weight.rows) {
+  COMERA_CHECK(moment.rows == weight.rows && moment.columns == weight.rows);
+  check_finite(weight, "[tt] weight");
+  check_finite(moment, "[tt] second moment of the inputs");
+  if (outputs_) {
+    Matrix g = multiply_tn(weight, multiply(moment, weight));
+    symmetrize(g);
+    SymmetricEigen eigen = symmetric_eigen(std::move(g));
+    losses_ = tails_of(eigen.values);
+    basis_ = std::move(eigen.vectors);
+    return;
+  }
+  const Matrix image = multiply_tn(factor_of(moment), weight);  // lᵀ W [in x out], whose right singular vectors are the output directions
+  const SymmetricEigen eigen = symmetric_eigen(gram_of_rows(image));
+  losses_ = tails_of(eigen.values);
+  basis_ = multiply(eigen.vectors, image);
+}
+
+Pair WhitenedCurve::pair(std::int64_t rank) const {
+  COMERA_CHECK(rank >= 0 && rank <= largest_rank());
+  Matrix directions = first_rows(basis_, rank);
+  if (!outputs_) directions = transposed(orthonormal_columns(transposed(directions)));
+  return {multiply_nt(weight_, directions), std::move(directions)};
+}
+
+std::vector<std::int32_t> order_by_energy(const Matrix& weight, const Matrix& moment) {
+  std::vector<double> energy(static_cast<std::size_t>(weight.rows));
+  for (std::int64_t i = 0; i < weight.rows; ++i)
+    energy[static_cast<std::size_t>(i)] = moment(i, i) * std::inner_product(weight.row(i), weight.row(i) + weight.columns, weight.row(i), 0.0);
+  std::vector<std::int32_t> order(energy.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return energy[static_cast<std::size_t>(a)] > energy[static_cast<std::size_t>(b)]; });
+  return order;
+}
+
+}  // namespace comera::tt

@@ -1,0 +1,80 @@
+// Factorisations that keep a layer's outputs: min E||x W - x Ŵ||² = tr((W - Ŵ)ᵀ S (W - Ŵ)) under the second moment S = sum of x xᵀ of its inputs
+// (W [in x out], S [in x in], symmetric positive semidefinite, any scale).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/tt/chain.h"
+
+namespace comera::tt {
+
+// (1 - rho) S + rho diag(S) + damping mean(diag S) I.
+Matrix shrunk(const Matrix& moment, double rho, double damping = 0);
+
+double output_norm(const Matrix& weight, const Matrix& moment);                         // tr(Wᵀ S W), at least 0
+double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
+double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
+
+// W' = Ŝ⁻¹ (X̂ᵀ X) W, what the layer should do when its inputs come as X̂ from a compressed prefix in place of X: ||X W - X̂ V||² differs from
+// tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. moment = X̂ᵀ X̂ (damped inside by `damping` of its mean diagonal), cross = X̂ᵀ X.
+Matrix corrected_target(const Matrix& weight, const Matrix& moment, const Matrix& cross, double damping = 1e-6);
+
+// Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ, Ŵ_r = W U_r U_rᵀ,
+// loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).
+class WhitenedCurve {
+ public:
+  WhitenedCurve(const Matrix& weight, const Matrix& moment);
+
+  std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
+  const std::vector<double>& losses() const { return losses_; }                                // r = 0 .. min(in, out), never rising
+  Pair pair(std::int64_t rank) const;                                                          // left = W U_r [in x r], right = U_rᵀ [r x out]
+
+ private:
+  Matrix weight_, basis_;  // basis: rows are the output directions, or (more outputs than inputs) what the weight maps to them
+  bool outputs_ = true;
+  std::vector<double> losses_;
+};
+
+// Inputs by S_ii ||W_i||², the largest first (ties by index).
+std::vector<std::int32_t> order_by_energy(const Matrix& weight, const Matrix& moment);
+
+// Ŵ[(i1 i2), o] = sum G1[i1, a] G2[a, i2, R] B[R, o] with sorted inputs.
+struct Order3 {
+  std::int64_t first = 0, second = 0;  // i1, i2: i1 i2 = in
+  std::int64_t first_rank = 0, rank = 0;
+};
+// Alternating least squares: G2 and B jointly by reduced-rank regression, G1 by its normal equations, `sweeps` times.
+Chain fit_order3(const Matrix& weight, const Matrix& moment, const Order3& shape, int sweeps = 5);
+
+// Bytes that a pair takes, its gauge indices included; and the largest rank whose pair fits (0: none), a multiple of `multiple` where it exceeds it.
+struct Storage {
+  int bytes_per_number = 4;
+  bool gauge = true;
+};
+std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, const Storage& storage);
+std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage);  // order included
+std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage, std::int64_t multiple = 1);
+
+// Where to look for the best form of one layer.
+struct Search {
+  std::int64_t bytes = 0;  // budget, indices included
+  Storage storage;
+  bool order3 = true;  // try order 3 besides order 2
+  std::int64_t multiple = 1;
+  std::vector<double> shrinkage = {0};  // to be chosen from
+};
+
+struct Candidate {
+  Chain chain;            // gauge-fixed where the storage says so
+  double shrinkage = 0;   // that the choice used
+  double fit_error = 0;   // relative output error on the moment that was fitted, without shrinkage
+  double held_error = 0;  // on the held-out moment
+};
+
+// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError where not even rank 1 fits.
+Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search);
+
+}  // namespace comera::tt

@@ -1,0 +1,226 @@
+// The factorisations of matrix.h. LAPACK reads column-major: what it sees of a row-major matrix is the transpose, so each routine is called
+// for that of the transpose.
+#include <cblas.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/core/error.h"
+#include "lib/tt/matrix.h"
+
+extern "C" {
+void dsyevd_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* iwork,
+             const int* liwork, int* info);
+void dsyev_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* info);
+void dgesdd_(const char* job, const int* m, const int* n, double* a, const int* lda, double* s, double* u, const int* ldu, double* vt,
+             const int* ldvt, double* work, const int* lwork, int* iwork, int* info);
+void dgesvd_(const char* jobu, const char* jobvt, const int* m, const int* n, double* a, const int* lda, double* s, double* u, const int* ldu,
+             double* vt, const int* ldvt, double* work, const int* lwork, int* info);
+void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work, const int* lwork, int* info);
+void dorglq_(const int* m, const int* n, const int* k, double* a, const int* lda, const double* tau, double* work, const int* lwork, int* info);
+void dgeqp3_(const int* m, const int* n, double* a, const int* lda, int* pivots, double* tau, double* work, const int* lwork, int* info);
+void dpotrf_(const char* part, const int* n, double* a, const int* lda, int* info);
+void dgesv_(const int* n, const int* columns, double* a, const int* lda, int* pivots, double* b, const int* ldb, int* info);
+}
+
+namespace comera::tt {
+namespace {
+
+int narrow(std::int64_t size) { return static_cast<int>(size); }
+int leading(std::int64_t size) { return narrow(std::max<std::int64_t>(size, 1)); }
+
+// Calls f(work, lwork) twice: for the size it wants, then with a buffer of that size.
+template <class F>
+int with_workspace(F&& f) {
+  double best = 0;
+  const int ask = -1;
+  if (const int info = f(&best, &ask)) return info;
+  const int size = std::max(1, static_cast<int>(best));
+  std::vector<double> work(static_cast<std::size_t>(size));
+  return f(work.data(), &size);
+}
+
+// Eigenvectors replace the rows of `a`, values rise.
+int eigen_by_halves(Matrix& a, std::vector<double>& values) {
+  const int n = narrow(a.rows);
+  int integers = 0;
+  const int ask = -1;
+  std::vector<int> iwork(1);
+  return with_workspace([&](double* work, const int* lwork) {
+    const int* liwork = *lwork < 0 ? &ask : &integers;
+    int info = 0;
+    dsyevd_("V", "U", &n, a.values.data(), &n, values.data(), work, lwork, iwork.data(), liwork, &info);
+    if (*lwork < 0) iwork.resize(static_cast<std::size_t>(integers = std::max(1, iwork[0])));
+    return info;
+  });
+}
+
+int eigen_by_qr(Matrix& a, std::vector<double>& values) {
+  const int n = narrow(a.rows);
+  return with_workspace([&](double* work, const int* lwork) {
+    int info = 0;
+    dsyev_("V", "U", &n, a.values.data(), &n, values.data(), work, lwork, &info);
+    return info;
+  });
+}
+
+int svd_by_halves(Matrix& a, Svd& s) {
+  const int m = narrow(a.columns), n = narrow(a.rows), k = std::min(m, n);
+  std::vector<int> iwork(static_cast<std::size_t>(8 * k));
+  return with_workspace([&](double* work, const int* lwork) {
+    int info = 0;
+    dgesdd_("S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k, work, lwork, iwork.data(), &info);
+    return info;
+  });
+}
+
+int svd_by_qr(Matrix& a, Svd& s) {
+  const int m = narrow(a.columns), n = narrow(a.rows), k = std::min(m, n);
+  return with_workspace([&](double* work, const int* lwork) {
+    int info = 0;
+    dgesvd_("S", "S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k, work, lwork, &info);
+    return info;
+  });
+}
+
+// The reflectors of a = l' q' in LAPACK's view replace `a`.
+std::vector<double> reflectors(Matrix& a) {
+  const int m = narrow(a.columns), n = narrow(a.rows);
+  if (a.values.empty()) return {};
+  std::vector<double> tau(static_cast<std::size_t>(std::min(m, n)));
+  const int info = with_workspace([&](double* work, const int* lwork) {
+    int status = 0;
+    dgelqf_(&m, &n, a.values.data(), &m, tau.data(), work, lwork, &status);
+    return status;
+  });
+  COMERA_CHECK(info == 0);
+  return tau;
+}
+
+// Reflectors of a matrix of at least as many rows as columns -> its orthonormal columns.
+void expand_reflectors(Matrix& a, const std::vector<double>& tau) {
+  const int k = narrow(a.columns), n = narrow(a.rows);
+  const int info = with_workspace([&](double* work, const int* lwork) {
+    int status = 0;
+    dorglq_(&k, &n, &k, a.values.data(), &k, tau.data(), work, lwork, &status);
+    return status;
+  });
+  COMERA_CHECK(info == 0);
+}
+
+}  // namespace
+
+SymmetricEigen symmetric_eigen(Matrix a) {
+  COMERA_CHECK(a.rows == a.columns);
+  SymmetricEigen e{std::vector<double>(static_cast<std::size_t>(a.rows)), a};
+  if (a.rows == 0) return e;
+  if (eigen_by_halves(e.vectors, e.values) != 0) {
+    e.vectors = std::move(a);
+    if (eigen_by_qr(e.vectors, e.values) != 0)
+      fail_run("[eigen] a matrix of {0} x {0} did not converge; look for extreme values in it", e.vectors.rows);
+  }
+  std::reverse(e.values.begin(), e.values.end());
+  for (std::int64_t i = 0, j = e.vectors.rows - 1; i < j; ++i, --j)
+    std::swap_ranges(e.vectors.row(i), e.vectors.row(i) + e.vectors.columns, e.vectors.row(j));
+  return e;
+}
+
+Svd svd(Matrix a) {
+  const std::int64_t k = std::min(a.rows, a.columns);
+  Svd s{Matrix(a.rows, k), std::vector<double>(static_cast<std::size_t>(k)), Matrix(k, a.columns)};
+  if (k == 0) return s;
+  Matrix copy = a;
+  if (svd_by_halves(copy, s) != 0 && svd_by_qr(a, s) != 0)
+    fail_run("[svd] a matrix of {} x {} did not converge; look for extreme values in it", a.rows, a.columns);
+  return s;
+}
+
+Qr qr(const Matrix& a) {
+  const std::int64_t k = std::min(a.rows, a.columns);
+  Matrix work = a;
+  const std::vector<double> tau = reflectors(work);
+  Matrix r(k, a.columns);
+  for (std::int64_t i = 0; i < k; ++i) std::copy(work.row(i) + i, work.row(i) + a.columns, r.row(i) + i);
+  Matrix q = first_columns(work, k);
+  if (k > 0) expand_reflectors(q, tau);
+  return {std::move(q), std::move(r)};
+}
+
+Matrix orthonormal_columns(Matrix a) {
+  COMERA_CHECK(a.rows >= a.columns);
+  if (a.columns > 0) expand_reflectors(a, reflectors(a));
+  return a;
+}
+
+std::vector<std::int32_t> pivot_columns(const Matrix& a, std::int64_t count) {
+  COMERA_CHECK(count <= std::min(a.rows, a.columns));
+  Matrix work = transposed(a);
+  const int m = narrow(a.rows), n = narrow(a.columns), lda = leading(m);
+  std::vector<int> pivots(static_cast<std::size_t>(n));
+  std::vector<double> tau(static_cast<std::size_t>(std::max(1, std::min(m, n))));
+  const int info = with_workspace([&](double* space, const int* size) {
+    int status = 0;
+    dgeqp3_(&m, &n, work.values.data(), &lda, pivots.data(), tau.data(), space, size, &status);
+    return status;
+  });
+  COMERA_CHECK(info == 0);
+  std::vector<std::int32_t> columns;
+  for (std::int64_t i = 0; i < count; ++i) columns.push_back(pivots[static_cast<std::size_t>(i)] - 1);
+  return columns;
+}
+
+bool cholesky(Matrix& a) {
+  COMERA_CHECK(a.rows == a.columns);
+  const int n = narrow(a.rows), lda = leading(n);
+  int info = 0;
+  if (n > 0) dpotrf_("U", &n, a.values.data(), &lda, &info);
+  if (info != 0) return false;
+  for (std::int64_t i = 0; i < a.rows; ++i) std::fill(a.row(i) + i + 1, a.row(i) + a.columns, 0.0);
+  return true;
+}
+
+void solve_lower(const Matrix& l, Matrix& b) {
+  if (b.values.empty()) return;
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, narrow(b.rows), narrow(b.columns), 1.0, l.values.data(),
+              narrow(l.columns), b.values.data(), narrow(b.columns));
+}
+
+void solve_lower_transposed(const Matrix& l, Matrix& b) {
+  if (b.values.empty()) return;
+  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, narrow(b.rows), narrow(b.columns), 1.0, l.values.data(),
+              narrow(l.columns), b.values.data(), narrow(b.columns));
+}
+
+Matrix damped_cholesky(const Matrix& a) {
+  // Ten times the rounding of the largest possible eigenvalue, trace(a), is the least that is sure to be felt.
+  const double size = trace(a);
+  double shift = size > 0 ? 10 * std::numeric_limits<double>::epsilon() * size : 1;
+  Matrix l = a;
+  for (; !cholesky(l); shift *= 10) {
+    if (!std::isfinite(shift)) fail_run("[solve] a matrix of {0} x {0} is not positive semidefinite", a.rows);
+    l = a;
+    for (std::int64_t i = 0; i < l.rows; ++i) l(i, i) += shift;
+  }
+  return l;
+}
+
+void solve_positive(const Matrix& a, Matrix& b) {
+  const Matrix l = damped_cholesky(a);
+  solve_lower(l, b);
+  solve_lower_transposed(l, b);
+}
+
+bool solve_general(const Matrix& a, Matrix& b) {
+  COMERA_CHECK(a.rows == a.columns && a.rows == b.rows);
+  Matrix factors = transposed(a), right = transposed(b);
+  const int n = narrow(a.rows), columns = narrow(b.columns), lda = leading(n);
+  std::vector<int> pivots(static_cast<std::size_t>(n));
+  int info = 0;
+  dgesv_(&n, &columns, factors.values.data(), &lda, pivots.data(), right.values.data(), &lda, &info);
+  if (info != 0) return false;
+  b = transposed(right);
+  return true;
+}
+
+}  // namespace comera::tt

@@ -1,0 +1,102 @@
+// Dense linear algebra in double for compressing weights: row-major matrices on BLAS and LAPACK. Results are the same bytes for any number
+// of threads: products are split by their shape, and everything else runs on the calling thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace comera::kernels {
+class ThreadPool;
+}
+
+namespace comera::tt {
+
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<double> values;  // row major
+
+  Matrix() = default;
+  Matrix(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
+  Matrix(std::int64_t rows, std::int64_t columns, std::vector<double> values);  // as many values as the shape says
+
+  double* row(std::int64_t i) { return values.data() + i * columns; }
+  const double* row(std::int64_t i) const { return values.data() + i * columns; }
+  double& operator()(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; }
+  double operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
+};
+
+// While it lives, large products of this thread use the pool; without one they run on this thread. The pool must be idle.
+class UsePool {
+ public:
+  explicit UsePool(kernels::ThreadPool& pool);
+  ~UsePool();
+  UsePool(const UsePool&) = delete;
+  UsePool& operator=(const UsePool&) = delete;
+
+ private:
+  kernels::ThreadPool* before_;
+};
+
+// InputError "WHAT: ... is not finite" that says where.
+void check_finite(const Matrix& a, const std::string& what);
+
+Matrix identity(std::int64_t size);
+Matrix transposed(const Matrix& a);
+Matrix folded(std::vector<double> values, std::int64_t columns);  // as many rows as that makes
+Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns);
+Matrix first_rows(const Matrix& a, std::int64_t count);
+Matrix first_columns(const Matrix& a, std::int64_t count);
+// [(x y) x (u v)] -> [(x u) x (y v)]: row and column indices split as x y and u v, the second of the rows exchanged with the first of the columns.
+Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
+Matrix difference(const Matrix& a, const Matrix& b);
+
+Matrix multiply(const Matrix& a, const Matrix& b);     // a b
+Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
+Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
+Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric
+Matrix gram_of_rows(const Matrix& a);                  // a aᵀ, exactly symmetric
+double squared_norm(const Matrix& a);                  // of Frobenius
+double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
+double trace(const Matrix& a);
+void symmetrize(Matrix& a);  // (a + aᵀ) / 2
+
+// a = vectorsᵀ diag(values) vectors of a symmetric a: row i of `vectors` belongs to values[i], the largest first.
+struct SymmetricEigen {
+  std::vector<double> values;
+  Matrix vectors;
+};
+SymmetricEigen symmetric_eigen(Matrix a);
+
+// a [m x n] = left diag(values) right with k = min(m, n) terms, the largest first: left [m x k], right [k x n].
+struct Svd {
+  Matrix left;
+  std::vector<double> values;
+  Matrix right;
+};
+Svd svd(Matrix a);
+
+// a [m x n] = q r with q [m x k] orthonormal columns, r [k x n], k = min(m, n).
+struct Qr {
+  Matrix q, r;
+};
+Qr qr(const Matrix& a);
+Matrix orthonormal_columns(Matrix a);  // q alone; rows >= columns. A column that depends on others is replaced by any orthogonal one
+
+// The first `count` columns that QR with column pivoting of a [m x n] picks, count <= min(m, n), in the order of their picking.
+std::vector<std::int32_t> pivot_columns(const Matrix& a, std::int64_t count);
+
+// The lower triangle l with l lᵀ = a, zeros above; false where a is not numerically positive definite.
+bool cholesky(Matrix& a);
+void solve_lower(const Matrix& l, Matrix& b);             // b <- l⁻¹ b
+void solve_lower_transposed(const Matrix& l, Matrix& b);  // b <- l⁻ᵀ b
+// The lower triangle of a symmetric positive semidefinite a, to which a growing multiple of the identity is added until it is numerically
+// definite (the identity itself where a is zero).
+Matrix damped_cholesky(const Matrix& a);
+void solve_positive(const Matrix& a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
+// b <- a⁻¹ b for a square a by LU with partial pivoting; false where a is singular.
+bool solve_general(const Matrix& a, Matrix& b);
+
+}  // namespace comera::tt

@@ -1,0 +1,178 @@
+#include "lib/tt/tt_svd.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <limits>
+
+#include "kernels/thread_pool.h"
+#include "lib/core/error.h"
+#include "lib/tt/low_rank.h"
+#include "tests/tt/random_matrix.h"
+
+using namespace comera;
+using namespace comera::tt;
+using test::decaying_matrix;
+using test::random_matrix;
+
+namespace {
+
+const double eps = std::numeric_limits<double>::epsilon();
+
+Chain random_train(const Sizes& in_modes, const Sizes& out_modes, const Sizes& ranks, unsigned seed) {
+  Chain c;
+  c.in_modes = in_modes;
+  c.out_modes = out_modes;
+  c.ranks = ranks;
+  for (std::size_t k = 0; k < c.size(); ++k) c.cores.push_back(random_matrix(1, product(c.core_shape(k)), seed + static_cast<unsigned>(k)).values);
+  return c;
+}
+
+double bound_of(const Fit& fit) {
+  double sum = 0;
+  for (const double lost : fit.discarded) sum += lost * lost;
+  return std::sqrt(sum);
+}
+
+double best_loss(const std::vector<double>& singular_values, std::int64_t rank) {
+  double sum = 0;
+  for (std::size_t i = static_cast<std::size_t>(rank); i < singular_values.size(); ++i) sum += singular_values[i] * singular_values[i];
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a matrix of low TT ranks in CoMERA's order is found again exactly, by ranks and by tolerance") {
+  const Sizes in_modes{4, 3, 5}, out_modes{2, 6}, ranks{1, 3, 6, 4, 2, 1};
+  const Matrix w = expand(random_train(in_modes, out_modes, ranks, 1));
+  const Fit by_ranks = tt_svd(w, in_modes, out_modes, {ranks, {}, {}});
+  CHECK(by_ranks.chain.ranks == ranks);
+  CHECK(by_ranks.rel_error <= 1000 * eps);
+  const Fit by_tolerance = tt_svd(w, in_modes, out_modes, {{}, 1e-10, {}});
+  CHECK(by_tolerance.chain.ranks == ranks);
+  CHECK(by_tolerance.rel_error <= 1e-10);
+  CHECK(tt_svd(w, in_modes, out_modes, {{1, 3, 6, 3, 2, 1}, {}, {}}).rel_error > 1e-3);
+}
+
+TEST_CASE("the error is the root of the squared cuts, which stays within the tolerance") {
+  const Matrix w = random_matrix(60, 36, 2);
+  const Fit fit = tt_svd(w, {5, 4, 3}, {6, 6}, {{1, 4, 9, 14, 5, 1}, {}, {}});
+  CHECK(fit.discarded.size() == 4);
+  CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))));
+  CHECK(fit.rel_error == Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts: the bound is met
+  for (const double tolerance : {0.7, 0.3, 0.05}) {
+    const Fit cut = tt_svd(w, {5, 4, 3}, {6, 6}, {{}, tolerance, {}});
+    CHECK(cut.rel_error <= tolerance);
+    CHECK(bound_of(cut) <= tolerance);
+  }
+}
+
+TEST_CASE("a middle rank alone cuts only the middle bond") {
+  const Matrix w = random_matrix(24, 30, 3);
+  const Fit fit = tt_svd(w, {4, 6}, {5, 6}, {{}, {}, 7});
+  CHECK(fit.chain.ranks == Sizes{1, 4, 7, 6, 1});
+  CHECK(fit.rel_error * fit.rel_error == Approx(best_loss(svd(w).values, 7) / squared_norm(w)));
+}
+
+TEST_CASE("primes, ones and wrong modes") {
+  const Matrix w = random_matrix(7, 13, 4);
+  CHECK(tt_svd(w, {7}, {13}, {{1, 7, 1}, {}, {}}).rel_error <= 100 * eps);
+  CHECK(tt_svd(w, {7, 1}, {1, 13}, {{1, 7, 7, 7, 1}, {}, {}}).rel_error <= 100 * eps);
+  const Matrix one(1, 1, {-3.0});
+  const Fit fit = tt_svd(one, {1}, {1}, {{1, 1, 1}, {}, {}});
+  CHECK(expand(fit.chain)(0, 0) == Approx(-3));
+  CHECK(tt_svd(Matrix(4, 4), {2, 2}, {4}, {{}, 0.1, {}}).rel_error == 0);
+  CHECK_THROWS_AS(tt_svd(w, {2, 4}, {13}, {{}, 0.1, {}}), InputError);
+}
+
+TEST_CASE("Gram, full and randomised factorisations agree") {
+  const Matrix w = decaying_matrix(90, 60, 0.9, 5);
+  const std::vector<double> values = svd(w).values;
+  for (const bool turned : {false, true}) {
+    const LowRankCurve curve(turned ? transposed(w) : w);
+    for (const std::int64_t rank : {0, 1, 10, 59, 60}) {
+      CHECK(curve.losses()[static_cast<std::size_t>(rank)] == Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
+      const Pair pair = curve.pair(rank), straight = curve.left_orthonormal(rank);
+      const Matrix fitted = multiply(pair.left, pair.right);
+      CHECK(squared_norm(difference(turned ? transposed(w) : w, fitted)) == Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
+      CHECK(relative_error(fitted, multiply(straight.left, straight.right)) <= 1000 * eps);
+      CHECK(squared_norm(difference(gram(straight.left), identity(rank))) <= 1e-24);
+    }
+  }
+}
+
+TEST_CASE("a spectrum below what a Gram matrix resolves is found by the full SVD") {
+  const Matrix w = decaying_matrix(40, 30, 0.3, 6);  // down to 7e-16
+  const std::vector<double> values = svd(w).values;
+  const LowRankCurve curve(w);
+  // Squares of singular values that are right to 30 eps of the largest, 1.
+  for (std::int64_t rank = 0; rank < 25; ++rank)
+    CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) == Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
+}
+
+TEST_CASE("the randomised path reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
+  const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // flat, as weights are
+  const std::vector<double> values = svd(w).values;
+  const LowRankCurve curve(w, 64);
+  for (const std::int64_t rank : {8, 64}) {
+    const Pair pair = curve.pair(rank);
+    const double loss = squared_norm(difference(w, multiply(pair.left, pair.right)));
+    CHECK(curve.losses()[static_cast<std::size_t>(rank)] == Approx(loss).epsilon(1e-9));
+    CHECK(loss >= best_loss(values, rank) * (1 - 1e-9));
+    CHECK(loss <= best_loss(values, rank) * 1.005);
+  }
+  kernels::ThreadPool pool(2);
+  const UsePool use(pool);
+  CHECK(LowRankCurve(w, 64).pair(64).right.values == curve.pair(64).right.values);
+  const LowRankCurve turned(transposed(w), 64);
+  CHECK(turned.losses()[64] == Approx(curve.losses()[64]).epsilon(5e-3));
+}
+
+TEST_CASE("rounding gives the ranks of TT-SVD and keeps what needs no cutting") {
+  const Sizes in_modes{4, 6}, out_modes{5, 3};
+  Chain c = random_train(in_modes, out_modes, {1, 4, 9, 3, 1}, 8);
+  const Matrix w = expand(c);
+  const Fit same = round_chain(c, {{}, 1e-12, {}});
+  CHECK(relative_error(w, expand(same.chain)) <= 1e-12);
+  const Truncation cut{{1, 3, 5, 2, 1}, {}, {}};
+  const Fit fit = round_chain(c, cut);
+  CHECK(fit.chain.ranks == cut.ranks);
+  CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))).epsilon(1e-9));
+  CHECK(fit.rel_error == Approx(tt_svd(w, in_modes, out_modes, cut).rel_error).epsilon(1e-9));
+}
+
+TEST_CASE("a table of low TTM ranks is found again, with padded rows and without") {
+  Chain c = random_train({6}, {1}, {1, 1, 1}, 9);
+  c.kind = Kind::ttm;
+  c.in_modes = {4, 3, 5};
+  c.out_modes = {2, 3, 2};
+  c.ranks = {1, 4, 3, 1};
+  c.cores.clear();
+  for (std::size_t k = 0; k < 3; ++k) c.cores.push_back(random_matrix(1, product(c.core_shape(k)), 40 + static_cast<unsigned>(k)).values);
+  const Matrix table = expand(c);
+  const Fit fit = ttm_svd(table, c.in_modes, c.out_modes, {c.ranks, {}, {}});
+  CHECK(fit.rel_error <= 1000 * eps);
+  CHECK(fit.chain.ranks == c.ranks);
+  const Matrix fewer = first_rows(table, 53);
+  const Fit padded = ttm_svd(fewer, c.in_modes, c.out_modes, {{}, 1e-9, {}});
+  CHECK(padded.rel_error <= 1e-9);
+  CHECK(padded.chain.rows() == 60);
+  CHECK_THROWS_AS(ttm_svd(table, {3, 3, 5}, {2, 3, 2}, {{}, 0.1, {}}), InputError);
+}
+
+TEST_CASE("weights of rows bring the error down where they are large, at the same ranks") {
+  const Matrix table = random_matrix(60, 12, 50);
+  std::vector<double> weights(60);
+  for (std::size_t i = 0; i < 60; ++i) weights[i] = 1.0 / static_cast<double>(i + 1);
+  const Truncation cut{{1, 6, 5, 1}, {}, {}};
+  const auto weighted_error = [&](const Fit& fit) {
+    const Matrix e = difference(table, first_rows(expand(fit.chain), 60));
+    double sum = 0;
+    for (std::int64_t i = 0; i < 60; ++i)
+      for (std::int64_t j = 0; j < 12; ++j) sum += weights[static_cast<std::size_t>(i)] * e(i, j) * e(i, j);
+    return sum;
+  };
+  const Fit plain = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut), weighted = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut, weights);
+  CHECK(weighted.chain.ranks == plain.chain.ranks);
+  CHECK(weighted_error(weighted) < 0.95 * weighted_error(plain));
+  CHECK(weighted.rel_error == Approx(relative_error(table, first_rows(expand(weighted.chain), 60))));
+}
