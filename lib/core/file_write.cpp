@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
+#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
@@ -223,10 +225,15 @@ void rename_path(const std::string& from, const std::string& to) {
 
 void sync_folder(const std::string& path) { sync_path(path, O_RDONLY | O_DIRECTORY); }
 
+// In blocks: the pages of a mapped file would count as memory of the process.
 void copy_file(const std::string& from, const std::string& to) {
-  const MappedFile source(from);
+  std::ifstream source(from, std::ios::binary);
+  if (!source) fail_input("{}: cannot read: {}", from, std::strerror(errno));
   AtomicFile target(to);
-  target.writer().write(source.text());
+  std::vector<char> block(buffer_bytes);
+  while (source.read(block.data(), static_cast<std::streamsize>(block.size())), source.gcount() > 0)
+    target.writer().write(block.data(), static_cast<std::size_t>(source.gcount()));
+  if (source.bad()) fail_run("{}: cannot read: {}", from, std::strerror(errno));
   target.commit();
 }
 
