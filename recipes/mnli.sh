@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# The paper's six-encoder transformer on MNLI: dense and TT for the same time, then a late stage that halves the TT layers; one table.
+# The paper's six-encoder transformer on MNLI: dense and TT side by side for the same time, then a late stage that halves the TT layers.
 #
 #   recipes/mnli.sh [FOLDER]            default: runs/mnli
 #
 # COMERA_DATA names a folder with mnli/mnli_train_subset.tsv.zst, mnli/mnli_dev_matched.tsv.zst and tokenizers/bert-base-uncased-vocab.txt.
-# TIME (40m) is the time of each run, COMERA the program, THREADS the threads, BATCH the sequences per step.
+# TIME (40m) is the time of both runs, LATE (2000) the steps of the late stage, COMERA the program, BATCH the sequences per step.
+# Dense and TT run at the same time with half of the cores each, so that both see the same machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 comera=${COMERA:-build/comera}
 folder=${1:-runs/mnli}
 time=${TIME:-40m}
-threads=${THREADS:-$(nproc)}
+late=${LATE:-2000}
 batch=${BATCH:-32}
+half=$((($(nproc) + 1) / 2))
 
 if [ -z "${COMERA_DATA:-}" ]; then
   cat >&2 << 'MESSAGE'
@@ -24,37 +26,57 @@ mnli.sh: COMERA_DATA is not set. Get MNLI like this, then set it to the folder:
 MESSAGE
   exit 2
 fi
-for file in mnli/mnli_train_subset.tsv.zst mnli/mnli_dev_matched.tsv.zst tokenizers/bert-base-uncased-vocab.txt; do
-  [ -r "$COMERA_DATA/$file" ] || { echo "mnli.sh: $COMERA_DATA/$file cannot be read" >&2 && exit 2; }
+train=$COMERA_DATA/mnli/mnli_train_subset.tsv.zst
+dev=$COMERA_DATA/mnli/mnli_dev_matched.tsv.zst
+vocab=$COMERA_DATA/tokenizers/bert-base-uncased-vocab.txt
+for file in "$train" "$dev" "$vocab"; do
+  [ -r "$file" ] || { echo "mnli.sh: $file cannot be read" >&2 && exit 2; }
 done
+
+# The curves are drawn on the first 2,000 rows of dev; all of it is evaluated at the end.
+mkdir -p "$folder"
+zstd -dc "$dev" | sed -n '1,2001p' > "$folder/dev-2000.tsv"
 
 run() { # NAME options...
   local name=$1
   shift
-  echo
-  echo "== $name"
-  "$comera" pretrain --model mnli-6enc --task classify --data "$COMERA_DATA/mnli/mnli_train_subset.tsv.zst" \
-    --dev "$COMERA_DATA/mnli/mnli_dev_matched.tsv.zst" --text premise,hypothesis --label label \
-    --tokenizer "$COMERA_DATA/tokenizers/bert-base-uncased-vocab.txt" --seq 128 --batch "$batch" --seed 7 --threads "$threads" \
-    --schedule constant --warmup 200 --weight-decay 0 --log-every 50 --save-every 10m "$@" -o "$folder/$name" --resume
+  "$comera" pretrain --model mnli-6enc --task classify --data "$train" --dev "$folder/dev-2000.tsv" --text premise,hypothesis --label label \
+    --tokenizer "$vocab" --seq 128 --batch "$batch" --seed 7 --schedule constant --warmup 200 --weight-decay 0 --position-deviation 0.1 \
+    --log-every 50 --save-every 10m "$@" -o "$folder/$name" --resume
+}
+tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-cores 2e-4 --lr-ranks 1e-3)
+dense=(--form dense --lr 1e-4)
+
+# The first number behind a key of a run's report.json.
+number() { sed -n "s/^ *\"$2\": \([0-9.]*\),*$/\1/p" "$folder/$1/report.json" | head -n 1; }
+
+evaluate() {
+  local name
+  for name in "$@"; do
+    echo "$name, all of dev_matched: $("$comera" evaluate "$folder/$name" --data "$dev" --json 2> "$folder/$name.evaluate.log" |
+      tr -d ' ,"' | grep -E '^(accuracy|loss):' | head -n 2 | tr '\n' ' ')"
+  done
 }
 
-run dense --form dense --lr 1e-4 --steps 1000000 --max-time "$time" --eval-every 10m
-run tt --form tt --rank 30 --embedding-rank 32 --lr 5e-4 --lr-cores 5e-4 --lr-ranks 1e-3 --recompute cheap \
-  --steps 1000000 --max-time "$time" --eval-every 10m
-
-echo
-echo "== at equal time: dense and TT"
-"$comera" inspect --runs "$folder/dense" "$folder/tt"
-echo "the curves of both: $comera inspect $folder/dense $folder/tt --format html > $folder/compared.html"
+echo "== dense and TT, $time each, $half threads each; $folder/*.log show how far they are"
+run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m > "$folder/dense.log" 2>&1 &
+run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m > "$folder/tt.log" 2>&1 &
+wait
 "$comera" inspect "$folder/dense" "$folder/tt" --format html > "$folder/compared.html"
-
-# The late stage: as many steps again as the dense run took, half early, half towards half of the tensorised size.
-steps=$(sed -n 's/^  "step": \([0-9]*\),$/\1/p' "$folder/dense/report.json" | head -n 1)
-run tt-half --form tt --rank 30 --embedding-rank 32 --lr 5e-4 --lr-cores 5e-4 --lr-ranks 2e-3 --recompute cheap \
-  --steps $((3 * steps)) --late-after $((2 * steps)) --target-fraction 0.5 --eval-every "$steps"
+"$comera" inspect --runs "$folder/dense" "$folder/tt"
+echo "the curves of both, by steps and by time: $folder/compared.html"
 
 echo
-echo "== after the late stage"
+echo "== TT at the steps that dense reached"
+run tt-steps "${tt[@]}" --steps "$(number dense step)"
+"$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
+
+echo
+echo "== the late stage: $late more steps of the TT run, towards half of its size"
+[ -d "$folder/tt-half" ] || cp -r "$folder/tt" "$folder/tt-half"
+before=$(number tt step)
+"$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) --late-after "$before" --target-fraction 0.5 \
+  --threads "$(nproc)" --eval-every "$late"
 "$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
 "$comera" inspect "$folder/tt-half"
+evaluate dense tt tt-steps tt-half
