@@ -1,5 +1,7 @@
 #include "lib/train/rank_adaptation.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -37,6 +39,8 @@ std::string RankProgress::to_json() const {
                         {"target_loss", target_loss},
                         {"target_size", target_size},
                         {"surrogate_start", surrogate_start},
+                        {"late_step", late_step},
+                        {"late_size", late_size},
                         {"recent", recent},
                         {"sensitivity", sensitivity}}
       .dump();
@@ -50,6 +54,8 @@ RankProgress RankProgress::from_json(const std::string& text) {
   json.at("target_loss").get_to(progress.target_loss);
   json.at("target_size").get_to(progress.target_size);
   json.at("surrogate_start").get_to(progress.surrogate_start);
+  json.at("late_step").get_to(progress.late_step);
+  json.at("late_size").get_to(progress.late_size);
   json.at("recent").get_to(progress.recent);
   json.at("sensitivity").get_to(progress.sensitivity);
   return progress;
@@ -101,18 +107,18 @@ void RankAdaptation::check_target() const {
 }
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.
-void RankAdaptation::begin_late() {
+void RankAdaptation::begin_late(std::int64_t step) {
   remove(above(read_chains(engine_.weights()), options_.threshold));
   progress_.late = true;
+  progress_.late_step = step;
   progress_.sensitivity = sensitivity_of(engine_.weights());
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
-  if (options_.target == TargetKind::fraction) {
-    const std::vector<Chain> chains = read_chains(engine_.weights());
-    progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, above(chains, options_.threshold)));
-  } else {
-    progress_.target_size = size_target().size;
-  }
+  const std::vector<Chain> chains = read_chains(engine_.weights());
+  const Kept kept = above(chains, options_.threshold);
+  if (options_.target == TargetKind::fraction) progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
+  if (options_.target != TargetKind::fraction) progress_.target_size = size_target().size;
+  progress_.late_size = size_target().measure(chains, kept);
 }
 
 std::int64_t RankAdaptation::remove(const Kept& kept) {
@@ -120,21 +126,37 @@ std::int64_t RankAdaptation::remove(const Kept& kept) {
   return remove_all_but(engine_, kept);
 }
 
-// Where the ranks fell far enough, the diagonals say what stays; a cut before that goes by what the loss would lose.
+// What stays goes by what the loss would lose.
+std::int64_t RankAdaptation::cut(const SizeTarget& size) {
+  return remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size));
+}
+
+// Where the ranks fell far enough, the diagonals say what stays.
 std::int64_t RankAdaptation::meet_target(bool enforced) {
-  const Weights& weights = engine_.weights();
-  const std::vector<Chain> chains = enforced ? importances(weights, progress_.sensitivity) : read_chains(weights);
-  const std::int64_t removed = remove(cut_to(chains, size_target()));
+  const std::int64_t removed = enforced ? cut(size_target()) : remove(cut_to(read_chains(engine_.weights()), size_target()));
   progress_.reached = true;
   progress_.sensitivity.clear();
   set_threshold();
   return removed;
 }
 
+bool RankAdaptation::cut_due(std::int64_t step) const {
+  if (!progress_.late || options_.late_deadline <= progress_.late_step) return false;
+  return (step - progress_.late_step) % std::max<std::int64_t>((options_.late_deadline - progress_.late_step) / cuts, 1) == 0;
+}
+
+// Many small cuts cost less than one: what is too much goes with the cube of the time left (Zhu and Gupta 2017, arXiv 1710.01878).
+SizeTarget RankAdaptation::allowed(std::int64_t step) const {
+  SizeTarget size = size_target();
+  const double left = static_cast<double>(options_.late_deadline - step) / static_cast<double>(options_.late_deadline - progress_.late_step);
+  size.size += std::max(progress_.late_size - size.size, 0.0) * std::pow(std::max(left, 0.0), 3);
+  return size;
+}
+
 RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
   Event event;
   if (has_target() && !progress_.late && options_.late_start >= 0 && step >= options_.late_start) {
-    begin_late();
+    begin_late(step);
     event.late_begins = true;
   }
   kernels::RankState& state = engine_.state().rank;
@@ -169,16 +191,18 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   if (event.target_met || event.enforced) {
     event.target_met = true;
     event.removed = meet_target(event.enforced);
+  } else if (cut_due(step) && whole_now() > allowed(step).size + target.rest) {
+    event.removed = cut(allowed(step));
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
     event.removed = remove(above(read_chains(engine_.weights()), options_.threshold));
   }
   return event;
 }
 
-RankAdaptation::Event RankAdaptation::finish() {
+RankAdaptation::Event RankAdaptation::finish(std::int64_t step) {
   Event event;
   if (!has_target() || progress_.reached) return event;
-  if (!progress_.late) begin_late(), event.late_begins = true;
+  if (!progress_.late) begin_late(step), event.late_begins = true;
   event.removed = meet_target(true);
   event.target_met = event.enforced = true;
   return event;

@@ -34,6 +34,8 @@ struct RankProgress {
   double target_loss = 0;      // L0: the mean loss of the last steps of the early stage
   double target_size = 0;      // S0, in entries of cores (and of diagonals where bytes are the target)
   double surrogate_start = 1;  // S^ when the run began
+  std::int64_t late_step = 0;  // where the late stage began, and the size then, measured as the target is
+  double late_size = 0;
   std::vector<double> recent;  // the losses that L0 will be the mean of
   Sensitivity sensitivity;     // as the late stage began, before the penalty's gradient grew large beside the task's
 
@@ -44,6 +46,7 @@ struct RankProgress {
 class RankAdaptation {
  public:
   static constexpr std::size_t closing_steps = 100;  // that L0 is the mean of
+  static constexpr std::int64_t cuts = 8;            // on the way to an enforced target
 
   // Refuses a target that the uncompressed rest of the model does not allow, naming the limit.
   RankAdaptation(Engine& engine, const RankOptions& options);
@@ -66,7 +69,7 @@ class RankAdaptation {
   // The late stage begins at this step (where its beginning was a matter of time).
   void start_late(std::int64_t step) { options_.late_start = step; }
   // Where the run ends before the target was met: meets it now.
-  Event finish();
+  Event finish(std::int64_t step);
 
   // What the model would measure of its target, in parameters or bytes, and the target itself; 0 without one.
   double whole_now() const;
@@ -75,8 +78,11 @@ class RankAdaptation {
  private:
   SizeTarget size_target() const;
   void check_target() const;
-  void begin_late();
+  void begin_late(std::int64_t step);
+  bool cut_due(std::int64_t step) const;
+  SizeTarget allowed(std::int64_t step) const;
   std::int64_t remove(const Kept& kept);
+  std::int64_t cut(const SizeTarget& size);
   std::int64_t meet_target(bool enforced);
   void set_threshold();
 

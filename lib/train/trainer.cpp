@@ -273,7 +273,7 @@ void Trainer::close(RunResult& result) {
   if (result.end == RunEnd::signal) {
     result.signal = stop_signal();
   } else {
-    const RankAdaptation::Event event = ranks_->finish();
+    const RankAdaptation::Event event = ranks_->finish(state_.step);
     if (event.target_met) saved_step_ = evaluated_step_ = -1;
     adapt(event);
     evaluate_now();
