@@ -9,6 +9,7 @@
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/rank_objective.h"
+#include "kernels/rotary.h"
 #include "kernels/tt_cores.h"
 #include "kernels/tt_linear.h"
 #include "kernels/ttm_embedding.h"
@@ -56,6 +57,8 @@ struct Backend {
   Op<AddScaled> add_scaled;
   Op<GatherRows> gather_rows;
   Op<ScatterRows> scatter_rows;
+  Op<RotaryTable> rotary_table;
+  Op<Rotary> rotary;
   Op<AttentionForward> attention_forward;
   Op<AttentionBackward> attention_backward;
   Op<CrossEntropyChunk> cross_entropy_chunk;

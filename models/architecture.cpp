@@ -5,6 +5,8 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "models/config_reader.h"
+#include "models/decoder.h"
+#include "models/decoder_config.h"
 #include "models/encoder.h"
 #include "models/encoder_config.h"
 #include "models/forms.h"
@@ -13,6 +15,7 @@ namespace comera::models {
 namespace {
 
 std::unique_ptr<layers::Model> make(const EncoderSpec& spec, DType dtype) { return make_encoder(spec, dtype); }
+std::unique_ptr<layers::Model> make(const DecoderSpec& spec, DType dtype) { return make_decoder(spec, dtype); }
 
 }  // namespace
 
@@ -50,7 +53,8 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name) {
   const ConfigReader reader(config, name);
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader);
-  fail_input("{}: model_type is '{}'; supported here are '{}'", name, type, encoder_types);
+  if (type == decoder_type) return parse_decoder_config(reader);
+  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, type, encoder_types, decoder_type);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {

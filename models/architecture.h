@@ -4,11 +4,12 @@
 #include <string>
 #include <variant>
 
+#include "models/decoder_spec.h"
 #include "models/encoder_spec.h"
 
 namespace comera::models {
 
-using ModelSpec = std::variant<EncoderSpec>;
+using ModelSpec = std::variant<EncoderSpec, DecoderSpec>;
 
 // What all architectures have; valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);

@@ -12,7 +12,6 @@ namespace comera::models {
 namespace {
 
 using layers::Outputs;
-using layers::Recompute;
 using layers::SavePolicy;
 
 // Word, position and type tables summed, then LayerNorm and dropout.
@@ -91,9 +90,8 @@ class Encoder final : public layers::Model {
     if (spec.pre_norm)
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
                           layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
-    for (std::int64_t i = 0; i < spec.layers; ++i) add_block(i);
+    for (std::int64_t i = 0; i < spec.layers; ++i) blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i));
     head_ = spec.task == Task::classify ? make_classifier(builder_, spec) : make_masked_language_model(builder_, spec, embeddings_.words());
-    kept_.resize(blocks_.size());
   }
 
   void prepare(Walk& walk) override {
@@ -106,7 +104,7 @@ class Encoder final : public layers::Model {
     open_pass(walk, batch, policy);
     Pass& pass = *pass_;
     Flow flow = enter(pass, batch);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) flow = run_block(pass, i, flow);
+    flow = blocks_.forward(pass, flow, keys_);
     if (spec_.pre_norm) walk.drop(flow.stream);
     Outputs outputs;
     {
@@ -125,7 +123,7 @@ class Encoder final : public layers::Model {
       Walk::Scope scope(walk, "head");
       d.normed = head_->backward(pass, sink);
     }
-    for (std::size_t i = blocks_.size(); i-- > 0;) d = run_block_backward(pass, sink, i, d);
+    d = blocks_.backward(pass, sink, d, keys_);
     Walk::Scope scope(walk, "embeddings");
     if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.stream, nullptr);
     embeddings_.backward(pass, sink, d.normed);
@@ -141,23 +139,18 @@ class Encoder final : public layers::Model {
   std::string config_json() const override { return to_config_json(spec_, *this); }
 
  private:
-  void add_block(std::int64_t index) {
-    blocks_.push_back(std::make_unique<EncoderBlock>(builder_, spec_, index));
-    labels_.push_back(fmt::format("layer.{}", index));
-  }
-
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
     samples_ = walk.input("samples", batch["samples"]);
     pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)});
     const TensorView lengths = batch["lengths"];
     key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
     for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];
-    key_end_ = walk.input("key_end", {key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
+    keys_.end = walk.input("key_end", {key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
   }
 
   void close_pass() {
     pass_->walk.drop(samples_);
-    pass_->walk.drop(key_end_);
+    pass_->walk.drop(keys_.end);
     pass_.reset();
   }
 
@@ -168,54 +161,17 @@ class Encoder final : public layers::Model {
     return flow;
   }
 
-  // Under --recompute block the block's input is all that is kept, but for the last block.
-  Flow run_block(Pass& pass, std::size_t index, Flow in) {
-    Walk::Scope scope(pass.walk, labels_[index].c_str());
-    Pass inner = pass;
-    inner.policy = pass.policy.inside_block();
-    if (runs_again(pass, index)) {
-      inner.policy = pass.policy.discarding();
-      kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr}, spec_.pre_norm ? pass.walk.keep(in.stream) : Tensor{}};
-    }
-    Flow out = blocks_[index]->forward(inner, in, key_end_);
-    drop(pass.walk, in);
-    return out;
-  }
-
-  // The last block's backward follows its forward, so what it saves is dropped before another block's is there.
-  bool runs_again(const Pass& pass, std::size_t index) const {
-    return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
-  }
-
-  FlowGradient run_block_backward(Pass& pass, Sink& sink, std::size_t index, FlowGradient d) {
-    Walk::Scope scope(pass.walk, labels_[index].c_str());
-    Pass inner = pass;
-    inner.policy = pass.policy.inside_block();
-    if (runs_again(pass, index)) {
-      Flow again = blocks_[index]->forward(inner, kept_[index], key_end_);
-      drop(pass.walk, again);
-      drop(pass.walk, kept_[index]);
-    }
-    return blocks_[index]->backward(inner, sink, d);
-  }
-
-  void drop(Walk& walk, Flow& flow) const {
-    walk.drop(flow.normed.tensor);
-    if (spec_.pre_norm) walk.drop(flow.stream);
-  }
-
   EncoderSpec spec_;
   layers::TtMerger merger_;
   Builder builder_;
   Embeddings embeddings_;
   std::optional<layers::ResidualNorm> first_norm_;
-  std::vector<std::unique_ptr<EncoderBlock>> blocks_;
+  BlockStack blocks_;
   std::unique_ptr<Head> head_;
-  std::vector<Flow> kept_;
-  std::vector<std::string> labels_;  // of the blocks, in the memory table
   std::optional<Pass> pass_;
   std::vector<std::int32_t> key_end_host_;
-  Tensor samples_, key_end_;
+  Tensor samples_;
+  KeyRanges keys_;
 };
 
 }  // namespace

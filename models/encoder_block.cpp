@@ -36,10 +36,10 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
       down_(linear(builder, spec, EncoderNames(spec).layer(index, "output.dense"), spec.intermediate, spec.hidden, Activation::none)),
       output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden, norm_settings(spec)) {}
 
-Tensor EncoderBlock::attend(Pass& pass, const Value& x, const Tensor& key_end) {
+Tensor EncoderBlock::attend(Pass& pass, const Value& x, const KeyRanges& keys) {
   Tensor qkv[3];
   qkv_.forward(pass, x, qkv);
-  Value heads = attention_.forward(pass, qkv[0], qkv[1], qkv[2], Tensor{}, key_end);
+  Value heads = attention_.forward(pass, qkv[0], qkv[1], qkv[2], keys.begin, keys.end);
   Tensor y;
   projection_.forward(pass, heads, &y);
   pass.walk.drop(heads.tensor);
@@ -56,9 +56,9 @@ Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
   return y;
 }
 
-Flow EncoderBlock::forward(Pass& pass, const Flow& in, const Tensor& key_end) {
+Flow EncoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
   Flow middle, out;
-  Tensor attended = attend(pass, in.normed, key_end);
+  Tensor attended = attend(pass, in.normed, keys);
   middle.normed = middle_.forward(pass, attended, pre_norm_ ? in.stream : in.normed.tensor, pre_norm_ ? &middle.stream : nullptr);
   Tensor fed = feed_forward(pass, middle.normed);
   out.normed = output_.forward(pass, fed, pre_norm_ ? middle.stream : middle.normed.tensor, pre_norm_ ? &out.stream : nullptr);

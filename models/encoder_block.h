@@ -7,38 +7,20 @@
 #include "lib/layers/attention.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/norm.h"
+#include "models/block_stack.h"
 #include "models/encoder_spec.h"
 
 namespace comera::models {
 
-using layers::Builder;
-using layers::LinearSet;
-using layers::Pass;
-using layers::Sink;
-using layers::Tensor;
-using layers::Value;
-using layers::Walk;
-
-// Between blocks: what the next block reads, and (pre-LN) the residual stream.
-struct Flow {
-  Value normed;
-  Tensor stream;
-};
-struct FlowGradient {
-  Tensor normed, stream;
-};
-
-class EncoderBlock {
+class EncoderBlock final : public Block {
  public:
   EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index);
 
-  // Reads `in`; the caller drops it, and what is returned.
-  Flow forward(Pass& pass, const Flow& in, const Tensor& key_end);
-  // Takes `d`; the caller drops what is returned.
-  FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d);
+  Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
+  FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
 
  private:
-  Tensor attend(Pass& pass, const Value& x, const Tensor& key_end);
+  Tensor attend(Pass& pass, const Value& x, const KeyRanges& keys);
   Tensor feed_forward(Pass& pass, const Value& x);
   void attend_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);
   void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);

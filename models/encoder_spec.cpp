@@ -42,6 +42,7 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
 
 void check(const EncoderSpec& spec) {
   check_common(spec);
+  if (spec.task == Task::clm) fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
   if (spec.types < 0 || spec.types > 1024) fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);

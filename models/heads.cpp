@@ -152,7 +152,7 @@ class MaskedLanguageModel final : public Head {
   RowPicker picker_;
   LinearSet transform_;
   layers::ResidualNorm norm_;
-  layers::TiedDecoder decoder_;
+  layers::VocabularyDecoder decoder_;
 };
 
 }  // namespace

@@ -36,6 +36,17 @@ void take_sizes(const OptionValues& values, EncoderSpec& spec) {
   if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
 }
 
+// A head's size follows the width; where the heads change, so do those of the keys.
+void take_sizes(const OptionValues& values, DecoderSpec& spec) {
+  if (spec.hidden % spec.heads != 0)
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
+  spec.head_size = spec.hidden / spec.heads;
+  if (values.has("heads")) spec.key_heads = spec.heads;
+  take(values, "key-heads", spec.key_heads);
+  if (values.has("rope-theta")) spec.theta = values.real("rope-theta");
+  if (values.has("head")) spec.tied = values.text("head") == "tied";
+}
+
 void take_common(const OptionValues& values, Spec& spec) {
   take(values, "layers", spec.layers);
   take(values, "hidden", spec.hidden);
@@ -56,6 +67,12 @@ void take_facts(const DataFacts& facts, Spec& spec) {
   if (facts.max_length > spec.positions)
     fail_input("[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}", facts.max_length,
                spec.positions, spec.positions, facts.max_length);
+}
+
+void take_pieces(const DataFacts&, EncoderSpec&) {}
+void take_pieces(const DataFacts& facts, DecoderSpec& spec) {
+  if (facts.begin) spec.begin = *facts.begin;
+  if (facts.end) spec.end = {*facts.end};
 }
 
 FormRules rules_from(const OptionValues& values, const Preset& preset) {
@@ -99,6 +116,7 @@ std::vector<Option> size_options() {
   return {size_option("layers", "number of blocks"),
           size_option("hidden", "width of the model"),
           size_option("heads", "attention heads"),
+          size_option("key-heads", "heads of keys and values (decoders)"),
           size_option("intermediate", "width of the feed-forward layer"),
           size_option("positions", "longest sequence"),
           size_option("token-types", "token types; 0 for none", 0),
@@ -110,7 +128,17 @@ std::vector<Option> size_options() {
            .help = "deviation of position and type rows at the start, in units of the word rows'",
            .minimum = 0,
            .default_words = preset_words},
-          {.name = "pre-norm", .type = OptionType::flag, .help = "norms before attention and feed-forward (pre-LN) instead of after"}};
+          {.name = "pre-norm", .type = OptionType::flag, .help = "norms before attention and feed-forward (pre-LN) instead of after"},
+          {.name = "rope-theta",
+           .type = OptionType::real,
+           .help = "base of the rotary positions (decoders)",
+           .minimum = 1,
+           .default_words = preset_words},
+          {.name = "head",
+           .type = OptionType::choice,
+           .help = "the word table as the head, or a table of its own (decoders)",
+           .choices = {"tied", "own"},
+           .default_words = preset_words}};
 }
 
 }  // namespace
@@ -130,7 +158,7 @@ ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts) 
   const Preset& preset = find_preset(values.text("model"));
   ModelSpec spec = preset.spec;
   take_common(values, common(spec));
-  std::visit([&](auto& one) { take_sizes(values, one); }, spec);
+  std::visit([&](auto& one) { take_sizes(values, one), take_pieces(facts, one); }, spec);
   take_facts(facts, common(spec));
   check(spec);
   const FormRules rules = rules_from(values, preset);

@@ -14,7 +14,7 @@ std::vector<Option> model_options();
 // What tokenizer and data say; without them (--dry-run) the preset's own vocabulary and labels stand.
 struct DataFacts {
   Task task = Task::classify;
-  std::optional<std::int64_t> vocabulary, pad;
+  std::optional<std::int64_t> vocabulary, pad, begin, end;
   std::vector<std::string> labels;
   std::int64_t max_length = 0;  // 0: not known
 };

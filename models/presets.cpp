@@ -34,10 +34,45 @@ Preset encoder_small() {
   return {"encoder-small", "four encoders, 256 wide, for a CPU", spec, 32, 32};
 }
 
+DecoderSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t intermediate) {
+  DecoderSpec spec;
+  spec.vocabulary = 32000;
+  spec.layers = layers;
+  spec.hidden = hidden;
+  spec.heads = spec.key_heads = heads;
+  spec.head_size = hidden / heads;
+  spec.intermediate = intermediate;
+  spec.positions = 1024;
+  return spec;
+}
+
+// For a CPU: with a vocabulary of 4,096 pieces 5.8 million parameters.
+Preset llama_6m() {
+  DecoderSpec spec = llama(6, 256, 4, 688);
+  spec.vocabulary = 4096;
+  spec.positions = 512;
+  spec.tied = true;
+  return {"llama-6m", "six decoders, 256 wide, for a CPU", spec, 32, 32};
+}
+
+// The sizes of GaLore's experiments (arXiv 2403.03507): an untied head and 32,000 pieces.
+std::vector<Preset> galore_presets() {
+  return {{"llama-60m", "8 decoders, 512 wide", llama(8, 512, 8, 1376), 48, 48},
+          {"llama-130m", "12 decoders, 768 wide", llama(12, 768, 12, 2048), 64, 64},
+          {"llama-350m", "24 decoders, 1024 wide", llama(24, 1024, 16, 2736), 64, 64},
+          {"llama-1b", "24 decoders, 2048 wide", llama(24, 2048, 32, 5461), 128, 128}};
+}
+
+std::vector<Preset> all_presets() {
+  std::vector<Preset> all{mnli_6enc(), encoder_small(), llama_6m()};
+  for (Preset& preset : galore_presets()) all.push_back(std::move(preset));
+  return all;
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
-  static const std::vector<Preset> all{mnli_6enc(), encoder_small()};
+  static const std::vector<Preset> all = all_presets();
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/train/train_options.h"
 #include "lib/tt/modes.h"
 #include "models/model_options.h"
 #include "tools/machine.h"
@@ -34,7 +35,7 @@ layers::Recompute recompute_of(const std::string& word) {
 
 report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine, const report::BenchOptions& options) {
   models::DataFacts facts;
-  facts.task = values.text("task") == "mlm" ? data::Task::mlm : data::Task::classify;
+  facts.task = train::task_of(values);
   facts.max_length = options.length;
   const models::ModelSpec spec = models::spec_from_options(values, facts);
   train::Engine engine(machine, models::factory_of(spec, machine.dtype), {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
@@ -74,7 +75,7 @@ std::vector<Option> bench_options() {
        .default_text = "classify",
        .group = "Work",
        .help = "head and loss",
-       .choices = {"classify", "mlm"}},
+       .choices = {"classify", "mlm", "clm"}},
       {.name = "batch", .type = OptionType::integer, .default_text = "32", .group = "Work", .help = "sequences", .minimum = 1, .maximum = 65536},
       {.name = "seq",
        .type = OptionType::integer,

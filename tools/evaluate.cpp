@@ -20,7 +20,9 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   std::string predictions = "label\tpredicted\tprobability\n";
   const bool wanted = values.has("predictions");
   const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(labels, prediction); };
-  const train::EvaluationOptions options{.batch = values.integer("batch"), .seed = static_cast<std::uint64_t>(values.integer("seed"))};
+  const train::EvaluationOptions options{.batch = values.integer("batch"),
+                                         .seed = static_cast<std::uint64_t>(values.integer("seed")),
+                                         .stride = values.has("stride") ? values.integer("stride") : 0};
   report::EvaluationReport report{models::common(stored.spec).task, labels, {}};
   report.result = train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
@@ -34,7 +36,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::render(report::summary_table(evaluation), report::Format::table));
-  if (evaluation.task == data::Task::mlm) return;
+  if (predicts_words(evaluation.task)) return;
   constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
   if (evaluation.labels.size() <= readable)
     print_out(fmt::format("\n{}", report::render(report::confusion_table(evaluation), report::Format::table)));
@@ -48,6 +50,11 @@ OptionTable evaluate_table() {
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
   table.add(
       {{.name = "seed", .type = OptionType::integer, .default_text = "0", .group = "Data", .help = "of the masked positions (mlm)", .minimum = 0},
+       {.name = "stride",
+        .type = OptionType::integer,
+        .group = "Data",
+        .help = "windows of --seq tokens every so many tokens of a document, for perplexity with context (decoders)",
+        .minimum = 1},
        {.name = "predictions",
         .type = OptionType::path,
         .group = "Output",
@@ -61,17 +68,19 @@ OptionTable evaluate_table() {
         .metavar = "'accuracy>=0.8'"},
        json_option()});
   table.add(common_options());
-  return table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'");
+  return table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
+      .example("comera evaluate stories --data text.txt --seq 256 --stride 128");
 }
 
 int run_evaluate(const OptionValues& given) {
   OptionValues values = given;
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
-  if (values.has("predictions") && models::common(stored.spec).task == data::Task::mlm)
-    fail_input("[evaluate] --predictions: a masked language model predicts no labels");
+  if (values.has("predictions") && models::common(stored.spec).task != data::Task::classify)
+    fail_input("[evaluate] --predictions: a language model predicts no labels");
   if (models::common(stored.spec).task == data::Task::classify && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
+  if (values.has("stride") && models::common(stored.spec).task != data::Task::clm) fail_input("[evaluate] --stride: the model is no decoder");
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
   const report::EvaluationReport evaluation = evaluate(values, stored);

@@ -7,6 +7,7 @@
 #include "lib/data/byte_stream.h"
 #include "lib/report/json.h"
 #include "lib/train/evaluate.h"
+#include "tools/generation.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
 
@@ -54,15 +55,17 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
 }  // namespace
 
 OptionTable predict_table() {
-  OptionTable table("predict", "label the lines of stdin: one text each, or two with a tab between; answers label and probability");
+  OptionTable table("predict", "label the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
-  table.add({json_option()}).add(common_options());
+  table.add(generation_options()).add({json_option()}).add(common_options());
+  table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
   return table.example("printf 'A man sleeps.\\tSomebody rests.\\n' | comera predict run");
 }
 
 int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (std::holds_alternative<models::DecoderSpec>(stored.spec)) return generate_lines(values, stored);
   if (models::common(stored.spec).task == data::Task::mlm)
     fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
   report::Json json = report::document("predict");

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
@@ -33,8 +35,9 @@ report::StepLine line_of(const train::StepReport& step) {
   return line;
 }
 
-std::string evaluation_line(std::int64_t step, const train::Evaluation& evaluation, bool best) {
-  return fmt::format("step {}  dev loss {:.4g}  dev accuracy {:.2f} %{}", step, evaluation.loss, 100 * evaluation.accuracy,
+std::string evaluation_line(std::int64_t step, data::Task task, const train::Evaluation& evaluation, bool best) {
+  const std::string perplexity = predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
+  return fmt::format("step {}  dev loss {:.4g}{}  dev accuracy {:.2f} %{}", step, evaluation.loss, perplexity, 100 * evaluation.accuracy,
                      best ? "  best so far" : "");
 }
 
@@ -76,8 +79,8 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
     progress.step(line_of(step), due);
     ++steps;
   };
-  callbacks.evaluation = [](std::int64_t step, const train::Evaluation& evaluation, bool best) {
-    log_info("{}", evaluation_line(step, evaluation, best));
+  callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {
+    log_info("{}", evaluation_line(step, models::common(setup.spec).task, evaluation, best));
   };
   const train::TrainInputs inputs{setup.open.machine, models::factory_of(setup.spec, setup.open.machine.dtype), setup.data, setup.dev, setup.recipe,
                                   setup.resume};

@@ -29,6 +29,8 @@ models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* to
   if (tokenizer) {
     facts.vocabulary = tokenizer->vocab_size();
     if (tokenizer->specials().pad >= 0) facts.pad = tokenizer->specials().pad;
+    if (tokenizer->specials().begin >= 0) facts.begin = tokenizer->specials().begin;
+    if (tokenizer->specials().end >= 0) facts.end = tokenizer->specials().end;
   }
   return facts;
 }

@@ -13,16 +13,18 @@
 namespace comera::tools {
 namespace {
 
-constexpr const char* words[] = {"data", "text", "label", "tokenizer", "case", "seq", "batch"};
+constexpr const char* words[] = {"data", "text", "label", "tokenizer", "case", "seq", "batch", "document-end"};
 
 // What the recipe of a run says about the columns.
 void follow_recipe(OptionValues& values, const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
+  // A checkpoint from elsewhere has been trained without, as far as anyone knows.
+  if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
   if (!path_exists(path)) return;
   const OptionTable table = pretrain_table();
   OptionValues recipe(table);
   apply_toml(recipe, read_file(path), path);
-  for (const char* name : {"text", "label", "seq", "case"})
+  for (const char* name : {"text", "label", "seq", "case", "document-end"})
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
@@ -66,6 +68,7 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
   spec.text = values.list("text");
   if (spec.task == data::Task::classify && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
+  spec.ends = values.flag("document-end");
   return spec;
 }
 

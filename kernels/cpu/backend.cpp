@@ -18,6 +18,7 @@ static Backend make_table() {
   add_norm(b);
   add_optimizer(b);
   add_rank_objective(b);
+  add_rotary(b);
   add_tt_cores(b);
   add_tt_linear(b);
   add_ttm_embedding(b);

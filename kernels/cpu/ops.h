@@ -14,6 +14,7 @@ void add_linear(Backend& b);
 void add_norm(Backend& b);
 void add_optimizer(Backend& b);
 void add_rank_objective(Backend& b);
+void add_rotary(Backend& b);
 void add_tt_cores(Backend& b);
 void add_tt_linear(Backend& b);
 void add_ttm_embedding(Backend& b);

@@ -9,6 +9,7 @@
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
 #include "kernels/reference/rank_objective.h"
+#include "kernels/reference/rotary.h"
 #include "kernels/reference/tt_cores.h"
 #include "kernels/reference/tt_linear.h"
 #include "kernels/reference/ttm_embedding.h"
@@ -50,6 +51,8 @@ void set_layers(Backend& b) {
   set(b.norm_forward, "norm_forward");
   set(b.norm_apply, "norm_apply");
   set(b.norm_backward, "norm_backward");
+  set(b.rotary_table, "rotary_table");
+  set(b.rotary, "rotary");
   set(b.attention_forward, "attention_forward");
   set(b.attention_backward, "attention_backward");
 }

@@ -69,6 +69,31 @@ void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer,
   batch.counted = static_cast<std::int64_t>(used);
 }
 
+// What follows every token inside its document, and where that document begins.
+void fill_causal(const Window& window, std::span<const Sequence> sequences, Batch& batch) {
+  const std::int64_t length = batch.length;
+  const auto targets = batch.add("targets", DType::i32, {batch.sequences, length}).as<std::int32_t>();
+  const auto begins = batch.add("key_begin", DType::i32, {batch.sequences, length}).as<std::int32_t>();
+  const auto positions = batch.add("position_ids", DType::i32, {batch.sequences, length}).as<std::int32_t>();
+  for (const auto& all : {targets, begins, positions}) std::fill(all.begin(), all.end(), all.data() == targets.data() ? -1 : 0);
+  std::size_t row = 0;
+  for (const Sequence& sequence : sequences) {
+    auto document = std::upper_bound(window.documents.begin(), window.documents.end(), sequence.begin) - 1;
+    for (std::int32_t t = 0; t < sequence.length; ++t) {
+      const std::size_t at = sequence.begin + static_cast<std::size_t>(t);
+      if (document + 1 != window.documents.end() && *(document + 1) == at) ++document;
+      const std::size_t k = row + static_cast<std::size_t>(t);
+      begins[k] = static_cast<std::int32_t>(*document - sequence.begin);
+      positions[k] = t - begins[k];
+      const bool ends = document + 1 != window.documents.end() && *(document + 1) == at + 1;
+      const std::int32_t follows = t + 1 == sequence.length ? sequence.next : ends ? -1 : window.ids[at + 1];
+      targets[k] = t >= sequence.counted_from ? follows : -1;
+      batch.counted += targets[k] >= 0;
+    }
+    row += static_cast<std::size_t>(length);
+  }
+}
+
 }  // namespace
 
 void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
@@ -112,7 +137,9 @@ void collate(const Window& window, std::span<const Sequence> sequences, const To
   if (sequences.empty()) return;
   for (const Sequence& sequence : sequences) batch.length = std::max(batch.length, round_up_length(sequence.length));
   fill_rows(window, sequences, std::max(0, tokenizer.specials().pad), batch);
-  if (rule.probability > 0)
+  if (!window.documents.empty())
+    fill_causal(window, sequences, batch);
+  else if (rule.probability > 0)
     fill_masks(sequences, tokenizer, rule, batch);
   else
     fill_labels(sequences, batch);

@@ -27,9 +27,10 @@ bool has_text(const std::string& file) {
 }
 
 // Reads as far as the first text, so that what is empty or unreadable is refused before a run begins.
-void check_corpus(const std::vector<std::string>& files) {
+void check_corpus(const std::vector<std::string>& files, Task task) {
   for (const std::string& file : files)
-    if (format_of(file) == Format::tsv) fail_input("[data] {}: the mlm task reads text or JSONL, not TSV; pick a column with cut", file);
+    if (format_of(file) == Format::tsv)
+      fail_input("[data] {}: the {} task reads text or JSONL, not TSV; pick a column with cut", file, name_of(task));
   if (std::none_of(files.begin(), files.end(), has_text)) fail_input("[data] {}: holds no text to learn from", joined(files));
 }
 
@@ -37,16 +38,16 @@ void check_corpus(const std::vector<std::string>& files) {
 
 FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels)
     : table(std::move(labels)), spec_(std::move(given)), tokenizer_(std::move(tokenizer)) {
-  require_specials(*tokenizer_, spec_.task == Task::mlm);
+  if (spec_.task != Task::clm) require_specials(*tokenizer_, spec_.task == Task::mlm);
   if (spec_.max_length < shortest_length)
     fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
-  if (spec_.task == Task::mlm && spec_.text.empty()) spec_.text = {"text"};
+  if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
 }
 
 void FileDataset::read_files() {
   files_ = resolve_files(spec_.files);
   hash_ = hash_files(files_);
-  if (spec_.task == Task::mlm) return check_corpus(files_);
+  if (spec_.task != Task::classify) return check_corpus(files_, spec_.task);
   const Columns columns{spec_.text, spec_.label};
   const bool collect = table.labels().empty();
   for (const std::string& file : files_) read_rows(file, columns, table);

@@ -93,7 +93,7 @@ class WindowLoader final : public Loader {
   WindowLoader(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options, const LoaderState& state)
       : dataset_(std::move(dataset)), options_(options), position_(state) {
     const bool rows = dataset_->spec().task == Task::classify;
-    rule_ = {rows ? 0.0 : options.mask_probability, options.seed};
+    rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
     prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle);
     skip_ = state.step - steps_before(step_sequences(), state.window);
     if (skip_ < 0) fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);
@@ -153,18 +153,28 @@ struct Field {
   const char* name;
   std::int64_t LoaderState::*value;
 };
-constexpr Field fields[] = {{"epoch", &LoaderState::epoch},     {"step", &LoaderState::step},  {"window", &LoaderState::window},
-                            {"samples", &LoaderState::samples}, {"file", &LoaderState::file},  {"offset", &LoaderState::offset},
-                            {"line", &LoaderState::line},       {"token", &LoaderState::token}};
+constexpr Field fields[] = {{"epoch", &LoaderState::epoch},     {"step", &LoaderState::step},   {"window", &LoaderState::window},
+                            {"samples", &LoaderState::samples}, {"file", &LoaderState::file},   {"offset", &LoaderState::offset},
+                            {"line", &LoaderState::line},       {"token", &LoaderState::token}, {"inside", &LoaderState::inside}};
 
 void check_options(const LoaderOptions& options) {
   if (options.batch < 1) fail_input("[data] a batch of {} sequences is too small; use --batch 1 or more", options.batch);
   if (options.accumulate < 1) fail_input("[data] {} micro-batches make no step; use --accumulate 1 or more", options.accumulate);
   if (!(options.mask_probability > 0 && options.mask_probability < 1))
     fail_input("[data] a mask probability of {} is outside (0, 1)", options.mask_probability);
+  if (options.stride < 0) fail_input("[data] a stride of {} tokens goes backwards; use 1 or more", options.stride);
 }
 
 }  // namespace
+
+const char* name_of(Task task) {
+  switch (task) {
+    case Task::classify: return "classify";
+    case Task::mlm: return "mlm";
+    case Task::clm: return "clm";
+  }
+  return "?";
+}
 
 std::string LoaderState::to_json() const {
   nlohmann::ordered_json json;

@@ -8,6 +8,9 @@
 // mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length tokens, and windows
 //   of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, whatever the size of the corpus.
 //   A document ends at a JSONL record, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
+// clm: as mlm, but a document is tokenised as a whole, line ends included (one of more than 1 MiB in parts, cut at line ends), and stands
+//   between the tokenizer's begin and end pieces. Documents are packed one behind another and go on in the next sequence; each sees only
+//   itself, and its positions start at 0, so that it is computed as it would be alone. Every token but the first is predicted, once.
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
 #pragma once
 
@@ -23,14 +26,17 @@
 
 namespace comera::data {
 
-enum class Task : std::uint8_t { classify, mlm };
+enum class Task : std::uint8_t { classify, mlm, clm };
+const char* name_of(Task task);
+constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
 
 struct DataSpec {
   std::vector<std::string> files;  // paths or globs; .tsv, .jsonl, anything else is text; each plain, .gz or .zst
   Task task = Task::classify;
-  std::vector<std::string> text;  // names of one or two columns (classify, TSV and JSONL) or one key (mlm on JSONL; default "text")
+  std::vector<std::string> text;  // names of one or two columns (classify, TSV and JSONL) or one key (mlm and clm on JSONL; default "text")
   std::string label;              // classify: column of the label; empty: no labels, every label is -1
   std::int64_t max_length = 128;  // tokens per sequence, specials included
+  bool ends = true;               // clm: the tokenizer's end piece stands behind every document
 };
 
 struct LoaderOptions {
@@ -39,10 +45,12 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: evaluation, in order, one epoch
   double mask_probability = 0.15;
-  int threads = 1;  // that tokenise ahead; results do not depend on it
+  std::int64_t stride = 0;  // clm, evaluation: windows of max_length tokens every `stride` tokens of a document, which count what no window before
+                            // did (0: packed as for training)
+  int threads = 1;          // that tokenise ahead; results do not depend on it
 };
 
-// The files and their labels. Classify data is read, checked (UTF-8, columns, labels) and indexed here; mlm data while it is streamed.
+// The files and their labels. Classify data is read, checked (UTF-8, columns, labels) and indexed here; mlm and clm data while it is streamed.
 class Dataset {
  public:
   // `labels`: of the training data or the model, in order; empty: taken from these files. Taken labels are sorted: as numbers when all
@@ -71,8 +79,9 @@ struct LoaderState {
   std::int64_t step = 0;     // in this epoch
   std::int64_t window = 0;   // in this epoch
   std::int64_t samples = 0;  // global number of the window's first sample
-  // mlm: where the window's text begins: file (in this epoch's order), byte and line in the unpacked file, tokens of that line already used.
-  std::int64_t file = 0, offset = 0, line = 0, token = 0;
+  // mlm, clm: where the window's text begins: file (in this epoch's order), byte and line in the unpacked file, tokens of that line (clm: of that
+  // document, or part of one: `inside`) already used.
+  std::int64_t file = 0, offset = 0, line = 0, token = 0, inside = 0;
 
   std::string to_json() const;
   static LoaderState from_json(std::string_view json);

@@ -7,7 +7,7 @@
 
 namespace comera::data {
 
-enum class Purpose : std::uint32_t { rows = 1, files, sequences, steps, mask, sample };
+enum class Purpose : std::uint32_t { rows = 1, files, sequences, steps, mask, sample, generate };
 
 class Random {
  public:

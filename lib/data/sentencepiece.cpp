@@ -19,6 +19,8 @@ class SentencePiece final : public Tokenizer {
     specials_.pad = first_of({"<pad>", "[PAD]"}, processor_.pad_id());
     specials_.cls = first_of({"[CLS]"}, processor_.bos_id());
     specials_.sep = first_of({"[SEP]"}, processor_.eos_id());
+    specials_.begin = processor_.bos_id() >= 0 ? processor_.bos_id() : specials_.cls;
+    specials_.end = processor_.eos_id() >= 0 ? processor_.eos_id() : specials_.sep;
     specials_.mask = first_of({"[MASK]", "<mask>"}, -1);
   }
 

@@ -1,73 +1,14 @@
-// Corpora of any size: lines are read in the epoch's order of files, tokenised, and packed into sequences of max_length tokens.
+// Corpora of any size: lines or documents are read in the epoch's order of files, tokenised, and packed into sequences of max_length tokens.
 #include <algorithm>
 #include <deque>
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/data/byte_stream.h"
-#include "lib/data/random.h"
+#include "lib/data/corpus.h"
 #include "lib/data/window.h"
 
 namespace comera::data {
 namespace {
-
-// A line and where it lies, so that packing can start again at any of its tokens.
-struct Piece {
-  std::int64_t file = 0, offset = 0, line = 0;  // offset and number of lines before it
-  std::string text;
-  bool ends_document = false;
-  Ids ids;
-};
-
-// The lines of an epoch in order.
-class Corpus {
- public:
-  Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start) : dataset_(dataset), file_(start.file) {
-    const auto count = static_cast<std::int64_t>(dataset.files().size());
-    const Permutation order(count, Random(options.seed, static_cast<std::uint64_t>(start.epoch), Purpose::files));
-    for (std::int64_t i = 0; i < count; ++i) order_.push_back(static_cast<std::size_t>(options.shuffle ? order(i) : i));
-    if (file_ < 0 || file_ >= count) fail_input("[data] the checkpoint's position lies behind the last file; the data has changed");
-    reader_.emplace(path(), static_cast<std::uint64_t>(start.offset), start.line);
-  }
-
-  // False at the end of the epoch. A line that only ends a document comes as an empty piece.
-  bool next(Piece& piece) {
-    for (;;) {
-      piece.file = file_;
-      piece.offset = static_cast<std::int64_t>(reader_->offset());
-      piece.line = reader_->line();
-      std::string_view line;
-      if (reader_->next(line)) return take(line, piece), true;
-      if (file_ + 1 == static_cast<std::int64_t>(order_.size())) return false;
-      ++file_;
-      reader_.emplace(path());
-      piece.text.clear();
-      piece.ends_document = true;
-      return true;
-    }
-  }
-
- private:
-  const std::string& path() const { return dataset_.files()[order_[static_cast<std::size_t>(file_)]]; }
-
-  void take(std::string_view line, Piece& piece) const {
-    piece.text.clear();
-    piece.ends_document = line == "\f";
-    if (piece.ends_document) return;
-    const bool json = format_of(path()) == Format::jsonl;
-    if (json && !line.empty()) {
-      piece.text = json_text(line, dataset_.spec().text[0], path(), reader_->line());
-      piece.ends_document = true;
-    } else {
-      piece.text = line;
-    }
-  }
-
-  const FileDataset& dataset_;
-  std::vector<std::size_t> order_;
-  std::int64_t file_;
-  std::optional<LineReader> reader_;
-};
 
 class StreamSource final : public WindowSource {
  public:
@@ -111,13 +52,24 @@ class StreamSource final : public WindowSource {
     in_parts(options_.threads, static_cast<std::int64_t>(fresh.size()), [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = from; i < to; ++i) {
         Piece& one = fresh[static_cast<std::size_t>(i)];
-        dataset_->tokenizer().encode(one.text, one.ids);
+        clm() ? encode_document(one) : dataset_->tokenizer().encode(one.text, one.ids);
         one.text = {};
       }
     });
     const bool any = !fresh.empty();
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pieces_));
     return any;
+  }
+
+  bool clm() const { return dataset_->spec().task == Task::clm; }
+
+  // A document stands between the tokenizer's begin and end pieces; one without text is none.
+  void encode_document(Piece& piece) const {
+    if (!piece.inside && piece.text.find_first_not_of(" \t\n") == std::string::npos) return;
+    const Specials& specials = dataset_->tokenizer().specials();
+    if (!piece.inside && specials.begin >= 0) piece.ids.push_back(specials.begin);
+    dataset_->tokenizer().encode(piece.text, piece.ids);
+    if (piece.ends_document && dataset_->spec().ends && specials.end >= 0) piece.ids.push_back(specials.end);
   }
 
   // Whether the epoch has a token left; drops what is used up.
@@ -133,14 +85,57 @@ class StreamSource final : public WindowSource {
     }
   }
 
-  // One sequence: [CLS] tokens [SEP], with [SEP] between documents. False at the end of the epoch.
+  // One sequence; false at the end of the epoch.
   bool pack(Window& window) {
     if (!more()) return false;
-    const Specials& specials = dataset_->tokenizer().specials();
-    const std::int64_t room = dataset_->spec().max_length - 2;
     Sequence sequence;
     sequence.begin = window.ids.size();
     sequence.sample = window.start.samples + static_cast<std::int64_t>(window.sequences.size());
+    if (!clm())
+      pack_lines(window);
+    else if (options_.stride == 0)
+      pack_documents(window, sequence);
+    else
+      take_window(window, sequence);
+    sequence.length = sequence.second = static_cast<std::int32_t>(window.ids.size() - sequence.begin);
+    window.sequences.push_back(sequence);
+    return true;
+  }
+
+  // Up to `count` tokens of the front piece, behind what the window has; gives how many.
+  std::int64_t take_tokens(Window& window, std::int64_t count) {
+    const Ids& ids = pieces_.front().ids;
+    count = std::min(count, static_cast<std::int64_t>(ids.size()) - token_);
+    window.ids.insert(window.ids.end(), ids.begin() + token_, ids.begin() + token_ + count);
+    token_ += count;
+    return count;
+  }
+
+  // max_length tokens of documents one behind another.
+  void pack_documents(Window& window, Sequence& sequence) {
+    window.documents.push_back(window.ids.size());
+    for (std::int64_t room = dataset_->spec().max_length; room > 0 && more();) {
+      const bool begins = token_ == 0 && !pieces_.front().inside;
+      if (begins && window.ids.size() > window.documents.back()) window.documents.push_back(window.ids.size());
+      room -= take_tokens(window, room);
+    }
+    if (more() && (token_ > 0 || pieces_.front().inside)) sequence.next = pieces_.front().ids[static_cast<std::size_t>(token_)];
+  }
+
+  // A window of one document; the next one begins `stride` tokens further.
+  void take_window(Window& window, Sequence& sequence) {
+    const std::int64_t begin = token_, length = dataset_->spec().max_length;
+    window.documents.push_back(window.ids.size());
+    take_tokens(window, length);
+    if (begin > 0) sequence.counted_from = static_cast<std::int32_t>(length - std::min(options_.stride, length) - 1);
+    sequence.counted_from = std::max(sequence.counted_from, 0);
+    if (token_ < static_cast<std::int64_t>(pieces_.front().ids.size())) token_ = begin + std::min(options_.stride, length);
+  }
+
+  // One sequence: [CLS] tokens [SEP], with [SEP] between documents.
+  void pack_lines(Window& window) {
+    const Specials& specials = dataset_->tokenizer().specials();
+    const std::int64_t room = dataset_->spec().max_length - 2;
     window.ids.push_back(specials.cls);
     document_ended_ = false;
     for (std::int64_t used = 0; used < room && more();) {
@@ -150,16 +145,9 @@ class StreamSource final : public WindowSource {
         ++used;
       }
       document_ended_ = false;
-      const Ids& ids = pieces_.front().ids;
-      const std::int64_t count = std::min(room - used, static_cast<std::int64_t>(ids.size()) - token_);
-      window.ids.insert(window.ids.end(), ids.begin() + token_, ids.begin() + token_ + count);
-      used += count;
-      token_ += count;
+      used += take_tokens(window, room - used);
     }
     window.ids.push_back(specials.sep);
-    sequence.length = sequence.second = static_cast<std::int32_t>(window.ids.size() - sequence.begin);
-    window.sequences.push_back(sequence);
-    return true;
   }
 
   void advance(Window& window, bool last) {
@@ -167,7 +155,7 @@ class StreamSource final : public WindowSource {
     next.samples += static_cast<std::int64_t>(window.sequences.size());
     next.window = last ? 0 : window.start.window + 1;
     next.step = steps_before(step_sequences(), next.window);
-    next.file = next.offset = next.line = next.token = 0;
+    next.file = next.offset = next.line = next.token = next.inside = 0;
     if (last) {
       ++next.epoch;
     } else {
@@ -176,6 +164,7 @@ class StreamSource final : public WindowSource {
       next.offset = piece.offset;
       next.line = piece.line;
       next.token = token_;
+      next.inside = piece.inside;
     }
     position_ = next;
     if (last) corpus_.reset();

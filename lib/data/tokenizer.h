@@ -17,8 +17,11 @@ using Ids = std::vector<std::int32_t>;
 // </s> take their places.
 struct Specials {
   std::int32_t pad = -1, unknown = -1, cls = -1, sep = -1, mask = -1;
+  std::int32_t begin = -1, end = -1;  // around a text that a decoder reads: <s> and </s>, or [CLS] and [SEP]
 
-  bool contains(std::int32_t id) const { return id >= 0 && (id == pad || id == unknown || id == cls || id == sep || id == mask); }
+  bool contains(std::int32_t id) const {
+    return id >= 0 && (id == pad || id == unknown || id == cls || id == sep || id == mask || id == begin || id == end);
+  }
 };
 
 class Tokenizer {

@@ -16,13 +16,16 @@ struct Sequence {
   std::int32_t length = 0;  // specials included
   std::int32_t second = 0;  // where token type 1 begins; `length` if nowhere
   std::int32_t label = -1;
+  std::int32_t counted_from = 0;  // clm: the first position whose prediction counts
+  std::int32_t next = -1;         // clm: the token behind the last one, where its document goes on
   std::int64_t sample = 0;
 };
 
 struct Window {
   Ids ids;
   std::vector<Sequence> sequences;
-  LoaderState start, next;  // `next.epoch` differs from `start.epoch` when this window ends the epoch
+  std::vector<std::size_t> documents;  // clm: where in `ids` a document begins, ascending
+  LoaderState start, next;             // `next.epoch` differs from `start.epoch` when this window ends the epoch
 };
 
 // Steps of window number `window`: few in the first ones, so that the first step does not wait long, up to what 8,192 sequences make.

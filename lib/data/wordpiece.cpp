@@ -189,6 +189,8 @@ WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules) 
     *roles[i] = found == index.end() ? -1 : found->second;
     written_[static_cast<std::size_t>(i)] = {special_names[i], *roles[i]};
   }
+  specials_.begin = specials_.cls;
+  specials_.end = specials_.sep;
   if (specials_.unknown < 0)
     fail_input("[tokenizer] {}: holds no [UNK] among its {} entries; a BERT vocab.txt needs a line [UNK]", name_, pieces_.size());
   hash_ = hash_text(fmt::format("lower {} accents {} cjk {}", rules_.lower, rules_.strip_accents, rules_.split_cjk) + vocab_);

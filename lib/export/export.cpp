@@ -14,6 +14,7 @@ namespace comera::exporting {
 namespace {
 
 void build_model(GraphBuild& build, const models::EncoderSpec& spec) { build_encoder(build, spec); }
+void build_model(GraphBuild&, const models::DecoderSpec&) { fail_input("[export] the model is a decoder; only encoders are exported"); }
 
 std::int64_t types_of(const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);

@@ -39,6 +39,18 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   return out;
 }
 
+Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin, const Tensor& key_end) {
+  key_begin_ = key_begin, key_end_ = key_end;
+  const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
+  Value out{pass.walk.make("attention", {pass.tokens(), wide}), nullptr};
+  kernels::AttentionShape cached = shape(pass);
+  cached.keys = keys.shape[0] / pass.sequences;
+  pass.walk.run(pass.backend().attention_forward,
+                kernels::AttentionForward{cached, q.data, wide, keys.data, narrow, values.data, narrow, {}, out.tensor.data, wide, nullptr});
+  pass.walk.drop(q);
+  return out;
+}
+
 void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
   Walk& walk = pass.walk;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;

@@ -15,7 +15,7 @@ class DenseLinear final : public Linear {
     weight.decay = true;
     weight.transposed_in_file = true;
     weight_ = builder.add(std::move(weight));
-    bias_ = add_bias(builder, spec.name, spec.out);
+    bias_ = add_bias(builder, spec);
   }
 
   int outputs() const override { return 1; }
@@ -25,8 +25,17 @@ class DenseLinear final : public Linear {
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
     if (keeps_pre) pre_ = pass.walk.make("pre_activation", {tokens, out_});
-    kernels::LinearForward call{
-        tokens, in_, out_, x.tensor.data, in_, weight_->value.data, bias_->value.data, activation_, y[0].data, out_, keeps_pre ? pre_.data : nullptr};
+    kernels::LinearForward call{tokens,
+                                in_,
+                                out_,
+                                x.tensor.data,
+                                in_,
+                                weight_->value.data,
+                                bias_ ? bias_->value.data : nullptr,
+                                activation_,
+                                y[0].data,
+                                out_,
+                                keeps_pre ? pre_.data : nullptr};
     pass.walk.run(pass.backend().linear_forward, call);
     x_ = pass.policy.save(pass.walk, x, Use::product);
   }
@@ -39,7 +48,7 @@ class DenseLinear final : public Linear {
 
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
     const std::int64_t tokens = dy[0].elements() / out_;
-    Tensor d_bias = sink.open(pass.walk, *bias_);
+    Tensor d_bias = bias_ ? sink.open(pass.walk, *bias_) : Tensor{};
     kernels::LinearBackward call;
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
@@ -48,7 +57,7 @@ class DenseLinear final : public Linear {
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;
     pass.walk.run(pass.backend().linear_backward, call);
-    sink.close(pass.walk, *bias_, d_bias);
+    if (bias_) sink.close(pass.walk, *bias_, d_bias);
     if (!pre_.empty()) pass.walk.drop(pre_);
     Tensor d_weight = sink.open(pass.walk, *weight_);
     x_.product(pass.walk, dy[0], out_, d_weight, out_, in_, out_);

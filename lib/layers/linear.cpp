@@ -6,11 +6,12 @@ namespace comera::layers {
 
 double linear_deviation(std::int64_t in, std::int64_t out) { return std::sqrt(1.0 / static_cast<double>(in + out)); }
 
-Parameter* add_bias(Builder& builder, const std::string& name, std::int64_t out) {
+Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
+  if (!spec.bias) return nullptr;
   Parameter bias;
-  bias.name = name + ".bias";
-  bias.shape = {out};
-  bias.init = {Init::Kind::uniform, 1 / std::sqrt(static_cast<double>(out))};
+  bias.name = spec.name + ".bias";
+  bias.shape = {spec.out};
+  bias.init = {Init::Kind::uniform, 1 / std::sqrt(static_cast<double>(spec.out))};
   return builder.add(std::move(bias));
 }
 

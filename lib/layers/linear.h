@@ -14,6 +14,7 @@ struct LinearSpec {
   std::int64_t out = 0;
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;
+  bool bias = true;
 };
 
 class Linear : public Producer {
@@ -50,7 +51,7 @@ double linear_deviation(std::int64_t in, std::int64_t out);
 std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation);
 std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation);
 
-// A bias, uniform at the start in [-1/sqrt(out), 1/sqrt(out)], as in the released code.
-Parameter* add_bias(Builder& builder, const std::string& name, std::int64_t out);
+// A bias, uniform at the start in [-1/sqrt(out), 1/sqrt(out)], as in the released code; null where the layer has none.
+Parameter* add_bias(Builder& builder, const LinearSpec& spec);
 
 }  // namespace comera::layers

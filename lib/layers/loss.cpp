@@ -47,31 +47,54 @@ void CrossEntropy::release(Pass& pass) {
   pass.walk.drop(sum_);
 }
 
-TiedDecoder::TiedDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns)
+VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns)
     : table_(table), vocabulary_(vocabulary), columns_(columns), numbers_(static_cast<std::size_t>(vocabulary)) {
   std::iota(numbers_.begin(), numbers_.end(), 0);
+  if (bias_name.empty()) return;
   Parameter bias;
   bias.name = bias_name;
   bias.shape = {vocabulary};
   bias_ = builder.add(std::move(bias));
 }
 
-Tensor TiedDecoder::ids(Walk& walk) { return walk.input("numbers", {numbers_.data(), DType::i32, {vocabulary_}}); }
+Tensor VocabularyDecoder::ids(Walk& walk) { return walk.input("numbers", {numbers_.data(), DType::i32, {vocabulary_}}); }
 
-Tensor TiedDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first) {
-  const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
+// Every row of the logits starts as the bias.
+void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
+  const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
   if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
   Tensor zeros = pass.walk.input("zeros", {zeros_.data(), DType::i32, {tokens}});
-  Tensor logits = pass.walk.make("logits", {tokens, count});
   const char* bias = static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
   pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{tokens, count, ids_of(zeros), bias, count, logits.data});
   pass.walk.drop(zeros);
+}
+
+Tensor VocabularyDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first) {
+  const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
+  Tensor logits = pass.walk.make("logits", {tokens, count});
+  if (bias_) add_bias(pass, logits, first);
   pass.walk.run(pass.backend().matmul,
-                kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data, columns_, true, logits.data, count, true});
+                kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data, columns_, true, logits.data, count, bias_ != nullptr});
   return logits;
 }
 
-Tensor TiedDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
+Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
+  const std::int64_t tokens = h.elements() / columns_;
+  Tensor all = pass.walk.make("logits", {tokens, vocabulary_});
+  if (bias_) add_bias(pass, all, 0);
+  Tensor numbers = ids(pass.walk);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
+    Tensor rows = table_.rows(pass.walk, numbers, first, std::min(chunk, vocabulary_ - first));
+    char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
+    pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true, part,
+                                                         vocabulary_, bias_ != nullptr});
+    pass.walk.drop(rows);
+  }
+  pass.walk.drop(numbers);
+  return all;
+}
+
+Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
   Tensor numbers = ids(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
     Tensor rows = table_.rows(pass.walk, numbers, first, std::min(chunk, vocabulary_ - first));
@@ -91,7 +114,16 @@ Tensor TiedDecoder::forward(Pass& pass, StepState& state, const Value& h, const 
   return best;
 }
 
-void TiedDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
+void VocabularyDecoder::bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first) {
+  Tensor d_bias = sink.open(pass.walk, *bias_);
+  kernels::LinearBackward sums;  // column sums alone
+  sums.tokens = d_logits.shape[0], sums.out = sums.lddy = d_logits.shape[1], sums.dy = d_logits.data;
+  sums.d_bias = static_cast<char*>(d_bias.data) + static_cast<std::size_t>(first) * size_of(d_bias.dtype);
+  pass.walk.run(pass.backend().linear_backward, sums);
+  sink.close(pass.walk, *bias_, d_bias);
+}
+
+void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
   Tensor numbers = ids(pass.walk);
   Tensor rows = table_.rows(pass.walk, numbers, first, count);
@@ -100,18 +132,13 @@ void TiedDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const 
   pass.walk.run(pass.backend().matmul,
                 kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data, columns_, false, dh.data, columns_, first > 0});
   pass.walk.drop(rows);
-  Tensor d_bias = sink.open(pass.walk, *bias_);
-  kernels::LinearBackward bias;  // column sums alone
-  bias.tokens = tokens, bias.out = count, bias.dy = d_logits.data, bias.lddy = count;
-  bias.d_bias = static_cast<char*>(d_bias.data) + static_cast<std::size_t>(first) * size_of(d_bias.dtype);
-  pass.walk.run(pass.backend().linear_backward, bias);
-  sink.close(pass.walk, *bias_, d_bias);
+  if (bias_) bias_backward(pass, sink, d_logits, first);
   table_.rows_backward(pass.walk, sink, numbers, first, count, d_logits, h);
   pass.walk.drop(d_logits);
   pass.walk.drop(numbers);
 }
 
-Tensor TiedDecoder::backward(Pass& pass, Sink& sink) {
+Tensor VocabularyDecoder::backward(Pass& pass, Sink& sink) {
   Tensor h = h_.value(pass.walk);
   Tensor dh = pass.walk.make("d_hidden", h.shape);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, first);

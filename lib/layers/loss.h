@@ -1,4 +1,4 @@
-// Cross-entropy over logits that exist (a classifier), and over the vocabulary of a tied decoder, whose logits exist a chunk at a time.
+// Cross-entropy over logits that exist (a classifier), and over a vocabulary, whose logits exist a chunk at a time.
 #pragma once
 
 #include "lib/layers/embedding.h"
@@ -20,27 +20,32 @@ class CrossEntropy {
   Tensor maximum_, sum_, target_logit_, best_;
 };
 
-// loss = cross-entropy of h E^T + bias against ids, E the rows of a table (Press and Wolf 2017, arXiv 1608.05859). At most `chunk` columns of
-// logits are in memory; the backward computes them again.
-class TiedDecoder {
+// loss = cross-entropy of h E^T (+ bias) against ids, E the rows of a table: that of the input words (tied: Press and Wolf 2017, arXiv
+// 1608.05859) or one of its own. At most `chunk` columns of logits are in memory; the backward computes them again.
+class VocabularyDecoder {
  public:
   static constexpr std::int64_t chunk = 2048;
 
-  TiedDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns);
+  // No bias where `bias_name` is empty.
+  VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns);
 
   // h [P, N]; targets i32 [P], -1 where nothing is predicted. Gives the predicted ids, to be dropped.
   Tensor forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets);
+  // All logits [P, vocabulary] of h [P, N]; the caller drops them.
+  Tensor all_logits(Pass& pass, const Tensor& h);
   // The caller drops dh [P, N].
   Tensor backward(Pass& pass, Sink& sink);
 
  private:
   Tensor logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first);
+  void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
+  void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
   void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first);
   Tensor ids(Walk& walk);
 
   Table& table_;
   std::int64_t vocabulary_, columns_;
-  Parameter* bias_;
+  Parameter* bias_ = nullptr;
   std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of whole chunks
   std::vector<std::int32_t> zeros_;    // as many as rows: the bias is one row for all
   CrossEntropy loss_;

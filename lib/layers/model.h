@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/data/batch.h"
+#include "lib/layers/cache.h"
 #include "lib/layers/saved.h"
 #include "lib/layers/step_state.h"
 
@@ -33,7 +34,7 @@ using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
 // What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
 struct Outputs {
-  Tensor logits;  // classify: [B, labels]
+  Tensor logits;  // classify: [B, labels]; decoders, where the batch asks for rows: [P, vocabulary]
   Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
 };
 
@@ -61,6 +62,12 @@ class Model {
   virtual void backward(Walk& walk, Sink& sink) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;
 
+  // A cache for so many sequences of up to `capacity` tokens; null where the model cannot generate. Its memory is the caller's.
+  virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t /*sequences*/, std::int64_t /*capacity*/) const { return nullptr; }
+  // From here on an evaluating forward reads and extends the cache (null: not any more), at the places that the batch's `cache_rows` say.
+  void set_cache(KeyValueCache* cache) { cache_ = cache; }
+  virtual void clear_cache(Walk& /*walk*/) {}
+
   // config.json of this model, the `comera` block with today's ranks included.
   virtual std::string config_json() const = 0;
 
@@ -73,6 +80,7 @@ class Model {
   plan::Slab halves_, step_gradients_;
   double threshold_ = 0.01;
   StepState* state_ = nullptr;
+  KeyValueCache* cache_ = nullptr;
 };
 
 // Builds the model again with other ranks (empty table: the ranks that the options ask for).

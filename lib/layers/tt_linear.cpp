@@ -63,7 +63,7 @@ class TtLinear final : public Linear {
     call.outputs = outputs();
     Tensor d_bias[kernels::max_outputs];
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      d_bias[i] = sink.open(pass.walk, *outputs_[i].bias);
+      if (outputs_[i].bias) d_bias[i] = sink.open(pass.walk, *outputs_[i].bias);
       call.output[i] = describe(outputs_[i]);
       call.output[i].dy = dy[i].data;
       call.output[i].d_right = step_gradients_[outputs_[i].d_right].data;
@@ -93,7 +93,7 @@ class TtLinear final : public Linear {
     const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
     output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
     output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, builder.dtype, {output.rank, spec.out});
-    output.bias = add_bias(builder, spec.name, spec.out);
+    output.bias = add_bias(builder, spec);
     if (output.rank > 0) builder.merger.add(index, {left_, output.right, d_left_, output.d_right, output.offset, width_});
   }
 
@@ -103,7 +103,7 @@ class TtLinear final : public Linear {
     row.rank = output.rank;
     row.offset = output.offset;
     row.right = halves_[output.right].data;
-    row.bias = output.bias->value.data;
+    row.bias = output.bias ? output.bias->value.data : nullptr;
     return row;
   }
 
@@ -120,7 +120,7 @@ class TtLinear final : public Linear {
 
   void release(Pass& pass, Sink& sink, Tensor* dy, Tensor* d_bias) {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      sink.close(pass.walk, *outputs_[i].bias, d_bias[i]);
+      if (outputs_[i].bias) sink.close(pass.walk, *outputs_[i].bias, d_bias[i]);
       pass.walk.drop(dy[i]);
     }
     pass.walk.drop(t1_);

@@ -28,6 +28,8 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
   if (batch.has("labels"))
     for (std::int32_t& label : batch["labels"].as<std::int32_t>())
       label = static_cast<std::int32_t>(next_random(state) % static_cast<std::uint64_t>(labels));
+  if (batch.has("targets"))
+    for (std::int32_t& target : batch["targets"].as<std::int32_t>()) target = static_cast<std::int32_t>(first);
   if (batch.has("masked_targets")) {
     std::int32_t row = 0;
     for (std::int32_t& index : batch["masked_index"].as<std::int32_t>()) index = row, row += 6;
@@ -38,7 +40,8 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
   batch.sequences = options.batch;
   batch.length = options.length;
   batch.tokens = options.batch * options.length;
-  batch.counted = task == data::Task::classify ? options.batch : static_cast<std::int64_t>(batch["masked_index"].elements());
+  batch.counted = task == data::Task::classify ? options.batch
+                                               : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
   return batch;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& evaluation) {
   std::vector<std::pair<std::string, double>> metrics = {{"accuracy", evaluation.result.accuracy}, {"loss", evaluation.result.loss}};
-  if (evaluation.task == data::Task::mlm) metrics.emplace_back("perplexity", evaluation.perplexity());
+  if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
   return metrics;
 }
 
@@ -27,7 +27,7 @@ double EvaluationReport::perplexity() const { return std::exp(result.loss); }
 
 Table summary_table(const EvaluationReport& evaluation) {
   Table table;
-  table.columns = {{"examples", evaluation.task == data::Task::mlm ? "predicted tokens" : "examples", Unit::count}};
+  table.columns = {{"examples", predicts_words(evaluation.task) ? "predicted tokens" : "examples", Unit::count}};
   table.rows.push_back({evaluation.result.counted});
   for (const auto& [name, value] : metrics_of(evaluation)) {
     table.columns.push_back({name, name, name == "accuracy" ? Unit::share : Unit::plain});
@@ -74,10 +74,10 @@ Table label_table(const EvaluationReport& evaluation) {
 
 Json to_json(const EvaluationReport& evaluation) {
   Json json = document("evaluate");
-  json["task"] = evaluation.task == data::Task::mlm ? "mlm" : "classify";
+  json["task"] = data::name_of(evaluation.task);
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
-  if (evaluation.task == data::Task::mlm) return json;
+  if (predicts_words(evaluation.task)) return json;
   json["labels"] = evaluation.labels;
   json["confusion"] = evaluation.result.confusion;
   return json;
@@ -97,7 +97,7 @@ Requirement parse_requirement(const std::string& text, data::Task task) {
   const std::string name = trimmed(text.substr(0, begin));
   const auto metrics = metrics_of({task, {}, {}});
   if (std::none_of(metrics.begin(), metrics.end(), [&](const auto& metric) { return metric.first == name; }))
-    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, or (mlm) perplexity", text, name);
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, or (mlm, clm) perplexity", text, name);
   return {text, name, relation, *bound};
 }
 

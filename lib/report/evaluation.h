@@ -14,7 +14,7 @@ struct EvaluationReport {
   std::vector<std::string> labels;  // classify
   train::Evaluation result;
 
-  double perplexity() const;  // mlm
+  double perplexity() const;  // mlm, clm
 };
 
 Table summary_table(const EvaluationReport& evaluation);

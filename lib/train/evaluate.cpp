@@ -38,6 +38,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.shuffle = false;
   loading.mask_probability = options.mask_probability;
   loading.threads = options.threads;
+  loading.stride = options.stride;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool classify = dataset->spec().task == data::Task::classify;
   Evaluation result;

@@ -12,7 +12,7 @@ namespace comera::train {
 
 struct Evaluation {
   double loss = 0;                                   // mean over `counted`
-  double accuracy = 0;                               // share of examples (classify) or of masked tokens (mlm)
+  double accuracy = 0;                               // share of examples (classify) or of predicted tokens (mlm, clm)
   std::int64_t counted = 0;                          // with a known label; 0: loss and accuracy mean nothing
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   double seconds = 0;
@@ -30,6 +30,7 @@ struct EvaluationOptions {
   std::int64_t batch = 32;
   std::uint64_t seed = 0;  // of the masks (mlm)
   double mask_probability = 0.15;
+  std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
 };
 

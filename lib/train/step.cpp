@@ -107,9 +107,11 @@ void Engine::evaluate_walk(layers::Walk& walk, const Batch& batch) {
 }
 
 void Engine::fetch(const layers::Outputs& outputs) {
-  const HostBytes best(machine_, outputs.best);
-  best_.resize(static_cast<std::size_t>(outputs.best.elements()));
-  std::memcpy(best_.data(), best.bytes().data(), best.bytes().size());
+  best_.resize(outputs.best.empty() ? 0 : static_cast<std::size_t>(outputs.best.elements()));
+  if (!best_.empty()) {
+    const HostBytes best(machine_, outputs.best);
+    std::memcpy(best_.data(), best.bytes().data(), best.bytes().size());
+  }
   logits_.resize(outputs.logits.empty() ? 0 : static_cast<std::size_t>(outputs.logits.elements()));
   if (logits_.empty()) return;
   const HostBytes logits(machine_, outputs.logits);
@@ -150,14 +152,42 @@ void Engine::train(std::span<const Batch> parts) {
 
 Scores Engine::evaluate(const Batch& batch) {
   plan_evaluation(batch);
+  return run_evaluation(key(Phase::evaluate, batch), batch);
+}
+
+Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
   ensure_memory();
   state_.scalars.loss_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
   prepare();
-  replay(key(Phase::evaluate, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
   receive_state();
   return {state_.loss[0], state_.correct, best_, logits_};
+}
+
+void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
+  std::erase_if(plans_, [](const auto& item) { return std::get<Phase>(item.first) == Phase::clear || std::get<Phase>(item.first) == Phase::decode; });
+  cache_ = model().make_cache(sequences, capacity);
+  if (!cache_) fail_input("[model] only decoders generate text; this model is none");
+  cache_arena_ = plan::Arena();
+  cache_arena_ = plan::Arena(*machine_.backend, cache_->slab().bytes(), "the cache of keys and values");
+  cache_->slab().bind(cache_arena_.data());
+  model().set_cache(cache_.get());
+  const auto clear = [&](layers::Walk& walk) { model().clear_cache(walk); };
+  record(key(Phase::clear), clear);
+  ensure_memory();
+  replay(key(Phase::clear), clear);
+  model().set_cache(nullptr);
+}
+
+Scores Engine::decode(const Batch& batch) {
+  COMERA_CHECK(cache_ != nullptr);
+  model().set_cache(cache_.get());
+  record(key(Phase::decode, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  const Scores scores = run_evaluation(key(Phase::decode, batch), batch);
+  model().set_cache(nullptr);
+  return scores;
 }
 
 void Engine::replace(const layers::RankTable& ranks, const Fill& fill) {
@@ -195,12 +225,13 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
   table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
+  if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
   if (options_.training) table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
   const plan::Plan *largest = nullptr, *work = nullptr;
   for (const auto& [key, plan] : plans_) {
     if (!largest || plan.bytes > largest->bytes) largest = &plan;
     const Phase phase = std::get<Phase>(key);
-    if (phase != Phase::train && phase != Phase::evaluate) {
+    if (phase != Phase::train && phase != Phase::evaluate && phase != Phase::decode) {
       table.flops += plan.flops();
     } else if ((phase == Phase::train) == options_.training && (!work || plan.flops() > work->flops())) {
       work = &plan;
@@ -226,6 +257,8 @@ Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t lengt
   add("samples", DType::i64, {sequences});
   if (task == data::Task::classify) {
     add("labels", DType::i32, {sequences});
+  } else if (task == data::Task::clm) {
+    for (const char* name : {"targets", "key_begin", "position_ids"}) add(name, DType::i32, {sequences, length});
   } else {
     const std::int64_t capacity = data::masked_capacity(sequences, length, mask_probability);
     add("masked_index", DType::i32, {capacity});

@@ -30,7 +30,7 @@ struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
   std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
-  std::span<const double> logits;      // classify: [B, labels]
+  std::span<const double> logits;      // classify: [B, labels]; decoders: [P, vocabulary] of the rows asked for
 };
 
 class Engine {
@@ -63,6 +63,11 @@ class Engine {
   void train(std::span<const Batch> parts);
   Scores evaluate(const Batch& batch);
 
+  // A cache of keys and values for `sequences` texts of up to `capacity` tokens, empty; InputError where the model cannot generate.
+  void open_cache(std::int64_t sequences, std::int64_t capacity);
+  // Reads the batch's tokens behind those in the cache (models/decoder.h says what the batch holds); gives logits.
+  Scores decode(const Batch& batch);
+
   // Weights were written from outside: merged halves are stale.
   void weights_changed() { prepared_ = false; }
   // Puts another model, built by the same factory with other ranks, in the place of this one. `fill` receives the old and the new
@@ -73,10 +78,12 @@ class Engine {
   void set_profile(plan::Profile* profile) { profile_ = profile; }
 
  private:
-  enum class Phase : std::uint8_t { begin, prepare, train, evaluate, finish };
-  using Key = std::tuple<Phase, std::int64_t, std::int64_t>;  // with B and T, or 0
-  static Key key(Phase phase) { return {phase, 0, 0}; }
-  static Key key(Phase phase, const Batch& batch) { return {phase, batch.sequences, batch.length}; }
+  enum class Phase : std::uint8_t { begin, prepare, train, evaluate, finish, clear, decode };
+  using Key = std::tuple<Phase, std::int64_t, std::int64_t, std::int64_t>;  // with B, T and the number of rows asked for, or 0
+  static Key key(Phase phase) { return {phase, 0, 0, 0}; }
+  static Key key(Phase phase, const Batch& batch) {
+    return {phase, batch.sequences, batch.length, batch.has("logit_rows") ? batch["logit_rows"].elements() : 0};
+  }
 
   void adopt(std::unique_ptr<Model> model);
   template <class Body>
@@ -95,6 +102,7 @@ class Engine {
   void train_walk(layers::Walk& walk, const Batch& batch);
   void evaluate_walk(layers::Walk& walk, const Batch& batch);
   void finish_walk(layers::Walk& walk);
+  Scores run_evaluation(const Key& key, const Batch& batch);
   void fetch(const layers::Outputs& outputs);
 
   Machine machine_;
@@ -109,6 +117,8 @@ class Engine {
   std::map<Key, plan::Plan> plans_;
   std::size_t region_bytes_ = 0;
   plan::Arena step_arena_;
+  std::unique_ptr<layers::KeyValueCache> cache_;
+  plan::Arena cache_arena_;
   bool prepared_ = false;
   std::vector<std::int32_t> best_;
   std::vector<double> logits_;

@@ -101,18 +101,20 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
 
 std::vector<Option> data_options() {
   const char* g = "Data";
-  std::vector<Option> rows = {choice(g, "task", "classify", {"classify", "mlm"}, "what is learned: labels of texts, or masked words"),
-                              row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
-                              row(g, "dev", OptionType::list, "", "files to evaluate on"),
-                              row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm)"),
-                              row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
-                              row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
-                              choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
-                              count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
-                              count(g, "batch", "32", 1, "sequences per micro-batch"),
-                              count(g, "accumulate", "1", 1, "micro-batches per step"),
-                              number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
-                              free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
+  std::vector<Option> rows = {
+      choice(g, "task", "classify", {"classify", "mlm", "clm"}, "what is learned: labels of texts, masked words, or the next word (decoders)"),
+      row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
+      row(g, "dev", OptionType::list, "", "files to evaluate on"),
+      row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm, clm)"),
+      row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
+      row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
+      count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
+      count(g, "batch", "32", 1, "sequences per micro-batch"),
+      count(g, "accumulate", "1", 1, "micro-batches per step"),
+      number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
+      row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
+      free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
   rows[5].metavar = "FILE";
   return rows;
 }
@@ -138,7 +140,7 @@ std::vector<Option> training_options() {
       choice(g, "recompute", "none", {"none", "cheap", "block"}, "what is computed again in the backward to save memory"),
       row(g, "eval-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
-      choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss"}, "what the best model is chosen by (accuracy for classify, loss for mlm)"),
+      choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss"}, "what the best model is chosen by (accuracy for classify, else loss)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   rows[15].result_relevant = false;
   rows[16].default_words = "at the end only";
@@ -176,7 +178,11 @@ std::vector<Option> run_options() {
   return rows;
 }
 
-data::Task task_of(const OptionValues& values) { return values.text("task") == "mlm" ? data::Task::mlm : data::Task::classify; }
+data::Task task_of(const OptionValues& values) {
+  for (const data::Task task : {data::Task::mlm, data::Task::clm})
+    if (values.text("task") == data::name_of(task)) return task;
+  return data::Task::classify;
+}
 
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files) {
   data::DataSpec spec;
@@ -185,6 +191,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   spec.text = values.list("text");
   if (spec.task == data::Task::classify) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
+  spec.ends = values.flag("document-end");
   return spec;
 }
 
@@ -215,7 +222,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.keep = values.integer("keep");
   options.patience = values.integer("patience");
   const std::string& best = values.text("best-by");
-  options.best_by = best == "loss" || (best == "automatic" && options.task == data::Task::mlm) ? Metric::loss : Metric::accuracy;
+  options.best_by = best == "loss" || (best == "automatic" && options.task != data::Task::classify) ? Metric::loss : Metric::accuracy;
   return options;
 }
 

@@ -41,7 +41,7 @@ struct TrainOptions {
 // InputError where values contradict each other.
 TrainOptions train_options(const OptionValues& values);
 
-// Classify and mlm, as --task spells them.
+// As --task spells it.
 data::Task task_of(const OptionValues& values);
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);
 

@@ -16,6 +16,7 @@ std::vector<Case> linear_cases();
 std::vector<Case> norm_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> rank_objective_cases();
+std::vector<Case> rotary_cases();
 std::vector<Case> tt_cores_cases();
 std::vector<Case> tt_linear_cases();
 

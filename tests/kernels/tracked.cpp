@@ -9,6 +9,7 @@
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
 #include "kernels/reference/rank_objective.h"
+#include "kernels/reference/rotary.h"
 #include "kernels/reference/tt_cores.h"
 #include "kernels/reference/tt_linear.h"
 #include "kernels/reference/ttm_embedding.h"
@@ -35,6 +36,8 @@ template void compute_tracked(const TtmMerge&);
 template void compute_tracked(const TtmMergeBackward&);
 template void compute_tracked(const TtmForward&);
 template void compute_tracked(const TtmBackward&);
+template void compute_tracked(const RotaryTable&);
+template void compute_tracked(const Rotary&);
 template void compute_tracked(const NormForward&);
 template void compute_tracked(const NormApply&);
 template void compute_tracked(const NormBackward&);

@@ -76,3 +76,30 @@ TEST_CASE("options build the preset, with exceptions by name") {
   CHECK_THROWS_WITH(spec_of({"--model", "mnli-6en"}), Catch::Contains("mnli-6enc"));
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
 }
+
+TEST_CASE("a decoder's config.json says everything, and what is not supported is refused by key") {
+  for (const bool tied : {false, true})
+    for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
+      const std::string text = config_of(small_decoder(form, tied));
+      CHECK(config_of(models::parse_config_json(text, "config.json")) == text);
+    }
+  const std::string text = config_of(small_decoder(Form::dense, false));
+  const auto parsed = [&](const std::string& from, const std::string& to) {
+    return std::get<models::DecoderSpec>(models::parse_config_json(replaced(text, from, to), "c.json"));
+  };
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    CHECK_THROWS_WITH(parsed(from, to), Catch::Contains("c.json") && Catch::Contains(words));
+  };
+  refused("\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"", "hidden_act is 'gelu'");
+  refused("\"attention_bias\": false", "\"attention_bias\": true", "attention_bias is true");
+  refused("\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true");
+  refused("LlamaForCausalLM", "LlamaForTokenClassification", "LlamaForTokenClassification");
+  refused("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "not a multiple of num_key_value_heads 3");
+  refused("\"head_dim\": 4", "\"head_dim\": 5", "head_dim 5 is odd");
+  refused("\"mlp_bias\": false", "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}", "type 'llama3'");
+  refused("\"mlp_bias\": false", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}", "type 'linear'");
+  refused("\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5", "partial_rotary_factor is 0.5");
+  CHECK(parsed("\"mlp_bias\": false", "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}").theta == 500);
+  CHECK(parsed("\"mlp_bias\": false", "\"rope_scaling\": null").theta == 100);
+  CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
+}

@@ -1,12 +1,13 @@
-// Small encoders with a fixed batch, run by the reference backend.
+// Small models with a fixed batch, run by the reference backend.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <complex>
 #include <cstring>
 #include <vector>
 
 #include "lib/layers/sink.h"
-#include "models/encoder.h"
+#include "models/architecture.h"
 #include "models/forms.h"
 #include "models/presets.h"
 
@@ -32,8 +33,51 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   return spec;
 }
 
-inline comera::data::Batch small_batch(const comera::models::EncoderSpec& spec) {
+// Two heads of keys for four of queries; heads that do not fill the width.
+inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied) {
   using namespace comera;
+  models::DecoderSpec spec;
+  spec.vocabulary = 23;
+  spec.hidden = 12;
+  spec.layers = 2;
+  spec.heads = 4;
+  spec.key_heads = 2;
+  spec.head_size = 4;
+  spec.intermediate = 10;
+  spec.positions = 8;
+  spec.theta = 100;
+  spec.tied = tied;
+  spec.attention_dropout = 0.2;
+  models::FormRules rules;
+  rules.form = form;
+  rules.rank = 3;
+  rules.embedding_rank = 3;
+  rules.order = 2;
+  rules.embedding_order = 3;
+  models::apply_forms(spec, models::weight_sites(spec), rules);
+  return spec;
+}
+
+// Two documents in the first sequence; the last one's next token is not known.
+inline void add_causal_targets(comera::data::Batch& batch) {
+  using comera::DType;
+  const auto ids = batch["input_ids"].as<const std::int32_t>();
+  const auto lengths = batch["lengths"].as<const std::int32_t>();
+  auto targets = batch.add("targets", DType::i32, {3, 8}).as<std::int32_t>();
+  auto begins = batch.add("key_begin", DType::i32, {3, 8}).as<std::int32_t>();
+  auto positions = batch.add("position_ids", DType::i32, {3, 8}).as<std::int32_t>();
+  for (std::int32_t k = 0; k < 24; ++k) {
+    const std::int32_t t = k % 8, length = lengths[k / 8];
+    begins[k] = k < 8 && t >= 3 ? 3 : 0;
+    positions[k] = t - begins[k];
+    targets[k] = t + 1 < length && k != 2 ? ids[k + 1] : -1;
+    batch.counted += targets[k] >= 0;
+  }
+}
+
+inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
+  using namespace comera;
+  const models::Spec& spec = models::common(model);
   data::Batch batch;
   batch.sequences = 3;
   batch.length = 8;
@@ -45,6 +89,10 @@ inline comera::data::Batch small_batch(const comera::models::EncoderSpec& spec) 
   for (std::int64_t k = 0; k < tokens; ++k) ids[k] = static_cast<std::int32_t>(k * 7 % spec.vocabulary), types[k] = k % 8 > 4;
   const std::int32_t each[] = {8, 5, 1};
   for (int b = 0; b < 3; ++b) lengths[b] = each[b], samples[b] = 100 + b;
+  if (spec.task == data::Task::clm) {
+    add_causal_targets(batch);
+    return batch;
+  }
   if (spec.task == data::Task::classify) {
     auto labels = batch.add("labels", DType::i32, {3}).as<std::int32_t>();
     for (int b = 0; b < 3; ++b) labels[b] = (b + 1) % 3;
@@ -63,10 +111,10 @@ inline comera::data::Batch small_batch(const comera::models::EncoderSpec& spec) 
 template <class T>
 class ReferenceRun {
  public:
-  explicit ReferenceRun(const comera::models::EncoderSpec& spec, const comera::kernels::Backend& backend = comera::kernels::reference_backend())
+  explicit ReferenceRun(const comera::models::ModelSpec& spec, const comera::kernels::Backend& backend = comera::kernels::reference_backend())
       : backend_(backend),
         batch(small_batch(spec)),
-        model(comera::models::make_encoder(spec, dtype)),
+        model(comera::models::make_model(spec, dtype)),
         sink(model->parameters(), model->step_gradients()) {
     using namespace comera;
     weights = bound(model->parameters().bytes());
@@ -181,4 +229,74 @@ inline std::vector<std::int64_t> sample_entries(const comera::layers::Parameter&
   for (const std::int64_t index : {std::int64_t{0}, count / 3, count / 2, count - 1})
     if (entries.empty() || entries.back() != index) entries.push_back(index);
   return entries;
+}
+
+using Gradients = std::vector<std::vector<double>>;
+
+inline double norm(const Gradients& gradients) {
+  double sum = 0;
+  for (const auto& gradient : gradients)
+    for (const double x : gradient) sum += x * x;
+  return std::sqrt(sum);
+}
+
+inline double distance(const std::vector<std::vector<float>>& a, const Gradients& b) {
+  double sum = 0;
+  for (std::size_t p = 0; p < b.size(); ++p)
+    for (std::size_t i = 0; i < b[p].size(); ++i) sum += (a[p][i] - b[p][i]) * (a[p][i] - b[p][i]);
+  return std::sqrt(sum);
+}
+
+// The largest relative difference of sampled gradients from the complex step's; those beyond 1e-10 are told.
+inline double check_complex_step(const comera::models::ModelSpec& spec) {
+  using namespace comera;
+  ReferenceRun<double> real(spec);
+  real.step(layers::Recompute::none);
+  ReferenceRun<std::complex<double>> complex(spec);
+  double worst = 0;
+  for (layers::Parameter& parameter : complex.model->parameters().all()) {
+    for (const std::int64_t index : sample_entries(parameter)) {
+      auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
+      const std::complex<double> before = entry;
+      entry += std::complex<double>(0, 1e-40);
+      const double expected = complex.loss().imag() / 1e-40;
+      entry = before;
+      const double found = real.gradient(parameter.index, index);
+      const double error = std::abs(found - expected) / (1e-3 + std::abs(expected));
+      worst = std::max(worst, error);
+      if (error > 1e-10) FAIL_CHECK(parameter.name << "[" << index << "]: " << found << " instead of " << expected);
+    }
+  }
+  return worst;
+}
+
+inline void check_recompute_bits(const comera::models::ModelSpec& spec) {
+  using namespace comera;
+  ReferenceRun<double> none(spec), cheap(spec), block(spec);
+  none.step(layers::Recompute::none);
+  cheap.step(layers::Recompute::cheap);
+  block.step(layers::Recompute::block);
+  CHECK(none.state.loss[0] == cheap.state.loss[0]);
+  CHECK(none.state.loss[0] == block.state.loss[0]);
+  CHECK(none.all_gradients() == cheap.all_gradients());
+  CHECK(none.all_gradients() == block.all_gradients());
+}
+
+// What single precision costs is measured, not guessed: the reference in float against the reference in double. The fast kernels may be
+// four times as far from the truth.
+inline void check_single_precision(const comera::models::ModelSpec& spec, const comera::kernels::Backend& cpu) {
+  using namespace comera;
+  ReferenceRun<double> truth(spec);
+  ReferenceRun<float> plain(spec), fast(spec, cpu);
+  truth.step(layers::Recompute::none);
+  plain.step(layers::Recompute::none);
+  fast.step(layers::Recompute::none);
+  const std::vector<std::vector<float>> none = fast.all_gradients();
+  const double plain_error = distance(plain.all_gradients(), truth.all_gradients());
+  INFO("plain single precision is off by " << plain_error << " of " << norm(truth.all_gradients()));
+  CHECK(distance(none, truth.all_gradients()) <= 4 * plain_error);
+  fast.step(layers::Recompute::cheap);
+  CHECK(fast.all_gradients() == none);
+  fast.step(layers::Recompute::block);
+  CHECK(fast.all_gradients() == none);
 }

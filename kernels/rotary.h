@@ -1,0 +1,31 @@
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the half rotation of Llama: of a head of size D, feature i turns with feature
+// i + D/2 by the angle position * theta^(-2i/D). Its backward is the rotation the other way.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+// Cosines and sines of positions 0 .. positions - 1, angles taken in double: made once, read by every layer.
+struct RotaryTable {
+  std::int64_t positions = 0, head_size = 0;  // P, D (even)
+  double theta = 10000;
+  void* cosines = nullptr;  // [P, D/2]
+  void* sines = nullptr;    // [P, D/2]
+};
+
+// y = rotated x; y may be x.
+struct Rotary {
+  std::int64_t tokens = 0, heads = 0, head_size = 0;  // K, H, D
+  const std::int32_t* positions = nullptr;            // [K], each in [0, P)
+  const void* cosines = nullptr;
+  const void* sines = nullptr;
+  bool inverse = false;     // turns back: the backward
+  const void* x = nullptr;  // [K, H * D], contiguous, as y
+  void* y = nullptr;
+};
+
+constexpr double flops(const RotaryTable& a) { return 1.0 * a.positions * a.head_size; }
+constexpr double flops(const Rotary& a) { return 3.0 * a.tokens * a.heads * a.head_size; }
+
+}  // namespace comera::kernels

@@ -1,0 +1,23 @@
+// The product of a gated feed-forward layer, y = act(gate) * up (Shazeer 2020, arXiv 2002.05202).
+#pragma once
+
+#include "lib/layers/pass.h"
+
+namespace comera::layers {
+
+class Gated final : public Producer {
+ public:
+  explicit Gated(kernels::Activation activation) : activation_(activation) {}
+
+  // Takes gate and up, [K, N]; the caller drops the output.
+  Value forward(Pass& pass, Tensor gate, Tensor up);
+  Tensor rebuild(Walk& walk) override;
+  // Takes dy; the gradients stand in the memory of gate and up, the caller drops them.
+  void backward(Pass& pass, Tensor dy, Tensor& d_gate, Tensor& d_up);
+
+ private:
+  kernels::Activation activation_;
+  Tensor gate_, up_;
+};
+
+}  // namespace comera::layers

@@ -1,0 +1,32 @@
+// Rotary positions of queries and keys: one table of cosines and sines that all layers of a pass read.
+#pragma once
+
+#include "lib/layers/pass.h"
+
+namespace comera::layers {
+
+struct RotaryTables {
+  Tensor cosines, sines;  // [P, D/2]
+};
+
+class Rotary {
+ public:
+  Rotary(std::int64_t head_size, double theta) : head_size_(head_size), theta_(theta) {}
+
+  // Fills tables of the given shape; they may be of any origin.
+  void fill(Walk& walk, const RotaryTables& tables) const;
+  // Where a pass begins: positions i32 [K], each below `count`; `ready`: tables that fill() made, empty: they are made for this pass.
+  void begin(Pass& pass, const Tensor& positions, std::int64_t count, const RotaryTables& ready);
+  void end(Walk& walk);
+
+  // x [K, H D] turns in place; `back`: the gradient of a turned x becomes that of x.
+  void turn(Pass& pass, const Tensor& x, bool back) const;
+
+ private:
+  std::int64_t head_size_;
+  double theta_;
+  Tensor positions_;
+  RotaryTables tables_;
+};
+
+}  // namespace comera::layers

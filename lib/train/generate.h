@@ -1,0 +1,39 @@
+// Text that a decoder writes: one token at a time, the most probable one or one drawn by its probability.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/data/tokenizer.h"
+#include "lib/train/step.h"
+
+namespace comera::train {
+
+struct GenerateOptions {
+  double temperature = 0;  // of the softmax that is drawn from; 0: the most probable token
+  double top_p = 1;        // draws among the fewest tokens whose probabilities sum up to this (Holtzman et al. 2020, arXiv 1904.09751)
+  std::uint64_t seed = 0;
+  std::int64_t max_tokens = 128;
+  std::int64_t positions = 0;      // the longest text that the model knows, prompt included
+  std::vector<std::int64_t> ends;  // ids that end a text
+  bool cache = true;               // false: every token reads the whole text again
+};
+
+struct Generated {
+  data::Ids ids;                           // without the prompt and the id that ended it
+  bool ended = false;                      // false: there was no room or no leave for more
+  double prompt_seconds = 0, seconds = 0;  // of reading the prompt; of all after it
+};
+
+// `prompt` has at least one id; `number` tells texts of one seed apart. InputError where the prompt leaves no room.
+Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options);
+
+// The next id: the first of the largest logits, or a draw that depends on (seed, number, position) alone.
+std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position, const GenerateOptions& options);
+
+// A batch that asks for the logits of row `last` of one text: ids [begin, end) of `ids`; with `capacity` > 0 behind `begin` ids in a cache of
+// that many rows.
+void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin, std::int64_t capacity);
+
+}  // namespace comera::train

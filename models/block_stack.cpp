@@ -1,0 +1,64 @@
+#include "models/block_stack.h"
+
+#include <fmt/format.h>
+
+namespace comera::models {
+namespace {
+
+using layers::Recompute;
+
+void drop(Walk& walk, Flow& flow) {
+  walk.drop(flow.normed.tensor);
+  if (!flow.stream.empty()) walk.drop(flow.stream);
+}
+
+}  // namespace
+
+void BlockStack::add(std::unique_ptr<Block> block) {
+  labels_.push_back(fmt::format("layer.{}", blocks_.size()));
+  blocks_.push_back(std::move(block));
+  kept_.emplace_back();
+}
+
+Flow BlockStack::forward(Pass& pass, Flow in, const KeyRanges& keys) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) in = run(pass, i, in, keys);
+  return in;
+}
+
+FlowGradient BlockStack::backward(Pass& pass, Sink& sink, FlowGradient d, const KeyRanges& keys) {
+  for (std::size_t i = blocks_.size(); i-- > 0;) d = run_backward(pass, sink, i, d, keys);
+  return d;
+}
+
+// Under --recompute block the block's input is all that is kept, but for the last block.
+Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& keys) {
+  Walk::Scope scope(pass.walk, labels_[index].c_str());
+  Pass inner = pass;
+  inner.policy = pass.policy.inside_block();
+  if (runs_again(pass, index)) {
+    inner.policy = pass.policy.discarding();
+    kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr}, in.stream.empty() ? Tensor{} : pass.walk.keep(in.stream)};
+  }
+  Flow out = blocks_[index]->forward(inner, in, keys);
+  drop(pass.walk, in);
+  return out;
+}
+
+// The last block's backward follows its forward, so what it saves is dropped before another block's is there.
+bool BlockStack::runs_again(const Pass& pass, std::size_t index) const {
+  return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
+}
+
+FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d, const KeyRanges& keys) {
+  Walk::Scope scope(pass.walk, labels_[index].c_str());
+  Pass inner = pass;
+  inner.policy = pass.policy.inside_block();
+  if (runs_again(pass, index)) {
+    Flow again = blocks_[index]->forward(inner, kept_[index], keys);
+    drop(pass.walk, again);
+    drop(pass.walk, kept_[index]);
+  }
+  return blocks_[index]->backward(inner, sink, d);
+}
+
+}  // namespace comera::models

@@ -1,0 +1,172 @@
+#include "models/decoder.h"
+
+#include <cmath>
+#include <optional>
+
+#include "lib/layers/loss.h"
+#include "models/decoder_block.h"
+#include "models/decoder_config.h"
+
+namespace comera::models {
+namespace {
+
+using layers::Outputs;
+using layers::SavePolicy;
+
+std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
+  const WeightForm form = spec.form_of(name);
+  const double deviation = 1 / std::sqrt(static_cast<double>(spec.hidden));  // logits of the first step have deviation 1
+  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks});
+}
+
+class Decoder final : public layers::Model {
+ public:
+  Decoder(const DecoderSpec& spec, DType dtype)
+      : Model(dtype),
+        spec_(spec),
+        merger_(trains_, halves_, step_gradients_),
+        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, threshold_, parameters_dense_},
+        words_(vocabulary_table(builder_, spec, DecoderNames::word)),
+        first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}),
+        shared_{layers::Rotary(spec.head_size, spec.theta)} {
+    for (std::int64_t i = 0; i < spec.layers; ++i) blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_));
+    if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);
+    head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
+  }
+
+  void prepare(Walk& walk) override {
+    Walk::Scope scope(walk, "prepare");
+    words_->prepare(walk);
+    if (head_words_) head_words_->prepare(walk);
+    merger_.prepare(walk, threshold_);
+  }
+
+  Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
+    open_pass(walk, batch, policy);
+    Flow flow = blocks_.forward(*pass_, enter(*pass_), keys_);
+    walk.drop(flow.stream);
+    Outputs outputs = leave(*pass_, batch, flow.normed);
+    walk.drop(flow.normed.tensor);
+    if (!policy.saves()) close_pass();
+    return outputs;
+  }
+
+  void backward(Walk& walk, Sink& sink) override {
+    FlowGradient d;
+    {
+      Walk::Scope scope(walk, "head");
+      d.normed = head_->backward(*pass_, sink);
+    }
+    d = blocks_.backward(*pass_, sink, d, keys_);
+    Walk::Scope scope(walk, "embeddings");
+    Tensor d_words = first_norm_.backward(*pass_, sink, d.normed, d.stream, nullptr);
+    words_->backward(walk, sink, bags(), d_words);
+    walk.drop(d_words);
+    close_pass();
+  }
+
+  void finish(Walk& walk, Sink& sink) override {
+    Walk::Scope scope(walk, "finish");
+    words_->finish(walk, sink);
+    if (head_words_) head_words_->finish(walk, sink);
+    merger_.finish(walk, sink, threshold_);
+  }
+
+  std::unique_ptr<layers::KeyValueCache> make_cache(std::int64_t sequences, std::int64_t capacity) const override {
+    const layers::CacheShape shape{spec_.layers, sequences, capacity, spec_.key_heads * spec_.head_size, spec_.head_size};
+    return std::make_unique<layers::KeyValueCache>(builder_.dtype, shape);
+  }
+  void clear_cache(Walk& walk) override { cache_->clear(walk, shared_.rotary); }
+
+  std::string config_json() const override { return to_config_json(spec_, *this); }
+
+ private:
+  kernels::Bags bags() const { return {pass_->tokens(), pass_->tokens(), static_cast<const std::int32_t*>(ids_.data), nullptr}; }
+
+  // The batch's tensor, or (without packed documents) what `number` says of row k.
+  template <class Number>
+  Tensor rows(Walk& walk, const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Number number) {
+    if (batch.has(name)) return walk.input(name, batch[name]);
+    host.resize(static_cast<std::size_t>(pass_->tokens()));
+    for (std::int64_t k = 0; k < pass_->tokens(); ++k) host[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(number(k));
+    return walk.input(name, {host.data(), DType::i32, {batch.sequences, batch.length}});
+  }
+
+  void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
+    samples_ = walk.input("samples", batch["samples"]);
+    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)});
+    ids_ = walk.input("input_ids", batch["input_ids"]);
+    const auto lengths = batch["lengths"].as<const std::int32_t>();
+    const std::int64_t length = batch.length;
+    if (batch.has("key_begin")) keys_.begin = walk.input("key_begin", batch["key_begin"]);
+    // A query sees itself and what is before it; padding sees nothing.
+    keys_.end = rows(walk, batch, "key_end", key_end_host_, [&](std::int64_t k) {
+      const std::int64_t t = k % length;
+      return t < lengths[static_cast<std::size_t>(k / length)] ? t + 1 : 0;
+    });
+    const Tensor positions = rows(walk, batch, "position_ids", positions_host_, [&](std::int64_t k) { return k % length; });
+    shared_.cache = policy.saves() ? nullptr : cache_;
+    if (shared_.cache) shared_.cache_rows = walk.input("cache_rows", batch["cache_rows"]);
+    shared_.rotary.begin(*pass_, positions, length, shared_.cache ? shared_.cache->tables() : layers::RotaryTables{});
+  }
+
+  void close_pass() {
+    Walk& walk = pass_->walk;
+    for (Tensor* tensor : {&samples_, &ids_, &keys_.begin, &keys_.end, &shared_.cache_rows}) walk.drop(*tensor);
+    shared_.rotary.end(walk);
+    pass_.reset();
+  }
+
+  Flow enter(Pass& pass) {
+    Walk::Scope scope(pass.walk, "embeddings");
+    Tensor sum = pass.walk.make("embeddings", {pass.tokens(), spec_.hidden});
+    words_->forward(pass.walk, bags(), sum, false);
+    Flow flow;
+    flow.normed = first_norm_.forward(pass, sum, Tensor{}, &flow.stream);
+    return flow;
+  }
+
+  Outputs leave(Pass& pass, const data::Batch& batch, const Value& x) {
+    Walk& walk = pass.walk;
+    Walk::Scope scope(walk, "head");
+    Outputs outputs;
+    if (batch.has("targets")) {
+      Tensor targets = walk.input("targets", batch["targets"]);
+      outputs.best = head_->forward(pass, *state_, x, targets);
+      walk.drop(targets);
+      if (pass.policy.saves()) walk.drop(outputs.best);
+      return outputs;
+    }
+    Tensor index = walk.input("logit_rows", batch["logit_rows"]);
+    Tensor picked = walk.make("rows", {index.shape[0], spec_.hidden});
+    walk.run(walk.backend().gather_rows, kernels::GatherRows{index.shape[0], spec_.hidden, static_cast<const std::int32_t*>(index.data),
+                                                             x.tensor.data, spec_.hidden, picked.data});
+    outputs.logits = head_->all_logits(pass, picked);
+    walk.drop(picked);
+    walk.drop(index);
+    return outputs;
+  }
+
+  DecoderSpec spec_;
+  layers::TtMerger merger_;
+  Builder builder_;
+  std::unique_ptr<layers::Table> words_;
+  layers::ResidualNorm first_norm_;
+  DecoderPass shared_;
+  BlockStack blocks_;
+  std::unique_ptr<layers::Table> head_words_;
+  std::optional<layers::VocabularyDecoder> head_;
+  std::optional<Pass> pass_;
+  std::vector<std::int32_t> key_end_host_, positions_host_;
+  Tensor samples_, ids_;
+  KeyRanges keys_;
+};
+
+}  // namespace
+
+std::unique_ptr<layers::Model> make_decoder(const DecoderSpec& spec, DType dtype) {
+  check(spec);
+  return std::make_unique<Decoder>(spec, dtype);
+}
+
+}  // namespace comera::models

@@ -1,0 +1,110 @@
+#include "models/decoder_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+
+namespace comera::models {
+namespace {
+
+using io::Json;
+
+constexpr const char* architecture = "LlamaForCausalLM";
+
+std::string text_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Angles other than position * theta^(-2i/D): `rope_scaling` of older files, `rope_parameters` of newer ones, which holds theta too.
+double read_theta(const ConfigReader& reader) {
+  double theta = reader.real("rope_theta", 10000.0);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!reader.has(key)) continue;
+    const Json& rope = reader.config()[key];
+    if (!rope.is_object()) fail_input("{}: {} is {}; it must be an object or null", reader.name(), key, rope.dump());
+    const std::string type = text_of(rope, "rope_type").empty() ? text_of(rope, "type") : text_of(rope, "rope_type");
+    if (type != "default" && !(type.empty() && rope.contains("rope_theta")))
+      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key, type);
+    if (rope.contains("rope_theta")) theta = ConfigReader(rope, reader.name()).real("rope_theta");
+  }
+  return theta;
+}
+
+std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
+  if (!reader.has("eos_token_id")) return {};
+  const Json& value = reader.config()["eos_token_id"];
+  std::vector<std::int64_t> ids;
+  for (const Json& one : value.is_array() ? value : Json::array({value})) {
+    if (!one.is_number_integer()) fail_input("{}: eos_token_id is {}; it must be an id or a list of ids", reader.name(), value.dump());
+    ids.push_back(one.get<std::int64_t>());
+  }
+  return ids;
+}
+
+void require_supported(const ConfigReader& reader) {
+  if (const std::string found = reader.architecture(); found != architecture)
+    fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, decoder_type, architecture);
+  reader.require("hidden_act", "silu");
+  reader.require_off("attention_bias");
+  reader.require_off("mlp_bias");
+  if (const double part = reader.real("partial_rotary_factor", 1.0); part != 1)
+    fail_input("{}: partial_rotary_factor is {}; only 1 is supported", reader.name(), part);
+}
+
+}  // namespace
+
+std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) {
+  Json config;
+  config["architectures"] = Json::array({architecture});
+  config["model_type"] = decoder_type;
+  config["vocab_size"] = spec.vocabulary;
+  config["hidden_size"] = spec.hidden;
+  config["num_hidden_layers"] = spec.layers;
+  config["num_attention_heads"] = spec.heads;
+  config["num_key_value_heads"] = spec.key_heads;
+  config["head_dim"] = spec.head_size;
+  config["intermediate_size"] = spec.intermediate;
+  config["max_position_embeddings"] = spec.positions;
+  config["hidden_act"] = "silu";
+  config["rms_norm_eps"] = spec.epsilon;
+  config["rope_theta"] = spec.theta;
+  config["attention_bias"] = config["mlp_bias"] = false;
+  config["attention_dropout"] = spec.attention_dropout;
+  config["tie_word_embeddings"] = spec.tied;
+  if (spec.begin >= 0) config["bos_token_id"] = spec.begin;
+  if (!spec.end.empty()) config["eos_token_id"] = spec.end.size() == 1 ? Json(spec.end.front()) : Json(spec.end);
+  config["torch_dtype"] = "float32";
+  write_forms(config, model);
+  return io::json_text(config);
+}
+
+DecoderSpec parse_decoder_config(const ConfigReader& reader) {
+  require_supported(reader);
+  DecoderSpec spec;
+  spec.vocabulary = reader.integer("vocab_size");
+  spec.hidden = reader.integer("hidden_size");
+  spec.layers = reader.integer("num_hidden_layers");
+  spec.heads = reader.integer("num_attention_heads");
+  spec.key_heads = reader.integer("num_key_value_heads", spec.heads);
+  spec.intermediate = reader.integer("intermediate_size");
+  spec.positions = reader.integer("max_position_embeddings", 2048);
+  spec.epsilon = reader.real("rms_norm_eps", 1e-6);
+  spec.attention_dropout = reader.real("attention_dropout", 0.0);
+  spec.tied = reader.flag("tie_word_embeddings", false);
+  spec.theta = read_theta(reader);
+  spec.begin = reader.integer("bos_token_id", -1);
+  spec.end = read_ends(reader);
+  if (!reader.has("head_dim") && spec.heads > 0 && spec.hidden % spec.heads != 0)
+    fail_input("{}: hidden_size {} is not a multiple of num_attention_heads {}, and there is no head_dim", reader.name(), spec.hidden, spec.heads);
+  spec.head_size = reader.integer("head_dim", spec.heads > 0 ? spec.hidden / spec.heads : 0);
+  try {
+    check(spec);
+  } catch (const InputError& error) {
+    fail_input("{}: {}", reader.name(), error.what());
+  }
+  read_forms(spec, weight_sites(spec), reader);
+  return spec;
+}
+
+}  // namespace comera::models

@@ -1,0 +1,16 @@
+// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form.
+#pragma once
+
+#include <string>
+
+#include "models/config_reader.h"
+#include "models/decoder_spec.h"
+
+namespace comera::models {
+
+constexpr const char* decoder_type = "llama";  // model_type
+
+std::string to_config_json(const DecoderSpec& spec, const layers::Model& model);
+DecoderSpec parse_decoder_config(const ConfigReader& reader);
+
+}  // namespace comera::models

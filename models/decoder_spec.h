@@ -1,0 +1,38 @@
+// What a decoder is: the numbers of a Hugging Face LlamaConfig.
+#pragma once
+
+#include "models/spec.h"
+
+namespace comera::models {
+
+struct DecoderSpec : Spec {
+  DecoderSpec() {
+    task = Task::clm;
+    positions = 2048;
+    epsilon = 1e-6;
+  }
+
+  std::int64_t key_heads = 0;  // heads of keys and values, a divisor of `heads`
+  std::int64_t head_size = 0;  // even
+  double theta = 10000;        // base of the rotary angles
+  bool tied = false;           // the word table is the head as well
+  std::int64_t begin = 1;      // ids of the pieces before and behind a text; -1: none
+  std::vector<std::int64_t> end{2};
+};
+
+// Names of the parts.
+struct DecoderNames {
+  static constexpr const char *word = "model.embed_tokens", *final_norm = "model.norm", *head = "lm_head";
+  static constexpr const char *query = "self_attn.q_proj", *key = "self_attn.k_proj", *value = "self_attn.v_proj", *output = "self_attn.o_proj";
+  static constexpr const char *gate = "mlp.gate_proj", *up = "mlp.up_proj", *down = "mlp.down_proj";
+  static constexpr const char *first_norm = "input_layernorm", *middle_norm = "post_attention_layernorm";
+  static std::string layer(std::int64_t index, const char* part);
+};
+
+// Every weight that --form applies to: all linear layers, the word table, and a head of its own.
+std::vector<WeightSite> weight_sites(const DecoderSpec& spec);
+
+// InputError when sizes contradict each other.
+void check(const DecoderSpec& spec);
+
+}  // namespace comera::models

@@ -1,0 +1,94 @@
+// Whole decoders: gradients by the complex step, the same bits under every recompute policy, packed documents as if alone, parameter counts.
+#include "models/decoder.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/models/small_models.h"
+
+using namespace comera;
+using models::DecoderSpec;
+using models::Form;
+
+namespace {
+
+struct Variant {
+  const char* name;
+  Form form;
+  bool tied;
+};
+
+const Variant variants[] = {
+    {"dense, tied", Form::dense, true},
+    {"TT with TTM tables, untied", Form::tt, false},
+    {"TT with a TTM table, tied", Form::tt, true},
+    {"low rank, untied", Form::lowrank, false},
+};
+
+}  // namespace
+
+TEST_CASE("every gradient of a small decoder is the complex step's") {
+  for (const Variant& variant : variants) {
+    DYNAMIC_SECTION(variant.name) { CHECK(check_complex_step(small_decoder(variant.form, variant.tied)) < 1e-10); }
+  }
+}
+
+TEST_CASE("gradients of a decoder are the same bits whatever is recomputed") {
+  for (const Variant& variant : variants) {
+    DYNAMIC_SECTION(variant.name) { check_recompute_bits(small_decoder(variant.form, variant.tied)); }
+  }
+}
+
+TEST_CASE("the CPU backend's gradients of a decoder lie as near to the double reference as single precision allows") {
+  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+    const char* error = nullptr;
+    const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
+    if (!cpu) {
+      WARN("skipped: " << error);
+      continue;
+    }
+    for (const Variant& variant : variants) {
+      DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(small_decoder(variant.form, variant.tied), *cpu); }
+    }
+  }
+}
+
+// The loss of two packed documents is the sum of the losses of each alone, to the last bits of the sums.
+TEST_CASE("a document in a pack is computed as it would be alone") {
+  DecoderSpec spec = small_decoder(Form::tt, true);
+  spec.attention_dropout = 0;
+  const auto loss_of = [&](std::int32_t first, std::int32_t count, bool packed) {
+    ReferenceRun<double> run(spec);
+    data::Batch batch;
+    batch.sequences = 1;
+    batch.length = count;
+    auto ids = batch.add("input_ids", DType::i32, {1, count}).as<std::int32_t>();
+    auto targets = batch.add("targets", DType::i32, {1, count}).as<std::int32_t>();
+    auto begins = batch.add("key_begin", DType::i32, {1, count}).as<std::int32_t>();
+    auto positions = batch.add("position_ids", DType::i32, {1, count}).as<std::int32_t>();
+    batch.add("lengths", DType::i32, {1}).as<std::int32_t>()[0] = count;
+    batch.add("samples", DType::i64, {1}).as<std::int64_t>()[0] = 7;
+    for (std::int32_t t = 0; t < count; ++t) {
+      ids[t] = (first + t) * 5 % 23;
+      begins[t] = packed && t >= 3 ? 3 : 0;
+      positions[t] = t - begins[t];
+      targets[t] = t + 1 == count || (packed && t == 2) ? -1 : (first + t + 1) * 5 % 23;
+    }
+    run.batch = std::move(batch);
+    run.state.scalars.loss_scale = 1;
+    return run.loss();
+  };
+  const double together = loss_of(0, 8, true), apart = loss_of(0, 3, false) + loss_of(3, 5, false);
+  CHECK(together == Approx(apart).epsilon(1e-12));
+  CHECK(std::abs(loss_of(0, 8, false) - together) > 1e-3);
+}
+
+TEST_CASE("decoders have the published parameters") {
+  const auto dense = [](const char* name) { return models::make_model(models::find_preset(name).spec, DType::f32)->parameters().count(); };
+  // 2 V H (untied) + L (4 H^2 + 3 H I + 2 H) + H
+  CHECK(dense("llama-60m") == 2 * 32000 * 512 + 8 * (4 * 512 * 512 + 3 * 512 * 1376 + 2 * 512) + 512);
+  CHECK(dense("llama-60m") == 58073600);
+  CHECK(dense("llama-130m") == 134105856);
+  CHECK(dense("llama-350m") == 367969280);
+  CHECK(dense("llama-1b") == 1339082752);
+  CHECK(dense("llama-6m") == 4096 * 256 + 6 * (4 * 256 * 256 + 3 * 256 * 688 + 2 * 256) + 256);
+}
