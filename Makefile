@@ -4,6 +4,7 @@
 #   make quickstart  install what is missing, build, train on real text and show what it did
 #   make test        install what is missing, build, run every test
 #   make check       make test and the static checks over every file
+#   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
 #   make install     PREFIX=/usr/local
 #   make format      lay out every source file as .clang-format says
 #   make clean
@@ -11,7 +12,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
 
-.PHONY: all comera configure quickstart test check install format clean
+.PHONY: all comera configure quickstart test check interop install format clean
 .NOTPARALLEL:
 
 all: comera
@@ -36,6 +37,9 @@ test:
 
 check: test
 	scripts/tidy.py --all $(BUILD)
+
+interop: comera
+	tests/interop/run.sh $(BUILD)
 
 install: comera
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -20,6 +20,7 @@ ExportOptions options_of(const OptionValues& values) {
   const std::string& form = values.text("form");
   options.form = form == "tt" ? GraphForm::tt : form == "factors" ? GraphForm::factors : GraphForm::dense;
   options.dtype = values.text("dtype") == "fp16" ? exporting::WeightType::f16 : exporting::WeightType::f32;
+  options.with_past = values.flag("with-past");
   options.opset = static_cast<int>(values.integer("opset"));
   return options;
 }
@@ -68,7 +69,7 @@ void refuse_onnx_words(const OptionValues& values) {
   if (values.given("form") && values.text("form") != "dense")
     fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}", values.positionals()[0],
                values.text("form"));
-  for (const char* name : {"opset", "dtype"})
+  for (const char* name : {"opset", "dtype", "with-past"})
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
 }
 
@@ -124,6 +125,10 @@ OptionTable export_table() {
         .group = "Output",
         .help = "how weights are stored; inputs, outputs and arithmetic are the same in both",
         .choices = {"fp32", "fp16"}},
+       {.name = "with-past",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help = "decoders: keys and values of earlier tokens go in and come out, for generating token by token"},
        {.name = "to",
         .type = OptionType::choice,
         .default_text = "onnx",

@@ -21,12 +21,72 @@ data::Batch batch_of(const models::Spec& spec, const RandomTokens& tokens) {
   return batch;
 }
 
+bool has_past(const onnx::ModelProto& model) {
+  const auto& inputs = model.graph().input();
+  return std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name().starts_with("past_key_values."); });
+}
+
+// Columns [first, last) of arrays [batch, sequence].
+Array columns(const Array& array, std::int64_t first, std::int64_t last) {
+  Array part{{array.dims[0], last - first}, false, {}, {}};
+  for (std::int64_t b = 0; b < array.dims[0]; ++b)
+    for (std::int64_t t = first; t < last; ++t) part.integers.push_back(array.integers[static_cast<std::size_t>(b * array.dims[1] + t)]);
+  return part;
+}
+
+// The past of a graph that has read nothing: sizes of its inputs, zero where tokens are counted.
+void add_empty_past(const onnx::ModelProto& model, std::int64_t sequences, Arrays& inputs) {
+  for (const onnx::ValueInfoProto& input : model.graph().input()) {
+    if (!input.name().starts_with("past_key_values.")) continue;
+    const auto& dims = input.type().tensor_type().shape().dim();
+    inputs[input.name()] = {{sequences, dims[1].dim_value(), 0, dims[3].dim_value()}, true, {}, {}};
+  }
+}
+
+// logits [batch, sequence, vocabulary] of two runs, one behind the other.
+Array join(const Array& a, const Array& b) {
+  Array both{{a.dims[0], a.dims[1] + b.dims[1], a.dims[2]}, true, {}, {}};
+  for (std::int64_t i = 0; i < a.dims[0]; ++i)
+    for (const Array* part : {&a, &b}) {
+      const std::int64_t row = part->dims[1] * part->dims[2];
+      both.reals.insert(both.reals.end(), part->reals.begin() + i * row, part->reals.begin() + (i + 1) * row);
+    }
+  return both;
+}
+
+Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision precision) {
+  const Arrays inputs = graph_inputs(file.model(), tokens);
+  if (!has_past(file.model())) return evaluate(file, inputs, precision);
+  const std::int64_t half = tokens.length / 2;
+  Arrays first, second;
+  for (const char* name : {"input_ids", "position_ids", "attention_mask"}) {
+    first[name] = columns(inputs.at(name), 0, half);
+    second[name] = columns(inputs.at(name), half, tokens.length);
+  }
+  second["attention_mask"] = inputs.at("attention_mask");
+  add_empty_past(file.model(), tokens.sequences, first);
+  Arrays begun = evaluate(file, first, precision);
+  for (auto& [name, array] : begun)
+    if (name.starts_with("present.")) second["past_key_values." + name.substr(8)] = std::move(array);
+  Arrays ended = evaluate(file, second, precision);
+  ended["logits"] = join(begun.at("logits"), ended.at("logits"));
+  return ended;
+}
+
 struct Question {
   const models::Spec& spec;
   train::Engine& engine;
   const RandomTokens& tokens;
   const Arrays& doubled;
   const Arrays& single;
+
+  // Row [.., width] of an output, in both precisions.
+  void take(Answer& answer, const char* output, std::int64_t row, std::int64_t width) const {
+    for (const auto& [from, to] : {std::pair{&doubled, &answer.graph}, std::pair{&single, &answer.graph_single}}) {
+      const auto begin = from->at(output).reals.begin() + row * width;
+      to->insert(to->end(), begin, begin + width);
+    }
+  }
 };
 
 Answer classified(const Question& question) {
@@ -62,15 +122,39 @@ Answer predicted(const Question& question) {
   return answer;
 }
 
+// Logits of a few tokens: the last of every sequence, and every third of the first.
+Answer continued(const Question& question) {
+  const RandomTokens& tokens = question.tokens;
+  std::vector<std::int32_t> rows;
+  for (std::int64_t t = 0; t < tokens.length; t += 3) rows.push_back(static_cast<std::int32_t>(t));
+  for (std::int64_t b = 0; b < tokens.sequences; ++b)
+    rows.push_back(static_cast<std::int32_t>(b * tokens.length) + tokens.lengths[static_cast<std::size_t>(b)] - 1);
+  data::Batch batch;
+  batch.sequences = tokens.sequences;
+  batch.length = tokens.length;
+  const auto add = [&](const char* name, const Shape& shape, const std::vector<std::int32_t>& values) {
+    std::copy(values.begin(), values.end(), batch.add(name, DType::i32, shape).as<std::int32_t>().begin());
+  };
+  add("input_ids", {tokens.sequences, tokens.length}, tokens.ids);
+  add("lengths", {tokens.sequences}, tokens.lengths);
+  add("logit_rows", {static_cast<std::int64_t>(rows.size())}, rows);
+  const auto samples = batch.add("samples", DType::i64, {tokens.sequences}).as<std::int64_t>();
+  std::fill(samples.begin(), samples.end(), 0);
+  const train::Scores scores = question.engine.evaluate(batch);
+  Answer answer{{scores.logits.begin(), scores.logits.end()}, {}, {}};
+  for (const std::int32_t row : rows) question.take(answer, "logits", row, question.spec.vocabulary);
+  return answer;
+}
+
 }  // namespace
 
 Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens) {
-  const Arrays inputs = graph_inputs(file.model(), tokens);
-  const Arrays doubled = evaluate(file, inputs, Precision::doubled), single = evaluate(file, inputs, Precision::single);
+  const Arrays doubled = run_graph(file, tokens, Precision::doubled), single = run_graph(file, tokens, Precision::single);
   const Question question{models::common(spec), engine, tokens, doubled, single};
   switch (question.spec.task) {
     case Task::classify: return classified(question);
     case Task::mlm: return predicted(question);
+    case Task::clm: return continued(question);
   }
   COMERA_CHECK(false);
 }

@@ -7,14 +7,18 @@
 #include "lib/core/error.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
+#include "lib/export/decoder_graph.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/encoder_graph.h"
 
 namespace comera::exporting {
 namespace {
 
-void build_model(GraphBuild& build, const models::EncoderSpec& spec) { build_encoder(build, spec); }
-void build_model(GraphBuild&, const models::DecoderSpec&) { fail_input("[export] the model is a decoder; only encoders are exported"); }
+void build_model(GraphBuild& build, const models::EncoderSpec& spec, const ExportOptions& options) {
+  if (options.with_past) fail_input("[export] --with-past: an encoder has no past; only decoders do");
+  build_encoder(build, spec);
+}
+void build_model(GraphBuild& build, const models::DecoderSpec& spec, const ExportOptions& options) { build_decoder(build, spec, options.with_past); }
 
 std::int64_t types_of(const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
@@ -31,7 +35,7 @@ onnx::ModelProto build_graph(const io::ModelFolder& folder, const models::ModelS
   const WeightReader weights(folder);
   Graph graph(options.opset, options.dtype);
   GraphBuild build{graph, weights, options.form};
-  std::visit([&](const auto& one) { build_model(build, one); }, spec);
+  std::visit([&](const auto& one) { build_model(build, one, options); }, spec);
   graph.note("comera.form", name_of(options.form));
   graph.note("comera.dtype", name_of(options.dtype));
   graph.note("comera.chains", std::to_string(weights.block().chains.size()));

@@ -17,6 +17,7 @@ struct ExportOptions {
   GraphForm form = GraphForm::tt;
   WeightType dtype = WeightType::f32;
   int opset = default_opset;
+  bool with_past = false;  // decoders: keys and values of earlier tokens go in and out
 };
 
 struct Exported {

@@ -63,7 +63,12 @@ void set(onnx::AttributeProto& attribute, const Attribute& from) {
 
 const char* name_of(WeightType type) { return type == WeightType::f32 ? "fp32" : "fp16"; }
 
-Graph::Graph(int opset, WeightType weights) : opset_(opset), weights_(weights), graph_(model_.mutable_graph()) {
+Graph::Graph(int opset, WeightType weights, std::string prefix)
+    : opset_(opset),
+      weights_(weights),
+      graph_(model_.mutable_graph()),
+      prefix_(std::move(prefix)),
+      scope_(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1)) {
   if (opset < oldest_opset || opset > newest_opset)
     fail_input("[export] --opset {} is out of range; graphs are written for {} to {}", opset, oldest_opset, newest_opset);
   model_.set_ir_version(message_version(opset));
@@ -114,7 +119,7 @@ Name Graph::weight(const std::string& name, const std::vector<std::int64_t>& dim
 }
 
 Name Graph::scalar(float value) {
-  const auto [found, fresh] = constants_.try_emplace(fmt::format("float {}", value), fmt::format("constant_{}", value));
+  const auto [found, fresh] = constants_.try_emplace(fmt::format("float {}", value), fmt::format("{}constant_{}", prefix_, value));
   if (fresh) store<float>(*add_initialiser(found->second, TensorProto::FLOAT, {}), std::span(&value, 1));
   return found->second;
 }
@@ -126,10 +131,10 @@ Name Graph::integers_of(const std::string& name, const std::vector<std::int64_t>
 }
 
 Name Graph::integers(const std::vector<std::int64_t>& values) {
-  return integers_of(fmt::format("sizes_{}", fmt::join(values, "_")), {static_cast<std::int64_t>(values.size())}, values);
+  return integers_of(fmt::format("{}sizes_{}", prefix_, fmt::join(values, "_")), {static_cast<std::int64_t>(values.size())}, values);
 }
 
-Name Graph::integer(std::int64_t value) { return integers_of(fmt::format("integer_{}", value), {}, std::span(&value, 1)); }
+Name Graph::integer(std::int64_t value) { return integers_of(fmt::format("{}integer_{}", prefix_, value), {}, std::span(&value, 1)); }
 
 Name Graph::indices(const std::string& name, std::span<const std::int32_t> values) {
   const auto [found, fresh] = constants_.try_emplace("indices " + name, name);
@@ -144,7 +149,7 @@ Name Graph::floats(const std::string& name, std::span<const float> values) {
 }
 
 Name Graph::node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes) {
-  std::string name = scope_.empty() ? op : scope_ + "/" + op;
+  std::string name = scope_.empty() ? op : fmt::format("{}/{}", scope_, op);
   if (const int again = used_[name]++) name += "_" + std::to_string(again);
   onnx::NodeProto& node = *graph_->add_node();
   node.set_op_type(op);

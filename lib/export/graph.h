@@ -28,8 +28,8 @@ using Name = std::string;
 
 class Graph {
  public:
-  // InputError: an opset out of range.
-  Graph(int opset, WeightType weights);
+  // InputError: an opset out of range. Constants that are no weights are called after `prefix`, for nodes that go into a graph of others.
+  Graph(int opset, WeightType weights, std::string prefix = "");
 
   int opset() const { return opset_; }
   WeightType weight_type() const { return weights_; }
@@ -75,7 +75,7 @@ class Graph {
   WeightType weights_;
   onnx::ModelProto model_;
   onnx::GraphProto* graph_;
-  std::string scope_;
+  std::string prefix_, scope_;
   std::map<std::string, int> used_;
   std::map<std::string, Name> constants_;
 };

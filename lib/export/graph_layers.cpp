@@ -61,9 +61,9 @@ Half merged_right(Graph& graph, const Chain& chain) {
   return chain.gauge.empty() ? right : with_identity(graph, chain, right);
 }
 
-Name times(Graph& graph, const Name& x, const Half& left, const Half& right) {
-  if (left.columns * (left.rows + right.columns) >= left.rows * right.columns) return graph.node("MatMul", {x, multiply(graph, left, right).name});
-  return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
+LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
+  if (left.columns * (left.rows + right.columns) >= left.rows * right.columns) return {"", multiply(graph, left, right).name};
+  return {left.name, right.name};
 }
 
 // Two halves are no gain where they hold as many numbers as the dense weight.
@@ -153,20 +153,26 @@ Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t r
 
 const char* name_of(GraphForm form) { return form == GraphForm::tt ? "tt" : form == GraphForm::factors ? "factors" : "dense"; }
 
-Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
+LinearConstants linear_constants(GraphBuild& build, const Chain& chain) {
   Graph& graph = build.graph;
-  if (chain.empty()) {  // a rank of 1 that is zero gives the shape of the outputs
-    const Half left{graph.weight(chain.name + ".left", {chain.rows, 1}, std::vector<float>(static_cast<std::size_t>(chain.rows))), chain.rows, 1};
-    const Half right{graph.weight(chain.name + ".right", {1, chain.columns}, std::vector<float>(static_cast<std::size_t>(chain.columns))), 1,
-                     chain.columns};
-    return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
-  }
-  if (build.form == GraphForm::tt) return times(graph, x, merged_left(graph, chain), merged_right(graph, chain));
-  const Factors factors = factors_of(chain);
-  const Half left{graph.weight(chain.name + ".left", {chain.rows, factors.left.columns}, factors.left.values), chain.rows, factors.left.columns};
-  const Half right{graph.weight(chain.name + ".right", {factors.left.columns, chain.columns}, factors.right.values), factors.left.columns,
-                   chain.columns};
-  return graph.node("MatMul", {graph.node("MatMul", {x, left.name}), right.name});
+  if (build.form == GraphForm::tt && !chain.empty()) return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
+  // An empty chain as a rank of 1 that is zero: it gives the shape of the outputs.
+  const auto zeros = [](std::int64_t rows, std::int64_t columns) {
+    return Matrix{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
+  };
+  const Factors factors = chain.empty() ? Factors{zeros(chain.rows, 1), zeros(1, chain.columns)} : factors_of(chain);
+  return {graph.weight(chain.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values),
+          graph.weight(chain.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values)};
+}
+
+TableConstants table_constants(GraphBuild& build, const Chain& chain) {
+  const TablePair pair = table_pair(build, chain);
+  return {pair.left.name, pair.right.name, pair.left.columns, chain.ranks[chain.middle()], pair.right.rows, pair.right.columns};
+}
+
+Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
+  const LinearConstants halves = linear_constants(build, chain);
+  return build.graph.node("MatMul", {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
 }
 
 Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) { return lookup_halves(build.graph, chain, ids, table_pair(build, chain)); }

@@ -16,6 +16,17 @@ struct GraphBuild {
 // y [.., out] = x [.., in] W + b; the bias is added where the folder has one. Chains whose halves together would be slower than the dense
 // weight are multiplied out (by nodes in form tt).
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out);
+// Two constants whose product is the chain's weight; `left` is empty where it is cheaper to multiply them out, then `right` is the weight.
+struct LinearConstants {
+  Name left, right;  // [in, R], [R, out]
+};
+LinearConstants linear_constants(GraphBuild& build, const Chain& chain);  // in form tt or factors
+// See TableHalves.
+struct TableConstants {
+  Name left, right;  // [left rows, left columns * rank], [right rows, rank * right columns]
+  std::int64_t left_columns = 0, rank = 0, right_rows = 0, right_columns = 0;
+};
+TableConstants table_constants(GraphBuild& build, const Chain& chain);
 // x W of a chain, without a bias, in form tt or factors.
 Name times_chain(GraphBuild& build, const Chain& chain, const Name& x);
 // Rows of a table by ids: [.., columns].

@@ -11,6 +11,11 @@ expect_exit 0
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" --task mlm --data corpus.txt --dev corpus.txt -o mlm
 expect_exit 0
 
+decoder=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32 --embedding-rank 4 --rank 4
+  --order 2 --embedding-order 2 "${words[@]}" --data corpus.txt --dev corpus.txt)
+run "$COMERA" pretrain "${decoder[@]}" -o clm
+expect_exit 0
+
 # A folder: graph, configuration without chains, tokenizer; nothing of the run.
 run "$COMERA" export run -o out --json
 expect_exit 0
@@ -25,7 +30,7 @@ run "$COMERA" export out -o again
 expect_exit 2
 
 # Every model, form and type; the same bytes twice.
-for folder in run pre mlm; do
+for folder in run pre mlm clm; do
   for form in tt factors dense; do
     for dtype in fp32 fp16; do
       run "$COMERA" export "$folder" -o "$folder-$form-$dtype.onnx" --form "$form" --dtype "$dtype"
@@ -34,6 +39,9 @@ for folder in run pre mlm; do
     done
   done
 done
+run "$COMERA" export clm -o past.onnx --with-past
+expect_exit 0
+expect_out 'largest difference'
 run "$COMERA" export run -o again.onnx
 expect_exit 0
 expect_same_bytes run-tt-fp32.onnx again.onnx
@@ -58,6 +66,8 @@ run "$COMERA" export run
 expect_refused '-o is missing'
 run "$COMERA" export run -o new --form lowrank
 expect_refused 'lowrank'
+run "$COMERA" export run -o new --with-past
+expect_refused 'only decoders'
 run "$COMERA" export run -o run --force
 expect_refused 'holds the model itself'
 run "$COMERA" export run -o . --force

@@ -19,6 +19,7 @@ train pre "${classified[@]}" --form tt --pre-norm
 train lowrank "${classified[@]}" --form lowrank
 train dense "${classified[@]}" --form dense
 train mlm --task mlm --data corpus.txt --dev corpus.txt
+train clm --model llama-6m --task clm --layers 2 --heads 4 --key-heads 2 --data corpus.txt --dev corpus.txt
 [ "$failures" = 0 ] || finish
 COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-} "$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime" \
-  "$tests/export/interop/against_onnxruntime.py" check "$COMERA" tt pre lowrank dense mlm
+  "$tests/export/interop/against_onnxruntime.py" check "$COMERA" tt pre lowrank dense mlm clm

@@ -1,0 +1,234 @@
+#include "lib/export/onnx_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "lib/core/error.h"
+
+namespace comera::exporting {
+namespace {
+
+using onnx::TensorProto;
+
+std::int64_t integer_of(const onnx::NodeProto& node, const char* name, std::int64_t otherwise) {
+  for (const onnx::AttributeProto& attribute : node.attribute())
+    if (attribute.name() == name) return attribute.i();
+  return otherwise;
+}
+
+bool is_standard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
+
+std::optional<io::StoredType> stored_type(std::int32_t type) {
+  switch (type) {
+    case TensorProto::FLOAT: return io::StoredType::F32;
+    case TensorProto::FLOAT16: return io::StoredType::F16;
+    case TensorProto::BFLOAT16: return io::StoredType::BF16;
+    default: return std::nullopt;
+  }
+}
+
+enum class Use : std::uint8_t { none, linear, linear_transposed, table };
+
+// How `node` uses its input `index`.
+Use use_of(const onnx::NodeProto& node, int index) {
+  if (!is_standard(node)) return Use::none;
+  if (node.op_type() == "MatMul" && index == 1) return Use::linear;
+  if (node.op_type() == "Gemm" && index == 1 && integer_of(node, "transA", 0) == 0)
+    return integer_of(node, "transB", 0) != 0 ? Use::linear_transposed : Use::linear;
+  if (node.op_type() == "Gather" && index == 0 && integer_of(node, "axis", 0) == 0) return Use::table;
+  return Use::none;
+}
+
+struct Found {
+  Use use = Use::none;
+  bool mixed = false;
+  std::vector<int> nodes;
+};
+
+// What reads what; names that a subgraph or the outputs mention count as used in a way of their own.
+std::map<std::string, Found> uses_of(const onnx::GraphProto& graph) {
+  std::map<std::string, Found> uses;
+  for (int i = 0; i < graph.node_size(); ++i)
+    for (int k = 0; k < graph.node(i).input_size(); ++k) {
+      Found& found = uses[graph.node(i).input(k)];
+      const Use use = use_of(graph.node(i), k);
+      found.mixed = found.mixed || use == Use::none || (found.use != Use::none && found.use != use);
+      found.use = use;
+      found.nodes.push_back(i);
+    }
+  for (const onnx::ValueInfoProto& output : graph.output()) uses[output.name()].mixed = true;
+  for (const onnx::ValueInfoProto& input : graph.input()) uses[input.name()].mixed = true;  // a default that a caller may replace
+  return uses;
+}
+
+bool has_subgraphs(const onnx::GraphProto& graph) {
+  for (const onnx::NodeProto& node : graph.node())
+    for (const onnx::AttributeProto& attribute : node.attribute())
+      if (attribute.has_g() || attribute.graphs_size() > 0) return true;
+  return false;
+}
+
+onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs, const Name& output) {
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_op_type(op);
+  node.set_name(output);
+  for (const Name& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+// The node of a linear weight as two products; a Gemm keeps its scale and its bias in the second.
+void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const LinearConstants& halves) {
+  if (!halves.left.empty()) {
+    const Name middle = node.output(0) + "/left";
+    add_node(graph, "MatMul", {node.input(0), halves.left}, middle);
+    node.set_input(0, middle);
+  }
+  node.set_input(1, halves.right);
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute())
+    if (attribute.name() == "transB") attribute.set_i(0);
+  *graph.add_node() = std::move(node);
+}
+
+void add_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::INT);
+  attribute.set_i(value);
+}
+
+// A lookup by ids of any shape as two lookups and a product: quotient and remainder of the id, and a last size that is the table's.
+struct Lookup {
+  TableConstants halves;
+  Name shape_left, shape_right, columns, right_rows;  // constants
+};
+
+void split_lookup(onnx::GraphProto& graph, const onnx::NodeProto& node, const Lookup& lookup) {
+  const Name base = node.output(0) + "/";
+  add_integer(add_node(graph, "Cast", {node.input(1)}, base + "ids"), "to", TensorProto::INT64);
+  add_node(graph, "Div", {base + "ids", lookup.right_rows}, base + "quotient");
+  add_node(graph, "Mul", {base + "quotient", lookup.right_rows}, base + "whole");
+  add_node(graph, "Sub", {base + "ids", base + "whole"}, base + "remainder");
+  add_node(graph, "Gather", {lookup.halves.left, base + "quotient"}, base + "left_rows");
+  add_node(graph, "Gather", {lookup.halves.right, base + "remainder"}, base + "right_rows");
+  add_node(graph, "Reshape", {base + "left_rows", lookup.shape_left}, base + "left");
+  add_node(graph, "Reshape", {base + "right_rows", lookup.shape_right}, base + "right");
+  add_node(graph, "MatMul", {base + "left", base + "right"}, base + "product");
+  add_node(graph, "Shape", {node.input(1)}, base + "shape");
+  add_integer(add_node(graph, "Concat", {base + "shape", lookup.columns}, base + "row_shape"), "axis", 0);
+  onnx::NodeProto& last = add_node(graph, "Reshape", {base + "product", base + "row_shape"}, node.output(0));
+  last.set_name(node.name());
+}
+
+// What the chains of a model become: constants by the name of the initialiser.
+struct Put {
+  std::map<std::string, LinearConstants> linear;
+  std::map<std::string, Lookup> tables;
+};
+
+}  // namespace
+
+std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model) {
+  const onnx::GraphProto& graph = model.graph();
+  std::vector<OnnxWeight> weights;
+  if (has_subgraphs(graph)) return weights;  // their names are not followed
+  const std::map<std::string, Found> uses = uses_of(graph);
+  for (const TensorProto& tensor : graph.initializer()) {
+    const auto found = uses.find(tensor.name());
+    if (found == uses.end() || found->second.mixed || tensor.dims_size() != 2 || !stored_type(tensor.data_type())) continue;
+    OnnxWeight weight{
+        tensor.name(),      found->second.use == Use::table, found->second.use == Use::linear_transposed, tensor.dims(0), tensor.dims(1),
+        found->second.nodes};
+    if (weight.transposed) std::swap(weight.rows, weight.columns);
+    if (weight.rows > 1 && weight.columns > 1) weights.push_back(std::move(weight));
+  }
+  return weights;
+}
+
+void write_weights_folder(io::OnnxFile& file, const std::string& path) {
+  std::map<std::string, const TensorProto*> tensors;
+  for (const TensorProto& tensor : file.model().graph().initializer()) tensors[tensor.name() + ".weight"] = &tensor;
+  std::map<std::string, OnnxWeight> weights;
+  std::vector<io::TensorToWrite> all;
+  for (OnnxWeight& weight : find_weights(file.model())) {
+    const io::FileShape shape = weight.table ? io::FileShape{weight.rows, weight.columns} : io::FileShape{weight.columns, weight.rows};
+    all.push_back({weight.name + ".weight", *stored_type(tensors.at(weight.name + ".weight")->data_type()), shape});
+    weights[all.back().name] = std::move(weight);
+  }
+  make_folders(path);
+  io::write_safetensors(join_path(path, "model.safetensors"), all, {{"format", "pt"}}, [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+    const OnnxWeight& weight = weights.at(tensor.name);
+    const std::vector<float> values = file.read_floats(*tensors.at(tensor.name));
+    if (weight.table || weight.transposed) return sink.floats(values);
+    sink.floats(transposed({weight.rows, weight.columns, values}).values);
+  });
+  write_file_atomic(join_path(path, "config.json"), "{}\n");
+}
+
+namespace {
+
+// The type that the graph computes in with this weight.
+Name as_type(Graph& graph, const Name& value, std::int32_t type) {
+  return value.empty() || type == TensorProto::FLOAT ? value : graph.node("Cast", {value}, {{"to", std::int64_t{type}}});
+}
+
+void put_linear(GraphBuild& build, const Chain& chain, std::int32_t type, Put& put) {
+  const LinearConstants halves = linear_constants(build, chain);
+  put.linear[chain.name] = {as_type(build.graph, halves.left, type), as_type(build.graph, halves.right, type)};
+}
+
+void put_table(GraphBuild& build, const Chain& chain, std::int32_t type, Put& put) {
+  Graph& graph = build.graph;
+  TableConstants halves = table_constants(build, chain);
+  halves.left = as_type(graph, halves.left, type);
+  halves.right = as_type(graph, halves.right, type);
+  put.tables[chain.name] = {halves, graph.integers({-1, halves.left_columns, halves.rank}), graph.integers({-1, halves.rank, halves.right_columns}),
+                            graph.integers({chain.columns}), graph.integer(halves.right_rows)};
+}
+
+void rewrite(onnx::GraphProto& graph, onnx::NodeProto& node, const Put& put) {
+  if (node.op_type() == "Gather")
+    if (const auto table = put.tables.find(node.input(0)); table != put.tables.end()) return split_lookup(graph, node, table->second);
+  if ((node.op_type() == "MatMul" || node.op_type() == "Gemm") && is_standard(node))
+    if (const auto found = put.linear.find(node.input(1)); found != put.linear.end()) return split_product(graph, std::move(node), found->second);
+  *graph.add_node() = std::move(node);
+}
+
+std::int64_t opset_of(const onnx::ModelProto& model) {
+  for (const onnx::OperatorSetIdProto& one : model.opset_import())
+    if (one.domain().empty() || one.domain() == "ai.onnx") return one.version();
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form) {
+  if (opset_of(model) < oldest_opset)
+    fail_input("[tensorize] the graph is written for opset {}; chains need {} or later, convert it with onnx.version_converter", opset_of(model),
+               oldest_opset);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  std::map<std::string, std::int32_t> types;
+  for (const TensorProto& tensor : graph.initializer()) types[tensor.name()] = tensor.data_type();
+  const std::vector<OnnxWeight> found = find_weights(model);
+  const bool half = std::any_of(found.begin(), found.end(), [&](const OnnxWeight& weight) { return types[weight.name] == TensorProto::FLOAT16; });
+  Graph made(default_opset, half ? WeightType::f16 : WeightType::f32, "comera/");
+  GraphBuild build{made, weights, form};
+  Put put;
+  for (const OnnxWeight& weight : found) {
+    const io::ChainSpec* spec = weights.chain_spec(weight.name);
+    if (!spec || spec->empty()) continue;
+    const Graph::Scope scope(made, weight.name);
+    (weight.table ? put_table : put_linear)(build, weights.chain(*spec), types[weight.name], put);
+  }
+  const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
+  *graph.mutable_node() = made.model().graph().node();
+  for (onnx::NodeProto node : nodes) rewrite(graph, node, put);
+  auto& initialisers = *graph.mutable_initializer();
+  const auto gone = [&](const TensorProto& tensor) { return put.linear.contains(tensor.name()) || put.tables.contains(tensor.name()); };
+  initialisers.erase(std::remove_if(initialisers.begin(), initialisers.end(), gone), initialisers.end());
+  for (TensorProto& tensor : *made.model().mutable_graph()->mutable_initializer()) *graph.add_initializer() = std::move(tensor);
+  return static_cast<std::int64_t>(put.linear.size() + put.tables.size());
+}
+
+}  // namespace comera::exporting

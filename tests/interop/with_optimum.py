@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""optimum's ONNX Runtime models load the exported folders and answer as transformers does (what it said lies in WORK).
+
+usage: with_optimum.py CHECKPOINTS WORK
+"""
+import sys
+
+import numpy as np
+import torch
+from optimum.onnxruntime import ORTModelForCausalLM, ORTModelForFeatureExtraction
+
+CHECKPOINTS, WORK = sys.argv[1:]
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"failed: {what}")
+
+
+def check_features():
+    kept = np.load(f"{WORK}/minilm.npz")
+    inputs = {name: torch.tensor(kept[name]) for name in ("input_ids", "attention_mask", "token_type_ids")}
+    answer = ORTModelForFeatureExtraction.from_pretrained(f"{WORK}/minilm-onnx")(**inputs).last_hidden_state.numpy()
+    mask = kept["attention_mask"].astype(bool)
+    apart = np.abs(answer - kept["hidden"])[mask].max()
+    # Six layers of post-LN: hidden states of up to about 3, each of the two runtimes within a few units of the last place per layer.
+    expect(apart < 2e-5, f"hidden states are {apart} from transformers'")
+    print(f"MiniLM in ORTModelForFeatureExtraction: hidden states within {apart:.1e}")
+
+
+def check_generation(folder, use_cache):
+    kept = np.load(f"{WORK}/stories.npz")
+    tokens = torch.tensor(kept["tokens"])
+    model = ORTModelForCausalLM.from_pretrained(folder, use_cache=use_cache, use_io_binding=False)
+    ids = tokens[:, :5]
+    made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=40, do_sample=False)
+    expect(torch.equal(made, tokens), f"{folder}: greedy tokens {made.tolist()} instead of {tokens.tolist()}")
+    print(f"stories15M in ORTModelForCausalLM, {'with' if use_cache else 'without'} past: transformers' {made.shape[1] - 5} greedy tokens")
+
+
+if __name__ == "__main__":
+    check_features()
+    check_generation(f"{WORK}/stories-onnx", True)
+    check_generation(f"{WORK}/stories-plain", False)
