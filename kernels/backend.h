@@ -3,11 +3,13 @@
 
 #include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/distillation.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/pooling.h"
 #include "kernels/rank_objective.h"
 #include "kernels/rotary.h"
 #include "kernels/tt_cores.h"
@@ -64,6 +66,13 @@ struct Backend {
   Op<CrossEntropyChunk> cross_entropy_chunk;
   Op<CrossEntropyLoss> cross_entropy_loss;
   Op<CrossEntropyBackward> cross_entropy_backward;
+  Op<VectorDistance> vector_distance;
+  Op<VectorDistanceBackward> vector_distance_backward;
+  Op<DivergenceChunk> divergence_chunk;
+  Op<DivergenceLoss> divergence_loss;
+  Op<DivergenceBackward> divergence_backward;
+  Op<PoolForward> pool_forward;
+  Op<PoolBackward> pool_backward;
   Op<Adamw> adamw;
   Op<SquareSum> square_sum;
   Op<ClipGradient> clip_gradient;

@@ -53,6 +53,7 @@ struct StepScalars {
   std::uint64_t seed = 0;     // of the run
   std::uint64_t step = 0;     // optimiser steps taken; (seed, step) is the key of every random number
   double loss_scale = 1;      // 1 / (tokens or examples of the whole step, over all micro-batches)
+  double sequence_scale = 1;  // 1 / (sequences of the whole step): losses against a teacher
   double gradient_scale = 1;  // clipping: written by clip_gradient, read by adamw
   double finite = 1;          // 0 when the loss or a gradient is not finite: adamw then changes nothing
 };

@@ -1,5 +1,6 @@
 #include "models/architecture.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
@@ -10,6 +11,7 @@
 #include "models/encoder.h"
 #include "models/encoder_config.h"
 #include "models/forms.h"
+#include "models/sentence.h"
 
 namespace comera::models {
 namespace {
@@ -35,6 +37,28 @@ void check(const ModelSpec& spec) {
   std::visit([](const auto& one) { check(one); }, spec);
 }
 
+ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::string>& labels) {
+  return std::visit([&](const auto& one) -> ModelSpec { return with_head(one, task, labels); }, spec);
+}
+
+void unfold(Spec& spec) {
+  for (auto& [name, form] : spec.forms) form.chain.folded = form.chain.gauge = false;
+}
+
+std::string name_prefix(const ModelSpec& spec) {
+  const auto* encoder = std::get_if<EncoderSpec>(&spec);
+  return encoder ? EncoderNames(*encoder).prefix() : "";
+}
+
+bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
+  const auto* encoder = std::get_if<EncoderSpec>(&spec);
+  if (!encoder || encoder->task == Task::embed) return false;
+  const EncoderNames names(*encoder);
+  const std::vector<std::string> parts = encoder->task == Task::classify ? std::vector<std::string>{names.head_dense, names.classifier}
+                                                                         : std::vector{names.transform, names.transform_norm, names.decoder_bias};
+  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return parameter == part || parameter.starts_with(part + "."); });
+}
+
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype) {
   return std::visit([dtype](const auto& one) { return make(one, dtype); }, spec);
 }
@@ -47,19 +71,21 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
   };
 }
 
-ModelSpec parse_config_json(const std::string& text, const std::string& name) {
+ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
   const io::Json config = io::parse_json(text, name);
   if (!config.is_object()) fail_input("{}: is not a JSON object; is this a config.json?", name);
   const ConfigReader reader(config, name);
   const std::string type = reader.text("model_type", "");
-  if (is_encoder_type(type)) return parse_encoder_config(reader);
+  if (is_encoder_type(type)) return parse_encoder_config(reader, names);
   if (type == decoder_type) return parse_decoder_config(reader);
   fail_input("{}: model_type is '{}'; supported here are {} and {}", name, type, encoder_types, decoder_type);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {
-  const std::string path = join_path(folder, "config.json");
-  return parse_config_json(read_file(path), path);
+  const io::ModelFolder files(folder);
+  ModelSpec spec = parse_config_json(read_file(files.config_path()), files.config_path(), names_in(files));
+  if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed) encoder->sentence = read_sentence_rules(folder);
+  return spec;
 }
 
 }  // namespace comera::models

@@ -19,6 +19,13 @@ Spec& common(ModelSpec& spec);
 std::vector<WeightSite> weight_sites(const ModelSpec& spec);
 // InputError where sizes contradict each other, or the architecture has no such task.
 void check(const ModelSpec& spec);
+// The same model for another task or with other labels. InputError where the architecture cannot.
+ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::string>& labels);
+// Chains with rank diagonals, all of them able to fall: folded ones get diagonals, and a gauge is given up.
+void unfold(Spec& spec);
+// What stands before the names of the body's weights, and whether a parameter belongs to the head of that task.
+std::string name_prefix(const ModelSpec& spec);
+bool is_in_head(const ModelSpec& spec, const std::string& parameter);
 // Weights are unbound; dtype is that of the backend that will compute.
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype);
 // Builds spec's model again and again, with the ranks of smaller ones.
@@ -26,8 +33,8 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
 // config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the arithmetic and is not
 // supported is an InputError.
-ModelSpec parse_config_json(const std::string& text, const std::string& name);
-// config.json of a folder; InputError that names the file.
+ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names = {});
+// config.json of a folder, with what the names of its weights and the files of sentence-transformers tell; InputError that names the file.
 ModelSpec spec_from_folder(const std::string& folder);
 
 }  // namespace comera::models

@@ -17,6 +17,10 @@ io::ChainSpec chain_of(const layers::TensorTrain& train) {
   chain.kind = train.form == Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt;
   chain.shape = {train.rows, train.columns};
   chain.modes = train.modes;
+  chain.in_count = train.form == Form::ttm ? 0 : train.middle();
+  chain.folded = train.chain.folded;
+  chain.sorted = train.chain.sorted;
+  chain.gauge = train.chain.gauge;
   chain.ranks = train.ranks;
   chain.initial_ranks = train.initial_ranks;
   return chain;
@@ -100,6 +104,13 @@ void ConfigReader::require_null(const char* key) const {
   if (has(key)) fail_input("{}: {} is {}; it is not supported", name_, key, find(key, false)->dump());
 }
 
+io::Json config_start(const Spec& spec) {
+  if (spec.source.empty()) return io::Json::object();
+  io::Json config = io::parse_json(spec.source, "config.json");
+  for (const char* key : {"comera", "id2label", "label2id", "num_labels", "dtype"}) config.erase(key);
+  return config;
+}
+
 void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader) {
   const std::string& name = reader.name();
   const std::optional<io::ComeraBlock> block = io::parse_comera_block(reader.config(), name);
@@ -114,7 +125,8 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
                  chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape), site->table ? "table" : "linear weight",
                  site->rows, site->columns);
     const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
-    spec.forms[chain.name] = {form, chain.modes, chain.ranks, chain.initial_ranks};
+    if (chain.conv1d) fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(), chain.name);
+    spec.forms[chain.name] = {form, chain.modes, chain.ranks, chain.initial_ranks, {chain.in_count, chain.folded, chain.sorted, chain.gauge}};
   }
 }
 

@@ -41,6 +41,8 @@ class ConfigReader {
 
 // Fills spec.forms from the `comera` block, which must fit the model's sites.
 void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader);
+// What a config.json begins with: the keys of the one that `spec` came from, without the `comera` block and the labels.
+io::Json config_start(const Spec& spec);
 // Adds the block, with today's ranks, where the model has tensor trains.
 void write_forms(io::Json& config, const layers::Model& model);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "lib/layers/distillation.h"
 #include "lib/layers/loss.h"
 #include "models/decoder_block.h"
 #include "models/decoder_config.h"
@@ -16,7 +17,8 @@ using layers::SavePolicy;
 std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
   const WeightForm form = spec.form_of(name);
   const double deviation = 1 / std::sqrt(static_cast<double>(spec.hidden));  // logits of the first step have deviation 1
-  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks});
+  return make_table(builder,
+                    {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks, form.chain.folded});
 }
 
 class Decoder final : public layers::Model {
@@ -46,6 +48,7 @@ class Decoder final : public layers::Model {
     Flow flow = blocks_.forward(*pass_, enter(*pass_), keys_);
     walk.drop(flow.stream);
     Outputs outputs = leave(*pass_, batch, flow.normed);
+    hidden_loss_.forward(*pass_, *state_, batch, flow.normed);
     walk.drop(flow.normed.tensor);
     if (!policy.saves()) close_pass();
     return outputs;
@@ -56,6 +59,7 @@ class Decoder final : public layers::Model {
     {
       Walk::Scope scope(walk, "head");
       d.normed = head_->backward(*pass_, sink);
+      if (hidden_loss_.active()) hidden_loss_.backward(*pass_, d.normed, true);
     }
     d = blocks_.backward(*pass_, sink, d, keys_);
     Walk::Scope scope(walk, "embeddings");
@@ -94,7 +98,8 @@ class Decoder final : public layers::Model {
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
     samples_ = walk.input("samples", batch["samples"]);
-    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)});
+    pass_.emplace(
+        Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
     ids_ = walk.input("input_ids", batch["input_ids"]);
     const auto lengths = batch["lengths"].as<const std::int32_t>();
     const std::int64_t length = batch.length;
@@ -134,7 +139,10 @@ class Decoder final : public layers::Model {
       Tensor targets = walk.input("targets", batch["targets"]);
       outputs.best = head_->forward(pass, *state_, x, targets);
       walk.drop(targets);
-      if (pass.policy.saves()) walk.drop(outputs.best);
+      if (pass.policy.saves())
+        walk.drop(outputs.best);
+      else
+        outputs.hidden = walk.keep(x.tensor);
       return outputs;
     }
     Tensor index = walk.input("logit_rows", batch["logit_rows"]);
@@ -156,6 +164,7 @@ class Decoder final : public layers::Model {
   BlockStack blocks_;
   std::unique_ptr<layers::Table> head_words_;
   std::optional<layers::VocabularyDecoder> head_;
+  layers::VectorLoss hidden_loss_{layers::teacher_hidden, true};
   std::optional<Pass> pass_;
   std::vector<std::int32_t> key_end_host_, positions_host_;
   Tensor samples_, ids_;

@@ -26,6 +26,11 @@ std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {
   return sites;
 }
 
+DecoderSpec with_head(const DecoderSpec& spec, Task task, const std::vector<std::string>&) {
+  if (task != Task::clm) fail_input("[model] a decoder learns the next word alone; use --task clm, not {}", data::name_of(task));
+  return spec;
+}
+
 void check(const DecoderSpec& spec) {
   check_common(spec);
   check_size("num_key_value_heads", spec.key_heads, 1 << 12);

@@ -32,6 +32,9 @@ struct DecoderNames {
 // Every weight that --form applies to: all linear layers, the word table, and a head of its own.
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec);
 
+// A decoder has one task; InputError for others.
+DecoderSpec with_head(const DecoderSpec& spec, Task task, const std::vector<std::string>& labels);
+
 // InputError when sizes contradict each other.
 void check(const DecoderSpec& spec);
 

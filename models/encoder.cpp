@@ -23,7 +23,8 @@ class Embeddings {
     const WeightForm form = spec.form_of(names.word);
     // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
-    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks});
+    words_ = make_table(
+        builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks, form.chain.folded});
     const double small = deviation * spec.position_deviation;
     positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
     if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small, Form::dense, {}, {}, {}});
@@ -79,6 +80,19 @@ class Embeddings {
   Tensor ids_, type_ids_, position_tensor_;
 };
 
+std::string with_end(const std::string& name, std::string_view end, const char* other) { return name.substr(0, name.size() - end.size()) + other; }
+
+// TensorFlow's names of a norm's vectors, as in the first checkpoints; tied copies of the table and of the decoder's bias.
+std::vector<std::string> aliases_of(const EncoderSpec& spec, const std::string& name) {
+  const EncoderNames names(spec);
+  if (name.ends_with("LayerNorm.weight")) return {with_end(name, "weight", "gamma")};
+  if (name.ends_with("LayerNorm.bias")) return {with_end(name, "bias", "beta")};
+  if (spec.task != Task::mlm) return {};
+  const std::string decoder = with_end(names.decoder_bias, "bias", "decoder");
+  if (name == names.decoder_bias) return {decoder + ".bias"};
+  return name == names.word + ".weight" ? std::vector<std::string>{decoder + ".weight"} : std::vector<std::string>{};
+}
+
 class Encoder final : public layers::Model {
  public:
   Encoder(const EncoderSpec& spec, DType dtype)
@@ -91,7 +105,8 @@ class Encoder final : public layers::Model {
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
                           layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, 0});
     for (std::int64_t i = 0; i < spec.layers; ++i) blocks_.add(std::make_unique<EncoderBlock>(builder_, spec, i));
-    head_ = spec.task == Task::classify ? make_classifier(builder_, spec) : make_masked_language_model(builder_, spec, embeddings_.words());
+    head_ = make_head();
+    for (layers::Parameter& parameter : parameters_.all()) parameter.aliases = aliases_of(spec, parameter.name);
   }
 
   void prepare(Walk& walk) override {
@@ -110,6 +125,7 @@ class Encoder final : public layers::Model {
     {
       Walk::Scope scope(walk, "head");
       outputs = head_->forward(pass, *state_, batch, flow.normed);
+      hidden_loss_.forward(pass, *state_, batch, flow.normed);
     }
     walk.drop(flow.normed.tensor);
     if (!policy.saves()) close_pass();
@@ -122,6 +138,7 @@ class Encoder final : public layers::Model {
     {
       Walk::Scope scope(walk, "head");
       d.normed = head_->backward(pass, sink);
+      if (hidden_loss_.active()) hidden_loss_.backward(pass, d.normed, true);
     }
     d = blocks_.backward(pass, sink, d, keys_);
     Walk::Scope scope(walk, "embeddings");
@@ -139,9 +156,18 @@ class Encoder final : public layers::Model {
   std::string config_json() const override { return to_config_json(spec_, *this); }
 
  private:
+  std::unique_ptr<Head> make_head() {
+    switch (spec_.task) {
+      case Task::classify: return make_classifier(builder_, spec_);
+      case Task::mlm: return make_masked_language_model(builder_, spec_, embeddings_.words());
+      default: return make_sentence_embedding(builder_, spec_);
+    }
+  }
+
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
     samples_ = walk.input("samples", batch["samples"]);
-    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)});
+    pass_.emplace(
+        Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
     const TensorView lengths = batch["lengths"];
     key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
     for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];
@@ -168,6 +194,7 @@ class Encoder final : public layers::Model {
   std::optional<layers::ResidualNorm> first_norm_;
   BlockStack blocks_;
   std::unique_ptr<Head> head_;
+  layers::VectorLoss hidden_loss_{layers::teacher_hidden, true};
   std::optional<Pass> pass_;
   std::vector<std::int32_t> key_end_host_;
   Tensor samples_;

@@ -13,8 +13,11 @@ constexpr const char* bert = "bert";
 constexpr const char* pre_norm_roberta = "roberta-prelayernorm";
 
 const char* architecture_of(const EncoderSpec& spec) {
-  if (spec.pre_norm) return spec.task == Task::classify ? "RobertaPreLayerNormForSequenceClassification" : "RobertaPreLayerNormForMaskedLM";
-  return spec.task == Task::classify ? "BertForSequenceClassification" : "BertForMaskedLM";
+  switch (spec.task) {
+    case Task::classify: return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
+    case Task::mlm: return spec.pre_norm ? "RobertaPreLayerNormForMaskedLM" : "BertForMaskedLM";
+    default: return spec.pre_norm ? "RobertaPreLayerNormModel" : "BertModel";
+  }
 }
 
 // RoBERTa counts positions from pad + 1, so its table has that many rows more than the longest sequence has tokens.
@@ -26,23 +29,26 @@ Json labels_json(const EncoderSpec& spec) {
   return names;
 }
 
-void read_heads(EncoderSpec& spec, const ConfigReader& reader) {
+void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames& names) {
   const std::string architecture = reader.architecture();
   if (architecture.ends_with("ForSequenceClassification")) {
     spec.task = Task::classify;
     spec.labels = reader.labels();
   } else if (architecture.ends_with("ForMaskedLM")) {
     spec.task = Task::mlm;
+  } else if (architecture == "BertModel" || architecture == "RobertaPreLayerNormModel") {
+    spec.task = Task::embed;
+    spec.bare = names.bare;
+    spec.pooler = names.pooler;
   } else {
-    fail_input("{}: architecture {} has no head to train or evaluate; supported are ...ForSequenceClassification and ...ForMaskedLM", reader.name(),
-               architecture);
+    fail_input("{}: architecture {} is not supported; ...Model, ...ForSequenceClassification and ...ForMaskedLM are", reader.name(), architecture);
   }
 }
 
 }  // namespace
 
 std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) {
-  Json config;
+  Json config = config_start(spec);
   config["architectures"] = Json::array({architecture_of(spec)});
   config["model_type"] = spec.pre_norm ? pre_norm_roberta : bert;
   config["vocab_size"] = spec.vocabulary;
@@ -70,12 +76,23 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
 
 bool is_encoder_type(const std::string& type) { return type == bert || type == pre_norm_roberta; }
 
-EncoderSpec parse_encoder_config(const ConfigReader& reader) {
+StoredNames names_in(const io::ModelFolder& folder) {
+  StoredNames names{true, false};
+  for (const io::ModelFolder::Entry& entry : folder.entries()) {
+    const std::string& name = entry.tensor.name;
+    names.bare = names.bare && !name.starts_with("bert.") && !name.starts_with("roberta_prelayernorm.");
+    names.pooler = names.pooler || name.ends_with("pooler.dense.bias");
+  }
+  return names;
+}
+
+EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& names) {
   reader.require("hidden_act", "gelu");
   reader.require("position_embedding_type", "absolute");
   reader.require_off("is_decoder");
   reader.require_off("add_cross_attention");
   EncoderSpec spec;
+  spec.source = reader.config().dump();
   spec.pre_norm = reader.text("model_type", bert) == pre_norm_roberta;
   spec.vocabulary = reader.integer("vocab_size");
   spec.hidden = reader.integer("hidden_size");
@@ -88,7 +105,7 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader) {
   spec.epsilon = reader.real("layer_norm_eps", 1e-12);
   spec.dropout = reader.real("hidden_dropout_prob", 0.1);
   spec.attention_dropout = reader.real("attention_probs_dropout_prob", 0.1);
-  read_heads(spec, reader);
+  read_heads(spec, reader, names);
   try {
     check(spec);
   } catch (const InputError& error) {

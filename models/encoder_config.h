@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lib/io/model_folder.h"
 #include "models/config_reader.h"
 #include "models/encoder_spec.h"
 
@@ -12,6 +13,7 @@ constexpr const char* encoder_types = "bert, roberta-prelayernorm";  // values o
 bool is_encoder_type(const std::string& type);
 
 std::string to_config_json(const EncoderSpec& spec, const layers::Model& model);
-EncoderSpec parse_encoder_config(const ConfigReader& reader);
+StoredNames names_in(const io::ModelFolder& folder);
+EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& names = {});
 
 }  // namespace comera::models

@@ -1,15 +1,17 @@
 #include "models/encoder_spec.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 
 namespace comera::models {
 
-EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.pre_norm ? "roberta_prelayernorm" : "bert") {
-  word = root_ + ".embeddings.word_embeddings";
-  position = root_ + ".embeddings.position_embeddings";
-  type = root_ + ".embeddings.token_type_embeddings";
-  embedding_norm = root_ + ".embeddings.LayerNorm";
-  final_norm = root_ + ".LayerNorm";
+EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : spec.pre_norm ? "roberta_prelayernorm." : "bert.") {
+  word = root_ + "embeddings.word_embeddings";
+  position = root_ + "embeddings.position_embeddings";
+  type = root_ + "embeddings.token_type_embeddings";
+  embedding_norm = root_ + "embeddings.LayerNorm";
+  final_norm = root_ + "LayerNorm";
   query = "attention.self.query";
   key = "attention.self.key";
   value = "attention.self.value";
@@ -18,14 +20,15 @@ EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.pre_norm ? "rob
   down = "output.dense";
   middle_norm = spec.pre_norm ? "intermediate.LayerNorm" : "attention.output.LayerNorm";
   output_norm = spec.pre_norm ? "attention.LayerNorm" : "output.LayerNorm";
-  head_dense = spec.pre_norm ? "classifier.dense" : "bert.pooler.dense";
+  pooler = root_ + "pooler.dense";
+  head_dense = spec.pre_norm ? "classifier.dense" : pooler;
   classifier = spec.pre_norm ? "classifier.out_proj" : "classifier";
   transform = spec.pre_norm ? "lm_head.dense" : "cls.predictions.transform.dense";
   transform_norm = spec.pre_norm ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
   decoder_bias = spec.pre_norm ? "lm_head.bias" : "cls.predictions.bias";
 }
 
-std::string EncoderNames::layer(std::int64_t index, const char* part) const { return fmt::format("{}.encoder.layer.{}.{}", root_, index, part); }
+std::string EncoderNames::layer(std::int64_t index, const char* part) const { return fmt::format("{}encoder.layer.{}.{}", root_, index, part); }
 
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
   const EncoderNames names(spec);
@@ -36,8 +39,27 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
     sites.push_back({names.layer(i, names.up), spec.intermediate, spec.hidden, false});
     sites.push_back({names.layer(i, names.down), spec.hidden, spec.intermediate, false});
   }
-  sites.push_back({spec.task == Task::classify ? names.head_dense : names.transform, spec.hidden, spec.hidden, false});
+  if (spec.task != Task::embed || spec.pooler)
+    sites.push_back({spec.task == Task::mlm     ? names.transform
+                     : spec.task == Task::embed ? names.pooler
+                                                : names.head_dense,
+                     spec.hidden, spec.hidden, false});
   return sites;
+}
+
+EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels) {
+  EncoderSpec out = spec;
+  out.task = task;
+  out.labels = task == Task::classify ? labels : std::vector<std::string>{};
+  if (task != Task::embed) out.bare = out.pooler = false;
+  const std::string before = EncoderNames(spec).prefix(), after = EncoderNames(out).prefix();
+  out.forms.clear();
+  const std::vector<WeightSite> sites = weight_sites(out);
+  for (const auto& [name, form] : spec.forms) {
+    const std::string renamed = name.starts_with(before) ? after + name.substr(before.size()) : name;
+    if (std::any_of(sites.begin(), sites.end(), [&](const WeightSite& site) { return site.name == renamed; })) out.forms[renamed] = form;
+  }
+  return out;
 }
 
 void check(const EncoderSpec& spec) {

@@ -1,9 +1,22 @@
 // What an encoder is: sizes, heads, and the form of every weight. The same numbers as a Hugging Face config.json.
 #pragma once
 
+#include "kernels/pooling.h"
 #include "models/spec.h"
 
 namespace comera::models {
+
+// How a sentence becomes one vector (sentence-transformers' Pooling and Normalize); without a word about it: the mean, not scaled.
+struct SentenceRules {
+  kernels::Pooling pooling = kernels::Pooling::mean;
+  bool normalise = false;
+  std::int64_t max_length = 0;  // tokens of a sentence, 0: not said
+};
+
+// What the names of the weights tell beyond config.json; by default what the library that made the format writes for a model without head.
+struct StoredNames {
+  bool bare = true, pooler = true;
+};
 
 struct EncoderSpec : Spec {
   EncoderSpec() { dropout = attention_dropout = 0.1; }
@@ -11,15 +24,20 @@ struct EncoderSpec : Spec {
   std::int64_t types = 2;         // token types; 0: none
   double position_deviation = 1;  // of position and type rows at the start, in units of the word rows'; 1: the released code's
   bool pre_norm = false;          // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
+  bool bare = false;              // names without the family's prefix: a checkpoint of the model without head
+  bool pooler = false;            // embed: the checkpoint has a pooler, which goes along unused
+  SentenceRules sentence;         // embed
 };
 
 // Names of the parts, by family.
 struct EncoderNames {
   explicit EncoderNames(const EncoderSpec& spec);
   std::string layer(std::int64_t index, const char* part) const;
+  const std::string& prefix() const { return root_; }  // of the family, "" where bare
 
   std::string word, position, type, embedding_norm;
   std::string final_norm;  // pre-LN
+  std::string pooler;      // of a model without head
   std::string head_dense, classifier;
   std::string transform, transform_norm, decoder_bias;
   const char *query, *key, *value, *attention_output, *up, *down, *middle_norm, *output_norm;
@@ -27,6 +45,9 @@ struct EncoderNames {
  private:
   std::string root_;
 };
+
+// The same encoder for another task, or with other labels; names as checkpoints of that kind have them.
+EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels);
 
 // Every weight that --form applies to: all linear layers but the final classifier, and the word table.
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec);

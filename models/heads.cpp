@@ -66,12 +66,19 @@ class Classifier final : public Head {
     walk.drop(pooled);
     targets_ = walk.input("labels", batch["labels"]);
     loss_.add(pass, logits, 0, targets_);
+    divergence_.forward(pass, state, batch, logits);
     return leave(pass, logits, loss_.finish(pass, state, targets_));
   }
 
   Tensor backward(Pass& pass, Sink& sink) override {
     Walk& walk = pass.walk;
+    Tensor towards_teacher;
+    if (divergence_.active()) towards_teacher = divergence_.backward(pass, logits_);
     loss_.backward(pass, logits_, 0, targets_);
+    if (!towards_teacher.empty()) {
+      walk.run(pass.backend().add_scaled, kernels::AddScaled{logits_.elements(), 1, towards_teacher.data, logits_.data});
+      walk.drop(towards_teacher);
+    }
     loss_.release(pass);
     walk.drop(targets_);
     Tensor d_pooled = walk.make("d_pooled", {pass.sequences, hidden_});
@@ -108,6 +115,7 @@ class Classifier final : public Head {
   std::uint32_t site_;
   LinearSet classifier_;
   layers::CrossEntropy loss_;
+  layers::DivergenceLoss divergence_;
   std::vector<std::int32_t> first_tokens_;
   Tensor logits_, targets_;
 };
@@ -155,7 +163,57 @@ class MaskedLanguageModel final : public Head {
   layers::VocabularyDecoder decoder_;
 };
 
+class SentenceEmbedding final : public Head {
+ public:
+  SentenceEmbedding(Builder& builder, const EncoderSpec& spec) : hidden_(spec.hidden), rules_(spec.sentence) {
+    if (spec.pooler) pooler_ = LinearSet::make(builder, {spec.linear(EncoderNames(spec).pooler, spec.hidden)}, spec.hidden, Activation::tanh);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+    Walk& walk = pass.walk;
+    lengths_ = walk.input("lengths", batch["lengths"]);
+    norm_ = walk.make("norm", {pass.sequences});
+    embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
+    walk.run(pass.backend().pool_forward, kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
+                                                               ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});
+    loss_.forward(pass, state, batch, {embedding_, nullptr});
+    if (pass.policy.saves()) return {};
+    const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
+    walk.drop(norm_);
+    walk.drop(lengths_);
+    return outputs;
+  }
+
+  // Zero where no teacher has said what the embedding should be.
+  Tensor backward(Pass& pass, Sink&) override {
+    Walk& walk = pass.walk;
+    Tensor dx = walk.make("dx", {pass.tokens(), hidden_});
+    if (loss_.active()) {
+      Tensor d = walk.make("d_embedding", {pass.sequences, hidden_});
+      loss_.backward(pass, d, false);
+      walk.run(pass.backend().pool_backward, kernels::PoolBackward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
+                                                                   ids_of(lengths_), embedding_.data, norm_.data, d.data, dx.data});
+      walk.drop(d);
+    } else {
+      walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
+    }
+    for (Tensor* tensor : {&lengths_, &norm_, &embedding_}) walk.drop(*tensor);
+    return dx;
+  }
+
+ private:
+  std::int64_t hidden_;
+  SentenceRules rules_;
+  LinearSet pooler_;
+  layers::VectorLoss loss_{layers::teacher_embedding, false};
+  Tensor lengths_, norm_, embedding_;
+};
+
 }  // namespace
+
+std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpec& spec) {
+  return std::make_unique<SentenceEmbedding>(builder, spec);
+}
 
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Classifier>(builder, spec); }
 

@@ -1,8 +1,9 @@
-// What stands on top of an encoder: a classifier on the first token, or the prediction of masked words.
+// What stands on top of an encoder: a classifier on the first token, the prediction of masked words, or an embedding of the sentence.
 #pragma once
 
 #include <memory>
 
+#include "lib/layers/distillation.h"
 #include "lib/layers/loss.h"
 #include "models/encoder_block.h"
 
@@ -19,6 +20,8 @@ class Head {
 
 // Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and classifier).
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
+// Tokens -> one vector, by spec.sentence; hidden states are handed out as well. A pooler of the checkpoint is kept.
+std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpec& spec);
 // Masked rows -> linear -> GELU -> LayerNorm -> decoder tied to the word table.
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words);
 

@@ -11,7 +11,7 @@ WeightForm Spec::form_of(const std::string& name) const {
 
 layers::LinearSpec Spec::linear(const std::string& name, std::int64_t out) const {
   WeightForm form = form_of(name);
-  return {name, out, form.form, form.modes, form.ranks, form.initial_ranks};
+  return {name, out, form.form, form.modes, form.ranks, form.initial_ranks, form.chain};
 }
 
 void check_size(const char* key, std::int64_t value, std::int64_t most) {

@@ -17,6 +17,7 @@ using layers::Form;
 struct WeightForm {
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;
+  layers::ChainShape chain = {};
 };
 
 // A weight that may take another form: `columns` is what a linear layer reads; file order is [rows, columns].
@@ -35,6 +36,7 @@ struct Spec {
   Task task = Task::classify;
   std::vector<std::string> labels;          // classify
   std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
+  std::string source;                       // text of the config.json that it came from, whose other keys are kept; empty: none
 
   WeightForm form_of(const std::string& name) const;
   layers::LinearSpec linear(const std::string& name, std::int64_t out) const;

@@ -3,6 +3,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/report/evaluation.h"
+#include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
 
@@ -46,7 +47,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 }  // namespace
 
 OptionTable evaluate_table() {
-  OptionTable table("evaluate", "measure a model on data: accuracy and loss, confusion of labels");
+  OptionTable table("evaluate", "measure a model on data: accuracy and loss, confusion of labels; of sentence embeddings, cosine against scores");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
   table.add(
       {{.name = "seed", .type = OptionType::integer, .default_text = "0", .group = "Data", .help = "of the masked positions (mlm)", .minimum = 0},
@@ -68,14 +69,16 @@ OptionTable evaluate_table() {
         .metavar = "'accuracy>=0.8'"},
        json_option()});
   table.add(common_options());
-  return table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
+  table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
       .example("comera evaluate stories --data text.txt --seq 256 --stride 128");
+  return table.example("comera evaluate all-MiniLM-L6-v2 --data sts-dev.tsv --text sentence1,sentence2 --label score");
 }
 
 int run_evaluate(const OptionValues& given) {
   OptionValues values = given;
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
   if (values.has("predictions") && models::common(stored.spec).task != data::Task::classify)
     fail_input("[evaluate] --predictions: a language model predicts no labels");
   if (models::common(stored.spec).task == data::Task::classify && !values.has("label"))

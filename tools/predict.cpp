@@ -8,6 +8,7 @@
 #include "lib/report/json.h"
 #include "lib/train/evaluate.h"
 #include "tools/generation.h"
+#include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
 
@@ -55,9 +56,18 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
 }  // namespace
 
 OptionTable predict_table() {
-  OptionTable table("predict", "label the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
+  OptionTable table("predict",
+                    "label or embed the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
-  table.add(generation_options()).add({json_option()}).add(common_options());
+  table.add(generation_options())
+      .add({{.name = "npy",
+             .type = OptionType::path,
+             .group = "Output",
+             .help = "write the embeddings of the lines as a NumPy array",
+             .metavar = "FILE",
+             .in_config = false},
+            json_option()});
+  table.add(common_options());
   table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
   return table.example("printf 'A man sleeps.\\tSomebody rests.\\n' | comera predict run");
 }
@@ -66,6 +76,8 @@ int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
   if (std::holds_alternative<models::DecoderSpec>(stored.spec)) return generate_lines(values, stored);
+  if (models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
+  if (values.has("npy")) fail_input("[predict] --npy: {} is a classifier; only embeddings go into such a file", stored.folder);
   if (models::common(stored.spec).task == data::Task::mlm)
     fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
   report::Json json = report::document("predict");

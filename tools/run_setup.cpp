@@ -14,14 +14,6 @@ void require(const OptionValues& values, const char* name, const char* what) {
   if (!values.has(name)) fail_input("[{}] --{} is missing: {}", values.table().verb(), name, what);
 }
 
-void open_data(const OptionValues& values, RunSetup& setup) {
-  require(values, "data", "name the files to learn from");
-  setup.tokenizer = open_tokenizer(values, "");
-  setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer);
-  if (!values.list("dev").empty())
-    setup.dev = data::Dataset::open(train::data_spec(values, values.list("dev")), setup.tokenizer, setup.data->labels());
-}
-
 models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* tokenizer) {
   models::DataFacts facts;
   facts.task = train::task_of(values);
@@ -66,17 +58,35 @@ std::string settle_folder(OptionValues& values, bool& resume) {
   return folder;
 }
 
-RunSetup set_up_run(OptionValues& values) {
+void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder, const std::vector<std::string>& labels) {
+  require(values, "data", "name the files to learn from");
+  setup.tokenizer = open_tokenizer(values, tokenizer_folder);
+  setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer, labels);
+  if (!values.list("dev").empty())
+    setup.dev = data::Dataset::open(train::data_spec(values, values.list("dev")), setup.tokenizer, setup.data->labels());
+}
+
+RunSetup begin_setup(OptionValues& values) {
   RunSetup setup;
   setup.folder = settle_folder(values, setup.resume);
   setup.options = train::train_options(values);
-  open_data(values, setup);
+  return setup;
+}
+
+void finish_setup(const OptionValues& values, RunSetup& setup) {
   if (setup.resume) check_hashes(values, setup);
+  setup.recipe = train::recipe_text(values, hashes_of(setup));
+}
+
+RunSetup set_up_run(OptionValues& values) {
+  RunSetup setup = begin_setup(values);
+  open_data(values, setup, "", {});
   models::DataFacts facts = facts_of(values, setup.tokenizer.get());
   facts.labels = setup.data->labels();
   setup.spec = models::spec_from_options(values, facts);
   setup.open = open_machine(values);
-  setup.recipe = train::recipe_text(values, hashes_of(setup));
+  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+  finish_setup(values, setup);
   return setup;
 }
 

@@ -17,6 +17,10 @@ struct RunSetup {
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   models::ModelSpec spec;
+  layers::ModelFactory factory;
+  std::unique_ptr<train::Teacher> teacher;     // may be null
+  std::function<void(train::Weights&)> start;  // where the weights of a fresh run come from; none: they are random
+  std::string source;                          // the folder they come from, whose other files go along
   train::TrainOptions options;
   std::string recipe;  // text of recipe.toml
 };
@@ -25,7 +29,14 @@ struct RunSetup {
 // those that are must not change the result. InputError for a folder that is taken.
 std::string settle_folder(OptionValues& values, bool& resume);
 
+// A run of pretrain.
 RunSetup set_up_run(OptionValues& values);
+
+// Its parts: folder and options, before anything is read; the data; then, with spec and factory there, the recipe.
+RunSetup begin_setup(OptionValues& values);
+// `tokenizer_folder`: where --tokenizer is not given. `labels` empty: taken from the data.
+void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder, const std::vector<std::string>& labels);
+void finish_setup(const OptionValues& values, RunSetup& setup);
 
 // The model of the options without data: the preset's vocabulary and labels, or the tokenizer's where one is given.
 models::ModelSpec spec_without_data(const OptionValues& values);

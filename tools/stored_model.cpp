@@ -21,30 +21,40 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   // A checkpoint from elsewhere has been trained without, as far as anyone knows.
   if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
   if (!path_exists(path)) return;
-  const OptionTable table = pretrain_table();
+  const std::string text = read_file(path);
+  const OptionTable table = text.find("verb = \"finetune\"") == std::string::npos ? pretrain_table() : finetune_table();
   OptionValues recipe(table);
-  apply_toml(recipe, read_file(path), path);
+  apply_toml(recipe, text, path);
   for (const char* name : {"text", "label", "seq", "case", "document-end"})
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
 // A length that was asked for must fit the model; the default gives way.
-void settle_length(OptionValues& values, std::int64_t positions) {
-  if (values.integer("seq") <= positions) return;
-  if (values.given("seq"))
-    fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", values.table().verb(), values.integer("seq"), positions,
-               positions);
-  values.set("seq", std::to_string(positions), OptionSource::fallback);
+void settle_length(OptionValues& values, const models::ModelSpec& spec) {
+  const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
+  const std::int64_t said = encoder ? encoder->sentence.max_length : 0;
+  const std::int64_t longest = std::min(said > 0 ? said : values.integer("seq"), models::common(spec).positions);
+  if (!values.given("seq")) values.set("seq", std::to_string(longest), OptionSource::fallback);
 }
 
-// Masked entries of the diagonals stay masked.
+}  // namespace
+
 void follow_threshold(const std::string& folder, layers::Model& model) {
   const io::ModelFolder files(folder);
   const auto block = io::parse_comera_block(files.config(), files.config_path());
   if (block && block->threshold) model.set_threshold(*block->threshold);
 }
 
-}  // namespace
+void check_lengths(const OptionValues& values, const models::ModelSpec& spec, const data::Tokenizer& tokenizer) {
+  const models::Spec& common = models::common(spec);
+  const std::string& verb = values.table().verb();
+  if (tokenizer.vocab_size() > common.vocabulary)
+    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", verb, tokenizer.source(),
+               tokenizer.vocab_size(), common.vocabulary);
+  if (values.integer("seq") > common.positions)
+    fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", verb, values.integer("seq"), common.positions,
+               common.positions);
+}
 
 std::vector<Option> reading_options() {
   std::vector<Option> options;
@@ -79,17 +89,15 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   stored.folder = folder;
   stored.spec = models::spec_from_folder(folder);
   stored.tokenizer = open_tokenizer(values, folder);
-  if (stored.tokenizer->vocab_size() > models::common(stored.spec).vocabulary)
-    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", values.table().verb(),
-               stored.tokenizer->source(), stored.tokenizer->vocab_size(), models::common(stored.spec).vocabulary);
-  settle_length(values, models::common(stored.spec).positions);
+  settle_length(values, stored.spec);
+  check_lengths(values, stored.spec, *stored.tokenizer);
   stored.open = open_machine(values);
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false});
   follow_threshold(folder, stored.engine->model());
   stored.engine->weights().allocate();
-  train::load_weights(join_path(folder, "model.safetensors"), stored.engine->weights());
+  train::load_weights(folder, stored.engine->weights());
   stored.engine->weights_changed();
   return stored;
 }

@@ -5,6 +5,7 @@ namespace comera::tools {
 std::span<const Verb> verbs() {
   static constexpr Verb all[] = {
       {"pretrain", pretrain_table, run_pretrain},
+      {"finetune", finetune_table, run_finetune},
       {"evaluate", evaluate_table, run_evaluate},
       {"predict", predict_table, run_predict},
       {"export", export_table, run_export},

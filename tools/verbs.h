@@ -7,6 +7,8 @@ namespace comera::tools {
 
 OptionTable pretrain_table();
 int run_pretrain(const OptionValues& values);
+OptionTable finetune_table();
+int run_finetune(const OptionValues& values);
 OptionTable evaluate_table();
 int run_evaluate(const OptionValues& values);
 OptionTable predict_table();

@@ -12,11 +12,13 @@ static Backend make_table() {
   b.variant = COMERA_TEXT(COMERA_ISA);
   add_attention(b);
   add_cross_entropy(b);
+  add_distillation(b);
   add_elementwise(b);
   add_embedding(b);
   add_linear(b);
   add_norm(b);
   add_optimizer(b);
+  add_pooling(b);
   add_rank_objective(b);
   add_rotary(b);
   add_tt_cores(b);

@@ -8,11 +8,13 @@ namespace comera::kernels::COMERA_CPU {
 
 void add_attention(Backend& b);
 void add_cross_entropy(Backend& b);
+void add_distillation(Backend& b);
 void add_elementwise(Backend& b);
 void add_embedding(Backend& b);
 void add_linear(Backend& b);
 void add_norm(Backend& b);
 void add_optimizer(Backend& b);
+void add_pooling(Backend& b);
 void add_rank_objective(Backend& b);
 void add_rotary(Backend& b);
 void add_tt_cores(Backend& b);

@@ -22,16 +22,17 @@ struct Half {
   int d, first;
   std::int64_t lead;
 
-  Half(const TtMatrix& t, bool is_right) : t(t), is_right(is_right), d(t.d), first(is_right ? t.d : 0), lead(is_right ? t.ranks[t.d] : 1) {}
+  Half(const TtMatrix& t, bool is_right)
+      : t(t), is_right(is_right), d(is_right ? t.e : t.d), first(is_right ? t.d : 0), lead(is_right ? t.ranks[t.d] : 1) {}
 
   std::int64_t rows(int i) const { return lead * product_of(t.modes, first, first + i); }  // of the product of i cores
   std::int64_t bond(int i) const { return t.ranks[first + i]; }                            // its columns
   std::int64_t mode(int i) const { return t.modes[first + i]; }                            // of core i
   std::int64_t core_size(int i) const { return bond(i) * mode(i) * bond(i + 1); }
   const float* core(int i) const { return f32(t.cores[first + i]); }
-  const float* diagonal(int i) const { return first + i < 2 * d - 1 ? f32(t.diagonals[first + i]) : nullptr; }
+  const float* diagonal(int i) const { return first + i < t.d + t.e - 1 ? f32(t.diagonals[first + i]) : nullptr; }
   float* d_core(int i) const { return f32(t.d_cores[first + i]); }
-  float* d_diagonal(int i) const { return first + i < 2 * d - 1 ? f32(t.d_diagonals[first + i]) : nullptr; }
+  float* d_diagonal(int i) const { return first + i < t.d + t.e - 1 ? f32(t.d_diagonals[first + i]) : nullptr; }
 };
 
 float masked(float value, double threshold) { return value > threshold ? value : 0; }
@@ -91,18 +92,49 @@ void zero_rows(std::int64_t rows, std::int64_t columns, float* out, std::int64_t
     for (std::int64_t j = 0; j < columns; ++j) out[i * ld + j] = 0;
 }
 
+// The chain's rows of A to or from where they belong: body(row of the chain, row of A).
+template <class Body>
+void for_left_rows(const TtMatrix& t, Body body) {
+  const std::int64_t rows = rows_of(t);
+  for (std::int64_t p = 0; p < rows; ++p) body(p, t.order ? t.order[p] : p);
+}
+
+// Runs of columns between those of the identity, in B and in the core: body(first column of B, first of the core, count). The identity's
+// columns are found from left to right by looking for the next larger one; there are few of them.
+template <class Body>
+void for_stored_columns(const TtMatrix& t, Body body) {
+  const std::int64_t columns = columns_of(t), rank = t.gauge ? t.ranks[t.d] : 0;
+  for (std::int64_t begin = 0, stored = 0; begin < columns;) {
+    std::int64_t end = columns;
+    for (std::int64_t r = 0; r < rank; ++r)
+      if (t.gauge[r] >= begin) end = min<std::int64_t>(end, t.gauge[r]);
+    if (end > begin) body(begin, stored, end - begin);
+    stored += end - begin;
+    begin = end + 1;
+  }
+}
+
+void write_right(const TtMatrix& t, const float* stored) {
+  const std::int64_t rank = t.ranks[t.d], columns = columns_of(t), kept = stored_columns_of(t);
+  float* right = f32(t.right);
+  zero_rows(padded_rank(rank) - rank, columns, right + rank * columns, columns);
+  if (!t.gauge) return copy_block(rank, columns, stored, columns, right, columns);
+  for_stored_columns(
+      t, [&](std::int64_t to, std::int64_t from, std::int64_t count) { copy_block(rank, count, stored + from, kept, right + to, columns); });
+  for (std::int64_t r = 0; r < rank; ++r)
+    for (std::int64_t i = 0; i < rank; ++i) right[i * columns + t.gauge[r]] = i == r ? 1 : 0;
+}
+
 void merge_half(const Half& h, Workspace workspace) {
   const HalfMemory memory(h, false, workspace);
   contract(h, memory, h.d);
-  const std::int64_t rank = h.t.ranks[h.d], padding = padded_rank(rank) - rank;
-  if (h.is_right) {
-    const std::int64_t columns = product_of(h.t.modes, h.d, 2 * h.d);
-    copy_block(rank, columns, memory.partial[h.d], columns, f32(h.t.right), columns);
-    zero_rows(padding, columns, f32(h.t.right) + rank * columns, columns);
-  } else {
-    copy_block(h.rows(h.d), rank, memory.partial[h.d], rank, f32(h.t.left), h.t.ld_left);
-    zero_rows(h.rows(h.d), padding, f32(h.t.left) + rank, h.t.ld_left);
-  }
+  if (h.is_right) return write_right(h.t, memory.partial[h.d]);
+  const std::int64_t rank = h.t.ranks[h.t.d], padding = padded_rank(rank) - rank;
+  for_left_rows(h.t, [&](std::int64_t p, std::int64_t row) {
+    float* to = f32(h.t.left) + row * h.t.ld_left;
+    copy_block(1, rank, memory.partial[h.d] + p * rank, 0, to, 0);
+    zero_rows(1, padding, to + rank, 0);
+  });
 }
 
 // From the gradient of a masked core to those of the core and of its diagonal.
@@ -127,11 +159,14 @@ void merge_half_backward(const Half& h, Workspace workspace) {
   contract(h, memory, h.d - 1);
   float* d_partial = memory.d_partial[0];
   float* d_before = memory.d_partial[1];
-  const std::int64_t rank = h.t.ranks[h.d];
+  const std::int64_t rank = h.t.ranks[h.t.d], kept = stored_columns_of(h.t);
   if (h.is_right) {
-    copy_block(1, h.rows(h.d), f32(h.t.d_right), 0, d_partial, 0);
+    for_stored_columns(h.t, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      copy_block(rank, count, f32(h.t.d_right) + from, columns_of(h.t), d_partial + to, kept);
+    });
   } else {
-    copy_block(h.rows(h.d), rank, f32(h.t.d_left), h.t.ld_left, d_partial, rank);
+    for_left_rows(h.t,
+                  [&](std::int64_t p, std::int64_t row) { copy_block(1, rank, f32(h.t.d_left) + row * h.t.ld_left, 0, d_partial + p * rank, 0); });
   }
   for (int i = h.d; i >= 2; --i) {
     const std::int64_t rows = h.rows(i - 1), inner = h.bond(i - 1), columns = h.mode(i - 1) * h.bond(i);

@@ -3,11 +3,13 @@
 
 #include "kernels/reference/attention.h"
 #include "kernels/reference/cross_entropy.h"
+#include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/embedding.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
+#include "kernels/reference/pooling.h"
 #include "kernels/reference/rank_objective.h"
 #include "kernels/reference/rotary.h"
 #include "kernels/reference/tt_cores.h"
@@ -67,12 +69,19 @@ void set_elementwise(Backend& b) {
   set(b.add_scaled, "add_scaled");
   set(b.gather_rows, "gather_rows");
   set(b.scatter_rows, "scatter_rows");
+  set(b.pool_forward, "pool_forward");
+  set(b.pool_backward, "pool_backward");
 }
 
 void set_training(Backend& b) {
   set(b.cross_entropy_chunk, "cross_entropy_chunk");
   set(b.cross_entropy_loss, "cross_entropy_loss");
   set(b.cross_entropy_backward, "cross_entropy_backward");
+  set(b.vector_distance, "vector_distance");
+  set(b.vector_distance_backward, "vector_distance_backward");
+  set(b.divergence_chunk, "divergence_chunk");
+  set(b.divergence_loss, "divergence_loss");
+  set(b.divergence_backward, "divergence_backward");
   set(b.adamw, "adamw");
   set(b.square_sum, "square_sum");
   set(b.clip_gradient, "clip_gradient");

@@ -9,31 +9,49 @@ namespace comera::kernels::reference {
 template <class T>
 Chain<T> chain_of(const TtMatrix& t) {
   Chain<T> chain;
-  for (int k = 0; k < 2 * t.d; ++k) chain.sizes[k] = t.modes[k];
-  for (int k = 0; k <= 2 * t.d; ++k) chain.ranks[k] = t.ranks[k];
-  chain.cores = t.cores, chain.diagonals = t.diagonals, chain.count = 2 * t.d, chain.threshold = t.threshold;
+  for (int k = 0; k < t.d + t.e; ++k) chain.sizes[k] = t.modes[k];
+  for (int k = 0; k <= t.d + t.e; ++k) chain.ranks[k] = t.ranks[k];
+  chain.cores = t.cores, chain.diagonals = t.diagonals, chain.count = t.d + t.e, chain.threshold = t.threshold;
   return chain;
+}
+
+// Of the columns of B: which row of the identity they are, or -1 where they are stored.
+inline std::vector<std::int64_t> unit_columns(const TtMatrix& t) {
+  std::vector<std::int64_t> unit(columns_of(t), -1);
+  for (std::int64_t r = 0; t.gauge && r < t.ranks[t.d]; ++r) unit[t.gauge[r]] = r;
+  return unit;
 }
 
 template <class T>
 void merge(const TtMatrix& t) {
   const Chain<T> chain = chain_of<T>(t);
-  const std::int64_t rows = product_of(t.modes, 0, t.d), columns = product_of(t.modes, t.d, 2 * t.d), rank = t.ranks[t.d];
-  const std::vector<T> left = chain.product(0, t.d), right = chain.product(t.d, 2 * t.d);
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < padded_rank(rank); ++j) out<T>(t.left)[i * t.ld_left + j] = j < rank ? left[i * rank + j] : T(0);
-  for (std::int64_t i = 0; i < padded_rank(rank) * columns; ++i) out<T>(t.right)[i] = i < rank * columns ? right[i] : T(0);
+  const std::int64_t rows = rows_of(t), columns = columns_of(t), stored = stored_columns_of(t), rank = t.ranks[t.d];
+  const std::vector<T> left = chain.product(0, t.d), right = chain.product(t.d, t.d + t.e);
+  for (std::int64_t p = 0; p < rows; ++p)
+    for (std::int64_t j = 0; j < padded_rank(rank); ++j)
+      out<T>(t.left)[(t.order ? t.order[p] : p) * t.ld_left + j] = j < rank ? left[p * rank + j] : T(0);
+  const std::vector<std::int64_t> unit = unit_columns(t);
+  for (std::int64_t i = 0; i < padded_rank(rank); ++i)
+    for (std::int64_t j = 0, next = 0; j < columns; ++j) {
+      T& entry = out<T>(t.right)[i * columns + j];
+      entry = i >= rank ? T(0) : unit[j] < 0 ? right[i * stored + next] : T(unit[j] == i ? 1 : 0);
+      next += unit[j] < 0;
+    }
 }
 
 template <class T>
 void merge_backward(const TtMatrix& t) {
   const Chain<T> chain = chain_of<T>(t);
-  const std::int64_t rows = product_of(t.modes, 0, t.d), columns = product_of(t.modes, t.d, 2 * t.d), rank = t.ranks[t.d];
-  std::vector<T> d_left(rows * rank, T(0));
-  for (std::int64_t i = 0; i < rows * rank; ++i) d_left[i] = in<T>(t.d_left)[i / rank * t.ld_left + i % rank];
-  const std::vector<T> d_right(in<T>(t.d_right), in<T>(t.d_right) + rank * columns);
+  const std::int64_t rows = rows_of(t), columns = columns_of(t), stored = stored_columns_of(t), rank = t.ranks[t.d];
+  std::vector<T> d_left(rows * rank, T(0)), d_right(rank * stored, T(0));
+  for (std::int64_t p = 0; p < rows; ++p)
+    for (std::int64_t j = 0; j < rank; ++j) d_left[p * rank + j] = in<T>(t.d_left)[(t.order ? t.order[p] : p) * t.ld_left + j];
+  const std::vector<std::int64_t> unit = unit_columns(t);
+  for (std::int64_t i = 0; i < rank; ++i)
+    for (std::int64_t j = 0, next = 0; j < columns; ++j)
+      if (unit[j] < 0) d_right[i * stored + next++] = in<T>(t.d_right)[i * columns + j];
   chain.backward(0, t.d, d_left, t.d_cores, t.d_diagonals);
-  chain.backward(t.d, 2 * t.d, d_right, t.d_cores, t.d_diagonals);
+  chain.backward(t.d, t.d + t.e, d_right, t.d_cores, t.d_diagonals);
 }
 
 template <class T>

@@ -47,10 +47,15 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
 void FileDataset::read_files() {
   files_ = resolve_files(spec_.files);
   hash_ = hash_files(files_);
-  if (spec_.task != Task::classify) return check_corpus(files_, spec_.task);
+  if (predicts_words(spec_.task)) return check_corpus(files_, spec_.task);
   const Columns columns{spec_.text, spec_.label};
   const bool collect = table.labels().empty();
-  for (const std::string& file : files_) read_rows(file, columns, table);
+  for (const std::string& file : files_) {
+    if (spec_.task == Task::embed && format_of(file) == Format::text)
+      read_lines(file, table);
+    else
+      read_rows(file, columns, table);
+  }
   if (table.size() == 0) fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
   if (collect) table.sort_labels();
 }

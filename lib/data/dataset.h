@@ -16,6 +16,8 @@ class FileDataset final : public Dataset {
   std::int64_t size() const override { return table.size(); }
   const std::vector<std::string>& files() const override { return files_; }
   const std::string& hash() const override { return hash_; }
+  std::string_view text(std::int64_t row, int which) const override { return table.text(row, which); }
+  std::int32_t label(std::int64_t row) const override { return table.label(row); }
   std::int32_t label_index(std::string_view label) const override;
 
   void read_files();

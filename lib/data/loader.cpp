@@ -92,7 +92,7 @@ class WindowLoader final : public Loader {
  public:
   WindowLoader(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options, const LoaderState& state)
       : dataset_(std::move(dataset)), options_(options), position_(state) {
-    const bool rows = dataset_->spec().task == Task::classify;
+    const bool rows = !predicts_words(dataset_->spec().task);
     rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
     prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle);
     skip_ = state.step - steps_before(step_sequences(), state.window);
@@ -172,6 +172,7 @@ const char* name_of(Task task) {
     case Task::classify: return "classify";
     case Task::mlm: return "mlm";
     case Task::clm: return "clm";
+    case Task::embed: return "embed";
   }
   return "?";
 }

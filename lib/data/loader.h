@@ -2,9 +2,10 @@
 //
 // What a step holds depends on (files, tokenizer, spec, seed, epoch, step in the epoch) alone, never on threads or timing.
 //
-// classify: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from (seed,
+// classify, embed: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from (seed,
 //   epoch); the permuted rows are cut into windows of whole steps, each window is tokenised, sorted by length, cut into steps, and the
 //   steps of the window are shuffled. Nothing is dropped: the last step of an epoch may be smaller.
+//   embed needs no labels, and its text files have a row per line that is not blank.
 // mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length tokens, and windows
 //   of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, whatever the size of the corpus.
 //   A document ends at a JSONL record, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
@@ -26,7 +27,7 @@
 
 namespace comera::data {
 
-enum class Task : std::uint8_t { classify, mlm, clm };
+enum class Task : std::uint8_t { classify, mlm, clm, embed };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
 
@@ -69,6 +70,9 @@ class Dataset {
   virtual const std::vector<std::string>& files() const = 0;  // globs resolved, sorted within each glob
   // 32 hexadecimal digits: of whole files up to 64 MiB each, of size, first and last 4 MiB of larger ones.
   virtual const std::string& hash() const = 0;
+  // Rows (classify, embed): the first or second text, and the label's index or -1.
+  virtual std::string_view text(std::int64_t row, int which) const = 0;
+  virtual std::int32_t label(std::int64_t row) const = 0;
   // The label's index, or an input error that lists the known ones.
   virtual std::int32_t label_index(std::string_view label) const = 0;
 };

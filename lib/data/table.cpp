@@ -235,6 +235,12 @@ void read_rows(const std::string& path, const Columns& columns, Table& table) {
   for (std::string_view line; reader.next(line);) parser->line(line, reader.line());
 }
 
+void read_lines(const std::string& path, Table& table) {
+  LineReader reader(path);
+  for (std::string_view line; reader.next(line);)
+    if (line.find_first_not_of(" \t\f\r") != std::string_view::npos) table.add(line, {}, -1);
+}
+
 void read_texts(const std::string& path, const std::vector<std::string>& columns, const std::function<void(std::string_view)>& visit) {
   LineReader reader(path);
   const Format format = format_of(path);

@@ -58,6 +58,8 @@ class Table {
 // or unknown label, text that is not UTF-8, a line that is not a JSON object, a key that is missing.
 void parse_rows(std::string_view text, const std::string& name, Format format, const Columns& columns, Table& table);
 void read_rows(const std::string& path, const Columns& columns, Table& table);
+// A text file's lines that are not blank, one row each, without labels.
+void read_lines(const std::string& path, Table& table);
 
 // Every text of a file: the lines of text, the named columns of TSV and JSONL ("text" of JSONL where none is named).
 void read_texts(const std::string& path, const std::vector<std::string>& columns, const std::function<void(std::string_view)>& visit);

@@ -17,7 +17,8 @@ std::vector<float> finite_floats(const ModelFolder& folder, const std::string& n
   return values;
 }
 
-// Different numbers in [0, limit).
+}  // namespace
+
 std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit) {
   const ModelFolder::Entry* entry = folder.find(name);
   if (!entry) fail_input("{}: tensor {} is missing, though config.json describes its chain", folder.path(), name);
@@ -34,6 +35,8 @@ std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std:
   }
   return indices;
 }
+
+namespace {
 
 void multiply_columns(std::vector<float>& core, const std::vector<float>& diagonal, std::optional<double> threshold) {
   for (std::size_t i = 0; i < core.size(); ++i) {

@@ -79,6 +79,8 @@ struct ChainTensors {
   std::vector<std::int32_t> order;        // [in] where sorted: row order[p] of W is row p of the chain
   std::vector<std::int32_t> gauge;        // [R] where gauge: column gauge[r] of the last core is the unit vector e_r
 };
+// The tensor of that name: `count` different numbers in [0, limit), I32; anything else is an InputError.
+std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit);
 // InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist.
 ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 

@@ -11,7 +11,7 @@ namespace {
 Shape core_shape(const TensorTrain& train, std::size_t k) {
   const std::size_t cores = train.sizes.size();
   if (train.form == Form::ttm) return {train.ranks[k], train.modes[k], train.modes[cores + k], train.ranks[k + 1]};
-  return {train.ranks[k], train.modes[k], train.ranks[k + 1]};
+  return {train.ranks[k], train.sizes[k], train.ranks[k + 1]};
 }
 
 Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
@@ -43,7 +43,8 @@ std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviati
   const bool empty = std::any_of(train.ranks.begin(), train.ranks.end(), [](std::int64_t rank) { return rank == 0; });
   if (!empty) {
     for (std::size_t k = 0; k < train.sizes.size(); ++k) train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
-    for (std::size_t k = 0; k + 1 < train.sizes.size(); ++k) train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
+    for (std::size_t k = 0; !train.chain.folded && k + 1 < train.sizes.size(); ++k)
+      train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
   }
   builder.trains.push_back(std::move(train));
   return builder.trains.size() - 1;

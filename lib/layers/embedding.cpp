@@ -80,6 +80,7 @@ class TtmEmbedding final : public Table {
     for (std::size_t k = 0; k < order; ++k) train.sizes.push_back(spec.modes[k] * spec.modes[order + k]);
     train.ranks = spec.ranks;
     train.initial_ranks = spec.initial_ranks;
+    train.chain.folded = spec.folded;
     table_.d = static_cast<int>(order);
     table_.cut = best_cut(train);
     std::copy_n(spec.modes.begin(), order, table_.row_modes);

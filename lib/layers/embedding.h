@@ -14,6 +14,7 @@ struct TableSpec {
   double deviation = 1;  // of an entry at the start
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;  // ttm
+  bool folded = false;                                    // ttm: without diagonals
 };
 
 class Table {

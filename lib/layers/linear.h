@@ -14,6 +14,7 @@ struct LinearSpec {
   std::int64_t out = 0;
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;
+  ChainShape chain = {};
   bool bias = true;
 };
 

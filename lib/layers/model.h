@@ -17,6 +17,14 @@ namespace comera::layers {
 enum class Form : std::uint8_t { dense, tt, lowrank, ttm };
 const char* name_of(Form form);
 
+// What a chain may have beyond modes and ranks (lib/io/FORMAT.md). TTM tables know `folded` alone.
+struct ChainShape {
+  std::size_t in_count = 0;  // tt: how many of the modes are the input's; 0: half of them
+  bool folded = false;       // no diagonals: they are multiplied into the cores
+  bool sorted = false;       // tt: inputs were permuted before they were split into modes
+  bool gauge = false;        // tt with one output mode, folded: the right half holds an identity block, which is not stored
+};
+
 // A weight in tensor-train form as the rank machinery sees it: a chain of cores with diagonals on the inner bonds.
 struct TensorTrain {
   std::string name;  // of the dense weight, without ".weight"
@@ -26,7 +34,12 @@ struct TensorTrain {
   std::vector<std::int64_t> sizes;     // s_k: entries of core k per pair of rank indices
   std::vector<std::int64_t> ranks;     // cores + 1, first and last 1; all inner 0: the layer is its bias
   std::vector<std::int64_t> initial_ranks;
-  std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0
+  ChainShape chain;
+  std::vector<std::int32_t> order;           // sorted: row order[p] of the weight [in, out] is row p of the chain
+  std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right half is the unit vector e_r
+  std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0; diagonals also when folded
+
+  std::size_t middle() const { return chain.in_count != 0 ? chain.in_count : modes.size() / 2; }  // tt: the bond between in and out modes
 };
 
 // Ranks by the name of the tensor train; what a smaller model is built from.
@@ -34,8 +47,15 @@ using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
 // What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
 struct Outputs {
-  Tensor logits;  // classify: [B, labels]; decoders, where the batch asks for rows: [P, vocabulary]
-  Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
+  Tensor logits;          // classify: [B, labels]; decoders, where the batch asks for rows: [P, vocabulary]
+  Tensor best;            // i32: classify [B], mlm [P]: the predicted class or id
+  Tensor hidden = {};     // embed, clm: [B*T, N], the last hidden states
+  Tensor embedding = {};  // embed: [B, N]
+
+  void drop(Walk& walk) {
+    for (Tensor* tensor : {&logits, &best, &hidden, &embedding})
+      if (!tensor->empty()) walk.drop(*tensor);
+  }
 };
 
 class Model {
@@ -45,6 +65,7 @@ class Model {
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   const std::vector<TensorTrain>& tensor_trains() const { return trains_; }
+  std::vector<TensorTrain>& tensor_trains() { return trains_; }
   std::int64_t parameters_dense() const { return parameters_dense_; }  // of the same model in dense form
 
   // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own to the latter).
@@ -54,6 +75,8 @@ class Model {
   // Entries of a diagonal at or below the threshold are masked. Minus infinity: nothing is.
   void set_threshold(double threshold) { threshold_ = threshold; }
   double threshold() const { return threshold_; }
+  // What losses against a teacher are.
+  void set_distillation(const Distillation& distillation) { distillation_ = distillation; }
   // Where the scalars of the step are; set before the first walk, of any kind.
   void set_state(StepState* state) { state_ = state; }
 
@@ -81,6 +104,7 @@ class Model {
   double threshold_ = 0.01;
   StepState* state_ = nullptr;
   KeyValueCache* cache_ = nullptr;
+  Distillation distillation_;
 };
 
 // Builds the model again with other ranks (empty table: the ranks that the options ask for).

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "lib/plan/slab.h"
 
@@ -21,7 +22,8 @@ struct Init {
 };
 
 struct Parameter {
-  std::string name;  // the Hugging Face name of that architecture, or its TT form (lib/io/FORMAT.md)
+  std::string name;                  // the Hugging Face name of that architecture, or its TT form (lib/io/FORMAT.md)
+  std::vector<std::string> aliases;  // other names that checkpoints have for the same numbers: older ones, tied tensors
   Role role = Role::other;
   Shape shape;
   Init init;

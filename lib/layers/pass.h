@@ -11,6 +11,7 @@ struct Pass {
   std::int64_t sequences = 0, length = 0;         // B, T
   const kernels::StepScalars* scalars = nullptr;  // in device memory
   const std::int64_t* samples = nullptr;          // [B], in device memory
+  const Distillation* distillation = nullptr;     // of the model
 
   std::int64_t tokens() const { return sequences * length; }
   const kernels::Backend& backend() const { return walk.backend(); }

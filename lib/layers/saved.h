@@ -2,6 +2,7 @@
 // decides whether the tensor is kept or computed again. Gradients are the same bits under every policy that keeps exact values.
 #pragma once
 
+#include "kernels/distillation.h"
 #include "lib/layers/sink.h"
 
 namespace comera::layers {
@@ -17,6 +18,14 @@ class Producer {
 struct Value {
   Tensor tensor;
   Producer* producer = nullptr;  // null: cannot be rebuilt cheaply
+};
+
+// How a model is measured against a teacher (lib/layers/distillation.h).
+struct Distillation {
+  bool active = false;                                      // false: the batch is not looked at
+  kernels::Distance distance = kernels::Distance::squared;  // of hidden states and embeddings
+  double temperature = 2;                                   // of logits
+  double weight = 1;                                        // beside the loss on labels
 };
 
 enum class Use : std::uint8_t {

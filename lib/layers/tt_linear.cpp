@@ -1,6 +1,7 @@
 #include "kernels/tt_linear.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
@@ -16,7 +17,7 @@ class TtLinear final : public Linear {
       : in_(in), activation_(activation), halves_(builder.halves), step_gradients_(builder.step_gradients) {
     COMERA_CHECK(specs.size() <= kernels::max_outputs);
     for (const LinearSpec& spec : specs) {
-      const std::int64_t rank = spec.ranks[spec.ranks.size() / 2];
+      const std::int64_t rank = spec.ranks[spec.chain.in_count != 0 ? spec.chain.in_count : spec.ranks.size() / 2];
       const bool empty = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t r) { return r == 0; });
       outputs_.push_back({spec.out, empty ? 0 : kernels::padded_rank(rank), width_, nullptr, -1, -1});
       width_ += outputs_.back().rank;
@@ -82,6 +83,19 @@ class TtLinear final : public Linear {
     int right, d_right;
   };
 
+  // Any order and gauge until the real ones are loaded.
+  static void add_indices(TensorTrain& train) {
+    const std::int64_t rank = train.ranks[train.middle()];
+    if (train.chain.gauge) {
+      COMERA_CHECK(train.chain.folded && train.modes.size() == train.middle() + 1);
+      train.sizes.back() -= rank;
+      train.gauge.resize(static_cast<std::size_t>(rank));
+    }
+    if (train.chain.sorted) train.order.resize(static_cast<std::size_t>(train.columns));
+    std::iota(train.gauge.begin(), train.gauge.end(), 0);
+    std::iota(train.order.begin(), train.order.end(), 0);
+  }
+
   void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
     TensorTrain train;
     train.name = spec.name;
@@ -90,6 +104,8 @@ class TtLinear final : public Linear {
     train.modes = train.sizes = spec.modes;
     train.ranks = spec.ranks;
     train.initial_ranks = spec.initial_ranks;
+    train.chain = spec.chain;
+    add_indices(train);
     const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
     output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
     output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, builder.dtype, {output.rank, spec.out});

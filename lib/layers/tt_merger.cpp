@@ -15,13 +15,29 @@ void TtMerger::add(std::size_t train, const Place& place) {
   items_.push_back({train, place});
   matrices_.emplace_back();
   open_.reserve(open_.capacity() + trains_[train].cores.size() + trains_[train].diagonals.size());
+  indices_.reserve(2 * items_.size());
 }
 
-void TtMerger::describe(const Item& item, double threshold, kernels::TtMatrix& matrix) const {
+const std::int32_t* TtMerger::input(Walk& walk, const char* name, const std::vector<std::int32_t>& indices) {
+  if (indices.empty()) return nullptr;
+  // The kernels only read; a view of the host's memory has no const form.
+  const TensorView view{const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
+  return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(name, view)).data);
+}
+
+void TtMerger::drop_indices(Walk& walk) {
+  for (Tensor& tensor : indices_) walk.drop(tensor);
+  indices_.clear();
+}
+
+void TtMerger::describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix) {
   const TensorTrain& train = trains_[item.train];
   matrix = {};
-  matrix.d = static_cast<int>(train.sizes.size() / 2);
-  std::copy(train.modes.begin(), train.modes.end(), matrix.modes);
+  matrix.d = static_cast<int>(train.middle());
+  matrix.e = static_cast<int>(train.sizes.size()) - matrix.d;
+  std::copy(train.sizes.begin(), train.sizes.end(), matrix.modes);
+  matrix.order = input(walk, "order", train.order);
+  matrix.gauge = input(walk, "gauge", train.gauge);
   std::copy(train.ranks.begin(), train.ranks.end(), matrix.ranks);
   for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.cores[k] = train.cores[k]->value.data;
   for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.diagonals[k] = train.diagonals[k]->value.data;
@@ -35,8 +51,9 @@ void TtMerger::describe(const Item& item, double threshold, kernels::TtMatrix& m
 
 void TtMerger::prepare(Walk& walk, double threshold) {
   if (items_.empty()) return;
-  for (std::size_t i = 0; i < items_.size(); ++i) describe(items_[i], threshold, matrices_[i]);
+  for (std::size_t i = 0; i < items_.size(); ++i) describe(walk, items_[i], threshold, matrices_[i]);
   walk.run(walk.backend().tt_merge, kernels::TtMerge{matrices_.data(), static_cast<int>(matrices_.size())});
+  drop_indices(walk);
 }
 
 void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
@@ -44,12 +61,13 @@ void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
   open_.clear();
   for (std::size_t i = 0; i < items_.size(); ++i) {
     kernels::TtMatrix& matrix = matrices_[i];
-    describe(items_[i], threshold, matrix);
+    describe(walk, items_[i], threshold, matrix);
     const TensorTrain& train = trains_[items_[i].train];
     for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.d_cores[k] = open_.emplace_back(sink.open(walk, *train.cores[k])).data;
     for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.d_diagonals[k] = open_.emplace_back(sink.open(walk, *train.diagonals[k])).data;
   }
   walk.run(walk.backend().tt_merge_backward, kernels::TtMergeBackward{matrices_.data(), static_cast<int>(matrices_.size())});
+  drop_indices(walk);
   std::size_t next = 0;
   for (const Item& item : items_) {
     for (Parameter* core : trains_[item.train].cores) sink.close(walk, *core, open_[next++]);

@@ -28,7 +28,9 @@ class TtMerger {
     std::size_t train;
     Place place;
   };
-  void describe(const Item& item, double threshold, kernels::TtMatrix& matrix) const;
+  void describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix);
+  const std::int32_t* input(Walk& walk, const char* name, const std::vector<std::int32_t>& indices);
+  void drop_indices(Walk& walk);
 
   const std::vector<TensorTrain>& trains_;
   plan::Slab& halves_;
@@ -36,6 +38,7 @@ class TtMerger {
   std::vector<Item> items_;
   std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled anew in each call
   std::vector<Tensor> open_;                 // gradients handed out by the sink during finish
+  std::vector<Tensor> indices_;              // orders and gauges during prepare and finish
 };
 
 }  // namespace comera::layers

@@ -95,14 +95,17 @@ Requirement parse_requirement(const std::string& text, data::Task task) {
   if (!bound || (relation != ">=" && relation != ">" && relation != "<=" && relation != "<"))
     fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8", text);
   const std::string name = trimmed(text.substr(0, begin));
-  const auto metrics = metrics_of({task, {}, {}});
+  const auto metrics =
+      task == data::Task::embed ? std::vector<Metric>{{"spearman", 0}, {"spearman_error", 0}, {"pearson", 0}} : metrics_of({task, {}, {}});
   if (std::none_of(metrics.begin(), metrics.end(), [&](const auto& metric) { return metric.first == name; }))
-    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, or (mlm, clm) perplexity", text, name);
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, (mlm, clm) perplexity or (sentences) spearman", text, name);
   return {text, name, relation, *bound};
 }
 
-void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) {
-  for (const auto& [metric, value] : metrics_of(evaluation))
+void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) { require_metric(metrics_of(evaluation), requirement); }
+
+void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement) {
+  for (const auto& [metric, value] : metrics)
     if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
       fail_run("[evaluate] --require {} is not met: {} is {:.6g}", requirement.text, metric, value);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/report/json.h"
@@ -32,5 +33,9 @@ Requirement parse_requirement(const std::string& text, data::Task task);
 // RunError, naming the value, when it does not hold.
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement);
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement);
+
+// The same for other reports: names and values.
+using Metric = std::pair<std::string, double>;
+void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement);
 
 }  // namespace comera::report

@@ -41,16 +41,19 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.stride = options.stride;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool classify = dataset->spec().task == data::Task::classify;
+  // Nothing but a teacher to be measured against: its losses are per sequence.
+  const bool unlabelled = options.teacher && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;
   const std::size_t classes = classify ? dataset->labels().size() : 0;
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
   data::Batch batch;
   for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
+    if (options.teacher) options.teacher->teach(batch);
     const Scores scores = engine.evaluate(batch);
     loss += scores.loss;
     correct += scores.correct;
-    result.counted += batch.counted;
+    result.counted += unlabelled ? batch.sequences : batch.counted;
     if (classify) add_classified(batch, scores, row, result, each);
   }
   const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));

@@ -7,13 +7,14 @@
 
 #include "lib/data/loader.h"
 #include "lib/train/step.h"
+#include "lib/train/teacher.h"
 
 namespace comera::train {
 
 struct Evaluation {
   double loss = 0;                                   // mean over `counted`
   double accuracy = 0;                               // share of examples (classify) or of predicted tokens (mlm, clm)
-  std::int64_t counted = 0;                          // with a known label; 0: loss and accuracy mean nothing
+  std::int64_t counted = 0;                          // with a known label, or all without labels; 0: loss and accuracy mean nothing
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   double seconds = 0;
 };
@@ -32,6 +33,7 @@ struct EvaluationOptions {
   double mask_probability = 0.15;
   std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
+  Teacher* teacher = nullptr;  // the loss against it is part of the loss
 };
 
 // One pass over the data in its order. `each` (classify) is called for every example.

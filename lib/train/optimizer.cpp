@@ -14,7 +14,7 @@ Optimizer::Optimizer(Weights& weights, const layers::AccumulateSink& sink, const
     : weights_(weights), sink_(sink), options_(options) {
   const auto& parameters = weights.model().parameters().all();
   const auto count_if = [&](auto what) { return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), what)); };
-  for (const layers::TensorTrain& train : weights.model().tensor_trains()) chains_.resize(chains_.size() + !train.cores.empty());
+  for (const layers::TensorTrain& train : weights.model().tensor_trains()) chains_.resize(chains_.size() + !train.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
   updates_.resize(parameters.size());
@@ -24,7 +24,7 @@ Optimizer::Optimizer(Weights& weights, const layers::AccumulateSink& sink, const
 void Optimizer::fill_chains() {
   auto chain = chains_.begin();
   for (const layers::TensorTrain& train : weights_.model().tensor_trains()) {
-    if (train.cores.empty()) continue;
+    if (train.diagonals.empty()) continue;
     chain->cores = static_cast<int>(train.cores.size());
     std::copy(train.sizes.begin(), train.sizes.end(), chain->sizes);
     std::copy(train.ranks.begin(), train.ranks.end(), chain->ranks);

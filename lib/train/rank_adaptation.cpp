@@ -127,9 +127,7 @@ std::int64_t RankAdaptation::remove(const Kept& kept) {
 }
 
 // What stays goes by what the loss would lose.
-std::int64_t RankAdaptation::cut(const SizeTarget& size) {
-  return remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size));
-}
+std::int64_t RankAdaptation::cut(const SizeTarget& size) { return remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size)); }
 
 // Where the ranks fell far enough, the diagonals say what stays.
 std::int64_t RankAdaptation::meet_target(bool enforced) {

@@ -102,8 +102,7 @@ void Engine::evaluate_walk(layers::Walk& walk, const Batch& batch) {
   if (!walk.recording()) {
     fetch(outputs);
   }
-  walk.drop(outputs.logits);
-  walk.drop(outputs.best);
+  outputs.drop(walk);
 }
 
 void Engine::fetch(const layers::Outputs& outputs) {
@@ -112,10 +111,16 @@ void Engine::fetch(const layers::Outputs& outputs) {
     const HostBytes best(machine_, outputs.best);
     std::memcpy(best_.data(), best.bytes().data(), best.bytes().size());
   }
-  logits_.resize(outputs.logits.empty() ? 0 : static_cast<std::size_t>(outputs.logits.elements()));
-  if (logits_.empty()) return;
-  const HostBytes logits(machine_, outputs.logits);
-  for (std::size_t i = 0; i < logits_.size(); ++i) logits_[i] = layers::load(logits.tensor(), static_cast<std::int64_t>(i));
+  fetch(outputs.logits, logits_);
+  fetch(outputs.embedding, embedding_);
+  fetch(options_.fetch_hidden ? outputs.hidden : Tensor{}, hidden_);
+}
+
+void Engine::fetch(const Tensor& tensor, std::vector<double>& numbers) {
+  numbers.resize(tensor.empty() ? 0 : static_cast<std::size_t>(tensor.elements()));
+  if (numbers.empty()) return;
+  const HostBytes host(machine_, tensor);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = layers::load(host.tensor(), static_cast<std::int64_t>(i));
 }
 
 void Engine::send_state() {
@@ -130,14 +135,16 @@ void Engine::receive_state() {
 }
 
 void Engine::train(std::span<const Batch> parts) {
-  std::int64_t counted = 0;
+  std::int64_t counted = 0, sequences = 0;
   for (const Batch& part : parts) {
     if (part.sequences == 0) continue;
     plan_training(part);
     counted += part.counted;
+    sequences += part.sequences;
   }
   ensure_memory();
   state_.scalars.loss_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1));
+  state_.scalars.sequence_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(sequences, 1));
   state_.scalars.gradient_scale = state_.scalars.finite = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
@@ -157,13 +164,13 @@ Scores Engine::evaluate(const Batch& batch) {
 
 Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
   ensure_memory();
-  state_.scalars.loss_scale = 1;
+  state_.scalars.loss_scale = state_.scalars.sequence_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
   prepare();
   replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
   receive_state();
-  return {state_.loss[0], state_.correct, best_, logits_};
+  return {state_.loss[0], state_.correct, best_, logits_, embedding_, hidden_};
 }
 
 void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
@@ -255,7 +262,7 @@ Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t lengt
   add("token_type_ids", DType::i32, {sequences, length});
   add("lengths", DType::i32, {sequences});
   add("samples", DType::i64, {sequences});
-  if (task == data::Task::classify) {
+  if (!predicts_words(task)) {
     add("labels", DType::i32, {sequences});
   } else if (task == data::Task::clm) {
     for (const char* name : {"targets", "key_begin", "position_ids"}) add(name, DType::i32, {sequences, length});

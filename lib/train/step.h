@@ -22,7 +22,8 @@ using data::Batch;
 struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
   OptimizerOptions optimizer;
-  bool training = true;  // false: no gradients, no moments
+  bool training = true;       // false: no gradients, no moments
+  bool fetch_hidden = false;  // evaluations hand out hidden states
 };
 
 // What an evaluation knows of one batch; the spans hold until the next call.
@@ -31,6 +32,8 @@ struct Scores {
   double correct = 0;                  // of the batch's `counted`
   std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
   std::span<const double> logits;      // classify: [B, labels]; decoders: [P, vocabulary] of the rows asked for
+  std::span<const double> embedding;   // embed: [B, N]
+  std::span<const double> hidden;      // embed, clm, where fetch_hidden is set: [B*T, N], padding included
 };
 
 class Engine {
@@ -104,6 +107,7 @@ class Engine {
   void finish_walk(layers::Walk& walk);
   Scores run_evaluation(const Key& key, const Batch& batch);
   void fetch(const layers::Outputs& outputs);
+  void fetch(const Tensor& tensor, std::vector<double>& numbers);
 
   Machine machine_;
   layers::ModelFactory factory_;
@@ -121,7 +125,7 @@ class Engine {
   plan::Arena cache_arena_;
   bool prepared_ = false;
   std::vector<std::int32_t> best_;
-  std::vector<double> logits_;
+  std::vector<double> logits_, embedding_, hidden_;
   plan::Profile* profile_ = nullptr;
 };
 

@@ -101,20 +101,20 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
 
 std::vector<Option> data_options() {
   const char* g = "Data";
-  std::vector<Option> rows = {
-      choice(g, "task", "classify", {"classify", "mlm", "clm"}, "what is learned: labels of texts, masked words, or the next word (decoders)"),
-      row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
-      row(g, "dev", OptionType::list, "", "files to evaluate on"),
-      row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm, clm)"),
-      row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
-      row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
-      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
-      count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
-      count(g, "batch", "32", 1, "sequences per micro-batch"),
-      count(g, "accumulate", "1", 1, "micro-batches per step"),
-      number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
-      row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
-      free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
+  std::vector<Option> rows = {choice(g, "task", "classify", {"classify", "mlm", "clm", "embed"},
+                                     "what is learned: labels of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
+                              row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
+                              row(g, "dev", OptionType::list, "", "files to evaluate on"),
+                              row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm, clm)"),
+                              row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
+                              row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+                              choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
+                              count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
+                              count(g, "batch", "32", 1, "sequences per micro-batch"),
+                              count(g, "accumulate", "1", 1, "micro-batches per step"),
+                              number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
+                              row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
+                              free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
   rows[5].metavar = "FILE";
   return rows;
 }
@@ -179,7 +179,7 @@ std::vector<Option> run_options() {
 }
 
 data::Task task_of(const OptionValues& values) {
-  for (const data::Task task : {data::Task::mlm, data::Task::clm})
+  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }
@@ -189,7 +189,8 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   spec.files = files;
   spec.task = task_of(values);
   spec.text = values.list("text");
-  if (spec.task == data::Task::classify) spec.label = values.text("label");
+  const bool unlabelled = values.table().find("unlabelled") && values.flag("unlabelled");
+  if (spec.task == data::Task::classify && !unlabelled) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
   return spec;

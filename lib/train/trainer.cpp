@@ -20,7 +20,8 @@ double mean_of(const std::vector<double>& values) {
 
 std::int64_t inner_bonds(const Model& model) {
   std::int64_t bonds = 0;
-  for (const layers::TensorTrain& train : model.tensor_trains()) bonds += static_cast<std::int64_t>(train.sizes.size()) - 1;
+  for (const layers::TensorTrain& train : model.tensor_trains())
+    if (!train.chain.folded) bonds += static_cast<std::int64_t>(train.sizes.size()) - 1;
   return bonds;
 }
 
@@ -68,10 +69,17 @@ void Trainer::resolve_stages() {
 }
 
 void Trainer::plan_memory() {
-  const data::Batch batch = planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  data::Batch batch = planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
   if (inputs_.dev) engine_->plan_evaluation(batch);
-  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes());
+  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0));
+}
+
+MemoryTable Trainer::memory_table() const {
+  MemoryTable table = engine_->memory_table(options_.accumulate);
+  if (inputs_.teacher) inputs_.teacher->add_to(table, options_.accumulate);
+  return table;
 }
 
 void Trainer::begin() {
@@ -80,11 +88,13 @@ void Trainer::begin() {
   if (fresh) folder_.save_tokenizer(inputs_.data->tokenizer());
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
   folder_.prune(options_.keep, state_);
-  if (callbacks_.start) callbacks_.start(engine_->memory_table(options_.accumulate));
+  if (callbacks_.start) callbacks_.start(memory_table());
   meter_ = MemoryMeter();  // what data and readers took is not the step's
   engine_->weights().allocate();
+  if (inputs_.teacher) inputs_.teacher->allocate();
   if (fresh) {
     engine_->weights().initialise(options_.seed);
+    if (inputs_.start) inputs_.start(engine_->weights());
   } else {
     folder_.load(state_.step, engine_->weights());
     saved_step_ = state_.step;
@@ -121,6 +131,8 @@ void Trainer::train_step() {
   adapt(ranks_->before_step(state_.step));
   set_rates();
   loader_->next(parts_);
+  if (inputs_.teacher)
+    for (data::Batch& part : parts_) inputs_.teacher->teach(part);
   engine_->train(parts_);
   check_loss();
   ++state_.step;
@@ -189,8 +201,9 @@ StepReport Trainer::report_of() const {
   report.gradient_norm = std::sqrt(state.square_sum);
   std::int64_t stored = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
-    for (const Parameter* core : train.cores) stored += core->shape.elements();
-  report.has_ranks = !model.tensor_trains().empty();
+    for (const Parameter* core : train.cores)
+      if (!train.chain.folded) stored += core->shape.elements();
+  report.has_ranks = inner_bonds(model) > 0;
   const double active = static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
   report.ratio = static_cast<double>(model.parameters_dense()) / std::max(active, 1.0);
   report.mean_rank = report.has_ranks ? state.rank.active / static_cast<double>(inner_bonds(model)) : 0;
@@ -212,7 +225,10 @@ void Trainer::report() {
 void Trainer::evaluate_now() {
   if (!inputs_.dev || evaluated_step_ == state_.step) return;
   const double start = wall_seconds();
-  last_ = evaluate(*engine_, inputs_.dev, {options_.batch, options_.seed, options_.mask_probability, options_.threads});
+  EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
+  evaluation.threads = options_.threads;
+  evaluation.teacher = inputs_.teacher;
+  last_ = evaluate(*engine_, inputs_.dev, evaluation);
   evaluated_step_ = state_.step;
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models on the way to a target are not yet what was asked for.
@@ -300,7 +316,7 @@ RunResult Trainer::run() {
   result.best_step = state_.best_step;
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
-  result.memory = engine_->memory_table(options_.accumulate);
+  result.memory = memory_table();
   result.planned_peak = planned_peak_;
   result.measured_peak = meter_.peak();
   result.waited_ms = loader_->waited_ms();

@@ -17,6 +17,8 @@ struct TrainInputs {
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   std::string recipe;                              // text of recipe.toml
   bool resume = false;                             // from the folder's last checkpoint, where there is one
+  Teacher* teacher = nullptr;                      // may be null
+  std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
 };
 
 struct TrainCallbacks {
@@ -61,6 +63,7 @@ class Trainer {
   void build();
   void resolve_stages();
   void plan_memory();
+  MemoryTable memory_table() const;
   void begin();
   void set_rates();
   void train_step();

@@ -1,10 +1,12 @@
 #include "lib/train/weights_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 #include "lib/core/error.h"
+#include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::train {
@@ -30,6 +32,11 @@ std::vector<io::TensorToWrite> tensors_of(const Model& model) {
   std::vector<io::TensorToWrite> tensors;
   for (const Parameter& parameter : model.parameters().all())
     tensors.push_back({parameter.name, stored_type(parameter.value.dtype), file_shape(parameter.shape, parameter.transposed_in_file)});
+  for (const layers::TensorTrain& train : model.tensor_trains()) {
+    if (train.cores.empty()) continue;
+    if (train.chain.sorted) tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
+    if (train.chain.gauge) tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
+  }
   return tensors;
 }
 
@@ -69,21 +76,97 @@ void check_finite(const Tensor& host, const std::string& file, const std::string
       fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file, name, i, value);
 }
 
-void get(const Machine& machine, const io::SafetensorsFile& file, const std::string& name, const Tensor& tensor, bool transposed) {
-  const io::StoredTensor* stored = file.find(name);
-  if (!stored) fail_input("{}: tensor {} is missing; the file belongs to another model", file.path(), name);
+// A model's file, its names seen as the model's.
+class Source {
+ public:
+  Source(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {}
+
+  const io::ModelFolder& folder() const { return folder_; }
+  std::string file_name(const std::string& name) const {
+    const bool renamed = !options_.model_prefix.empty() && name.starts_with(options_.model_prefix);
+    return renamed ? options_.file_prefix + name.substr(options_.model_prefix.size()) : name;
+  }
+  // The entry of that name, or of the first alias that is there; null where there is none.
+  const io::ModelFolder::Entry* find(const std::string& name, const std::vector<std::string>& aliases = {}) const {
+    const io::ModelFolder::Entry* found = folder_.find(file_name(name));
+    for (const std::string& alias : aliases) {
+      const io::ModelFolder::Entry* other = folder_.find(file_name(alias));
+      if (found && other && !std::ranges::equal(folder_.file_of(*found).bytes(found->tensor), folder_.file_of(*other).bytes(other->tensor)))
+        fail_input("{}: tensors {} and {} must be the same, but they differ; remove one of them", folder_.path(), found->tensor.name, alias);
+      if (!found) found = other;
+    }
+    return found;
+  }
+  const io::ModelFolder::Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const {
+    const io::ModelFolder::Entry* found = find(name, aliases);
+    if (!found) fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front().path(), file_name(name));
+    return *found;
+  }
+  std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const {
+    return io::distinct_indices(folder_, file_name(name), count, limit);
+  }
+
+ private:
+  io::ModelFolder folder_;
+  const LoadOptions& options_;
+};
+
+void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor, bool transposed) {
+  const io::StoredTensor* stored = &entry.tensor;
+  const io::SafetensorsFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
   if (stored->shape != wanted)
-    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", file.path(), name, io::to_string(stored->shape),
-               io::to_string(wanted));
+    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", file.path(), stored->name,
+               io::to_string(stored->shape), io::to_string(wanted));
   std::vector<std::byte> bytes = bytes_as(file, *stored, tensor.dtype);
-  check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), name);
+  check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), stored->name);
   if (!transposed) return write(machine, tensor, bytes);
   std::vector<std::byte> turned;
   turned.reserve(bytes.size());
   transpose(bytes, wanted[0], wanted[1], size_of(tensor.dtype),
             [&](std::span<const std::byte> row) { turned.insert(turned.end(), row.begin(), row.end()); });
   write(machine, tensor, turned);
+}
+
+// The right half [R, N] of a chain that is stored with a gauge, into a core that has none.
+void get_without_gauge(const Machine& machine, const Source& source, const layers::TensorTrain& train) {
+  const Parameter& core = *train.cores.back();
+  const std::int64_t rank = core.shape[0], columns = core.shape[1];
+  const io::ModelFolder::Entry& entry = source.require(core.name);
+  if (entry.tensor.shape != io::FileShape{rank, columns - rank, 1})
+    fail_input("{}: tensor {} has shape {}, but {} was wanted beside its gauge", source.folder().path(), entry.tensor.name,
+               io::to_string(entry.tensor.shape), io::to_string({rank, columns - rank, 1}));
+  std::vector<float> stored(static_cast<std::size_t>(entry.tensor.elements()));
+  source.folder().file_of(entry).read_floats(entry.tensor, stored);
+  const std::vector<float> full = io::restore_gauge(stored, source.indices(train.name + ".gauge", rank, columns), columns);
+  std::vector<std::byte> bytes(core.value.bytes());
+  const Tensor host{bytes.data(), core.value.dtype, core.shape, -1};
+  for (std::size_t i = 0; i < full.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), full[i]);
+  check_finite(host, source.folder().path(), entry.tensor.name);
+  write(machine, core.value, bytes);
+}
+
+// Orders and gauges; gives the cores that are loaded with them.
+std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
+  std::vector<const Parameter*> done;
+  for (layers::TensorTrain& train : weights.model().tensor_trains()) {
+    if (train.cores.empty()) continue;
+    if (train.chain.sorted) train.order = source.indices(train.name + ".order", train.columns, train.columns);
+    if (train.chain.gauge) train.gauge = source.indices(train.name + ".gauge", train.ranks[train.middle()], train.rows);
+    if (train.chain.gauge || !source.find(train.name + ".gauge")) continue;
+    get_without_gauge(weights.machine(), source, train);
+    done.push_back(train.cores.back());
+  }
+  return done;
+}
+
+std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& model) {
+  std::map<std::string, const std::vector<std::int32_t>*> indices;
+  for (const layers::TensorTrain& train : model.tensor_trains()) {
+    indices[train.name + ".order"] = &train.order;
+    indices[train.name + ".gauge"] = &train.gauge;
+  }
+  return indices;
 }
 
 std::string moment_name(int which, const Parameter& parameter) { return (which == 0 ? "moment1." : "moment2.") + parameter.name; }
@@ -95,16 +178,28 @@ std::uint64_t weights_file_bytes(const Model& model) { return io::safetensors_by
 void save_weights(const std::string& path, const Weights& weights) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
+  const auto indices = indices_of(weights.model());
   io::write_safetensors(path, tensors_of(weights.model()), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+    if (const auto found = indices.find(tensor.name); found != indices.end())
+      return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
     const Parameter& parameter = *parameters.at(tensor.name);
     put(weights.machine(), parameter.value, parameter.transposed_in_file, sink);
   });
 }
 
-void load_weights(const std::string& path, Weights& weights) {
-  const io::SafetensorsFile file(path);
-  for (const Parameter& parameter : weights.model().parameters().all())
-    get(weights.machine(), file, parameter.name, parameter.value, parameter.transposed_in_file);
+std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options) {
+  const Source source(path, options);
+  const std::vector<const Parameter*> done = get_chains(source, weights);
+  std::vector<std::string> kept;
+  for (const Parameter& parameter : weights.model().parameters().all()) {
+    if (std::find(done.begin(), done.end(), &parameter) != done.end()) continue;
+    const bool fresh = options.fresh && options.fresh(parameter);
+    if (fresh || (options.may_miss && options.may_miss(parameter) && !source.find(parameter.name, parameter.aliases)))
+      kept.push_back(parameter.name);
+    else
+      get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value, parameter.transposed_in_file);
+  }
+  return kept;
 }
 
 void save_moments(const std::string& path, const Weights& weights) {
@@ -120,10 +215,11 @@ void save_moments(const std::string& path, const Weights& weights) {
 }
 
 void load_moments(const std::string& path, Weights& weights) {
-  const io::SafetensorsFile file(path);
+  const LoadOptions plain;
+  const Source source(path, plain);
   for (const Parameter& parameter : weights.model().parameters().all())
     for (int which = 0; which < Weights::moments; ++which)
-      get(weights.machine(), file, moment_name(which, parameter), weights.moment(which, parameter.index), false);
+      get(weights.machine(), source, source.require(moment_name(which, parameter)), weights.moment(which, parameter.index), false);
 }
 
 }  // namespace comera::train

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "lib/io/safetensors.h"
 #include "lib/train/weights.h"
@@ -13,8 +15,17 @@ namespace comera::train {
 std::uint64_t weights_file_bytes(const Model& model);
 
 void save_weights(const std::string& path, const Weights& weights);
-// Every parameter must be in the file with its shape; other tensors of the file are not looked at. InputError naming file and tensor.
-void load_weights(const std::string& path, Weights& weights);
+// `path`: a file, or a folder with model.safetensors or shards. Every parameter must be there with its shape, under its name or an alias;
+// where several are there they must agree. Other tensors are not looked at. InputError naming file and tensor. A chain that is stored with a
+// gauge fills one without.
+struct LoadOptions {
+  std::function<bool(const Parameter&)> fresh;     // keeps what it has, whatever the file holds
+  std::function<bool(const Parameter&)> may_miss;  // keeps what it has where the file lacks it
+  // Names that begin with the first are looked for with the second in its place.
+  std::string model_prefix = {}, file_prefix = {};
+};
+// Gives the names of the parameters that kept what they had.
+std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
 
 // "moment1.<name>" and "moment2.<name>", in the orientation of memory.
 void save_moments(const std::string& path, const Weights& weights);

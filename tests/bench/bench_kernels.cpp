@@ -272,7 +272,7 @@ void cores(Bench& bench) {
   for (int layer = 0; layer < 6; ++layer)
     for (int kind : {0, 0, 0, 0, 1, 2}) {
       TtMatrix t;
-      t.d = 3;
+      t.d = t.e = 3;
       std::copy(modes[kind].begin(), modes[kind].end(), t.modes);
       const std::int64_t ranks[] = {1, t.modes[0], 30, 30, 30, t.modes[5], 1};
       std::copy(ranks, ranks + 7, t.ranks);

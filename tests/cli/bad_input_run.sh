@@ -60,7 +60,7 @@ printf '{}' >"$state"
 resume "state\.json: not the state of a run: key 'step' not found"
 cp state.json "$state"
 mv run/checkpoints/step-00000004/optimizer.safetensors .
-resume 'step-00000004/optimizer\.safetensors: cannot read: No such file'
+resume 'step-00000004/optimizer\.safetensors: no such file'
 mv optimizer.safetensors run/checkpoints/step-00000004
 cp train.tsv train.bak
 printf 'red\tred\tand\n' >>train.tsv

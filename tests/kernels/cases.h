@@ -10,11 +10,13 @@ namespace comera::kernels::test {
 
 std::vector<Case> attention_cases();
 std::vector<Case> cross_entropy_cases();
+std::vector<Case> distillation_cases();
 std::vector<Case> elementwise_cases();
 std::vector<Case> embedding_cases();
 std::vector<Case> linear_cases();
 std::vector<Case> norm_cases();
 std::vector<Case> optimizer_cases();
+std::vector<Case> pooling_cases();
 std::vector<Case> rank_objective_cases();
 std::vector<Case> rotary_cases();
 std::vector<Case> tt_cores_cases();

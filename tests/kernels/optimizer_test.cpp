@@ -70,9 +70,9 @@ Case square_sum(const Counts& counts) {
 Case clip(const std::string& name, double max_norm, double square_sum, double loss) {
   Case c("clip " + name);
   c.values("square_sum", {square_sum}, Kind::f64).values("loss", {loss}, Kind::f64);
-  static_assert(sizeof(StepScalars) == 5 * sizeof(double));
-  c.values("scalars", {0, 0, 0.5, 123, 456}, Kind::f64);  // seed, step, loss_scale, gradient_scale, finite
-  c.tensor("scalars").f64_roundings = 4;                  // a root and a quotient, each within one
+  static_assert(sizeof(StepScalars) == 6 * sizeof(double));
+  c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Kind::f64);  // seed, step, loss_scale, sequence_scale, gradient_scale, finite
+  c.tensor("scalars").f64_roundings = 4;                     // a root and a quotient, each within one
   c.forward = [=](Run& r) {
     r.call(&Backend::clip_gradient, [&] {
       return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"), static_cast<StepScalars*>(r.out("scalars"))};

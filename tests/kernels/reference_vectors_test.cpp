@@ -53,7 +53,7 @@ struct TtVector {
   }
 
   void describe() {
-    matrix.d = 3, matrix.threshold = .01, matrix.ld_left = 16;
+    matrix.d = matrix.e = 3, matrix.threshold = .01, matrix.ld_left = 16;
     for (int i = 0; i < 6; ++i) matrix.modes[i] = modes[i], matrix.cores[i] = cores[i].data(), matrix.d_cores[i] = d_cores[i].data();
     for (int i = 0; i < 7; ++i) matrix.ranks[i] = ranks[i];
     for (int i = 0; i < 5; ++i) matrix.diagonals[i] = diagonals[i].data(), matrix.d_diagonals[i] = d_diagonals[i].data();

@@ -3,11 +3,13 @@
 #include "kernels/backend.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/cross_entropy.h"
+#include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/embedding.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
+#include "kernels/reference/pooling.h"
 #include "kernels/reference/rank_objective.h"
 #include "kernels/reference/rotary.h"
 #include "kernels/reference/tt_cores.h"
@@ -55,6 +57,13 @@ template void compute_tracked(const AttentionBackward&);
 template void compute_tracked(const CrossEntropyChunk&);
 template void compute_tracked(const CrossEntropyLoss&);
 template void compute_tracked(const CrossEntropyBackward&);
+template void compute_tracked(const VectorDistance&);
+template void compute_tracked(const VectorDistanceBackward&);
+template void compute_tracked(const DivergenceChunk&);
+template void compute_tracked(const DivergenceLoss&);
+template void compute_tracked(const DivergenceBackward&);
+template void compute_tracked(const PoolForward&);
+template void compute_tracked(const PoolBackward&);
 template void compute_tracked(const Adamw&);
 template void compute_tracked(const SquareSum&);
 template void compute_tracked(const ClipGradient&);

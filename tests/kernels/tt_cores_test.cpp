@@ -1,6 +1,7 @@
 #include "kernels/tt_cores.h"
 
 #include <catch2/catch.hpp>
+#include <numeric>
 
 #include "kernels/tt_linear.h"
 #include "tests/kernels/cases.h"
@@ -9,13 +10,17 @@ namespace comera::kernels::test {
 namespace {
 
 struct Matrix {
-  std::vector<std::int64_t> modes, ranks;  // 2d, 2d + 1
+  std::vector<std::int64_t> modes, ranks;  // d + e, d + e + 1; with a gauge the last mode is what is stored
   bool masked = true;
+  int in_modes = 0;  // 0: half of them
+  bool sorted = false;
+  std::vector<std::int64_t> gauge = {};
 
-  int d() const { return static_cast<int>(modes.size()) / 2; }
+  int d() const { return in_modes > 0 ? in_modes : static_cast<int>(modes.size()) / 2; }
+  int cores() const { return static_cast<int>(modes.size()); }
   std::int64_t rank() const { return ranks[d()]; }
   std::int64_t rows() const { return product_of(modes.data(), 0, d()); }
-  std::int64_t columns() const { return product_of(modes.data(), d(), 2 * d()); }
+  std::int64_t columns() const { return product_of(modes.data(), d(), cores()) + static_cast<std::int64_t>(gauge.size()); }
 };
 
 std::string numbered(const char* name, std::size_t i, int k = -1) {
@@ -44,7 +49,8 @@ std::string name_of(const Layers& layers) {
     for (auto mode : m.modes) text.append(" ").append(std::to_string(mode));
     text += " ranks";
     for (auto rank : m.ranks) text.append(" ").append(std::to_string(rank));
-    text += m.masked ? "; " : " no diagonals; ";
+    if (m.in_modes > 0) text += " in " + std::to_string(m.in_modes);
+    text += std::string(m.sorted ? " sorted" : "") + (m.gauge.empty() ? "" : " gauge") + (m.masked ? "; " : " no diagonals; ");
   }
   return text + "threshold " + std::to_string(layers.threshold).substr(0, 4);
 }
@@ -55,11 +61,13 @@ TtMatrix* describe(const Layers& layers, Run& r, bool backward) {
   for (std::size_t i = 0; i < result.size(); ++i) {
     const Matrix& m = layers.matrices[i];
     TtMatrix& t = result[i];
-    t.d = m.d(), t.threshold = layers.threshold, t.ld_left = layers.width();
+    t.d = m.d(), t.e = m.cores() - m.d(), t.threshold = layers.threshold, t.ld_left = layers.width();
+    if (m.sorted) t.order = r.ints(numbered("order", i));
+    if (!m.gauge.empty()) t.gauge = r.ints(numbered("gauge", i));
     std::copy(m.modes.begin(), m.modes.end(), t.modes);
     std::copy(m.ranks.begin(), m.ranks.end(), t.ranks);
-    for (int k = 0; k < 2 * t.d; ++k) {
-      const bool bond = m.masked && k + 1 < 2 * t.d;
+    for (int k = 0; k < m.cores(); ++k) {
+      const bool bond = m.masked && k + 1 < m.cores();
       t.cores[k] = r.in(numbered("core", i, k)), t.diagonals[k] = bond ? r.in(numbered("diagonal", i, k)) : nullptr;
       if (!backward) continue;
       t.d_cores[k] = r.out(numbered("d_core", i, k)), t.d_diagonals[k] = bond ? r.out(numbered("d_diagonal", i, k)) : nullptr;
@@ -80,16 +88,27 @@ std::vector<double> diagonal(std::int64_t rank, double threshold) {
   return d;
 }
 
+// A permutation without a pattern that a mistake could share: steps of a number prime to the length.
+std::vector<std::int64_t> shuffled(std::int64_t rows) {
+  std::int64_t step = rows / 2 + 1;
+  while (std::gcd(step, rows) != 1) ++step;
+  std::vector<std::int64_t> order;
+  for (std::int64_t p = 0; p < rows; ++p) order.push_back((p * step + 1) % rows);
+  return order;
+}
+
 void add_matrix(Case& c, const Layers& layers, std::size_t i) {
   const Matrix& m = layers.matrices[i];
-  for (int k = 0; k < 2 * m.d(); ++k) {
+  for (int k = 0; k < m.cores(); ++k) {
     const std::int64_t rows = m.ranks[k] * m.modes[k], columns = m.ranks[k + 1];
     c.data(numbered("core", i, k), rows, columns).data(numbered("d_core", i, k), rows, columns);
     c.gradient(numbered("core", i, k), numbered("d_core", i, k), true);
-    if (!m.masked || k + 1 == 2 * m.d()) continue;
+    if (!m.masked || k + 1 == m.cores()) continue;
     c.values(numbered("diagonal", i, k), diagonal(columns, layers.threshold)).data(numbered("d_diagonal", i, k), 1, columns);
     c.gradient(numbered("diagonal", i, k), numbered("d_diagonal", i, k), true);
   }
+  if (m.sorted) c.integers(numbered("order", i), shuffled(m.rows()));
+  if (!m.gauge.empty()) c.integers(numbered("gauge", i), m.gauge);
   c.empty(numbered("right", i), padded_rank(m.rank()), m.columns()).data(numbered("d_right", i), padded_rank(m.rank()), m.columns());
   c.output(numbered("right", i), numbered("d_right", i));
 }
@@ -121,6 +140,12 @@ std::vector<Case> tt_cores_cases() {
   cases.push_back(merged({{{{1, 1}, {1, 1, 1}}}}));
   cases.push_back(merged({{{{4, 3, 2, 6}, {1, 4, 0, 6, 1}}}}));
   cases.push_back(merged({{attention, {{4, 6, 5, 7}, {1, 4, 17, 5, 1}}, {{24, 10}, {1, 2, 1}, false}, {{4, 6, 2, 2}, {1, 2, 0, 2, 1}}}}));
+  cases.push_back(merged({{{{4, 3, 2, 5}, {1, 4, 9, 8, 1}, true, 3}}}));
+  cases.push_back(merged({{{{6, 2, 3, 2}, {1, 5, 4, 2, 1}, true, 1}}}));
+  cases.push_back(merged({{{{4, 6, 7}, {1, 4, 9, 1}, false, 2, true}}}));
+  cases.push_back(merged({{{{4, 6, 3}, {1, 4, 5, 1}, true, 2, true, {7, 0, 3, 1, 6}}}}));
+  cases.push_back(merged({{{{12, 20}, {1, 4, 1}, false, 1, false, {23, 5, 6, 0}}, {{4, 3, 17}, {1, 4, 1, 1}, true, 2, true, {9}}}}));
+  cases.push_back(merged({{{{4, 3}, {1, 3, 1}, false, 1, true, {0, 1, 2}}}}));
   cases.push_back(merged({{{{12, 8, 8, 8, 8, 12}, {1, 12, 30, 30, 30, 12, 1}}}}));
   cases.back().full = true;
   return cases;

@@ -33,6 +33,26 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   return spec;
 }
 
+// The same in chains of all the shapes that tensorize makes.
+inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::models::Task task) {
+  using namespace comera;
+  models::EncoderSpec spec = small_encoder(pre_norm, task, models::Form::tt);
+  const models::EncoderNames names(spec);
+  const auto set = [&](const std::string& name, std::vector<std::int64_t> modes, std::vector<std::int64_t> ranks, const layers::ChainShape& chain) {
+    spec.forms[name] = {models::Form::tt, std::move(modes), ranks, ranks, chain};
+  };
+  spec.forms[names.word].chain.folded = true;
+  for (std::int64_t i = 0; i < spec.layers; ++i) {
+    set(names.layer(i, names.query), {2, 4, 8}, {1, 2, 3, 1}, {2, true, true, true});
+    set(names.layer(i, names.key), {8, 8}, {1, 4, 1}, {1, true, false, true});
+    set(names.layer(i, names.value), {2, 2, 2, 8}, {1, 2, 3, 5, 1}, {3, true, true, false});
+    set(names.layer(i, names.attention_output), {8, 2, 4}, {1, 4, 3, 1}, {1, true, false, false});
+    set(names.layer(i, names.up), {4, 2, 3, 4}, {1, 4, 6, 4, 1}, {2, false, true, false});
+    set(names.layer(i, names.down), {12, 8}, {1, 3, 1}, {1, true, true, true});
+  }
+  return spec;
+}
+
 // Two heads of keys for four of queries; heads that do not fill the width.
 inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied) {
   using namespace comera;
@@ -93,7 +113,7 @@ inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
     add_causal_targets(batch);
     return batch;
   }
-  if (spec.task == data::Task::classify) {
+  if (spec.task == data::Task::classify || spec.task == data::Task::embed) {
     auto labels = batch.add("labels", DType::i32, {3}).as<std::int32_t>();
     for (int b = 0; b < 3; ++b) labels[b] = (b + 1) % 3;
     batch.counted = 3;
@@ -125,6 +145,12 @@ class ReferenceRun {
       if (parameter.init.kind == layers::Init::Kind::constant)
         for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
           layers::store(parameter.value, i, parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
+    // Any permutation, any columns.
+    for (layers::TensorTrain& train : model->tensor_trains()) {
+      for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
+      for (std::size_t r = 0; r < train.gauge.size(); ++r)
+        train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
+    }
     halves = bound(model->halves().bytes());
     model->halves().bind(halves.data());
     gradients = bound(model->step_gradients().bytes());
@@ -140,8 +166,7 @@ class ReferenceRun {
     walk([&](comera::plan::Walk& w) { model->prepare(w); });
     walk([&](comera::plan::Walk& w) {
       auto outputs = model->forward(w, batch, comera::layers::SavePolicy(comera::layers::Recompute::none).discarding());
-      w.drop(outputs.logits);
-      w.drop(outputs.best);
+      outputs.drop(w);
     });
     if constexpr (std::is_same_v<T, double>)
       return state.loss[0];

@@ -1,0 +1,85 @@
+// Losses against a teacher: distances between vectors (hidden states, sentence embeddings), and the divergence of two softmaxes.
+//
+// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t), q = softmax(teacher / t), a row's loss is
+// t^2 sum q log(q / p), and its gradient t (p - q).
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels {
+
+enum class Distance : std::uint8_t { squared, cosine };
+
+constexpr double shortest_vector = 1e-12;  // a shorter one counts as this long in a cosine
+
+// Vector k of B*T belongs to sequence k / T and counts where k % T < lengths[k / T]; the loss is the mean over the vectors that count, then
+// the sum over sequences: *loss += weight * *scale * sum_b mean_t d(x, target), d = |x - target|^2 / N or 1 - cos(x, target).
+struct VectorDistance {
+  Distance distance = Distance::squared;
+  std::int64_t sequences = 0, length = 0, columns = 0;  // B, T, N
+  const std::int32_t* lengths = nullptr;                // [B]; null: every vector counts
+  const void* x = nullptr;                              // [B*T, N]
+  const void* target = nullptr;                         // [B*T, N]
+  double weight = 1;
+  const double* scale = nullptr;
+  void* distances = nullptr;  // [B*T], written: d of each vector that counts, 0 of the others
+  void* loss = nullptr;       // [1] complex of double in c128 calls, double in all others
+};
+// dx is written, or added to; vectors that do not count have none.
+struct VectorDistanceBackward {
+  Distance distance = Distance::squared;
+  std::int64_t sequences = 0, length = 0, columns = 0;
+  const std::int32_t* lengths = nullptr;
+  const void* x = nullptr;
+  const void* target = nullptr;
+  double weight = 1;
+  const double* scale = nullptr;
+  void* dx = nullptr;
+  bool accumulate = false;
+};
+
+constexpr std::int64_t divergence_state = 5;  // numbers that a row keeps: maximum and sum of the student, of the teacher, sum of differences
+
+// Folds the logits of a chunk of the classes into the rows' states; `start` begins afresh.
+struct DivergenceChunk {
+  std::int64_t rows = 0, columns = 0;
+  bool start = false;
+  double temperature = 1;
+  const void* logits = nullptr;  // [rows, columns]
+  std::int64_t ld = 0;
+  const void* teacher = nullptr;  // [rows, columns]
+  std::int64_t ld_teacher = 0;
+  void* state = nullptr;  // [rows, divergence_state]
+};
+// *loss += weight * *scale * sum of the losses of rows that count: all, or those with targets >= 0.
+struct DivergenceLoss {
+  std::int64_t rows = 0;
+  double temperature = 1;
+  const std::int32_t* targets = nullptr;  // [rows], optional
+  const void* state = nullptr;
+  double weight = 1;
+  const double* scale = nullptr;
+  void* loss = nullptr;
+};
+// The gradient with respect to the student's logits of a chunk; 0 for rows that do not count.
+struct DivergenceBackward {
+  std::int64_t rows = 0, columns = 0;
+  double temperature = 1;
+  const std::int32_t* targets = nullptr;
+  const void* logits = nullptr;
+  std::int64_t ld = 0;
+  const void* teacher = nullptr;
+  std::int64_t ld_teacher = 0;
+  const void* state = nullptr;
+  double weight = 1;
+  const double* scale = nullptr;
+  void* d_logits = nullptr;  // [rows, columns], contiguous
+};
+
+constexpr double flops(const VectorDistance& a) { return 6.0 * a.sequences * a.length * a.columns; }
+constexpr double flops(const VectorDistanceBackward& a) { return 8.0 * a.sequences * a.length * a.columns; }
+constexpr double flops(const DivergenceChunk& a) { return 12.0 * a.rows * a.columns; }
+constexpr double flops(const DivergenceLoss& a) { return 8.0 * a.rows; }
+constexpr double flops(const DivergenceBackward& a) { return 10.0 * a.rows * a.columns; }
+
+}  // namespace comera::kernels

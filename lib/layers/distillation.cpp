@@ -1,0 +1,73 @@
+#include "lib/layers/distillation.h"
+
+namespace comera::layers {
+
+kernels::VectorDistanceBackward VectorLoss::shape_of(const Pass& pass) const {
+  kernels::VectorDistanceBackward shape;
+  shape.distance = pass.distillation->distance;
+  shape.sequences = pass.sequences, shape.length = each_token_ ? pass.length : 1, shape.columns = columns_;
+  shape.lengths = each_token_ ? static_cast<const std::int32_t*>(lengths_.data) : nullptr;
+  shape.weight = pass.distillation->weight;
+  return shape;
+}
+
+void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) {
+  if (!pass.distillation->active || !batch.has(name_)) return;
+  Walk& walk = pass.walk;
+  target_ = walk.input(name_, batch[name_]);
+  if (each_token_) lengths_ = walk.input("lengths", batch["lengths"]);
+  const std::int64_t vectors = pass.sequences * (each_token_ ? pass.length : 1);
+  columns_ = x.tensor.elements() / vectors;
+  const kernels::VectorDistanceBackward shape = shape_of(pass);
+  Tensor distances = walk.make("distances", {vectors});
+  walk.run(pass.backend().vector_distance,
+           kernels::VectorDistance{shape.distance, shape.sequences, shape.length, shape.columns, shape.lengths, x.tensor.data, target_.data,
+                                   shape.weight, &state.scalars.sequence_scale, distances.data, state.loss});
+  walk.drop(distances);
+  if (pass.policy.saves()) {
+    x_ = pass.policy.save(walk, x, Use::value);
+    return;
+  }
+  walk.drop(target_);
+  if (each_token_) walk.drop(lengths_);
+}
+
+void VectorLoss::backward(Pass& pass, const Tensor& dx, bool accumulate) {
+  Tensor x = x_.value(pass.walk);
+  kernels::VectorDistanceBackward call = shape_of(pass);
+  call.x = x.data, call.target = target_.data, call.scale = &pass.scalars->sequence_scale;
+  call.dx = dx.data, call.accumulate = accumulate;
+  pass.walk.run(pass.backend().vector_distance_backward, call);
+  pass.walk.drop(x);
+  pass.walk.drop(target_);
+  if (each_token_) pass.walk.drop(lengths_);
+}
+
+void DivergenceLoss::forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& logits) {
+  if (!pass.distillation->active || !batch.has(teacher_logits)) return;
+  Walk& walk = pass.walk;
+  const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
+  const double temperature = pass.distillation->temperature;
+  teacher_ = walk.input(teacher_logits, batch[teacher_logits]);
+  state_ = walk.make("divergence", {rows, kernels::divergence_state});
+  walk.run(pass.backend().divergence_chunk,
+           kernels::DivergenceChunk{rows, columns, true, temperature, logits.data, columns, teacher_.data, columns, state_.data});
+  walk.run(pass.backend().divergence_loss,
+           kernels::DivergenceLoss{rows, temperature, nullptr, state_.data, pass.distillation->weight, &state.scalars.sequence_scale, state.loss});
+  if (pass.policy.saves()) return;
+  walk.drop(state_);
+  walk.drop(teacher_);
+}
+
+Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
+  const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
+  Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
+  pass.walk.run(pass.backend().divergence_backward,
+                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, nullptr, logits.data, columns, teacher_.data, columns,
+                                            state_.data, pass.distillation->weight, &pass.scalars->sequence_scale, d_logits.data});
+  pass.walk.drop(state_);
+  pass.walk.drop(teacher_);
+  return d_logits;
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,77 @@
+#include "models/sentence.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/log.h"
+#include "lib/io/json.h"
+
+namespace comera::models {
+namespace {
+
+using io::Json;
+
+constexpr std::uint64_t largest_file = 1 << 20;
+
+Json read_json(const std::string& path) { return io::parse_json(read_file(path, largest_file), path); }
+
+std::string text_of(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return json.is_object() && found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// The files say each pooling by a flag of its own; the newer ones name it.
+kernels::Pooling pooling_of(const std::string& path) {
+  const Json config = read_json(path);
+  if (!config.is_object()) fail_input("{}: is not a JSON object; it must say how tokens are pooled", path);
+  std::string found = text_of(config, "pooling_mode");
+  for (const auto& [key, value] : config.items())
+    if (key.starts_with("pooling_mode_") && value.is_boolean() && value.get<bool>())
+      found += (found.empty() ? "" : " and ") + key.substr(std::string_view("pooling_mode_").size());
+  if (found == "mean_tokens" || found == "mean") return kernels::Pooling::mean;
+  if (found == "cls_token" || found == "cls") return kernels::Pooling::first;
+  fail_input("{}: pooling by '{}' is not supported; mean_tokens and cls_token are", path, printable(found));
+}
+
+std::int64_t sentence_length(const std::string& folder) {
+  const std::string path = join_path(folder, "sentence_bert_config.json");
+  if (!path_exists(path)) return 0;
+  const Json config = read_json(path);
+  const auto found = config.is_object() ? config.find("max_seq_length") : config.end();
+  const bool said = config.is_object() && found != config.end() && !found->is_null();
+  if (said && (!found->is_number_integer() || *found < 1 || *found > 1 << 20))
+    fail_input("{}: max_seq_length is {}; it must be a number of tokens", path, printable(found->dump()));
+  return said ? found->get<std::int64_t>() : 0;
+}
+
+void follow_module(const std::string& folder, const Json& module, const std::string& name, SentenceRules& rules) {
+  const std::string type = text_of(module, "type"), place = text_of(module, "path");
+  const std::string kind = type.substr(type.rfind('.') + 1);
+  if (kind == "Transformer") {
+    if (!place.empty() && place != ".")
+      fail_input("{}: the model lies in '{}'; name {}", name, printable(place), join_path(folder, printable(place)));
+  } else if (kind == "Pooling") {
+    if (!is_inside(place)) fail_input("{}: the path '{}' of the pooling leaves the folder", name, printable(place));
+    rules.pooling = pooling_of(join_path(join_path(folder, place), "config.json"));
+  } else if (kind == "Normalize") {
+    rules.normalise = true;
+  } else {
+    fail_input("{}: module '{}' is not supported; Transformer, Pooling and Normalize are", name, printable(type));
+  }
+}
+
+}  // namespace
+
+SentenceRules read_sentence_rules(const std::string& folder) {
+  SentenceRules rules;
+  rules.max_length = sentence_length(folder);
+  const std::string path = join_path(folder, "modules.json");
+  if (!path_exists(path)) return rules;
+  const Json modules = read_json(path);
+  if (!modules.is_array()) fail_input("{}: is not a list of modules", path);
+  for (const Json& module : modules) follow_module(folder, module, path, rules);
+  return rules;
+}
+
+}  // namespace comera::models

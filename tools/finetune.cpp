@@ -1,0 +1,152 @@
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+#include "lib/io/tt_format.h"
+#include "lib/train/weights_file.h"
+#include "models/model_options.h"
+#include "tools/stored_model.h"
+#include "tools/teaching.h"
+#include "tools/training.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::vector<Option> start_options() {
+  std::vector<Option> rows{
+      {.name = "model", .type = OptionType::path, .help = "the folder to start from, in place of MODEL", .metavar = "FOLDER"},
+      {.name = "new-head", .type = OptionType::flag, .help = "a new head, though the model has one for this task and these labels"},
+      {.name = "unlabelled", .type = OptionType::flag, .help = "learn from the teacher alone; as without --label, where there is a teacher"}};
+  for (Option& option : models::model_options())
+    if (option.name == "dropout" || option.name == "attention-dropout") {
+      option.default_words = "the model's";
+      rows.push_back(std::move(option));
+    }
+  for (Option& option : rows) option.group = "Model", option.result_relevant = true;
+  return rows;
+}
+
+// What was not said follows from the model and from what was said.
+void settle(OptionValues& values) {
+  if (!values.positionals().empty()) values.set("model", values.positionals()[0]);
+  if (!values.has("model")) {
+    const auto recipe = values.has("resume") && values.text("resume") != "yes" ? train::read_recipe(values.text("resume")) : std::nullopt;
+    if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
+    OptionValues before(values.table());
+    apply_toml(before, *recipe, join_path(values.text("resume"), "recipe.toml"));
+    values.set("model", before.text("model"));
+  }
+  const std::string& folder = values.text("model");
+  if (!is_folder(folder)) fail_input("[finetune] {}: is no folder; name a model folder or a run folder", folder);
+  if (!values.given("task")) values.set("task", data::name_of(models::common(models::spec_from_folder(folder)).task), OptionSource::fallback);
+  const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
+  if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
+  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label")) values.set("unlabelled", "true", OptionSource::fallback);
+}
+
+// Whether every label of the data is one that the model knows.
+bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(),
+                     [&](const std::string& label) { return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end(); });
+}
+
+// The model of the folder, with the head that task and labels want. `fresh`: that head is new.
+models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::string>& labels, bool& fresh) {
+  models::ModelSpec spec = models::spec_from_folder(values.text("model"));
+  const data::Task task = train::task_of(values);
+  const models::Spec& stored = models::common(spec);
+  fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
+  if (fresh && task == data::Task::classify && labels.empty())
+    fail_input("[finetune] {}: has no head for labels, and there are none to make one from; name the column with --label", values.text("model"));
+  if (fresh) spec = models::with_head(spec, task, labels);
+  models::Spec& common = models::common(spec);
+  if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
+  if (values.has("attention-dropout")) common.attention_dropout = values.real("attention-dropout");
+  if (values.flag("adapt-ranks")) models::unfold(common);
+  models::check(spec);
+  return spec;
+}
+
+// Entries of the diagonals that counted as zero in the folder become zero.
+void settle_diagonals(const std::string& folder, train::Weights& weights) {
+  const io::ModelFolder files(folder);
+  const auto block = io::parse_comera_block(files.config(), files.config_path());
+  if (!block || !block->threshold) return;
+  for (const layers::TensorTrain& train : weights.model().tensor_trains())
+    for (const layers::Parameter* diagonal : train.diagonals) {
+      const train::HostBytes host(weights.machine(), diagonal->value);
+      std::vector<std::byte> bytes(host.bytes().begin(), host.bytes().end());
+      plan::Tensor copy = diagonal->value;
+      copy.data = bytes.data();
+      for (std::int64_t i = 0; i < copy.elements(); ++i)
+        if (layers::load(copy, i) <= *block->threshold) layers::store(copy, i, 0);
+      train::write(weights.machine(), diagonal->value, bytes);
+    }
+}
+
+// Fills a model of `spec` from the folder: a new head keeps its random start, diagonals of folded chains start at one.
+void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
+  const std::string stored_prefix = models::name_prefix(models::spec_from_folder(folder));
+  train::LoadOptions options;
+  options.model_prefix = models::name_prefix(spec);
+  options.file_prefix = stored_prefix;
+  if (options.model_prefix.empty()) options.file_prefix.clear();
+  const bool classify = models::common(spec).task == data::Task::classify;
+  options.fresh = [=](const layers::Parameter& parameter) {
+    return fresh_head && models::is_in_head(spec, parameter.name) && !(classify && parameter.name.find("pooler") != std::string::npos);
+  };
+  options.may_miss = [=](const layers::Parameter& parameter) {
+    return parameter.role == layers::Role::diagonal || (fresh_head && models::is_in_head(spec, parameter.name));
+  };
+  const std::vector<std::string> kept = train::load_weights(folder, weights, options);
+  const auto heads = std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
+  if (heads > 0) log_info("{} tensors of the head are new", heads);
+  settle_diagonals(folder, weights);
+}
+
+RunSetup set_up(OptionValues& values) {
+  RunSetup setup = begin_setup(values);
+  setup.source = values.text("model");
+  const models::ModelSpec stored = models::spec_from_folder(setup.source);
+  const std::vector<std::string>& known = models::common(stored).labels;
+  open_data(values, setup, setup.source, values.flag("unlabelled") ? known : std::vector<std::string>{});
+  bool fresh = false;
+  setup.spec = spec_for(values, setup.data->labels(), fresh);
+  // Labels in the model's order, where its head stays.
+  if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
+  check_lengths(values, setup.spec, *setup.tokenizer);
+  setup.open = open_machine(values);
+  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+  setup.start = [spec = setup.spec, folder = setup.source, fresh](train::Weights& weights) { load_start(folder, spec, fresh, weights); };
+  add_teacher(values, setup);
+  finish_setup(values, setup);
+  return setup;
+}
+
+}  // namespace
+
+OptionTable finetune_table() {
+  OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
+  table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
+  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(train::training_options()).add(train::rank_options());
+  table.add(train::run_options()).add(machine_options()).add({json_option()}).add(common_options()).foreign_table("hashes");
+  table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 --lr 1e-4 --lr-cores 1e-4 -o healed");
+  return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
+}
+
+int run_finetune(const OptionValues& given) {
+  OptionValues values = given;
+  settle(values);
+  if (values.flag("dry-run")) {
+    bool fresh = false;
+    const models::ModelSpec stored = models::spec_from_folder(values.text("model"));
+    return plan_run(values, spec_for(values, models::common(stored).labels, fresh));
+  }
+  catch_stop_signals();
+  return train_and_report(values, set_up(values));
+}
+
+}  // namespace comera::tools

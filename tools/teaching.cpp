@@ -1,0 +1,108 @@
+#include "tools/teaching.h"
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/layers/distillation.h"
+#include "lib/train/weights_file.h"
+#include "tools/stored_model.h"
+
+namespace comera::tools {
+namespace {
+
+// hidden: every token's last vector; embedding: the sentence's; logits: the labels'.
+std::string target_of(const OptionValues& values, data::Task task) {
+  const std::string& word = values.text("distill");
+  if (word == "automatic") return task == data::Task::classify ? "logits" : "hidden";
+  if (word == "logits" && task != data::Task::classify) fail_input("[finetune] --distill logits: the task has no labels; use hidden or embedding");
+  if (word == "embedding" && task != data::Task::embed) fail_input("[finetune] --distill embedding: only the task embed has embeddings");
+  return word;
+}
+
+void check_vocabulary(const OptionValues& values, const RunSetup& setup, const models::Spec& teacher) {
+  const std::string& folder = values.text("teacher");
+  const std::int64_t own = models::common(setup.spec).vocabulary;
+  if (teacher.vocabulary != own)
+    fail_input("[finetune] --teacher {}: knows {} pieces, the student {}; a teacher must have the student's vocabulary", folder, teacher.vocabulary,
+               own);
+  const auto tokenizer = open_tokenizer(values, folder);
+  if (!values.has("tokenizer") && tokenizer->hash() != setup.tokenizer->hash())
+    fail_input("[finetune] --teacher {}: its {} differs from the student's {}; a teacher must have the student's vocabulary", folder,
+               tokenizer->source(), setup.tokenizer->source());
+}
+
+// The teacher as a model that gives what is asked for.
+models::ModelSpec teacher_spec(const std::string& folder, const std::string& target, const RunSetup& setup) {
+  const models::ModelSpec spec = models::spec_from_folder(folder);
+  const models::Spec &stored = models::common(spec), &student = models::common(setup.spec);
+  if (target == "logits") {
+    if (stored.task != data::Task::classify || stored.labels != student.labels)
+      fail_input("[finetune] --teacher {}: does not tell the student's {} labels apart; use --distill hidden or another teacher", folder,
+                 student.labels.size());
+    return spec;
+  }
+  if (stored.hidden != student.hidden)
+    fail_input("[finetune] --teacher {}: its vectors have {} numbers, the student's {}; use --distill logits or another teacher", folder,
+               stored.hidden, student.hidden);
+  return std::holds_alternative<models::EncoderSpec>(spec) ? models::with_head(spec, data::Task::embed, {}) : spec;
+}
+
+}  // namespace
+
+std::vector<Option> teaching_options() {
+  std::vector<Option> rows{
+      {.name = "teacher", .type = OptionType::path, .help = "learn to answer like this model", .metavar = "FOLDER"},
+      {.name = "distill",
+       .type = OptionType::choice,
+       .default_text = "automatic",
+       .help = "what is learned from the teacher: its last hidden states, its embeddings or its logits",
+       .choices = {"automatic", "hidden", "embedding", "logits"},
+       .default_words = "logits for classify, else hidden"},
+      {.name = "distill-distance",
+       .type = OptionType::choice,
+       .default_text = "squared",
+       .help = "between hidden states or embeddings: mean squared error, or 1 - cosine",
+       .choices = {"squared", "cosine"}},
+      {.name = "distill-temperature", .type = OptionType::real, .default_text = "2", .help = "of the softmax over logits", .minimum = 0.01},
+      {.name = "distill-weight",
+       .type = OptionType::real,
+       .default_text = "1",
+       .help = "of the teacher's loss beside that of the labels",
+       .minimum = 0}};
+  for (Option& option : rows) option.group = "Teacher", option.result_relevant = true;
+  return rows;
+}
+
+void add_teacher(const OptionValues& values, RunSetup& setup) {
+  if (!values.has("teacher")) {
+    if (setup.options.task == data::Task::embed) fail_input("[finetune] --teacher is missing: embeddings are learned from another model's");
+    return;
+  }
+  const std::string folder = values.text("teacher");
+  if (!is_folder(folder)) fail_input("[finetune] --teacher {}: is no folder; name a model folder", folder);
+  const std::string target = target_of(values, setup.options.task);
+  const models::ModelSpec spec = teacher_spec(folder, target, setup);
+  check_vocabulary(values, setup, models::common(spec));
+  layers::Distillation settings;
+  settings.active = true;
+  settings.distance = values.text("distill-distance") == "cosine" ? kernels::Distance::cosine : kernels::Distance::squared;
+  settings.temperature = values.real("distill-temperature");
+  settings.weight = values.real("distill-weight");
+  setup.factory = [base = setup.factory, settings](const layers::RankTable& ranks) {
+    auto model = base(ranks);
+    model->set_distillation(settings);
+    return model;
+  };
+  const plan::Machine& machine = setup.open.machine;
+  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = target == "hidden"});
+  const models::Spec& student = models::common(setup.spec);
+  const bool logits = target == "logits";
+  const char* output = logits ? layers::teacher_logits : target == "hidden" ? layers::teacher_hidden : layers::teacher_embedding;
+  const std::int64_t width = logits ? static_cast<std::int64_t>(student.labels.size()) : student.hidden;
+  setup.teacher = std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) {
+    follow_threshold(folder, weights.model());
+    train::load_weights(folder, weights);
+  });
+}
+
+}  // namespace comera::tools

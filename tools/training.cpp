@@ -1,0 +1,118 @@
+#include "tools/training.h"
+
+#include <cmath>
+
+#include "lib/core/file.h"
+#include "lib/core/log.h"
+#include "lib/io/json.h"
+#include "lib/io/model_folder.h"
+#include "lib/report/plan_report.h"
+#include "lib/report/progress.h"
+#include "lib/report/runs_table.h"
+#include "tools/program.h"
+
+namespace comera::tools {
+namespace {
+
+void log_lines(const std::string& text) {
+  for (std::size_t start = 0, end; (end = text.find('\n', start)) != std::string::npos; start = end + 1)
+    log_info("{}", text.substr(start, end - start));
+}
+
+report::StepLine line_of(const train::StepReport& step) {
+  report::StepLine line{.step = step.step,
+                        .steps = step.steps,
+                        .loss = step.loss,
+                        .learning_rate = step.learning_rate,
+                        .gradient_norm = step.gradient_norm,
+                        .rank = {},
+                        .ratio = {},
+                        .step_ms = step.step_ms,
+                        .tokens_per_second = step.tokens_per_second,
+                        .peak_bytes = step.peak_bytes,
+                        .eta_seconds = {}};
+  if (step.has_ranks) line.rank = step.mean_rank, line.ratio = step.ratio;
+  return line;
+}
+
+std::string evaluation_line(data::Task task, std::int64_t step, const train::Evaluation& evaluation, bool best) {
+  const std::string perplexity = predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
+  const std::string accuracy = task == data::Task::embed ? "" : fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy);
+  return fmt::format("step {}  dev loss {:.4g}{}{}{}", step, evaluation.loss, perplexity, accuracy, best ? "  best so far" : "");
+}
+
+void print_head(const OptionValues& values, const RunSetup& setup, train::Trainer& trainer, const train::MemoryTable& memory) {
+  for (const auto& [name, value] : settings_of(values)) log_info("{:<12} {}", name, value);
+  if (!setup.data->labels().empty()) log_info("{:<12} {}", "labels", setup.data->labels().size());
+  if (setup.data->size() > 0) log_info("{:<12} {}{}", "examples", setup.data->size(), setup.dev ? fmt::format(", dev {}", setup.dev->size()) : "");
+  log_info("{:<12} {} {}, {} threads", "machine", setup.open.machine.backend->name, setup.open.machine.backend->variant,
+           setup.open.threads->threads());
+  const report::RunPlan plan{report::report_of(trainer.engine().model(), setup.folder), memory,
+                             setup.options.batch * setup.options.accumulate * setup.options.length};
+  log_lines(report::to_text(plan));
+}
+
+// `steps`: how many were taken in this call.
+train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::int64_t& steps) {
+  using Open = train::RunFolder::Open;
+  train::RunFolder folder(setup.folder, setup.resume ? Open::resume : values.flag("force") ? Open::replace : Open::fresh);
+  report::Progress progress;
+  train::Trainer* trainer_here = nullptr;
+  train::TrainCallbacks callbacks;
+  callbacks.start = [&](const train::MemoryTable& memory) {
+    if (!setup.source.empty() && !setup.resume) io::copy_side_files(setup.source, setup.folder);
+    print_head(values, setup, *trainer_here, memory);
+  };
+  callbacks.step = [&](const train::StepReport& step, bool due) {
+    progress.step(line_of(step), due);
+    ++steps;
+  };
+  callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {
+    log_info("{}", evaluation_line(setup.options.task, step, evaluation, best));
+  };
+  const train::TrainInputs inputs{setup.open.machine, setup.factory, setup.data,          setup.dev,
+                                  setup.recipe,       setup.resume,  setup.teacher.get(), setup.start};
+  train::Trainer trainer(inputs, setup.options, folder, callbacks);
+  trainer_here = &trainer;
+  return trainer.run();
+}
+
+}  // namespace
+
+int plan_run(const OptionValues& values, const models::ModelSpec& spec) {
+  const train::TrainOptions options = train::train_options(values);
+  const OpenMachine open = open_machine(values);
+  train::Engine engine(open.machine, models::factory_of(spec, open.machine.dtype), options.engine);
+  engine.plan_training(train::planning_batch(models::common(spec).task, options.batch, options.length, options.mask_probability));
+  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), engine.memory_table(options.accumulate),
+                             options.batch * options.accumulate * options.length};
+  if (values.flag("json"))
+    print_out(report::dump(report::to_json(plan)) + "\n");
+  else
+    print_out(report::to_text(plan) + "\n" + report::render(report::memory_by_place(plan.memory), report::Format::table));
+  return 0;
+}
+
+int train_and_report(const OptionValues& values, const RunSetup& setup) {
+  const std::string& verb = values.table().verb();
+  std::int64_t steps = 0;
+  const train::RunResult result = learn(values, setup, steps);
+  if (result.end == train::RunEnd::signal) {
+    log_info("stopped by signal {} after step {}; go on with: comera {} --resume {}", result.signal, result.step, verb, setup.folder);
+    return 128 + result.signal;
+  }
+  // A run that had ended before keeps the report of the session that measured something.
+  const std::string path = join_path(setup.folder, "report.json");
+  if (steps > 0 || !path_exists(path))
+    report::write_run_report(report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, result));
+  log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
+  const std::string text = read_file(path);
+  if (values.flag("json"))
+    print_out(text);
+  else
+    print_out(report::render(report::runs_table(std::span(&setup.folder, 1)), report::Format::table) +
+              report::memory_line(io::parse_json(text, path)) + "\n");
+  return 0;
+}
+
+}  // namespace comera::tools
