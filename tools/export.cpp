@@ -55,12 +55,12 @@ void print(const OptionValues& values, const Exported& exported) {
 }
 
 std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder, const models::ModelSpec& spec) {
-  auto engine =
-      std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype), train::EngineOptions{.optimizer = {}, .training = false});
+  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
   const auto block = io::parse_comera_block(folder.config(), folder.config_path());
   if (block && block->threshold) engine->model().set_threshold(*block->threshold);
   engine->weights().allocate();
-  train::load_weights(join_path(folder.path(), "model.safetensors"), engine->weights());
+  train::load_weights(folder.path(), engine->weights());
   engine->weights_changed();
   return engine;
 }

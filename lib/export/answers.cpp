@@ -122,6 +122,23 @@ Answer predicted(const Question& question) {
   return answer;
 }
 
+// Hidden states of the tokens that count, and every embedding.
+Answer embedded(const Question& question) {
+  const RandomTokens& tokens = question.tokens;
+  const std::int64_t width = question.spec.hidden;
+  const train::Scores scores = question.engine.evaluate(batch_of(question.spec, tokens));
+  Answer answer{{scores.embedding.begin(), scores.embedding.end()},
+                question.doubled.at("sentence_embedding").reals,
+                question.single.at("sentence_embedding").reals};
+  for (std::int64_t k = 0; k < tokens.sequences * tokens.length; ++k) {
+    if (k % tokens.length >= tokens.lengths[static_cast<std::size_t>(k / tokens.length)]) continue;
+    const auto row = scores.hidden.begin() + k * width;
+    answer.model.insert(answer.model.end(), row, row + width);
+    question.take(answer, "last_hidden_state", k, width);
+  }
+  return answer;
+}
+
 // Logits of a few tokens: the last of every sequence, and every third of the first.
 Answer continued(const Question& question) {
   const RandomTokens& tokens = question.tokens;
@@ -154,6 +171,7 @@ Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& eng
   switch (question.spec.task) {
     case Task::classify: return classified(question);
     case Task::mlm: return predicted(question);
+    case Task::embed: return embedded(question);
     case Task::clm: return continued(question);
   }
   COMERA_CHECK(false);

@@ -103,10 +103,32 @@ class EncoderGraph {
       const Name pooled = tanh(graph_, linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
       return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, labels), "logits", {"batch_size", labels});
     }
+    if (spec_.task == models::Task::embed) return embed(x);
     const Name transformed = norm(names_.transform_norm, gelu(graph_, linear(build_, names_.transform, x, spec_.hidden, spec_.hidden)));
     const Name decoded = tied_decoder(build_, names_.word, transformed, spec_.vocabulary, spec_.hidden);
     const Name bias = graph_.weight(names_.decoder_bias, {spec_.vocabulary}, build_.weights.tensor(names_.decoder_bias, {spec_.vocabulary}));
     graph_.output(graph_.node("Add", {decoded, bias}), "logits", {"batch_size", "sequence_length", spec_.vocabulary});
+  }
+
+  void embed(const Name& x) {
+    graph_.output(x, "last_hidden_state", {"batch_size", "sequence_length", spec_.hidden});
+    const Graph::Scope scope(graph_, "pooling");
+    Name pooled = spec_.sentence.pooling == kernels::Pooling::first ? graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}})
+                                                                    : mean_of_tokens(x);
+    if (spec_.sentence.normalise) {
+      const Name square = sum(graph_, graph_.node("Mul", {pooled, pooled}), -1, true);
+      const Name norm = graph_.node("Max", {graph_.node("Sqrt", {square}), graph_.scalar(static_cast<float>(kernels::smallest_norm))});
+      pooled = graph_.node("Div", {pooled, norm});
+    }
+    graph_.output(pooled, "sentence_embedding", {"batch_size", spec_.hidden});
+  }
+
+  // Over the tokens that count: [batch, hidden].
+  Name mean_of_tokens(const Name& x) {
+    const Name mask =
+        graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({2})})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+    const Name total = sum(graph_, graph_.node("Mul", {x, mask}), 1, false);
+    return graph_.node("Div", {total, graph_.node("Max", {sum(graph_, mask, 1, false), graph_.scalar(1.0F)})});
   }
 
   GraphBuild& build_;

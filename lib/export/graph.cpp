@@ -150,7 +150,7 @@ Name Graph::floats(const std::string& name, std::span<const float> values) {
 
 Name Graph::node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes) {
   std::string name = scope_.empty() ? op : fmt::format("{}/{}", scope_, op);
-  if (const int again = used_[name]++) name += "_" + std::to_string(again);
+  if (const int again = used_[name]++) name = fmt::format("{}_{}", name, again);
   onnx::NodeProto& node = *graph_->add_node();
   node.set_op_type(op);
   node.set_name(name);
@@ -161,7 +161,7 @@ Name Graph::node(const char* op, const std::vector<Name>& inputs, const std::vec
 }
 
 Graph::Scope::Scope(Graph& graph, const std::string& name) : graph_(graph), outer_(graph.scope_) {
-  graph.scope_ += graph.scope_.empty() ? name : "/" + name;
+  graph.scope_ = graph.scope_.empty() ? name : fmt::format("{}/{}", outer_, name);
 }
 
 }  // namespace comera::exporting

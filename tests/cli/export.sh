@@ -105,4 +105,16 @@ expect_refused '--opset belongs to ONNX'
 run "$COMERA" export run -o new.onnx --to safetensors
 expect_refused 'writes a folder'
 expect_no_file new
+
+# Real checkpoints, where they are at hand.
+if [ -n "${COMERA_DATA:-}" ]; then
+  run "$COMERA" export "$COMERA_DATA/checkpoints/all-MiniLM-L6-v2" -o minilm --form dense --json
+  expect_exit 0
+  expect_json "d['largest_difference'] <= d['bound'] < 1e-4 and d['values_compared'] > 10000 and 'vocab.txt' in d['files']"
+  run "$COMERA" export "$COMERA_DATA/checkpoints/stories260K" -o stories --form dense --with-past --json
+  expect_exit 0
+  expect_json "d['largest_difference'] <= d['bound'] < 1e-3"
+else
+  echo 'COMERA_DATA is not set: real checkpoints are not exported'
+fi
 finish
