@@ -55,7 +55,7 @@ void require_supported(const ConfigReader& reader) {
 }  // namespace
 
 std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) {
-  Json config;
+  Json config = config_start(spec);
   config["architectures"] = Json::array({architecture});
   config["model_type"] = decoder_type;
   config["vocab_size"] = spec.vocabulary;
@@ -82,6 +82,7 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
 DecoderSpec parse_decoder_config(const ConfigReader& reader) {
   require_supported(reader);
   DecoderSpec spec;
+  spec.source = reader.config().dump();
   spec.vocabulary = reader.integer("vocab_size");
   spec.hidden = reader.integer("hidden_size");
   spec.layers = reader.integer("num_hidden_layers");

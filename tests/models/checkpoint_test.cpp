@@ -114,6 +114,48 @@ TEST_CASE("an encoder without head keeps its names and its pooler") {
       }
 }
 
+TEST_CASE("keys of a config.json that nobody here knows are kept") {
+  std::string text = models::make_model(small_encoder(false, models::Task::embed, models::Form::tt), DType::f32)->config_json();
+  text.insert(text.find('{') + 1, "\"transformers_version\": \"4.8.2\", \"gradient_checkpointing\": false,");
+  const auto model = models::make_model(models::parse_config_json(text, "config.json", {false, false}), DType::f32);
+  CHECK_THAT(model->config_json(), Catch::Contains("\"transformers_version\": \"4.8.2\"") && Catch::Contains("gradient_checkpointing"));
+}
+
+TEST_CASE("a model as tensorize leaves it comes back from its file, and loses its gauges without a change where ranks are to fall") {
+  const TemporaryFolder folder;
+  models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
+  const kernels::Backend& backend = kernels::reference_backend();
+  const train::EngineOptions options{.optimizer = {}, .training = false};
+  const auto answer = [&](train::Engine& engine) {
+    engine.weights_changed();
+    const train::Scores scores = engine.evaluate(small_batch(spec));
+    return std::vector<double>(scores.logits.begin(), scores.logits.end());
+  };
+  train::Engine first({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  first.weights().allocate();
+  first.weights().initialise(3);
+  for (layers::TensorTrain& train : first.model().tensor_trains()) {
+    for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
+    for (std::size_t r = 0; r < train.gauge.size(); ++r)
+      train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
+  }
+  train::save_weights(folder / "model.safetensors", first.weights());
+  CHECK(file_size(folder / "model.safetensors") == train::weights_file_bytes(first.model()));
+  train::Engine again({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  again.weights().allocate();
+  CHECK(train::load_weights(folder / "model.safetensors", again.weights()).empty());
+  CHECK(answer(again) == answer(first));
+  models::unfold(models::common(spec));
+  train::Engine unfolded({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  unfolded.weights().allocate();
+  unfolded.weights().initialise(3);
+  train::LoadOptions loading;
+  loading.may_miss = [](const layers::Parameter& parameter) { return parameter.role == layers::Role::diagonal; };
+  CHECK(!train::load_weights(folder / "model.safetensors", unfolded.weights(), loading).empty());
+  CHECK(answer(unfolded) == answer(first));
+  CHECK(unfolded.model().parameters().count() > first.model().parameters().count());
+}
+
 TEST_CASE("a sentence is what modules.json says, else the plain mean") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {

@@ -37,10 +37,10 @@ EncoderSpec spec_of(const Variant& variant) {
 }
 
 template <class T>
-void teach(ReferenceRun<T>& run, const Variant& variant) {
+void teach(ReferenceRun<T>& run, const Variant& variant, std::int64_t width = 8) {
   const std::string output = variant.output;
   const std::int64_t rows = output == layers::teacher_hidden ? run.batch.sequences * run.batch.length : run.batch.sequences;
-  const std::int64_t columns = output == layers::teacher_logits ? 3 : 8;
+  const std::int64_t columns = output == layers::teacher_logits ? 3 : width;
   const TensorView view = run.batch.add(variant.output, ReferenceRun<T>::dtype, {rows, columns});
   const plan::Tensor host{view.data, view.dtype, view.shape, -1};
   for (std::int64_t i = 0; i < view.elements(); ++i) layers::store(host, i, std::sin(3.0 * static_cast<double>(i) + 1));
@@ -87,6 +87,27 @@ TEST_CASE("every gradient of an encoder with a teacher is the complex step's") {
       CHECK(real.all_gradients() == block.all_gradients());
     }
   }
+}
+
+TEST_CASE("a decoder learns hidden states beside words") {
+  const Variant variant{"decoder", false, Task::clm, layers::teacher_hidden, kernels::Distance::squared};
+  const models::DecoderSpec spec = small_decoder(models::Form::tt, true);
+  ReferenceRun<double> real(spec);
+  ReferenceRun<std::complex<double>> complex(spec);
+  teach(real, variant, spec.hidden);
+  teach(complex, variant, spec.hidden);
+  real.step(layers::Recompute::none);
+  for (layers::Parameter& parameter : complex.model->parameters().all())
+    for (const std::int64_t index : sample_entries(parameter)) {
+      auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
+      const std::complex<double> before = entry;
+      entry += std::complex<double>(0, 1e-40);
+      const double expected = complex.loss().imag() / 1e-40;
+      entry = before;
+      const double found = real.gradient(parameter.index, index);
+      if (std::abs(found - expected) / (1e-3 + std::abs(expected)) > 1e-10)
+        FAIL_CHECK(parameter.name << "[" << index << "]: " << found << " instead of " << expected);
+    }
 }
 
 TEST_CASE("without settings a teacher's outputs in the batch change nothing") {
