@@ -41,7 +41,9 @@ void settle(OptionValues& values) {
   }
   const std::string& folder = values.text("model");
   if (!is_folder(folder)) fail_input("[finetune] {}: is no folder; name a model folder or a run folder", folder);
-  if (!values.given("task")) values.set("task", data::name_of(models::common(models::spec_from_folder(folder)).task), OptionSource::fallback);
+  const models::ModelSpec stored = models::spec_from_folder(folder);
+  if (!values.given("task")) values.set("task", data::name_of(models::common(stored).task), OptionSource::fallback);
+  settle_length(values, stored);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
   if (!values.given("unlabelled") && values.has("teacher") && !values.given("label")) values.set("unlabelled", "true", OptionSource::fallback);
@@ -118,11 +120,23 @@ RunSetup set_up(OptionValues& values) {
   // Labels in the model's order, where its head stays.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
-  setup.open = open_machine(values);
-  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+  open_computer(values, setup);
   setup.start = [spec = setup.spec, folder = setup.source, fresh](train::Weights& weights) { load_start(folder, spec, fresh, weights); };
   add_teacher(values, setup);
   finish_setup(values, setup);
+  return setup;
+}
+
+// Without data: the model's own labels.
+RunSetup set_up_dry(const OptionValues& values) {
+  RunSetup setup;
+  setup.options = train::train_options(values);
+  bool fresh = false;
+  setup.spec = spec_for(values, models::common(models::spec_from_folder(values.text("model"))).labels, fresh);
+  setup.tokenizer = open_tokenizer(values, values.text("model"));
+  check_lengths(values, setup.spec, *setup.tokenizer);
+  open_computer(values, setup);
+  add_teacher(values, setup);
   return setup;
 }
 
@@ -140,11 +154,7 @@ OptionTable finetune_table() {
 int run_finetune(const OptionValues& given) {
   OptionValues values = given;
   settle(values);
-  if (values.flag("dry-run")) {
-    bool fresh = false;
-    const models::ModelSpec stored = models::spec_from_folder(values.text("model"));
-    return plan_run(values, spec_for(values, models::common(stored).labels, fresh));
-  }
+  if (values.flag("dry-run")) return plan_run(values, set_up_dry(values));
   catch_stop_signals();
   return train_and_report(values, set_up(values));
 }

@@ -19,7 +19,7 @@ OptionTable pretrain_table() {
 int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   if (values.text("task") == "embed") fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
-  if (values.flag("dry-run")) return plan_run(values, spec_without_data(values));
+  if (values.flag("dry-run")) return plan_run(values, setup_without_data(values));
   catch_stop_signals();
   return train_and_report(values, set_up_run(values));
 }

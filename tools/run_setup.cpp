@@ -73,6 +73,11 @@ RunSetup begin_setup(OptionValues& values) {
   return setup;
 }
 
+void open_computer(const OptionValues& values, RunSetup& setup) {
+  setup.open = open_machine(values);
+  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+}
+
 void finish_setup(const OptionValues& values, RunSetup& setup) {
   if (setup.resume) check_hashes(values, setup);
   setup.recipe = train::recipe_text(values, hashes_of(setup));
@@ -84,15 +89,18 @@ RunSetup set_up_run(OptionValues& values) {
   models::DataFacts facts = facts_of(values, setup.tokenizer.get());
   facts.labels = setup.data->labels();
   setup.spec = models::spec_from_options(values, facts);
-  setup.open = open_machine(values);
-  setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
+  open_computer(values, setup);
   finish_setup(values, setup);
   return setup;
 }
 
-models::ModelSpec spec_without_data(const OptionValues& values) {
+RunSetup setup_without_data(const OptionValues& values) {
+  RunSetup setup;
+  setup.options = train::train_options(values);
   const auto tokenizer = values.has("tokenizer") ? open_tokenizer(values, "") : nullptr;
-  return models::spec_from_options(values, facts_of(values, tokenizer.get()));
+  setup.spec = models::spec_from_options(values, facts_of(values, tokenizer.get()));
+  open_computer(values, setup);
+  return setup;
 }
 
 report::Facts settings_of(const OptionValues& values) {

@@ -36,10 +36,11 @@ RunSetup set_up_run(OptionValues& values);
 RunSetup begin_setup(OptionValues& values);
 // `tokenizer_folder`: where --tokenizer is not given. `labels` empty: taken from the data.
 void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder, const std::vector<std::string>& labels);
+void open_computer(const OptionValues& values, RunSetup& setup);  // machine and factory, once spec is there
 void finish_setup(const OptionValues& values, RunSetup& setup);
 
-// The model of the options without data: the preset's vocabulary and labels, or the tokenizer's where one is given.
-models::ModelSpec spec_without_data(const OptionValues& values);
+// What --dry-run needs: the model of the options, with the preset's vocabulary and labels, or the tokenizer's where one is given.
+RunSetup setup_without_data(const OptionValues& values);
 
 // What a head shows of the options: those that were given, and the ones that always matter.
 report::Facts settings_of(const OptionValues& values);

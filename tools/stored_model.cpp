@@ -29,15 +29,14 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
-// A length that was asked for must fit the model; the default gives way.
+}  // namespace
+
 void settle_length(OptionValues& values, const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
   const std::int64_t said = encoder ? encoder->sentence.max_length : 0;
   const std::int64_t longest = std::min(said > 0 ? said : values.integer("seq"), models::common(spec).positions);
   if (!values.given("seq")) values.set("seq", std::to_string(longest), OptionSource::fallback);
 }
-
-}  // namespace
 
 void follow_threshold(const std::string& folder, layers::Model& model) {
   const io::ModelFolder files(folder);

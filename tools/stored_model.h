@@ -24,6 +24,8 @@ std::vector<Option> reading_options();
 StoredModel open_stored_model(OptionValues& values, const std::string& folder);
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files);
 
+// A --seq that was not asked for gives way to what the model can read, or says that it reads.
+void settle_length(OptionValues& values, const models::ModelSpec& spec);
 // InputError where the tokenizer knows more pieces than the model, or --seq is longer than its positions.
 void check_lengths(const OptionValues& values, const models::ModelSpec& spec, const data::Tokenizer& tokenizer);
 // Entries of diagonals that the folder's config masks stay masked.

@@ -79,13 +79,15 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
 
 }  // namespace
 
-int plan_run(const OptionValues& values, const models::ModelSpec& spec) {
-  const train::TrainOptions options = train::train_options(values);
-  const OpenMachine open = open_machine(values);
-  train::Engine engine(open.machine, models::factory_of(spec, open.machine.dtype), options.engine);
-  engine.plan_training(train::planning_batch(models::common(spec).task, options.batch, options.length, options.mask_probability));
-  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), engine.memory_table(options.accumulate),
-                             options.batch * options.accumulate * options.length};
+int plan_run(const OptionValues& values, const RunSetup& setup) {
+  const train::TrainOptions& options = setup.options;
+  train::Engine engine(setup.open.machine, setup.factory, options.engine);
+  data::Batch batch = train::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
+  if (setup.teacher) setup.teacher->plan(batch);
+  engine.plan_training(batch);
+  train::MemoryTable memory = engine.memory_table(options.accumulate);
+  if (setup.teacher) setup.teacher->add_to(memory, options.accumulate);
+  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), memory, options.batch * options.accumulate * options.length};
   if (values.flag("json"))
     print_out(report::dump(report::to_json(plan)) + "\n");
   else

@@ -6,7 +6,8 @@
 namespace comera::tools {
 
 // --dry-run: sizes, memory and FLOPs of a step; nothing is written.
-int plan_run(const OptionValues& values, const models::ModelSpec& spec);
+// The setup needs spec, factory, machine, options and, where there is one, the teacher.
+int plan_run(const OptionValues& values, const RunSetup& setup);
 
 // Trains, reports, and gives the exit code.
 int train_and_report(const OptionValues& values, const RunSetup& setup);

@@ -55,6 +55,9 @@ expect_exit 0
 run "$COMERA" finetune --dry-run small --json
 expect_exit 0
 expect_json "d['totals']['ratio'] > 1"
+run "$COMERA" finetune small --teacher dense --seq 8 --batch 4 --dry-run
+expect_exit 0
+expect_out '^teacher '
 
 # Sentence embeddings.
 printf 'a\tb\tscore\nround red\tround red\t5\nsquare blue\tround green\t1\ngreen\tgreen and red\t3.5\n' >pairs.tsv
