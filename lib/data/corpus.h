@@ -20,8 +20,9 @@ struct Piece {
 
 class Corpus {
  public:
-  // Bytes of a document at which it is cut into pieces, at the next end of a line: what is tokenised as a whole.
-  static constexpr std::size_t longest_piece = std::size_t{1} << 20;
+  // Bytes of a document at which it is cut into pieces, at the next end of a line: what is tokenised as a whole. Tokenising a text takes some
+  // hundred times its bytes for a moment.
+  static constexpr std::size_t longest_piece = std::size_t{1} << 18;
 
   Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start);
 

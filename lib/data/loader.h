@@ -9,7 +9,7 @@
 // mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length tokens, and windows
 //   of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, whatever the size of the corpus.
 //   A document ends at a JSONL record, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
-// clm: as mlm, but a document is tokenised as a whole, line ends included (one of more than 1 MiB in parts, cut at line ends), and stands
+// clm: as mlm, but a document is tokenised as a whole, line ends included (one of more than 256 KiB in parts, cut at line ends), and stands
 //   between the tokenizer's begin and end pieces. Documents are packed one behind another and go on in the next sequence; each sees only
 //   itself, and its positions start at 0, so that it is computed as it would be alone. Every token but the first is predicted, once.
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.

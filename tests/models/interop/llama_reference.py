@@ -53,9 +53,9 @@ def header(folder):
 def perplexity(folder, text, length, stride, dtype):
     """As transformers' guide does: windows of `length` every `stride`, each token counted once."""
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
-    with open(text, encoding="utf-8") as file:
-        ids = [1] + pieces.encode(file.read().rstrip("\n"))
     model, total, counted, before = model_of(folder, dtype), 0.0, 0, 0
+    with open(text, encoding="utf-8") as file:
+        ids = [model.config.bos_token_id] + pieces.encode(file.read().rstrip("\n"))
     for begin in range(0, len(ids), stride):
         end = min(begin + length, len(ids))
         window = torch.tensor([ids[begin:end]])
