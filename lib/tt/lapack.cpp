@@ -42,7 +42,7 @@ int with_workspace(F&& f) {
 }
 
 // Eigenvectors replace the rows of `a`, values rise.
-int eigen_by_halves(Matrix& a, std::vector<double>& values) {
+int eigen_by_halves(const char* job, Matrix& a, std::vector<double>& values) {
   const int n = narrow(a.rows);
   int integers = 0;
   const int ask = -1;
@@ -50,7 +50,7 @@ int eigen_by_halves(Matrix& a, std::vector<double>& values) {
   return with_workspace([&](double* work, const int* lwork) {
     const int* liwork = *lwork < 0 ? &ask : &integers;
     int info = 0;
-    dsyevd_("V", "U", &n, a.values.data(), &n, values.data(), work, lwork, iwork.data(), liwork, &info);
+    dsyevd_(job, "U", &n, a.values.data(), &n, values.data(), work, lwork, iwork.data(), liwork, &info);
     if (*lwork < 0) iwork.resize(static_cast<std::size_t>(integers = std::max(1, iwork[0])));
     return info;
   });
@@ -115,7 +115,7 @@ SymmetricEigen symmetric_eigen(Matrix a) {
   COMERA_CHECK(a.rows == a.columns);
   SymmetricEigen e{std::vector<double>(static_cast<std::size_t>(a.rows)), a};
   if (a.rows == 0) return e;
-  if (eigen_by_halves(e.vectors, e.values) != 0) {
+  if (eigen_by_halves("V", e.vectors, e.values) != 0) {
     e.vectors = std::move(a);
     if (eigen_by_qr(e.vectors, e.values) != 0)
       fail_run("[eigen] a matrix of {0} x {0} did not converge; look for extreme values in it", e.vectors.rows);
@@ -124,6 +124,13 @@ SymmetricEigen symmetric_eigen(Matrix a) {
   for (std::int64_t i = 0, j = e.vectors.rows - 1; i < j; ++i, --j)
     std::swap_ranges(e.vectors.row(i), e.vectors.row(i) + e.vectors.columns, e.vectors.row(j));
   return e;
+}
+
+std::vector<double> symmetric_eigenvalues(Matrix a) {
+  std::vector<double> values(static_cast<std::size_t>(a.rows));
+  if (a.rows > 0 && eigen_by_halves("N", a, values) != 0) fail_run("[eigen] a matrix of {0} x {0} did not converge", a.rows);
+  std::reverse(values.begin(), values.end());
+  return values;
 }
 
 Svd svd(Matrix a) {

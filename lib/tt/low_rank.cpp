@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "lib/core/error.h"
 
@@ -10,9 +11,7 @@ namespace {
 
 constexpr std::int64_t small_side = 512;   // below it the Gram matrix is as fast as any sketch
 constexpr double gram_resolution = 1e-13;  // squared norms below this share of the whole are rounding in a Gram matrix
-constexpr int most_iterations = 8;
-constexpr double converged = 2e-3;  // growth of the captured norm in an iteration, relative to what is left
-constexpr double too_slow = 2e-2;   // still growing so much at the end: the Gram matrix decides
+constexpr double converged = 1e-2;         // growth of the captured norm over two blocks, relative to what is left; it halves with every block
 
 std::vector<double> squared_row_norms(const Matrix& a) {
   std::vector<double> norms(static_cast<std::size_t>(a.rows));
@@ -51,13 +50,61 @@ Matrix keep_rows(Matrix a, std::int64_t count) {
   return a;
 }
 
+double sum_of_first(const std::vector<double>& values, std::int64_t count) {
+  return std::accumulate(values.begin(), values.begin() + std::min<std::ptrdiff_t>(count, std::ssize(values)), 0.0);
+}
+
+Matrix orthonormal_rows(const Matrix& a) { return transposed(orthonormal_columns(transposed(a))); }
+
+// An orthonormal basis of [X, X A Aᵀ, X (A Aᵀ)², ...] as rows, A [side x other] the weight or its transpose, X random rows of its range; and
+// its image, basis A. A block more costs two products, like an iteration of subspace iteration, but nothing found before is given up.
+class Krylov {
+ public:
+  Krylov(const Matrix& weight, bool rows_are_side, std::int64_t block)
+      : weight_(weight),
+        rows_are_side_(rows_are_side),
+        block_(block),
+        basis_(0, std::min(weight.rows, weight.columns)),
+        image_(0, std::max(weight.rows, weight.columns)) {}
+
+  const Matrix& basis() const { return basis_; }
+  const Matrix& image() const { return image_; }
+  std::int64_t size() const { return basis_.rows; }
+  std::int64_t side() const { return basis_.columns; }
+  std::int64_t block() const { return block_; }
+  std::int64_t blocks() const { return size() / block_; }
+
+  void extend() {
+    const Matrix from = size() == 0 ? random_matrix(block_, image_.columns) : last_image();
+    Matrix rows = rows_are_side_ ? multiply_nt(from, weight_) : multiply(from, weight_);
+    // Twice: directions that are nearly in the basis already keep a part of it the first time.
+    for (int pass = 0; pass < 2; ++pass) rows = orthonormal_rows(difference(rows, multiply(multiply_nt(rows, basis_), basis_)));
+    append(image_, rows_are_side_ ? multiply(rows, weight_) : multiply_nt(rows, weight_));
+    append(basis_, rows);
+  }
+
+ private:
+  Matrix last_image() const {
+    return Matrix(block_, image_.columns, std::vector<double>(image_.row(size() - block_), image_.row(size() - block_) + block_ * image_.columns));
+  }
+  static void append(Matrix& a, const Matrix& rows) {
+    a.values.insert(a.values.end(), rows.values.begin(), rows.values.end());
+    a.rows += rows.rows;
+  }
+
+  const Matrix& weight_;
+  bool rows_are_side_;
+  std::int64_t block_;
+  Matrix basis_, image_;
+};
+
 }  // namespace
 
 LowRankCurve::LowRankCurve(const Matrix& weight, std::int64_t largest_rank) {
   const std::int64_t side = std::min(weight.rows, weight.columns);
   const std::int64_t rank = largest_rank == 0 ? side : std::min(largest_rank, side);
   left_basis_ = weight.rows <= weight.columns;
-  if (side > small_side && 2 * rank < side && try_randomised(weight, rank)) return;
+  if (side > small_side && 3 * rank <= side && try_krylov(weight, rank)) return;
   by_gram(weight, rank);
   const double norm = losses_[0];
   const bool below_resolution = std::any_of(losses_.begin(), losses_.end(), [&](double loss) { return loss > 0 && loss < gram_resolution * norm; });
@@ -98,28 +145,25 @@ void LowRankCurve::by_svd(const Matrix& weight, std::int64_t rank) {
   left_basis_ = true;
 }
 
-bool LowRankCurve::try_randomised(const Matrix& weight, std::int64_t rank) {
-  const std::int64_t side = std::min(weight.rows, weight.columns), width = std::min(side, rank + std::max<std::int64_t>(16, rank / 8));
-  const auto to_small = [&](const Matrix& x) { return left_basis_ ? multiply(weight, x) : multiply_tn(weight, x); };
-  const auto to_large = [&](const Matrix& x) { return left_basis_ ? multiply_tn(weight, x) : multiply(weight, x); };
+bool LowRankCurve::try_krylov(const Matrix& weight, std::int64_t rank) {
   const double norm = squared_norm(weight);
-  Matrix basis = orthonormal_columns(to_small(random_matrix(std::max(weight.rows, weight.columns), width)));  // [side x width]
-  Matrix image = to_large(basis);                                                                             // [large x width]
-  double captured = squared_norm(image), growth = captured;
-  for (int i = 0; i < most_iterations && growth > converged * (norm - captured); ++i) {
-    basis = orthonormal_columns(to_small(image));
-    image = to_large(basis);
-    const double now = squared_norm(image);
-    growth = now - captured;
-    captured = now;
+  Krylov space(weight, left_basis_, std::max<std::int64_t>(16, rank / 4));
+  double before = 0;
+  for (;;) {
+    if (space.size() + space.block() > space.side() * 4 / 5) return false;
+    space.extend();
+    if (space.size() < 2 * rank || space.blocks() % 2 != 0) continue;
+    const double now = sum_of_first(symmetric_eigenvalues(gram_of_rows(space.image())), rank);
+    if (before > 0 && now - before <= converged * (norm - now)) break;
+    before = now;
   }
-  if (growth > too_slow * (norm - captured)) return false;
-  const SymmetricEigen turn = symmetric_eigen(gram(image));
-  const Matrix turned = multiply_nt(turn.vectors, image);  // [width x large]
-  losses_ = tails(squared_row_norms(turned), rank, std::max(0.0, norm - captured));
-  const Matrix turned_basis = multiply_nt(first_rows(turn.vectors, rank), basis);  // [rank x side]
-  left_ = transposed(left_basis_ ? turned_basis : first_rows(turned, rank));
-  right_ = left_basis_ ? first_rows(turned, rank) : turned_basis;
+  const SymmetricEigen turn = symmetric_eigen(gram_of_rows(space.image()));
+  const Matrix kept = first_rows(turn.vectors, rank);
+  Matrix basis = multiply(kept, space.basis()), image = multiply(kept, space.image());
+  const std::vector<double> parts = squared_row_norms(image);
+  losses_ = tails(parts, rank, std::max(0.0, norm - sum_of_first(parts, rank)));
+  left_ = transposed(left_basis_ ? basis : image);
+  right_ = left_basis_ ? std::move(image) : std::move(basis);
   return true;
 }
 

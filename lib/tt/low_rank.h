@@ -10,9 +10,10 @@ namespace comera::tt {
 
 class LowRankCurve {
  public:
-  // A large matrix of which no more than `largest_rank` is asked for (0: all) is factorised by a randomised range finder (Halko, Martinsson and
-  // Tropp 2011) whose captured norm is computed exactly and that is iterated until this hardly grows; any other by the Gram matrix of its smaller
-  // side, and by a full SVD where part of the spectrum lies below what a Gram matrix resolves.
+  // A large matrix of which no more than `largest_rank` (0: all) is asked for is factorised within a randomised block Krylov space (Musco and Musco
+  // 2015) that grows until the norm captured by that rank, which is computed exactly, hardly grows: on flat spectra a quarter of the products of
+  // subspace iteration. Any other, and one where this does not come to rest, by the Gram matrix of its smaller side, and by a full SVD where part
+  // of the spectrum lies below what a Gram matrix resolves.
   explicit LowRankCurve(const Matrix& weight, std::int64_t largest_rank = 0);
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }
@@ -21,7 +22,7 @@ class LowRankCurve {
   Pair left_orthonormal(std::int64_t rank) const;                // the same product
 
  private:
-  bool try_randomised(const Matrix& weight, std::int64_t rank);
+  bool try_krylov(const Matrix& weight, std::int64_t rank);
   void by_gram(const Matrix& weight, std::int64_t rank);
   void by_svd(const Matrix& weight, std::int64_t rank);
 

@@ -69,6 +69,7 @@ struct SymmetricEigen {
   Matrix vectors;
 };
 SymmetricEigen symmetric_eigen(Matrix a);
+std::vector<double> symmetric_eigenvalues(Matrix a);  // the largest first
 
 // a [m x n] = left diag(values) right with k = min(m, n) terms, the largest first: left [m x k], right [k x n].
 struct Svd {

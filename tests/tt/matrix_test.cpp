@@ -57,6 +57,8 @@ TEST_CASE("eigenvalues fall and their vectors rebuild the matrix") {
     const Matrix a = gram(random_matrix(n + 3, n, 5));
     const SymmetricEigen e = symmetric_eigen(a);
     CHECK(std::is_sorted(e.values.rbegin(), e.values.rend()));
+    const std::vector<double> alone = symmetric_eigenvalues(a);
+    for (std::size_t i = 0; i < alone.size(); ++i) CHECK(std::abs(alone[i] - e.values[i]) <= bound(n) * e.values[0]);
     CHECK(relative_error(a, multiply_tn(e.vectors, scaled_rows(e.vectors, e.values))) <= bound(n));
     CHECK(relative_error(identity(n), multiply_nt(e.vectors, e.vectors)) <= bound(n));
   }

@@ -1,7 +1,6 @@
 #include "lib/tt/tt_svd.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <limits>
 
 #include "kernels/thread_pool.h"
@@ -84,7 +83,7 @@ TEST_CASE("primes, ones and wrong modes") {
   CHECK_THROWS_AS(tt_svd(w, {2, 4}, {13}, {{}, 0.1, {}}), InputError);
 }
 
-TEST_CASE("Gram, full and randomised factorisations agree") {
+TEST_CASE("Gram and full factorisations agree") {
   const Matrix w = decaying_matrix(90, 60, 0.9, 5);
   const std::vector<double> values = svd(w).values;
   for (const bool turned : {false, true}) {
@@ -109,7 +108,7 @@ TEST_CASE("a spectrum below what a Gram matrix resolves is found by the full SVD
     CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) == Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
 }
 
-TEST_CASE("the randomised path reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
+TEST_CASE("the Krylov path reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
   const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // flat, as weights are
   const std::vector<double> values = svd(w).values;
   const LowRankCurve curve(w, 64);
