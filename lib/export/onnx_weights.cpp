@@ -105,6 +105,12 @@ struct Lookup {
 };
 
 void split_lookup(onnx::GraphProto& graph, const onnx::NodeProto& node, const Lookup& lookup) {
+  if (lookup.halves.right_rows == 1) {  // a plain pair: rows of the left half, times the right one
+    const Name row = node.output(0) + "/row";
+    add_node(graph, "Gather", {lookup.halves.left, node.input(1)}, row);
+    add_node(graph, "MatMul", {row, lookup.halves.right}, node.output(0)).set_name(node.name());
+    return;
+  }
   const Name base = node.output(0) + "/";
   add_integer(add_node(graph, "Cast", {node.input(1)}, base + "ids"), "to", TensorProto::INT64);
   add_node(graph, "Div", {base + "ids", lookup.right_rows}, base + "quotient");
@@ -180,6 +186,15 @@ void put_linear(GraphBuild& build, const Chain& chain, std::int32_t type, Put& p
 
 void put_table(GraphBuild& build, const Chain& chain, std::int32_t type, Put& put) {
   Graph& graph = build.graph;
+  if (!chain.table) {  // the table as the [out, in] of a linear weight: its rows are columns of the chain
+    const Factors factors = factors_of(chain);
+    const Matrix left = transposed(factors.right), right = transposed(factors.left);
+    Lookup& lookup = put.tables[chain.name];
+    lookup.halves.right_rows = 1;
+    lookup.halves.left = as_type(graph, graph.weight(chain.name + ".left", {left.rows, left.columns}, left.values), type);
+    lookup.halves.right = as_type(graph, graph.weight(chain.name + ".right", {right.rows, right.columns}, right.values), type);
+    return;
+  }
   TableConstants halves = table_constants(build, chain);
   halves.left = as_type(graph, halves.left, type);
   halves.right = as_type(graph, halves.right, type);
@@ -217,7 +232,8 @@ std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, Gr
   Put put;
   for (const OnnxWeight& weight : found) {
     const io::ChainSpec* spec = weights.chain_spec(weight.name);
-    if (!spec || spec->empty()) continue;
+    const bool fits = spec && !spec->empty() && (weight.table || spec->kind == io::ChainKind::tt);
+    if (!fits) continue;
     const Graph::Scope scope(made, weight.name);
     (weight.table ? put_table : put_linear)(build, weights.chain(*spec), types[weight.name], put);
   }

@@ -57,7 +57,8 @@ onnx::ModelProto small_model() {
 }
 
 // A folder whose weights `first` and `words` are chains.
-void write_chains(const std::string& folder, const Chain& first, const Chain& words) {
+// `plain`: the table is the [out, in] of a low-rank pair, as it becomes when nobody says that it is a table.
+void write_chains(const std::string& folder, const Chain& first, const Chain& words, bool plain) {
   io::ComeraBlock block;
   block.chains.push_back({.name = "first",
                           .kind = io::ChainKind::tt,
@@ -73,6 +74,15 @@ void write_chains(const std::string& folder, const Chain& first, const Chain& wo
                           .ranks = words.ranks,
                           .initial_ranks = words.ranks,
                           .folded = true});
+  if (plain)
+    block.chains.back() = {.name = "words",
+                           .kind = io::ChainKind::tt,
+                           .shape = {6, 4},
+                           .modes = {4, 6},
+                           .ranks = words.ranks,
+                           .initial_ranks = words.ranks,
+                           .folded = true,
+                           .in_count = 1};
   std::vector<io::TensorToWrite> tensors;
   for (const auto& [spec, chain] : {std::pair{&block.chains[0], &first}, {&block.chains[1], &words}})
     for (std::size_t k = 0; k < chain->cores.size(); ++k)
@@ -115,8 +125,10 @@ TEST_CASE("candidates are handed on in the orientation of a folder") {
 
 TEST_CASE("chains take the place of the weights that they stand for") {
   const TemporaryFolder folder;
-  const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10), words = random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
-  write_chains(folder / "chains", first, words);
+  const bool plain = GENERATE(false, true);
+  const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
+  const Chain words = plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
+  write_chains(folder / "chains", first, words, plain);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
   // The graph as far as an operator that is evaluated, with the weights multiplied out and with the chains.
@@ -127,7 +139,7 @@ TEST_CASE("chains take the place of the weights that they stand for") {
     return model;
   };
   onnx::ModelProto dense = shortened();
-  const Matrix w = weights.linear("first", 4, 6), e = weights.table("words", 6, 4);
+  const Matrix w = weights.linear("first", 4, 6), e = plain ? transposed(weights.linear("words", 4, 6)) : weights.table("words", 6, 4);
   for (const auto& [index, matrix] : {std::pair{0, &e}, {1, &w}})
     dense.mutable_graph()->mutable_initializer(index)->mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix->values.data()),
                                                                                   24 * sizeof(float));

@@ -1,0 +1,123 @@
+#include "lib/export/evaluator.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "lib/core/error.h"
+#include "lib/export/compare.h"
+
+using namespace comera;
+using namespace comera::exporting;
+
+namespace {
+
+Array reals(std::vector<std::int64_t> dims, std::vector<double> values) { return {std::move(dims), true, std::move(values), {}}; }
+Array integers(std::vector<std::int64_t> dims, std::vector<std::int64_t> values) { return {std::move(dims), false, {}, std::move(values)}; }
+
+struct OneNode {
+  const char* op;
+  std::vector<Array> inputs;
+  std::vector<Attribute> attributes = {};
+};
+
+// A graph of one node whose inputs are a, b, c, ...
+onnx::ModelProto model_of(const OneNode& node) {
+  Graph graph(17, WeightType::f32);
+  std::vector<Name> names;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    names.push_back(
+        graph.input(std::string(1, static_cast<char>('a' + i)), node.inputs[i].is_real ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64, {}));
+  graph.output(graph.node(node.op, names, node.attributes), "y", {});
+  return graph.model();
+}
+
+Array run(const OneNode& node, Precision precision = Precision::doubled) {
+  Arrays given;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) given[std::string(1, static_cast<char>('a' + i))] = node.inputs[i];
+  return evaluate(model_of(node), given, precision).at("y");
+}
+
+void check(const OneNode& node, const Array& expected) {
+  INFO(node.op);
+  const Array y = run(node);
+  CHECK(y.dims == expected.dims);
+  CHECK(y.integers == expected.integers);
+  REQUIRE(y.reals.size() == expected.reals.size());
+  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-14).margin(1e-300));
+}
+
+const Array matrix = reals({2, 3}, {1, 2, 3, 4, 5, 6});
+
+}  // namespace
+
+TEST_CASE("operators compute what their definitions say") {
+  check({"Add", {matrix, reals({3}, {10, 20, 30})}}, reals({2, 3}, {11, 22, 33, 14, 25, 36}));
+  check({"Sub", {matrix, reals({2, 1}, {1, 2})}}, reals({2, 3}, {0, 1, 2, 2, 3, 4}));
+  check({"Mul", {reals({2, 1}, {2, 3}), reals({1, 2}, {5, 7})}}, reals({2, 2}, {10, 14, 15, 21}));
+  check({"Div", {integers({3}, {7, 8, 9}), integers({}, {4})}}, integers({3}, {1, 2, 2}));
+  check({"Pow", {reals({2}, {3, -2}), reals({}, {2})}}, reals({2}, {9, 4}));
+  check({"Max", {reals({2}, {3, -2}), reals({}, {0})}}, reals({2}, {3, 0}));
+  check({"LessOrEqual", {integers({1, 3}, {0, 1, 2}), integers({2, 1}, {0, 1})}}, integers({2, 3}, {1, 0, 0, 1, 1, 0}));
+  check({"And", {integers({2}, {1, 1}), integers({2}, {0, 1})}}, integers({2}, {0, 1}));
+  check({"Where", {integers({2}, {1, 0}), reals({}, {5}), reals({2}, {1, 2})}}, reals({2}, {5, 2}));
+  check({"MatMul", {matrix, reals({3, 1}, {1, 0, -1})}}, reals({2, 1}, {-2, -2}));
+  check({"MatMul", {reals({2, 1, 2}, {1, 2, 3, 4}), reals({2, 2}, {1, 0, 0, 1})}}, reals({2, 1, 2}, {1, 2, 3, 4}));
+  check({"Softmax", {reals({1, 2}, {0, std::log(3.0)})}, {{"axis", std::int64_t{-1}}}}, reals({1, 2}, {0.25, 0.75}));
+  check({"ReduceSum", {matrix, integers({1}, {0})}, {{"keepdims", std::int64_t{0}}}}, reals({3}, {5, 7, 9}));
+  check({"ReduceMean", {matrix}, {{"axes", std::vector<std::int64_t>{-1}}}}, reals({2, 1}, {2, 5}));
+  check({"Sigmoid", {reals({1}, {0})}}, reals({1}, {0.5}));
+  check({"Erf", {reals({1}, {0.5})}}, reals({1}, {0.52049987781304653768}));
+}
+
+TEST_CASE("operators move elements as their definitions say") {
+  check({"Gather", {matrix, integers({2}, {1, -2})}, {{"axis", std::int64_t{0}}}}, reals({2, 3}, {4, 5, 6, 1, 2, 3}));
+  check({"Gather", {matrix, integers({}, {2})}, {{"axis", std::int64_t{1}}}}, reals({2}, {3, 6}));
+  check({"Reshape", {matrix, integers({3}, {0, -1, 1})}}, reals({2, 3, 1}, {1, 2, 3, 4, 5, 6}));
+  check({"Transpose", {matrix}, {{"perm", std::vector<std::int64_t>{1, 0}}}}, reals({3, 2}, {1, 4, 2, 5, 3, 6}));
+  check({"Slice", {matrix, integers({1}, {1}), integers({1}, {100}), integers({1}, {1})}}, reals({2, 2}, {2, 3, 5, 6}));
+  check({"Concat", {matrix, reals({2, 1}, {7, 8})}, {{"axis", std::int64_t{1}}}}, reals({2, 4}, {1, 2, 3, 7, 4, 5, 6, 8}));
+  check({"Unsqueeze", {reals({2}, {1, 2}), integers({2}, {0, 2})}}, reals({1, 2, 1}, {1, 2}));
+  check({"Expand", {reals({2, 1}, {1, 2}), integers({2}, {1, 2})}}, reals({2, 2}, {1, 1, 2, 2}));
+  check({"Shape", {matrix}}, integers({2}, {2, 3}));
+  check({"Range", {integers({}, {2}), integers({}, {5}), integers({}, {1})}}, integers({3}, {2, 3, 4}));
+  check({"ConstantOfShape", {integers({2}, {1, 2})}}, reals({1, 2}, {0, 0}));
+  check({"EyeLike", {reals({2, 2}, {0, 0, 0, 0})}}, reals({2, 2}, {1, 0, 0, 1}));
+  check({"Cast", {integers({2}, {0, 3})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}}, reals({2}, {0, 3}));
+}
+
+TEST_CASE("single precision rounds where double does not") {
+  const OneNode node{"Add", {reals({1}, {1}), reals({1}, {0x1p-30})}};
+  CHECK(run(node).reals[0] == 1 + 0x1p-30);
+  CHECK(run(node, Precision::single).reals[0] == 1);
+}
+
+TEST_CASE("what cannot be evaluated is refused by name") {
+  CHECK_THROWS_AS(run({"Conv", {matrix}}), InputError);
+  CHECK_THROWS_AS(run({"Add", {matrix, reals({2}, {1, 2})}}), InputError);
+  CHECK_THROWS_AS(run({"MatMul", {matrix, matrix}}), InputError);
+  CHECK_THROWS_AS(run({"Gather", {matrix, integers({1}, {2})}}), InputError);
+  CHECK_THROWS_AS(run({"Reshape", {matrix, integers({1}, {5})}}), InputError);
+  CHECK_THROWS_AS(run({"Div", {integers({1}, {1}), integers({1}, {0})}}), InputError);
+  CHECK_THROWS_AS(evaluate(model_of({"Erf", {matrix}}), {}, Precision::single), InputError);
+}
+
+TEST_CASE("a graph that differs by more than rounding is found out") {
+  const onnx::ModelProto model = model_of({"MatMul", {matrix, reals({3, 1}, {1, 1, 1})}});
+  const auto difference = [&](double off, WeightType type) {
+    Difference found;
+    add_batch(found, {{10 + off, 1}, {10, 1}, {10 + 1e-6, 1}});
+    finish(found, model, type);
+    CHECK(found.values == 2);
+    return found;
+  };
+  CHECK(difference(3.9e-6, WeightType::f32).fine());
+  CHECK_FALSE(difference(4.1e-6, WeightType::f32).fine());
+  CHECK(difference(1e-3, WeightType::f16).fine());
+  CHECK_FALSE(difference(std::nan(""), WeightType::f16).fine());
+  // No error in a small sample still allows for one rounding.
+  Difference exact;
+  add_batch(exact, {{1 + 0x1p-24}, {1}, {1}});
+  finish(exact, model, WeightType::f32);
+  CHECK(exact.bound == 4 * 0x1p-24);
+  CHECK(exact.fine());
+}
