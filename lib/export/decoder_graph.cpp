@@ -105,7 +105,7 @@ class DecoderGraph {
 
   // Behind the past, where there is one: [batch, key heads, keys, size].
   Name remember(std::size_t slot, const Name& x) {
-    const Name turned = graph_.transpose(x, {0, 2, 1, 3});
+    Name turned = graph_.transpose(x, {0, 2, 1, 3});
     if (!with_past_) return turned;
     present_.push_back(graph_.node("Concat", {past_[slot], turned}, {{"axis", std::int64_t{2}}}));
     return present_.back();

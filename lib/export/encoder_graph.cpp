@@ -76,9 +76,9 @@ class EncoderGraph {
     Name mixed;
     {
       const Graph::Scope scope(graph_, names_.layer(index, "attention.self"));
-      const auto width = static_cast<float>(spec_.hidden / spec_.heads);
+      const std::int64_t size = spec_.hidden / spec_.heads;
       const Name scores = graph_.node("MatMul", {heads(query, {0, 2, 1, 3}), heads(key, {0, 2, 3, 1})});
-      const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(width))});
+      const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(static_cast<float>(size)))});
       const Name shares = graph_.node("Softmax", {graph_.node("Add", {scaled, additive_})}, {{"axis", std::int64_t{-1}}});
       const Name sums = graph_.node("MatMul", {shares, heads(value, {0, 2, 1, 3})});
       mixed = graph_.reshape(graph_.transpose(sums, {0, 2, 1, 3}), {0, 0, spec_.hidden});

@@ -179,7 +179,7 @@ Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) { retu
 
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
   const Graph::Scope scope(build.graph, name);
-  const Name y = times_weight(build, name, x, in, out);
+  Name y = times_weight(build, name, x, in, out);
   if (!build.weights.has_tensor(name + ".bias")) return y;
   return build.graph.node("Add", {y, build.graph.weight(name + ".bias", {out}, build.weights.tensor(name + ".bias", {out}))});
 }

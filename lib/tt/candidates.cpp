@@ -21,8 +21,9 @@ std::vector<Sizes> input_splits(std::int64_t in) {
     double distance = std::log(2.0);
     for (std::int64_t first = 2; first <= in / 2; ++first) {
       if (in % first != 0) continue;
-      const double off = std::abs(std::log(static_cast<double>(first) / static_cast<double>(in / first) / ratio));
-      if (off < distance) distance = off, best = {first, in / first};
+      const std::int64_t second = in / first;
+      const double off = std::abs(std::log(static_cast<double>(first) / static_cast<double>(second) / ratio));
+      if (off < distance) distance = off, best = {first, second};
     }
     if (!best.empty() && std::find(splits.begin(), splits.end(), best) == splits.end()) splits.push_back(best);
   }

@@ -102,8 +102,9 @@ Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end) {
   for (std::size_t k = begin; k < end; ++k) {
     const std::int64_t left = chain.ranks[k], right = chain.ranks[k + 1];
     const Matrix core(left, static_cast<std::int64_t>(chain.cores[k].size()) / left, chain.cores[k]);
-    merged = multiply(reshaped(std::move(merged), static_cast<std::int64_t>(merged.values.size()) / left, left), core);
-    merged = reshaped(std::move(merged), static_cast<std::int64_t>(merged.values.size()) / right, right);
+    const std::int64_t rows = static_cast<std::int64_t>(merged.values.size()) / left;
+    merged = multiply(reshaped(std::move(merged), rows, left), core);
+    merged = reshaped(std::move(merged), rows * core.columns / right, right);
   }
   return merged;
 }
