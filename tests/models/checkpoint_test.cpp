@@ -156,6 +156,46 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
   CHECK(unfolded.model().parameters().count() > first.model().parameters().count());
 }
 
+TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.safetensors", other = folder / "other.safetensors";
+  const models::ModelSpec spec = small_encoder(false, models::Task::mlm, models::Form::dense);
+  const auto engine = [&] {
+    auto made = std::make_unique<train::Engine>(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
+                                                models::factory_of(spec, DType::f32), train::EngineOptions{.optimizer = {}, .training = false});
+    made->weights().allocate();
+    return made;
+  };
+  const auto first = engine(), again = engine();
+  first->weights().initialise(4);
+  train::save_weights(path, first->weights());
+  const io::SafetensorsFile file(path);
+  const std::string words = "bert.embeddings.word_embeddings.weight", bias = "cls.predictions.bias";
+  std::vector<std::byte> tied(file.bytes(*file.find(words)).begin(), file.bytes(*file.find(words)).end());
+  const auto rewrite = [&] {
+    std::vector<io::TensorToWrite> tensors;
+    for (const io::StoredTensor& tensor : file.tensors()) {
+      std::string name = tensor.name == bias ? "cls.predictions.decoder.bias" : tensor.name;
+      if (name.ends_with("LayerNorm.weight")) name.replace(name.size() - 6, 6, "gamma");
+      if (name.ends_with("LayerNorm.bias")) name.replace(name.size() - 4, 4, "beta");
+      tensors.push_back({name, tensor.type, tensor.shape, file.bytes(tensor).data()});
+    }
+    tensors.push_back({"cls.predictions.decoder.weight", io::StoredType::F32, file.find(words)->shape, tied.data()});
+    io::write_safetensors(other, tensors, {});
+  };
+  rewrite();
+  train::load_weights(other, again->weights());
+  const auto &a = first->model().parameters().all(), &b = again->model().parameters().all();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO(a[i].name);
+    CHECK(std::memcmp(a[i].value.data, b[i].value.data, a[i].value.bytes()) == 0);
+  }
+  tied.back() ^= std::byte{1};
+  rewrite();
+  CHECK_THROWS_WITH(train::load_weights(other, again->weights()),
+                    Catch::Contains(words) && Catch::Contains("cls.predictions.decoder.weight") && Catch::Contains("must be the same"));
+}
+
 TEST_CASE("a sentence is what modules.json says, else the plain mean") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
