@@ -10,6 +10,7 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
+constexpr double highest_share = 0.45;  // of the possible rank: where a pair has more, order 3 has nothing left to win and is not tried
 
 std::int64_t rounded_down(std::int64_t rank, std::int64_t multiple) { return rank > multiple ? rank / multiple * multiple : rank; }
 
@@ -117,7 +118,8 @@ std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t b
 Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search) {
   Judge judge{weight, fit_moment, held_moment, search, std::nullopt};
   const Candidate pair = best_pair(judge);
-  if (search.order3) try_order3(judge, pair.shrinkage);
+  const auto possible = static_cast<double>(std::min(weight.rows, weight.columns));
+  if (search.order3 && static_cast<double>(pair.chain.middle()) <= highest_share * possible) try_order3(judge, pair.shrinkage);
   Candidate chosen = std::move(*judge.best);
   chosen.fit_error = output_error(weight, expand(chosen.chain), fit_moment);
   return chosen;
