@@ -1,6 +1,9 @@
 #include "lib/core/error.h"
 #include "lib/report/model_report.h"
 #include "lib/report/runs_table.h"
+#include "lib/report/tensorize_report.h"
+#include "tools/calibration.h"
+#include "tools/machine.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -18,6 +21,19 @@ report::ModelReport read(const OptionValues& values, std::size_t index) {
   if (values.has("filter")) report::filter(model, values.text("filter"));
   if (values.has("sort")) report::sort(model, values.text("sort"));
   return model;
+}
+
+int verify(const OptionValues& values) {
+  if (values.positionals().size() != 1) fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
+  const std::string& dense = values.text("verify");
+  const OpenMachine open = open_machine(values);
+  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense);
+  const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
+  print_out(rendered(values, report::verification_table(verification), report::to_json(verification), ""));
+  if (verification.holds()) return 0;
+  for (const compress::LayerCheck& layer : verification.layers)
+    if (!layer.fault.empty()) fail_run("[inspect] {}: {} is not as certified: {}", values.positionals()[0], layer.name, layer.fault);
+  return 1;
 }
 
 }  // namespace
@@ -44,15 +60,23 @@ OptionTable inspect_table() {
               .group = "Output",
               .help = "show only weights whose name matches; without wildcards any part of a name",
               .metavar = "GLOB"}});
-  table.add(common_options());
+  table.add({{.name = "verify",
+              .type = OptionType::path,
+              .group = "Verification",
+              .help = "recompute the certificate from the dense model; anything that is not as certified ends with exit code 1",
+              .metavar = "MODEL",
+              .in_config = false}});
+  table.add(calibration_options()).add(machine_options()).add(common_options());
   table.example("comera inspect run --sort bytes")
       .example("comera inspect run --format html > run.html")
       .example("comera inspect before after")
+      .example("comera inspect small --verify all-MiniLM-L6-v2")
       .example("comera inspect --runs dense tt");
   return table;
 }
 
 int run_inspect(const OptionValues& values) {
+  if (values.has("verify")) return verify(values);
   if (values.flag("runs")) {
     const report::Table table = report::runs_table(values.positionals());
     report::Json json = report::document("runs");

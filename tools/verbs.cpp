@@ -4,6 +4,7 @@ namespace comera::tools {
 
 std::span<const Verb> verbs() {
   static constexpr Verb all[] = {
+      {"tensorize", tensorize_table, run_tensorize},
       {"pretrain", pretrain_table, run_pretrain},
       {"finetune", finetune_table, run_finetune},
       {"evaluate", evaluate_table, run_evaluate},

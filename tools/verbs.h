@@ -9,6 +9,8 @@ OptionTable pretrain_table();
 int run_pretrain(const OptionValues& values);
 OptionTable finetune_table();
 int run_finetune(const OptionValues& values);
+OptionTable tensorize_table();
+int run_tensorize(const OptionValues& values);
 OptionTable evaluate_table();
 int run_evaluate(const OptionValues& values);
 OptionTable predict_table();

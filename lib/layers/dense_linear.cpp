@@ -1,5 +1,6 @@
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
+#include "lib/layers/observe.h"
 
 namespace comera::layers {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 class DenseLinear final : public Linear {
  public:
   DenseLinear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation)
-      : in_(in), out_(spec.out), activation_(activation) {
+      : name_(spec.name), in_(in), out_(spec.out), activation_(activation) {
     Parameter weight;
     weight.name = spec.name + ".weight";
     weight.shape = {in, spec.out};
@@ -21,6 +22,7 @@ class DenseLinear final : public Linear {
   int outputs() const override { return 1; }
 
   void forward(Pass& pass, const Value& x, Tensor* y) override {
+    if (InputObserver* observer = input_observer(); observer && !pass.walk.recording()) observer->see(name_, x.tensor);
     const std::int64_t tokens = x.tensor.elements() / in_;
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
@@ -66,6 +68,7 @@ class DenseLinear final : public Linear {
   }
 
  private:
+  std::string name_;
   std::int64_t in_, out_;
   kernels::Activation activation_;
   Parameter *weight_, *bias_;

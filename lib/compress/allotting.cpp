@@ -1,0 +1,91 @@
+#include "lib/compress/allotting.h"
+
+#include <algorithm>
+
+#include "lib/compress/tensorize.h"
+#include "lib/core/error.h"
+#include "lib/tt/modes.h"
+
+namespace comera::compress {
+namespace {
+
+void apply(const LayerRule& rule, LayerPlan& plan) {
+  if (rule.form) plan.form = *rule.form;
+  if (rule.rank) plan.rank = *rule.rank;
+  if (rule.gauge) plan.gauge = *rule.gauge;
+  if (rule.in_modes.empty()) return;
+  plan.in_modes = rule.in_modes;
+  plan.out_modes = rule.out_modes;
+}
+
+void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings) {
+  if (!plan.in_modes.empty()) return;
+  const tt::Sizes modes = plan.form == PlannedForm::ttm ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
+                                                        : tt::linear_modes(candidate.in(), candidate.out(), settings.order);
+  const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
+  plan.in_modes.assign(modes.begin(), middle);
+  plan.out_modes.assign(middle, modes.end());
+}
+
+LayerPlan first_plan(const Candidate& candidate, const Settings& settings, std::vector<bool>& used) {
+  LayerPlan plan;
+  plan.name = candidate.name;
+  plan.form = settings.form;
+  plan.gauge = settings.gauge;
+  if (candidate.table && plan.form == PlannedForm::tt) plan.form = PlannedForm::ttm;
+  if (!candidate.table && plan.form == PlannedForm::ttm) plan.form = PlannedForm::tt;
+  for (std::size_t i = 0; i < settings.rules.size(); ++i)
+    if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
+  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it";
+  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm) default_modes(plan, candidate, settings);
+  LayerPlan checked = plan;
+  checked.rank = std::max<std::int64_t>(plan.rank, 1);
+  check_layer(checked, candidate, "[tensorize] " + candidate.name);
+  return plan;
+}
+
+}  // namespace
+
+std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings) {
+  std::vector<bool> used(settings.rules.size());
+  std::vector<LayerPlan> plans;
+  for (const Candidate& candidate : candidates) plans.push_back(first_plan(candidate, settings, used));
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i])
+      fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run", settings.rules[i].text,
+                 settings.rules[i].pattern);
+  return plans;
+}
+
+std::int64_t break_even_rank(const Candidate& candidate) { return candidate.elements() / (candidate.in() + candidate.out()); }
+
+tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses, bool allow_slower) {
+  tt::LossCurve curve;
+  curve.name = candidate.name;
+  curve.losses = std::move(losses);
+  curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());
+  LayerPlan at = plan;
+  curve.bytes.push_back(0);
+  for (std::size_t rank = 1; rank < curve.losses.size(); ++rank) {
+    at.rank = static_cast<std::int64_t>(rank);
+    curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(at, candidate)));
+  }
+  // A table's rows are looked up, not multiplied: its pair is never as slow as it is large.
+  if (!allow_slower || candidate.table) curve.largest_rank = std::max<std::int64_t>(1, break_even_rank(candidate));
+  curve.multiple = std::min(candidate.in(), candidate.out()) >= 128 ? 8 : 1;
+  return curve;
+}
+
+void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& curve, const tt::Allotment& allotment) {
+  if (plan.form == PlannedForm::keep_dense) return;
+  if (!allotment.dense) {
+    plan.rank = allotment.rank;
+    return;
+  }
+  plan.form = PlannedForm::keep_dense;
+  plan.reason =
+      fmt::format("above rank {} it would be {} than dense {} x {}", curve.largest_rank > 0 ? curve.largest_rank : break_even_rank(candidate),
+                  candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,293 @@
+#include "lib/compress/calibration.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/log.h"
+#include "lib/data/byte_stream.h"
+#include "lib/data/files.h"
+#include "lib/data/tokenizer.h"
+#include "lib/layers/observe.h"
+#include "lib/layers/parameter.h"
+#include "lib/train/step.h"
+#include "lib/train/weights_file.h"
+#include "models/architecture.h"
+
+namespace comera::compress {
+namespace {
+
+using tt::Matrix;
+
+constexpr std::int64_t batch_tokens = 2048;
+constexpr std::int64_t held_out_every = 4;                       // of the sequences
+constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
+
+struct Sequence {
+  data::Ids ids;
+  bool held = false;
+};
+
+// A batch with the number of tokens of each row that count.
+struct TextBatch {
+  data::Batch batch;
+  bool held = false;
+};
+
+// Sequences of like length together, so that little is padded; fitted and held-out ones never in one batch.
+std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec) {
+  std::stable_sort(sequences.begin(), sequences.end(),
+                   [](const Sequence& a, const Sequence& b) { return a.held != b.held ? b.held : a.ids.size() < b.ids.size(); });
+  std::vector<TextBatch> batches;
+  for (std::size_t first = 0; first < sequences.size();) {
+    std::size_t last = first;
+    std::int64_t length = 8;
+    while (last < sequences.size() && sequences[last].held == sequences[first].held) {
+      const std::int64_t padded = std::max<std::int64_t>(length, (static_cast<std::int64_t>(sequences[last].ids.size()) + 7) / 8 * 8);
+      if (last > first && padded * static_cast<std::int64_t>(last - first + 1) > batch_tokens) break;
+      length = padded;
+      ++last;
+    }
+    const auto rows = static_cast<std::int64_t>(last - first);
+    length = std::min(length, spec.positions);
+    TextBatch& made = batches.emplace_back(TextBatch{train::planning_batch(spec.task, rows, length, 0.15), sequences[first].held});
+    auto ids = made.batch["input_ids"].as<std::int32_t>();
+    std::fill(ids.begin(), ids.end(), static_cast<std::int32_t>(spec.pad));
+    for (std::int64_t b = 0; b < rows; ++b) {
+      const data::Ids& row = sequences[first + static_cast<std::size_t>(b)].ids;
+      std::copy(row.begin(), row.end(), ids.begin() + b * length);
+      made.batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(row.size());
+      made.batch["samples"].as<std::int64_t>()[static_cast<std::size_t>(b)] = b;
+    }
+    if (made.batch.has("position_ids"))
+      for (std::int64_t k = 0; k < rows * length; ++k)
+        made.batch["position_ids"].as<std::int32_t>()[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(k % length);
+    first = last;
+  }
+  return batches;
+}
+
+// One line, one sequence, with the pieces that the tokenizer puts around a text.
+std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const CalibrationSettings& settings,
+                                     std::int64_t length) {
+  const data::Specials& specials = tokenizer.specials();
+  std::vector<Sequence> sequences;
+  std::int64_t tokens = 0;
+  for (const std::string& file : files) {
+    data::LineReader reader(file);
+    for (std::string_view line; tokens < settings.tokens && reader.next(line);) {
+      Sequence sequence;
+      if (specials.cls >= 0) sequence.ids.push_back(specials.cls);
+      tokenizer.encode(line, sequence.ids);
+      if (sequence.ids.size() < 4) continue;
+      const bool ends = specials.sep >= 0 && specials.mask >= 0;  // BERT closes a text, a language model goes on
+      sequence.ids.resize(std::min(sequence.ids.size(), static_cast<std::size_t>(length - ends)));
+      if (ends) sequence.ids.push_back(specials.sep);
+      sequence.held = static_cast<std::int64_t>(sequences.size()) % held_out_every == held_out_every - 1;
+      tokens += static_cast<std::int64_t>(sequence.ids.size());
+      sequences.push_back(std::move(sequence));
+    }
+  }
+  if (static_cast<std::int64_t>(sequences.size()) < held_out_every)
+    fail_input("[tensorize] --calibrate: {} holds {} lines of text; {} or more are needed", files.front(), sequences.size(), held_out_every);
+  return sequences;
+}
+
+// Ends a forward whose rest nobody needs.
+struct SeenEnough {};
+
+// Layers that read one input, in the order in which the model runs.
+struct Group {
+  std::vector<std::string> layers;  // as the model names them
+  std::int64_t width = 0;
+  std::string block;  // "layer.3" of the names; groups of one block are measured together
+};
+
+std::string block_of(const std::string& name) {
+  const std::size_t digit = name.find_first_of("0123456789");
+  return digit == std::string::npos ? name : name.substr(0, name.find('.', digit));
+}
+
+// Layers one after the other that see the same numbers belong together.
+class Finder final : public layers::InputObserver {
+ public:
+  void see(const std::string& layer, const plan::Tensor& x) override {
+    const std::string hash = hash_bytes({static_cast<const std::byte*>(x.data), static_cast<std::size_t>(x.elements()) * sizeof(float)});
+    if (hash != last_) groups.push_back({{}, x.shape[x.shape.dims() - 1], block_of(layer)});
+    groups.back().layers.push_back(layer);
+    last_ = hash;
+  }
+  std::vector<Group> groups;
+
+ private:
+  std::string last_;
+};
+
+// Adds the moments of the inputs of some groups, rows of padding left out.
+class Collector final : public layers::InputObserver {
+ public:
+  explicit Collector(std::span<const Group> groups) {
+    for (const Group& group : groups) {
+      index_[group.layers.front()] = moments.size();
+      moments.push_back({group.layers, Matrix(group.width, group.width), Matrix(group.width, group.width)});
+    }
+  }
+
+  void open(const TextBatch& batch) { batch_ = &batch, seen_ = 0; }
+
+  void see(const std::string& layer, const plan::Tensor& x) override {
+    const auto found = index_.find(layer);
+    if (found == index_.end()) return;
+    MomentGroup& group = moments[found->second];
+    add(x, batch_->held ? group.held : group.fit);
+    if (++seen_ == moments.size()) throw SeenEnough();
+  }
+
+  std::vector<MomentGroup> moments;
+
+ private:
+  void add(const plan::Tensor& x, Matrix& sum) const {
+    const std::int64_t width = sum.rows, length = batch_->batch.length;
+    const auto lengths = batch_->batch["lengths"].as<const std::int32_t>();
+    std::int64_t rows = 0;
+    for (const std::int32_t count : lengths) rows += count;
+    if (x.elements() / width != batch_->batch.sequences * length) return;  // a head that reads some of the rows is not measured
+    Matrix values(rows, width);
+    double* out = values.values.data();
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
+      out = std::copy(from, from + lengths[b] * width, out);
+    }
+    const Matrix product = tt::gram(values);
+    for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += product.values[i];
+  }
+
+  std::map<std::string, std::size_t> index_;
+  const TextBatch* batch_ = nullptr;
+  std::size_t seen_ = 0;
+};
+
+class Calibration final : public InputMoments {
+ public:
+  Calibration(const plan::Machine& machine, const CalibrationSettings& settings) : settings_(settings) {
+    const models::ModelSpec spec = models::spec_from_folder(settings.model);
+    const models::Spec& common = models::common(spec);
+    const std::vector<std::string> files = data::resolve_files(settings.files);
+    const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
+    if (tokenizer->vocab_size() > common.vocabulary)
+      fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
+                 tokenizer->vocab_size(), common.vocabulary);
+    std::vector<Sequence> sequences = read_sequences(files, *tokenizer, settings, std::min(settings.length, common.positions));
+    info_.files = files;
+    info_.hash = data::hash_files(files);
+    counts_.assign(static_cast<std::size_t>(common.vocabulary), 1);
+    for (const Sequence& sequence : sequences) {
+      (sequence.held ? info_.held_tokens : info_.tokens) += static_cast<std::int64_t>(sequence.ids.size());
+      for (const std::int32_t id : sequence.ids) counts_[static_cast<std::size_t>(id)] += 1;
+    }
+    batches_ = batches_of(std::move(sequences), common);
+    engine_ =
+        std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype), train::EngineOptions{.optimizer = {}, .training = false});
+    engine_->weights().allocate();
+    load();
+    find_groups();
+  }
+
+  MomentsInfo info() const override { return info_; }
+
+  std::vector<double> row_weights(const std::string& table) override {
+    const layers::Parameter* parameter = find(table);
+    return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size()) ? counts_ : std::vector<double>();
+  }
+
+  void visit(bool follows, const std::function<void(const MomentGroup& group)>& each) override {
+    for (std::size_t first = 0; first < groups_.size();) {
+      const std::size_t last = end_of_chunk(first, follows);
+      Collector collector{std::span<const Group>(groups_).subspan(first, last - first)};
+      run(collector, [&](const TextBatch& batch) { collector.open(batch); });
+      for (const MomentGroup& group : collector.moments)
+        if (group.fit.values[0] > 0 || tt::trace(group.fit) > 0) each(group);
+      first = last;
+    }
+  }
+
+  void replace(const std::string& layer, const Matrix& weight) override {
+    layers::Parameter* parameter = find(layer);
+    if (!parameter) return;
+    COMERA_CHECK(parameter->shape[0] == weight.rows && parameter->shape[1] == weight.columns);
+    std::copy(weight.values.begin(), weight.values.end(), static_cast<float*>(parameter->value.data));
+    engine_->weights_changed();
+  }
+
+  void restore() override { load(); }
+
+ private:
+  void load() {
+    const std::string single = join_path(settings_.model, "model.safetensors");
+    train::load_weights(path_exists(single) ? single : settings_.model, engine_->weights());
+    engine_->weights_changed();
+  }
+
+  // The file may name a weight with or without what stands before the blocks ("bert.").
+  layers::Parameter* find(const std::string& layer) {
+    const std::string name = layer + ".weight";
+    for (layers::Parameter& parameter : engine_->model().parameters().all())
+      if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name)) return &parameter;
+    return nullptr;
+  }
+
+  void find_groups() {
+    Finder finder;
+    {
+      const layers::ObserveInputs observe(finder);
+      engine_->evaluate(batches_.front().batch);
+    }
+    groups_ = std::move(finder.groups);
+    std::int64_t widest = 0;
+    for (const Group& group : groups_) widest = std::max(widest, group.width);
+    if (info_.tokens < 10 * widest)
+      log_warning("[tensorize] --calibrate: {} tokens are fitted, but {} inputs want {} or more; give more text or raise --calibrate-tokens",
+                  info_.tokens, widest, 10 * widest);
+  }
+
+  // One block at a time where what comes later must see what has become of it.
+  std::size_t end_of_chunk(std::size_t first, bool follows) const {
+    std::size_t last = first;
+    std::uint64_t bytes = 0;
+    while (last < groups_.size() && (!follows || groups_[last].block == groups_[first].block)) {
+      bytes += 2 * sizeof(double) * static_cast<std::uint64_t>(groups_[last].width) * static_cast<std::uint64_t>(groups_[last].width);
+      if (last > first && bytes > largest_chunk) break;
+      ++last;
+    }
+    return last;
+  }
+
+  template <class Open>
+  void run(layers::InputObserver& observer, Open&& open) {
+    const layers::ObserveInputs observe(observer);
+    for (const TextBatch& batch : batches_) {
+      open(batch);
+      try {
+        engine_->evaluate(batch.batch);
+      } catch (const SeenEnough&) {
+      }
+    }
+  }
+
+  CalibrationSettings settings_;
+  MomentsInfo info_;
+  std::vector<double> counts_;
+  std::vector<TextBatch> batches_;
+  std::unique_ptr<train::Engine> engine_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings) {
+  COMERA_CHECK(machine.dtype == DType::f32);
+  return std::make_unique<Calibration>(machine, settings);
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,25 @@
+// Input moments of a model's own forward over calibration text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/compress/moments.h"
+#include "lib/plan/walk.h"
+
+namespace comera::compress {
+
+struct CalibrationSettings {
+  std::string model;               // a folder that models::spec_from_folder() reads
+  std::vector<std::string> files;  // text, one sequence per line; globs
+  std::string tokenizer;           // file or folder; "": the model's folder
+  std::int64_t tokens = 20480;     // at most; a quarter of the sequences is held out
+  std::int64_t length = 128;       // longest sequence
+};
+
+// Moments take at most about 1 GiB at a time. InputError: a model, text or tokenizer that cannot be used. A warning where an input has more
+// dimensions than a tenth of the fitted tokens.
+std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);
+
+}  // namespace comera::compress

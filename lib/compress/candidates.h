@@ -1,0 +1,38 @@
+// Which weights of a folder may become chains.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/io/tt_format.h"
+
+namespace comera::compress {
+
+// One weight: a linear layer, which tensorize sees as [in x out] whatever its file order is, or a table [rows x columns].
+struct Candidate {
+  std::string name;    // without ".weight"
+  std::string tensor;  // as the file names it
+  bool table = false;
+  bool conv1d = false;  // the file has [in, out] (GPT-2's Conv1D)
+  io::StoredType type = io::StoredType::F32;
+  io::FileShape shape;                 // in file order
+  std::vector<std::string> tied = {};  // other tensors of the file that hold the same numbers; they are not written
+
+  std::int64_t in() const { return table || conv1d ? shape[0] : shape[1]; }   // inputs, or rows of a table
+  std::int64_t out() const { return table || conv1d ? shape[1] : shape[0]; }  // outputs, or columns of a table
+  std::int64_t elements() const { return shape[0] * shape[1]; }
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements()) * io::size_of(type); }
+};
+
+// What --include and --exclude say; patterns match the name with or without ".weight".
+struct Choice {
+  std::vector<std::string> include, exclude;
+};
+bool matches(const std::vector<std::string>& patterns, const std::string& name);
+
+// In the order of the weights' names. The linear layers and the word table of the architectures that this program knows, of others the matrices
+// that --include names. InputError: a pattern that matches nothing, an architecture that is not known and no --include, tied weights that differ,
+// no candidate at all.
+std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
+
+}  // namespace comera::compress

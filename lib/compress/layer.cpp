@@ -1,0 +1,219 @@
+#include "lib/compress/layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/half.h"
+#include "lib/core/hash.h"
+#include "lib/core/log.h"
+#include "lib/tt/data_aware.h"
+#include "lib/tt/low_rank.h"
+#include "lib/tt/tt_svd.h"
+
+namespace comera::compress {
+namespace {
+
+using tt::Matrix;
+
+// The best projection of a table's rows under weights: rows meet it unscaled, so the weights need not be undone.
+class TableCurve {
+ public:
+  TableCurve(const Matrix& table, const std::vector<double>& row_weights) {
+    Matrix scaled = table;
+    for (std::int64_t i = 0; i < table.rows && !row_weights.empty(); ++i) {
+      const double factor = std::sqrt(row_weights[static_cast<std::size_t>(i)]);
+      for (std::int64_t j = 0; j < table.columns; ++j) scaled(i, j) *= factor;
+    }
+    tt::SymmetricEigen eigen = tt::symmetric_eigen(tt::gram(scaled));
+    basis_ = std::move(eigen.vectors);
+    losses_.assign(eigen.values.size() + 1, 0);
+    for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
+  }
+
+  const std::vector<double>& losses() const { return losses_; }
+  tt::Pair pair(const Matrix& table, std::int64_t rank) const {
+    Matrix right = tt::first_rows(basis_, rank);
+    return {tt::multiply_nt(table, right), std::move(right)};
+  }
+
+ private:
+  Matrix basis_;
+  std::vector<double> losses_;
+};
+
+constexpr std::int64_t large = 2048;  // above it a spectrum takes many seconds
+
+tt::Chain table_pair(tt::Pair pair) {
+  tt::Chain chain;
+  chain.kind = tt::Kind::ttm;
+  chain.in_modes = {pair.left.rows, 1};
+  chain.out_modes = {1, pair.right.columns};
+  chain.ranks = {1, pair.left.columns, 1};
+  chain.cores = {std::move(pair.left.values), std::move(pair.right.values)};
+  return chain;
+}
+
+double square_root_of_ratio(double part, double whole) { return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0; }
+
+// sum over rows of weight * |row|^2.
+double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double row = 0;
+    for (std::int64_t j = 0; j < a.columns; ++j) row += a(i, j) * a(i, j);
+    sum += weights[static_cast<std::size_t>(i)] * row;
+  }
+  return sum;
+}
+
+}  // namespace
+
+struct LayerFactors::Curve {
+  std::optional<tt::LowRankCurve> plain;
+  std::optional<tt::WhitenedCurve> whitened;
+  std::optional<TableCurve> table;
+
+  const std::vector<double>& losses() const { return whitened ? whitened->losses() : table ? table->losses() : plain->losses(); }
+  tt::Pair pair(const Matrix& weight, std::int64_t rank) const {
+    return whitened ? whitened->pair(rank) : table ? table->pair(weight, rank) : plain->pair(rank);
+  }
+};
+
+LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence evidence, std::int64_t largest_rank)
+    : candidate_(candidate), weight_(std::move(weight)), evidence_(std::move(evidence)), curve_(std::make_unique<Curve>()) {
+  if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
+    curve_->table.emplace(weight_, evidence_.row_weights);
+  else if (evidence_.fit)
+    curve_->whitened.emplace(weight_, *evidence_.fit);
+  else
+    curve_->plain.emplace(weight_, largest_rank);
+}
+
+LayerFactors::~LayerFactors() = default;
+
+const std::vector<double>& LayerFactors::losses() const { return curve_->losses(); }
+
+tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
+  const io::ChainSpec wanted = chain_of(plan, candidate_);
+  if (plan.form == PlannedForm::ttm)
+    return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}, evidence_.row_weights)
+        .chain;
+  if (candidate_.table) return table_pair(curve_->pair(weight_, plan.rank));
+  const int element = static_cast<int>(io::size_of(candidate_.type));
+  if (plan.form == PlannedForm::automatic && evidence_.fit) {
+    tt::Search search;
+    search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
+    search.storage = {element, plan.gauge};
+    search.shrinkage = {0, 0.03, 0.1};
+    return tt::best_candidate(weight_, *evidence_.fit, *evidence_.held, search).chain;
+  }
+  tt::Chain chain;
+  if (plan.form != PlannedForm::tt)
+    chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
+  else if (evidence_.fit && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
+    chain = tt::fit_order3(weight_, *evidence_.fit, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
+  else
+    chain = tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}).chain;
+  return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
+}
+
+void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
+  Matrix fitted = tt::expand(chain);
+  if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
+  outcome.rel_error = tt::relative_error(weight_, fitted);
+  outcome.error_of_optimum = outcome.rel_error;
+  if (evidence_.fit) {
+    outcome.output_error = tt::output_error(weight_, fitted, evidence_.held ? *evidence_.held : *evidence_.fit);
+    outcome.error_of_optimum = tt::output_error(weight_, fitted, *evidence_.fit);
+  } else if (!evidence_.row_weights.empty()) {
+    const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);
+    outcome.output_error = outcome.error_of_optimum = square_root_of_ratio(loss, weighted_norm(weight_, evidence_.row_weights));
+  }
+  const auto rank = static_cast<std::size_t>(chain.kind == tt::Kind::tt ? chain.middle() : chain.ranks[1]);
+  const bool bounds = chain.kind == tt::Kind::tt || chain.in_modes.back() == 1;  // a ttm's rank says nothing of the matrix's
+  if (bounds && rank < losses().size()) outcome.optimum = square_root_of_ratio(losses()[rank], losses()[0]);
+}
+
+Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {
+  const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
+  const io::SafetensorsFile& file = folder.file_of(entry);
+  Matrix weight(candidate.in(), candidate.out());
+  const std::int64_t rows = candidate.shape[0], columns = candidate.shape[1];
+  const bool turned = rows != weight.rows || (!candidate.table && !candidate.conv1d);
+  const auto bytes = file.bytes(entry.tensor);
+  const std::size_t row_bytes = static_cast<std::size_t>(columns) * io::size_of(candidate.type);
+  constexpr std::int64_t strip = 64;
+  std::vector<float> values(static_cast<std::size_t>(strip * columns));
+  for (std::int64_t first = 0; first < rows; first += strip) {
+    const std::int64_t count = std::min(strip, rows - first);
+    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
+    io::to_floats(candidate.type, bytes.subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes), part);
+    for (std::size_t i = 0; i < part.size(); ++i)
+      if (!std::isfinite(part[i]))
+        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file.path(),
+                   printable(candidate.tensor), static_cast<std::size_t>(first * columns) + i, part[i]);
+    for (std::int64_t j = 0; j < columns; ++j)
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double value = part[static_cast<std::size_t>(i * columns + j)];
+        (turned ? weight(j, first + i) : weight(first + i, j)) = value;
+      }
+  }
+  file.forget(entry.tensor);
+  return weight;
+}
+
+io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
+  io::ChainSpec spec;
+  spec.name = candidate.name;
+  spec.kind = chain.kind == tt::Kind::tt ? io::ChainKind::tt : io::ChainKind::ttm;
+  spec.shape = candidate.shape;
+  spec.modes = chain.in_modes;
+  spec.modes.insert(spec.modes.end(), chain.out_modes.begin(), chain.out_modes.end());
+  spec.ranks = spec.initial_ranks = chain.ranks;
+  spec.folded = true;
+  if (chain.kind == tt::Kind::ttm) return spec;
+  spec.in_count = chain.in_modes.size();
+  spec.sorted = !chain.order.empty();
+  spec.gauge = !chain.gauge.empty();
+  spec.conv1d = candidate.conv1d;
+  return spec;
+}
+
+void round_to(tt::Chain& chain, io::StoredType type) {
+  for (std::vector<double>& core : chain.cores)
+    for (double& value : core) {
+      const auto number = static_cast<float>(value);
+      value = type == io::StoredType::F16    ? half_to_float(float_to_half(number))
+              : type == io::StoredType::BF16 ? bf16_to_float(float_to_bf16(number))
+                                             : number;
+    }
+}
+
+tt::Chain load_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, std::optional<double> threshold) {
+  io::ChainTensors tensors = io::read_chain(folder, spec, threshold);
+  tt::Chain chain;
+  chain.kind = spec.kind == io::ChainKind::tt ? tt::Kind::tt : tt::Kind::ttm;
+  const auto middle = spec.modes.begin() + static_cast<std::ptrdiff_t>(spec.middle());
+  chain.in_modes.assign(spec.modes.begin(), middle);
+  chain.out_modes.assign(middle, spec.modes.end());
+  chain.ranks = spec.ranks;
+  for (const std::vector<float>& core : tensors.cores) chain.cores.emplace_back(core.begin(), core.end());
+  chain.order = std::move(tensors.order);
+  chain.gauge = std::move(tensors.gauge);
+  return chain;
+}
+
+std::string hash_chain(const io::SafetensorsFile& file, const io::ChainSpec& spec, io::StoredType type) {
+  Hasher hasher;
+  for (const io::TensorToWrite& wanted : tensors_of(spec, type)) {
+    const io::StoredTensor* tensor = file.find(wanted.name);
+    if (!tensor) fail_input("{}: tensor {} is missing", file.path(), printable(wanted.name));
+    const auto bytes = file.bytes(*tensor);
+    hasher.update(bytes.data(), bytes.size());
+  }
+  return hasher.hex();
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,80 @@
+// One layer from its dense weight to the chain that is stored, with what it costs and loses.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/compress/plan.h"
+#include "lib/tt/chain.h"
+
+namespace comera::compress {
+
+// What is known of a layer's inputs; all empty without calibration.
+struct Evidence {
+  const tt::Matrix* fit = nullptr;   // linear: sum of x xᵀ over the tokens that are fitted, [in x in]
+  const tt::Matrix* held = nullptr;  // the same over held-out tokens
+  std::vector<double> row_weights;   // table: how often each row was looked up, [rows]
+
+  bool given() const { return fit != nullptr || !row_weights.empty(); }
+};
+
+// A weight as tensorize sees it, [in x out] or [rows x columns], in double. NaN and infinity are an InputError that names the tensor.
+tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate);
+
+// What became of a layer; also what is stored between a kill and the run that goes on.
+struct LayerOutcome {
+  std::string name;
+  bool table = false;
+  std::string form = "dense";  // dense, lowrank, tt, ttm
+  io::FileShape shape;
+  std::optional<io::ChainSpec> chain;  // empty where dense
+  std::int64_t parameters = 0, parameters_dense = 0;
+  std::uint64_t bytes = 0, bytes_dense = 0;
+  double rel_error = 0;                    // ||W - Ŵ|| / ||W||, of the numbers as stored
+  std::optional<double> output_error;      // ||x W - x Ŵ|| / ||x W|| over the held-out tokens
+  std::optional<double> optimum;           // the least error that a matrix of that rank can have: of the outputs that were fitted where there is
+                                           // calibration, else of the weight
+  std::optional<double> error_of_optimum;  // ours, in the same measure
+  double ms = 0;
+  std::string reason;                   // why it stays dense
+  std::string weight_hash, chain_hash;  // of the bytes of the dense tensor, and of those that are stored
+};
+io::Json to_json(const LayerOutcome& outcome);
+LayerOutcome outcome_from(const io::Json& json, const std::string& file);
+
+// Everything that one factorisation knows of a layer: the error at every rank, and the chain of every plan.
+class LayerFactors {
+ public:
+  // `largest_rank`: no plan will ask for more (0: it may). Keeps what `evidence` points to, not copies.
+  LayerFactors(const Candidate& candidate, tt::Matrix weight, Evidence evidence, std::int64_t largest_rank);
+  ~LayerFactors();
+  LayerFactors(const LayerFactors&) = delete;
+  LayerFactors& operator=(const LayerFactors&) = delete;
+
+  // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank.
+  const std::vector<double>& losses() const;
+  tt::Chain fit(const LayerPlan& plan) const;  // not for dense
+  // Fills errors and optimum of a chain whose numbers are already rounded to what is stored.
+  void measure(const tt::Chain& chain, LayerOutcome& outcome) const;
+  const tt::Matrix& weight() const { return weight_; }
+
+ private:
+  struct Curve;
+  const Candidate& candidate_;
+  tt::Matrix weight_;
+  Evidence evidence_;
+  std::unique_ptr<Curve> curve_;
+};
+
+// A chain as a file describes it; `candidate` gives name, shape and orientation.
+io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate);
+// Numbers rounded to the type that is stored.
+void round_to(tt::Chain& chain, io::StoredType type);
+// The chain that a file holds.
+tt::Chain load_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, std::optional<double> threshold);
+// XXH3 of the tensors of a stored chain, in the order of tensors_of().
+std::string hash_chain(const io::SafetensorsFile& file, const io::ChainSpec& spec, io::StoredType type);
+
+}  // namespace comera::compress

@@ -1,0 +1,43 @@
+// What calibration text says about the inputs of linear layers and the rows of tables; the pipeline's side of it, where it does not matter how the
+// text is run through the model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/tt/matrix.h"
+
+namespace comera::compress {
+
+// What was measured, for report and certificate.
+struct MomentsInfo {
+  std::vector<std::string> files;
+  std::string hash;  // of the files' contents
+  std::int64_t tokens = 0, held_tokens = 0;
+  bool sequential = false;  // the inputs of a layer were those that the compressed layers before it give
+};
+
+// Layers that read the same input.
+struct MomentGroup {
+  std::vector<std::string> layers;  // without ".weight"
+  tt::Matrix fit, held;             // sum of x xᵀ over the fitted and over the held-out tokens, [in x in]
+};
+
+class InputMoments {
+ public:
+  virtual ~InputMoments() = default;
+  virtual MomentsInfo info() const = 0;
+  // How often each row of this table was looked up, plus one; empty where the model has no such table.
+  virtual std::vector<double> row_weights(const std::string& table) = 0;
+  // Every group once, in the order in which the model runs. `follows`: weights are replaced on the way, so the model runs again for every block;
+  // else as many groups as fit into the memory set aside are measured at once.
+  virtual void visit(bool follows, const std::function<void(const MomentGroup& group)>& each) = 0;
+  // From here on the model computes with this weight, [in x out] or [rows x columns]: groups that come later see its effect.
+  virtual void replace(const std::string& layer, const tt::Matrix& weight) = 0;
+  // Puts the model's own weights back.
+  virtual void restore() = 0;
+};
+
+}  // namespace comera::compress

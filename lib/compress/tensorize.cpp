@@ -1,0 +1,445 @@
+#include "lib/compress/tensorize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lib/compress/allotting.h"
+#include "lib/compress/assemble.h"
+#include "lib/compress/work.h"
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+#include "lib/core/units.h"
+
+namespace comera::compress {
+namespace {
+
+constexpr std::int64_t large = 2048;  // above it the whole spectrum of a layer takes longer than its factorisation
+
+bool needs_losses(const Goal& goal) { return !goal.rank && goal.plan_file.empty(); }
+
+// Where spectra are not looked at, every layer counts alike: the error falls in proportion to the rank.
+std::vector<double> straight_losses(std::int64_t largest) {
+  std::vector<double> losses(static_cast<std::size_t>(largest) + 1);
+  for (std::int64_t r = 0; r <= largest; ++r) losses[static_cast<std::size_t>(r)] = static_cast<double>(largest - r) / static_cast<double>(largest);
+  return losses;
+}
+
+std::string output_of(const Settings& settings, std::size_t index) {
+  if (settings.goal.ratios.size() < 2) return settings.output;
+  return join_path(settings.output, fmt::format("ratio-{}", format_real(settings.goal.ratios[index])));
+}
+
+// Everything that decides the result, in one line.
+std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order, s.table_order, s.gauge, s.uniform,
+                  s.allow_slower, s.floor, s.again, s.sequential, fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
+  for (const LayerRule& rule : s.rules) text += " " + rule.text;
+  text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
+                      s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
+  if (moments) text += " " + moments->info().hash + fmt::format(" {} {}", moments->info().tokens, moments->info().held_tokens);
+  return hash_text(text) + "\n";
+}
+
+}  // namespace
+
+double Result::worst_error() const {
+  double worst = 0;
+  for (const LayerOutcome& layer : layers) worst = std::max(worst, layer.output_error.value_or(layer.rel_error));
+  return worst;
+}
+
+// What plans and the run share: the curves of all layers, and the arithmetic of whole files.
+struct Tensorizer::Work {
+  Tensorizer& owner;
+  std::vector<LayerPlan> first;
+  std::vector<tt::LossCurve> curves;
+
+  explicit Work(Tensorizer& tensorizer) : owner(tensorizer), first(first_plans(tensorizer.candidates_, tensorizer.settings_)) {}
+
+  const std::vector<Candidate>& candidates() const { return owner.candidates_; }
+
+  bool looks_at_spectra() const {
+    if (!needs_losses(owner.settings_.goal)) return false;
+    if (owner.moments_ || owner.settings_.goal.tolerance) return true;
+    return std::all_of(candidates().begin(), candidates().end(), [](const Candidate& c) { return std::min(c.in(), c.out()) <= large; });
+  }
+
+  void add_curve(std::size_t i, std::vector<double> losses) {
+    curves[i] = curve_of(first[i], candidates()[i], std::move(losses), owner.settings_.allow_slower);
+    if (first[i].rank == 0) return;  // else a rule says it
+    curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
+    curves[i].may_be_dense = false;
+    curves[i].multiple = 1;
+  }
+
+  void measure(std::size_t i, Evidence evidence) {
+    LayerFactors factors(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence), 0);
+    add_curve(i, factors.losses());
+  }
+
+  // The loss curves of every layer that is not dense already, one layer at a time.
+  void look() {
+    curves.resize(candidates().size());
+    const bool spectra = looks_at_spectra();
+    std::map<std::string, std::size_t> left;
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
+    if (spectra && owner.moments_)
+      owner.moments_->visit(false, [&](const MomentGroup& group) {
+        for (const std::string& layer : group.layers)
+          if (const auto found = left.find(layer); found != left.end()) {
+            measure(found->second, {&group.fit, &group.held, {}});
+            left.erase(found);
+          }
+      });
+    for (const auto& [name, i] : left) {
+      owner.progress_(0, 0, "spectrum of " + name);
+      const Candidate& candidate = candidates()[i];
+      if (spectra)
+        measure(i, {nullptr, nullptr, owner.moments_ && candidate.table ? owner.moments_->row_weights(name) : std::vector<double>()});
+      else
+        add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
+    }
+  }
+
+  // Where calibration may choose a chain of three cores and an order for a layer, its two more entries in the header: no longer than this.
+  std::uint64_t third_cores(const Plan& plan) const {
+    constexpr std::uint64_t entry = 110;
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < plan.layers.size() && owner.moments_; ++i)
+      if (plan.layers[i].form == PlannedForm::automatic && !candidates()[i].table) bytes += 2 * (plan.layers[i].name.size() + entry);
+    return bytes;
+  }
+
+  std::uint64_t file_bytes(const Plan& plan) const {
+    std::vector<std::optional<io::ChainSpec>> chains;
+    for (std::size_t i = 0; i < plan.layers.size(); ++i)
+      chains.push_back(plan.layers[i].form == PlannedForm::keep_dense ? std::nullopt : std::optional(chain_of(plan.layers[i], candidates()[i])));
+    return planned_file_bytes(owner.folder_, candidates(), chains, owner.calibration()) + third_cores(plan);
+  }
+
+  // Allots what is left of `budget` for the layers, until the whole file fits.
+  Plan within(std::uint64_t budget, double ratio) const {
+    Plan plan{first, ratio};
+    const std::uint64_t least = file_bytes(settled(smallest(), plan));
+    if (least > budget) {
+      const auto dense = static_cast<double>(owner.folder_.bytes());
+      fail_input("[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the most for these weights",
+                 owner.folder_.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
+    }
+    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + bytes_of(smallest());
+    for (int round = 0;; ++round) {
+      const std::vector<tt::LossCurve> open = open_curves();
+      layers_budget = std::max(layers_budget, tt::smallest_bytes(open));
+      const tt::Allocation allocation = owner.settings_.uniform || !looks_at_spectra() ? tt::by_share(open, layers_budget)
+                                                                                       : tt::water_fill(open, layers_budget, owner.settings_.floor);
+      Plan settled_plan = settled(allocation, plan);
+      const std::uint64_t bytes = file_bytes(settled_plan);
+      if (bytes <= budget || round == 8) return settled_plan;
+      layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1
+    }
+  }
+
+  std::vector<tt::LossCurve> open_curves() const {
+    std::vector<tt::LossCurve> open;
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].form != PlannedForm::keep_dense) open.push_back(curves[i]);
+    return open;
+  }
+
+  tt::Allocation smallest() const { return tt::by_rank(open_curves(), 1); }
+  static std::int64_t bytes_of(const tt::Allocation& allocation) { return allocation.bytes; }
+
+  Plan settled(const tt::Allocation& allocation, Plan plan) const {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].form != PlannedForm::keep_dense) settle(plan.layers[i], candidates()[i], curves[i], allocation.layers[next++]);
+    return plan;
+  }
+
+  // The same rank everywhere, less where a layer cannot have it, dense where that is smaller or faster.
+  tt::Allocation with_rank(std::int64_t rank) const {
+    tt::Allocation allocation;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (first[i].form == PlannedForm::keep_dense) continue;
+      const Candidate& candidate = candidates()[i];
+      LayerPlan plan = first[i];
+      const bool ruled = plan.rank > 0;
+      if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
+      const bool slower = plan.rank > break_even_rank(candidate) && !owner.settings_.allow_slower;
+      const bool dense = !ruled && (slower || planned_bytes(plan, candidate) >= candidate.bytes());
+      allocation.layers.push_back({dense, plan.rank, 0, 0});
+    }
+    return allocation;
+  }
+
+  Plan by_goal(double ratio) const {
+    const Goal& goal = owner.settings_.goal;
+    if (goal.rank) return settled(with_rank(*goal.rank), {first, 0});
+    if (goal.tolerance) return settled(tt::by_tolerance(open_curves(), *goal.tolerance), {first, 0});
+    if (goal.budget) return within(*goal.budget, 0);
+    return within(static_cast<std::uint64_t>(static_cast<double>(owner.folder_.bytes()) / ratio), ratio);
+  }
+};
+
+Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments, Progress progress)
+    : settings_(std::move(settings)), pool_(pool), moments_(std::move(moments)), progress_(std::move(progress)), folder_(settings_.model) {
+  check_input();
+  candidates_ = find_candidates(folder_, settings_.choice);
+  make_plans();
+}
+
+Tensorizer::~Tensorizer() = default;
+
+void Tensorizer::check_input() {
+  block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
+  io::describe(folder_);  // refuses cores that belong nowhere
+  if (block_ && !block_->chains.empty() && !settings_.again)
+    fail_input("[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still dense", folder_.path(),
+               block_->chains.size());
+}
+
+void Tensorizer::make_plans() {
+  const tt::UsePool use(pool_);
+  const auto add = [&](Plan plan, const Work& work, std::size_t index) {
+    const std::uint64_t bytes = work.file_bytes(plan);
+    plans_.push_back({std::move(plan), output_of(settings_, index), bytes});
+  };
+  Work work(*this);
+  if (!settings_.goal.plan_file.empty())
+    return add(parse_plan(read_file(settings_.goal.plan_file, 64 << 20), settings_.goal.plan_file, candidates_), work, 0);
+  work.look();
+  const std::size_t count = std::max<std::size_t>(1, settings_.goal.ratios.size());
+  for (std::size_t i = 0; i < count; ++i) add(work.by_goal(settings_.goal.ratios.empty() ? 0 : settings_.goal.ratios[i]), work, i);
+}
+
+std::uint64_t Tensorizer::calibration_bytes() const {
+  std::uint64_t floats = 0, widest = 0;
+  for (const io::ModelFolder::Entry& entry : folder_.entries()) floats += static_cast<std::uint64_t>(entry.tensor.elements()) * sizeof(float);
+  for (const Candidate& candidate : candidates_)
+    if (!candidate.table) widest = std::max(widest, static_cast<std::uint64_t>(candidate.in()) * static_cast<std::uint64_t>(candidate.in()));
+  return floats + 2 * widest * sizeof(double) * 2;  // fitted and held-out, of the widest group and of those beside it
+}
+
+namespace {
+
+// The bytes of a chain's tensors in the order of tensors_of().
+std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type) {
+  std::vector<std::vector<std::byte>> all;
+  for (const std::vector<double>& core : chain.cores) {
+    const std::vector<float> values(core.begin(), core.end());
+    io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
+  }
+  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge}) {
+    if (indices->empty()) continue;
+    const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
+    all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
+  }
+  return all;
+}
+
+LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
+  LayerOutcome outcome;
+  outcome.name = candidate.name;
+  outcome.table = candidate.table;
+  outcome.shape = candidate.shape;
+  outcome.parameters = outcome.parameters_dense = candidate.elements();
+  outcome.bytes = outcome.bytes_dense = candidate.bytes();
+  outcome.reason = reason;
+  return outcome;
+}
+
+const char* form_name(const io::ChainSpec& chain) {
+  if (chain.kind == io::ChainKind::tt) return chain.modes.size() == 2 ? "lowrank" : "tt";
+  return chain.modes.size() == 4 && chain.modes[1] == 1 && chain.modes[2] == 1 ? "lowrank" : "ttm";
+}
+
+// One run over all plans of one Tensorizer.
+class Runner {
+ public:
+  Runner(const io::ModelFolder& folder, const std::vector<Candidate>& candidates, const std::vector<Planned>& plans, InputMoments* moments,
+         bool sequential, const Progress& progress, WorkFolder& work)
+      : folder_(folder),
+        candidates_(candidates),
+        plans_(plans),
+        moments_(moments),
+        sequential_(sequential),
+        progress_(progress),
+        work_(work),
+        outcomes_(plans.size(), std::vector<LayerOutcome>(candidates.size())),
+        done_(plans.size() * candidates.size()) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) by_name_[candidates[i].name] = i;
+  }
+
+  // Every layer of every plan; false where a signal asked to stop.
+  bool run() {
+    if (!moments_ || !sequential_) {
+      every_plan_ = true;
+      visit();
+    } else {
+      for (plan_ = 0; plan_ < plans_.size() && !stopped(); ++plan_) visit(), moments_->restore();
+    }
+    return !stopped();
+  }
+
+  std::vector<LayerOutcome>& outcomes(std::size_t plan) { return outcomes_[plan]; }
+
+ private:
+  static bool stopped() { return stop_signal() != 0; }
+
+  void visit() {
+    if (moments_) {
+      for (std::size_t i = 0; i < candidates_.size(); ++i)
+        if (candidates_[i].table) layer(i, {nullptr, nullptr, moments_->row_weights(candidates_[i].name)});
+      moments_->visit(sequential_, [&](const MomentGroup& group) {
+        for (const std::string& name : group.layers)
+          if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group.fit, &group.held, {}});
+      });
+    }
+    for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // those that calibration does not reach
+  }
+
+  void layer(std::size_t i, Evidence evidence) {
+    std::vector<std::size_t> open;
+    for (std::size_t p = every_plan_ ? 0 : plan_; p < (every_plan_ ? plans_.size() : plan_ + 1); ++p)
+      if (!done_[p * candidates_.size() + i]) open.push_back(p);
+    if (open.empty() || stopped()) return;
+    progress_(layers_done_, plans_.size() * candidates_.size(), candidates_[i].name);
+    std::vector<std::size_t> to_fit;
+    for (const std::size_t p : open) {
+      if (take_finished(p, i)) continue;
+      to_fit.push_back(p);
+    }
+    if (!to_fit.empty()) fit(i, std::move(evidence), to_fit);
+    for (const std::size_t p : open) {
+      done_[p * candidates_.size() + i] = true;
+      ++layers_done_;
+      if (moments_ && sequential_ && outcomes_[p][i].chain) moments_->replace(candidates_[i].name, stored_weight(p, i));
+    }
+    progress_(layers_done_, plans_.size() * candidates_.size(), "");
+  }
+
+  bool take_finished(std::size_t p, std::size_t i) {
+    const LayerPlan& plan = plans_[p].plan.layers[i];
+    if (plan.form == PlannedForm::keep_dense) {
+      outcomes_[p][i] = dense_outcome(candidates_[i], plan.reason);
+      return true;
+    }
+    std::optional<LayerOutcome> finished = work_.finished(p, i);
+    if (finished) outcomes_[p][i] = std::move(*finished);
+    return finished.has_value();
+  }
+
+  tt::Matrix stored_weight(std::size_t p, std::size_t i) const {
+    const io::ModelFolder stored(work_.layer_path(p, i));
+    tt::Matrix weight = tt::expand(load_chain(stored, *outcomes_[p][i].chain, {}));
+    return weight.rows > candidates_[i].in() ? tt::first_rows(weight, candidates_[i].in()) : weight;
+  }
+
+  void fit(std::size_t i, Evidence evidence, const std::vector<std::size_t>& open) {
+    const Candidate& candidate = candidates_[i];
+    const double start = wall_seconds();
+    const io::ModelFolder::Entry& entry = *folder_.find(candidate.tensor);
+    const std::string weight_hash = hash_bytes(folder_.file_of(entry).bytes(entry.tensor));
+    std::int64_t largest = 0;
+    for (const std::size_t p : open) largest = std::max(largest, plans_[p].plan.layers[i].rank);
+    const LayerFactors factors(candidate, read_weight(folder_, candidate), std::move(evidence), largest);
+    const double shared = (wall_seconds() - start) / static_cast<double>(open.size());
+    for (const std::size_t p : open) {
+      const double own = wall_seconds();
+      const LayerPlan& plan = plans_[p].plan.layers[i];
+      tt::Chain chain = factors.fit(plan);
+      LayerOutcome& outcome = outcomes_[p][i];
+      outcome = dense_outcome(candidate, "");
+      outcome.weight_hash = weight_hash;
+      store(chain, candidate, factors, outcome, p, i);
+      outcome.ms = 1000 * (shared + wall_seconds() - own);
+      save(p, i);
+    }
+  }
+
+  void store(tt::Chain& chain, const Candidate& candidate, const LayerFactors& factors, LayerOutcome& outcome, std::size_t p, std::size_t i) {
+    round_to(chain, candidate.type);
+    tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
+    outcome.chain = describe(chain, candidate);
+    outcome.form = form_name(*outcome.chain);
+    outcome.parameters = tt::stored_numbers(chain);
+    outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
+    factors.measure(chain, outcome);
+    stored_ = stored_bytes_of(chain, candidate.type);
+    Hasher hasher;
+    for (const std::vector<std::byte>& bytes : stored_) hasher.update(bytes.data(), bytes.size());
+    outcome.chain_hash = hasher.hex();
+  }
+
+  void save(std::size_t p, std::size_t i) {
+    std::vector<io::TensorToWrite> tensors = tensors_of(*outcomes_[p][i].chain, candidates_[i].type);
+    for (std::size_t k = 0; k < tensors.size(); ++k) tensors[k].data = stored_[k].data();
+    work_.save(p, i, outcomes_[p][i], tensors);
+    stored_.clear();
+  }
+
+  const io::ModelFolder& folder_;
+  const std::vector<Candidate>& candidates_;
+  const std::vector<Planned>& plans_;
+  InputMoments* moments_;
+  bool sequential_, every_plan_ = false;
+  const Progress& progress_;
+  WorkFolder& work_;
+  std::map<std::string, std::size_t> by_name_;
+  std::vector<std::vector<LayerOutcome>> outcomes_;
+  std::vector<bool> done_;
+  std::size_t plan_ = 0, layers_done_ = 0;
+  std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
+};
+
+}  // namespace
+
+std::vector<Result> Tensorizer::run() {
+  const tt::UsePool use(pool_);
+  const double start = wall_seconds();
+  WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));
+  std::vector<Result> results;
+  try {
+    results = finish(work, start);
+  } catch (const InputError&) {
+    work.remove();  // what is wrong with the input stays wrong
+    throw;
+  }
+  if (!results.empty()) work.remove();
+  return results;
+}
+
+std::optional<MomentsInfo> Tensorizer::calibration() const {
+  if (!moments_) return std::nullopt;
+  MomentsInfo info = moments_->info();
+  info.sequential = settings_.sequential;
+  return info;
+}
+
+std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
+  Runner runner(folder_, candidates_, plans_, moments_.get(), settings_.sequential, progress_, work);
+  if (!runner.run()) return {};
+  std::vector<Result> results;
+  for (std::size_t p = 0; p < plans_.size(); ++p) {
+    Result result;
+    result.output = plans_[p].output;
+    result.asked_ratio = plans_[p].plan.ratio;
+    result.layers = std::move(runner.outcomes(p));
+    result.calibration = calibration();
+    const auto path_of = [&](std::size_t layer) { return work.layer_path(p, layer); };
+    result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, result.output);
+    result.file_bytes = io::ModelFolder(result.output).bytes();
+    result.file_bytes_dense = folder_.bytes();
+    result.seconds = wall_seconds() - start;
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace comera::compress

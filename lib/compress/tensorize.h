@@ -1,0 +1,98 @@
+// A dense checkpoint becomes a smaller one, layer by layer: read, factorise, write. No more than one layer is in memory, and every finished layer
+// is on the disk, so that a run that was killed goes on where it was.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/thread_pool.h"
+#include "lib/compress/layer.h"
+#include "lib/compress/moments.h"
+#include "lib/compress/work.h"
+
+namespace comera::compress {
+
+// Exactly one of the first five is set.
+struct Goal {
+  std::vector<double> ratios;           // dense / compressed, whole weights file; several: one folder each
+  std::optional<std::uint64_t> budget;  // bytes of the weights file
+  std::optional<std::int64_t> rank;
+  std::optional<double> tolerance;  // relative error of every layer: of its outputs where there is calibration, else of its weight
+  std::string plan_file;
+};
+
+struct Settings {
+  std::string model, output;
+  Goal goal;
+  PlannedForm form = PlannedForm::automatic;
+  int order = 2;        // modes per side of tt
+  int table_order = 3;  // of ttm
+  Choice choice;
+  std::vector<LayerRule> rules;
+  bool gauge = true;
+  bool uniform = false;       // every layer the same share of its bytes, in place of water-filling
+  bool allow_slower = false;  // ranks at which two products take longer than the dense one
+  double floor = 0.5;         // no layer gets less than this share of its uniform rank
+  bool again = false;         // the model has chains already; they stay as they are
+  bool sequential = true;     // calibration follows the compressed prefix
+};
+
+// Called before and after every layer: how many of how many are done, and which comes next ("" at the end).
+using Progress = std::function<void(std::size_t done, std::size_t of, const std::string& next)>;
+
+struct Planned {
+  Plan plan;
+  std::string output;            // folder
+  std::uint64_t file_bytes = 0;  // of the weights files that the plan makes; for automatic forms an upper limit
+};
+
+struct Result {
+  std::string output;
+  double asked_ratio = 0;  // 0: not asked for by ratio
+  std::vector<LayerOutcome> layers;
+  std::uint64_t file_bytes = 0, file_bytes_dense = 0;
+  double seconds = 0;
+  io::CopiedFiles files;
+  std::optional<MomentsInfo> calibration;
+
+  double ratio() const { return static_cast<double>(file_bytes_dense) / static_cast<double>(file_bytes); }
+  double worst_error() const;  // the largest error of a layer: of its outputs where it is known, else of its weight
+};
+
+class Tensorizer {
+ public:
+  // Opens the model and settles what is compressed how. `moments` may be null. InputError for everything wrong with model, plan or options.
+  Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments, Progress progress);
+  ~Tensorizer();
+
+  const io::ModelFolder& folder() const { return folder_; }
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+  const std::vector<Planned>& plans() const { return plans_; }
+  std::uint64_t file_bytes_dense() const { return folder_.bytes(); }
+  // Bytes that calibration would need for this model: weights in float, and the moments of the widest group of layers.
+  std::uint64_t calibration_bytes() const;
+
+  // Writes every folder. Interrupted by a signal it ends with RunError and goes on with the next call.
+  std::vector<Result> run();
+
+ private:
+  struct Work;
+  void check_input();
+  void make_plans();
+  std::optional<MomentsInfo> calibration() const;
+  std::vector<Result> finish(WorkFolder& work, double start);
+
+  Settings settings_;
+  kernels::ThreadPool& pool_;
+  std::unique_ptr<InputMoments> moments_;
+  Progress progress_;
+  io::ModelFolder folder_;
+  std::optional<io::ComeraBlock> block_;  // of a model that has chains already
+  std::vector<Candidate> candidates_;
+  std::vector<Planned> plans_;
+};
+
+}  // namespace comera::compress

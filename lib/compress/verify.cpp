@@ -1,0 +1,133 @@
+#include "lib/compress/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/log.h"
+#include "lib/tt/data_aware.h"
+
+namespace comera::compress {
+namespace {
+
+using tt::Matrix;
+
+// Six digits are stored; the moments come from a forward in float, which differs by rounding between instruction sets.
+constexpr double weight_tolerance = 1e-5, output_tolerance = 1e-2;
+
+bool agrees(double stored, double found, double tolerance) { return std::abs(stored - found) <= tolerance * std::max(stored, found) + 1e-9; }
+
+class Verifier {
+ public:
+  Verifier(const std::string& compressed, const std::string& dense, InputMoments* moments)
+      : compressed_(compressed), dense_(dense), moments_(moments) {
+    const auto block = io::parse_comera_block(compressed_.config(), compressed_.config_path());
+    const auto found = compressed_.metadata().find(certificate_key);
+    if (!block || found == compressed_.metadata().end())
+      fail_input("{}: carries no certificate; it was not written by `comera tensorize`", compressed_.path());
+    threshold_ = block->threshold;
+    certificate_ = parse_certificate(found->second, compressed_.files().front().path());
+    for (const io::ChainSpec& chain : block->chains) chains_[chain.name] = chain;
+    check_text();
+  }
+
+  Verification run() {
+    Verification verification;
+    std::map<std::string, std::optional<double>> outputs;
+    if (moments_) measure_outputs(outputs);
+    for (const Certificate::Layer& layer : certificate_.layers) verification.layers.push_back(check(layer, outputs));
+    return verification;
+  }
+
+ private:
+  void check_text() const {
+    if (!moments_ || !certificate_.calibration) return;
+    const MomentsInfo info = moments_->info();
+    if (info.hash != certificate_.calibration->hash || info.tokens != certificate_.calibration->tokens)
+      fail_input("{}: was calibrated with {} tokens of a text of hash {}, but these are {} of {}; give the same --calibrate and --calibrate-tokens",
+                 compressed_.path(), certificate_.calibration->tokens, certificate_.calibration->hash, info.tokens, info.hash);
+  }
+
+  const io::ChainSpec& chain_of(const std::string& name) const {
+    const auto found = chains_.find(name);
+    if (found == chains_.end()) fail_input("{}: the certificate names {}, which config.json does not describe", compressed_.path(), printable(name));
+    return found->second;
+  }
+
+  const io::ModelFolder::Entry& dense_entry(const io::ChainSpec& chain) const {
+    const io::ModelFolder::Entry* entry = dense_.find(chain.name + ".weight");
+    if (!entry || entry->tensor.shape != chain.shape)
+      fail_input("{}: has no weight {} of shape {}; it is not the model that {} was made from", dense_.path(), printable(chain.name),
+                 io::to_string(chain.shape), compressed_.path());
+    return *entry;
+  }
+
+  Candidate candidate_of(const io::ChainSpec& chain) const {
+    const io::ModelFolder::Entry& entry = dense_entry(chain);
+    return {chain.name, entry.tensor.name, chain.kind == io::ChainKind::ttm, chain.conv1d, entry.tensor.type, entry.tensor.shape};
+  }
+
+  Matrix expanded(const io::ChainSpec& chain) const {
+    Matrix fitted = tt::expand(load_chain(compressed_, chain, threshold_));
+    const Candidate candidate = candidate_of(chain);
+    return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
+  }
+
+  // In the order in which the model runs; where it was made so, later layers see the compressed ones before them.
+  void measure_outputs(std::map<std::string, std::optional<double>>& outputs) {
+    const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
+    for (const auto& [name, chain] : chains_)
+      if (sequential && chain.kind == io::ChainKind::ttm) moments_->replace(name, expanded(chain));
+    moments_->visit(sequential, [&](const MomentGroup& group) {
+      for (const std::string& name : group.layers) {
+        const auto found = chains_.find(name);
+        if (found == chains_.end()) continue;
+        const Matrix fitted = expanded(found->second);
+        outputs[name] = tt::output_error(read_weight(dense_, candidate_of(found->second)), fitted, group.held);
+        if (sequential) moments_->replace(name, fitted);
+      }
+    });
+  }
+
+  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, std::optional<double>>& outputs) const {
+    const io::ChainSpec& chain = chain_of(layer.name);
+    const io::ModelFolder::Entry& entry = dense_entry(chain);
+    LayerCheck check;
+    check.name = layer.name;
+    check.stored_rel_error = layer.rel_error;
+    check.stored_output_error = layer.output_error;
+    check.rel_error = tt::relative_error(read_weight(dense_, candidate_of(chain)), expanded(chain));
+    if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
+    const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
+    if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
+      check.fault = "the dense weight is not the one that it was made from";
+    else if (!core || hash_chain(compressed_.file_of(*core), chain, core->tensor.type) != layer.chain_hash)
+      check.fault = "the cores are not the ones that were written";
+    else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
+      check.fault = "its error is not the one that was certified";
+    else if (check.output_error && layer.output_error && !agrees(*layer.output_error, *check.output_error, output_tolerance))
+      check.fault = "its output error is not the one that was certified";
+    return check;
+  }
+
+  io::ModelFolder compressed_, dense_;
+  InputMoments* moments_;
+  std::optional<double> threshold_;
+  Certificate certificate_;
+  std::map<std::string, io::ChainSpec> chains_;
+};
+
+}  // namespace
+
+bool Verification::holds() const {
+  return std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
+}
+
+Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments, kernels::ThreadPool& pool) {
+  const tt::UsePool use(pool);
+  return Verifier(compressed, dense, moments).run();
+}
+
+}  // namespace comera::compress

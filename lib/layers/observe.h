@@ -1,0 +1,31 @@
+// A look at what dense linear layers read, for those who measure a model (calibration, statistics); layers pay one test per call.
+#pragma once
+
+#include <string>
+
+#include "lib/plan/walk.h"
+
+namespace comera::layers {
+
+class InputObserver {
+ public:
+  virtual ~InputObserver() = default;
+  // x [K, M], read by the dense layer of this name (without ".weight"), while a walk computes. May end the walk by an exception.
+  virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
+};
+
+// While it lives, the layers that this thread runs show their inputs.
+class ObserveInputs {
+ public:
+  explicit ObserveInputs(InputObserver& observer);
+  ~ObserveInputs();
+  ObserveInputs(const ObserveInputs&) = delete;
+  ObserveInputs& operator=(const ObserveInputs&) = delete;
+
+ private:
+  InputObserver* before_;
+};
+
+InputObserver* input_observer();  // of this thread; null where nobody looks
+
+}  // namespace comera::layers

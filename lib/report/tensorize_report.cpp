@@ -1,0 +1,263 @@
+#include "lib/report/tensorize_report.h"
+
+#include <fmt/format.h>
+
+#include "lib/core/units.h"
+#include "lib/report/html.h"
+
+namespace comera::report {
+namespace {
+
+using compress::LayerOutcome;
+using compress::Result;
+
+Cell maybe(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
+Cell whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+Cell text(const std::string& value) { return value.empty() ? Cell() : Cell(value); }
+
+double ratio_of(const LayerOutcome& layer) {
+  return static_cast<double>(layer.bytes_dense) / static_cast<double>(std::max<std::uint64_t>(1, layer.bytes));
+}
+
+// How far above the best that its rank allows: 0.02 is two percent.
+std::optional<double> above_optimum(const LayerOutcome& layer) {
+  if (!layer.optimum || !layer.error_of_optimum || *layer.optimum <= 0) return std::nullopt;
+  return *layer.error_of_optimum / *layer.optimum - 1;
+}
+
+Table layer_columns() {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"kind", "kind"},
+                   {"shape", "shape", Unit::sizes},
+                   {"form", "form"},
+                   {"modes", "modes", Unit::sizes},
+                   {"ranks", "ranks"},
+                   {"bytes_dense", "before", Unit::bytes},
+                   {"bytes", "after", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio}};
+  return table;
+}
+
+std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape, const std::string& form, const io::ChainSpec* chain,
+                              std::uint64_t dense, std::uint64_t bytes) {
+  return {name,
+          std::string(is_table ? "embedding" : "linear"),
+          shape,
+          form,
+          chain ? Cell(chain->modes) : Cell(),
+          chain ? Cell(chain->ranks) : Cell(),
+          whole(dense),
+          whole(bytes),
+          static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))};
+}
+
+Json layer_json(const LayerOutcome& layer) {
+  Json json{{"name", layer.name + ".weight"}, {"kind", layer.table ? "embedding" : "linear"}, {"shape", layer.shape}, {"form", layer.form}};
+  json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
+  json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
+  if (layer.chain) json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
+  json["parameters"] = layer.parameters;
+  json["parameters_dense"] = layer.parameters_dense;
+  json["bytes"] = layer.bytes;
+  json["bytes_dense"] = layer.bytes_dense;
+  json["ratio"] = ratio_of(layer);
+  json["rel_error"] = layer.rel_error;
+  json["output_error"] = to_json(maybe(layer.output_error));
+  json["optimum"] = to_json(maybe(layer.optimum));
+  json["above_optimum"] = to_json(maybe(above_optimum(layer)));
+  json["ms"] = layer.ms;
+  if (!layer.reason.empty()) json["reason"] = layer.reason;
+  return json;
+}
+
+Json totals_json(const Result& result) {
+  std::int64_t parameters = 0, parameters_dense = 0;
+  for (const LayerOutcome& layer : result.layers) parameters += layer.parameters, parameters_dense += layer.parameters_dense;
+  return {{"file_bytes", result.file_bytes},
+          {"file_bytes_dense", result.file_bytes_dense},
+          {"ratio", result.ratio()},
+          {"parameters", parameters},
+          {"parameters_dense", parameters_dense},
+          {"mean_error", mean_error(result)},
+          {"worst_error", result.worst_error()},
+          {"seconds", result.seconds}};
+}
+
+Json body_json(const Result& result) {
+  Json json;
+  json["output"] = result.output;
+  if (result.asked_ratio > 0) json["asked_ratio"] = result.asked_ratio;
+  json["totals"] = totals_json(result);
+  if (result.calibration)
+    json["calibration"] = {{"files", result.calibration->files},
+                           {"hash", result.calibration->hash},
+                           {"tokens", result.calibration->tokens},
+                           {"held_tokens", result.calibration->held_tokens}};
+  json["left_out"] = result.files.left_out;
+  json["layers"] = Json::array();
+  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer));
+  return json;
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of(const Result& result) {
+  return {{"weights file before", format_bytes(result.file_bytes_dense)},
+          {"after", format_bytes(result.file_bytes)},
+          {"ratio", show(result.ratio(), Unit::ratio)},
+          {result.calibration ? "mean output error" : "mean weight error", fmt::format("{:.4f}", mean_error(result))},
+          {"seconds", fmt::format("{:.1f}", result.seconds)}};
+}
+
+}  // namespace
+
+double mean_error(const Result& result) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const LayerOutcome& layer : result.layers) {
+    sum += layer.output_error.value_or(layer.rel_error);
+    ++count;
+  }
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+Table tensorize_table(const Result& result) {
+  Table table = layer_columns();
+  for (const Column& column : std::initializer_list<Column>{{"rel_error", "weight error"},
+                                                            {"output_error", "output error"},
+                                                            {"optimum", "optimum"},
+                                                            {"above_optimum", "above it", Unit::share},
+                                                            {"ms", "ms", Unit::ms},
+                                                            {"reason", "why dense"}})
+    table.columns.push_back(column);
+  for (const LayerOutcome& layer : result.layers) {
+    std::vector<Cell> row = first_cells(layer.name + ".weight", layer.table, layer.shape, layer.form, layer.chain ? &*layer.chain : nullptr,
+                                        layer.bytes_dense, layer.bytes);
+    for (const Cell& cell : {Cell(layer.rel_error), maybe(layer.output_error), maybe(layer.optimum), maybe(above_optimum(layer)),
+                             layer.chain ? Cell(layer.ms) : Cell(), text(layer.reason)})
+      row.push_back(cell);
+    table.rows.push_back(std::move(row));
+  }
+  std::vector<Cell> total(table.columns.size());
+  total[0] = std::string("weights file");
+  total[6] = whole(result.file_bytes_dense);
+  total[7] = whole(result.file_bytes);
+  total[8] = result.ratio();
+  table.totals.push_back(std::move(total));
+  return table;
+}
+
+Json to_json(const Result& result) {
+  Json json = document("tensorize");
+  json.update(body_json(result));
+  return json;
+}
+
+std::string summary(const Result& result) {
+  std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output, format_bytes(result.file_bytes_dense),
+                                format_bytes(result.file_bytes), show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
+                                mean_error(result), result.worst_error(), format_seconds(result.seconds));
+  if (!result.files.left_out.empty())
+    out += fmt::format("left out, because they hold the dense weights in another format: {}\n", fmt::join(result.files.left_out, ", "));
+  return out;
+}
+
+std::string to_html(const Result& result) {
+  Page page("tensorize: " + result.output);
+  page.facts(facts_of(result));
+  page.heading("Layers").table(tensorize_table(result));
+  if (!result.files.left_out.empty())
+    page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.", fmt::join(result.files.left_out, ", ")));
+  return page.text();
+}
+
+Table tensorize_ratios(std::span<const Result> results) {
+  Table table;
+  table.columns = {{"output", "folder"},
+                   {"asked_ratio", "asked", Unit::ratio},
+                   {"file_bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"mean_error", "mean error"},
+                   {"worst_error", "worst error"},
+                   {"dense_layers", "layers left dense", Unit::count}};
+  for (const Result& result : results) {
+    std::int64_t dense = 0;
+    for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
+    table.rows.push_back(
+        {result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(), mean_error(result), result.worst_error(), dense});
+  }
+  return table;
+}
+
+Json to_json(std::span<const Result> results) {
+  Json json = document("tensorize");
+  json["runs"] = Json::array();
+  for (const Result& result : results) json["runs"].push_back(body_json(result));
+  return json;
+}
+
+std::string to_html(std::span<const Result> results) {
+  Page page("tensorize: bytes against error");
+  Chart chart{.title = "mean error over MB of the weights file", .x_label = "MB", .unit = Unit::plain};
+  Series series{"error", {}, {}, true};
+  for (const Result& result : results) {
+    series.x.push_back(static_cast<double>(result.file_bytes) * 1e-6);
+    series.y.push_back(mean_error(result));
+  }
+  chart.series.push_back(std::move(series));
+  page.charts({chart}).table(tensorize_ratios(results));
+  for (const Result& result : results) page.heading(result.output).table(tensorize_table(result));
+  return page.text();
+}
+
+Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
+  Table table = layer_columns();
+  table.columns.push_back({"reason", "why dense"});
+  const auto& candidates = tensorizer.candidates();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const compress::LayerPlan& plan = planned.plan.layers[i];
+    const bool dense = plan.form == compress::PlannedForm::keep_dense;
+    const io::ChainSpec chain = dense ? io::ChainSpec{} : compress::chain_of(plan, candidates[i]);
+    std::vector<Cell> row = first_cells(candidates[i].tensor, candidates[i].table, candidates[i].shape, compress::name_of(plan.form),
+                                        dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
+    row.push_back(text(plan.reason));
+    table.rows.push_back(std::move(row));
+  }
+  const std::uint64_t dense = tensorizer.file_bytes_dense();
+  std::vector<Cell> total(table.columns.size());
+  total[0] = std::string("weights file");
+  total[6] = whole(dense);
+  total[7] = whole(planned.file_bytes);
+  total[8] = static_cast<double>(dense) / static_cast<double>(planned.file_bytes);
+  table.totals.push_back(std::move(total));
+  return table;
+}
+
+Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
+  Json json{{"output", planned.output}, {"file_bytes", planned.file_bytes}, {"file_bytes_dense", tensorizer.file_bytes_dense()}};
+  json["calibration_bytes"] = tensorizer.calibration_bytes();
+  json["layers"] = to_json(tensorize_plan(tensorizer, planned));
+  return json;
+}
+
+Table verification_table(const compress::Verification& verification) {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"rel_error", "weight error"},
+                   {"stored_rel_error", "certified"},
+                   {"output_error", "output error"},
+                   {"stored_output_error", "certified"},
+                   {"fault", "fault"}};
+  for (const compress::LayerCheck& layer : verification.layers)
+    table.rows.push_back({layer.name + ".weight", layer.rel_error, layer.stored_rel_error, maybe(layer.output_error),
+                          maybe(layer.stored_output_error), text(layer.fault)});
+  return table;
+}
+
+Json to_json(const compress::Verification& verification) {
+  Json json = document("verify");
+  json["holds"] = verification.holds();
+  json["layers"] = to_json(verification_table(verification));
+  return json;
+}
+
+}  // namespace comera::report

@@ -1,0 +1,34 @@
+// What tensorize did, or would do: a line per layer, totals in whole-file bytes, and for several ratios bytes against error.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lib/compress/tensorize.h"
+#include "lib/compress/verify.h"
+#include "lib/report/json.h"
+
+namespace comera::report {
+
+Table tensorize_table(const compress::Result& result);
+Json to_json(const compress::Result& result);  // "kind": "tensorize"
+std::string summary(const compress::Result& result);
+std::string to_html(const compress::Result& result);
+
+// Several results of one model: one row each, and a page.
+Table tensorize_ratios(std::span<const compress::Result> results);
+Json to_json(std::span<const compress::Result> results);
+std::string to_html(std::span<const compress::Result> results);
+
+// --dry-run: forms, ranks and bytes, nothing of errors.
+Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
+Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
+
+// What `inspect --verify` found.
+Table verification_table(const compress::Verification& verification);
+Json to_json(const compress::Verification& verification);
+
+// Mean over all layers, dense ones as 0: of the output errors where they are known, else of the weights'.
+double mean_error(const compress::Result& result);
+
+}  // namespace comera::report

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Writes a checkpoint of random weights in the shape of a real one: for tests, and to measure time and memory at a size that nobody wants to fetch.
+
+usage: make_checkpoint.py FOLDER [--architecture llama] [--layers 32] [--hidden 4096] [--intermediate 11008] [--vocabulary 32000] [--heads 32]
+                          [--shards 3] [--type BF16] [--seed 1]
+The defaults are Llama 7B's, 13 GB in bf16. Needs nothing but Python.
+"""
+import argparse
+import json
+import pathlib
+import random
+import struct
+
+WIDTH = {"F32": 4, "F16": 2, "BF16": 2}
+
+
+def llama(o):
+    yield "model.embed_tokens.weight", [o.vocabulary, o.hidden]
+    for i in range(o.layers):
+        for name in "qkvo":
+            yield f"model.layers.{i}.self_attn.{name}_proj.weight", [o.hidden, o.hidden]
+        yield f"model.layers.{i}.mlp.gate_proj.weight", [o.intermediate, o.hidden]
+        yield f"model.layers.{i}.mlp.up_proj.weight", [o.intermediate, o.hidden]
+        yield f"model.layers.{i}.mlp.down_proj.weight", [o.hidden, o.intermediate]
+        yield f"model.layers.{i}.input_layernorm.weight", [o.hidden]
+        yield f"model.layers.{i}.post_attention_layernorm.weight", [o.hidden]
+    yield "model.norm.weight", [o.hidden]
+    yield "lm_head.weight", [o.vocabulary, o.hidden]
+
+
+def bert(o):
+    yield "embeddings.word_embeddings.weight", [o.vocabulary, o.hidden]
+    yield "embeddings.position_embeddings.weight", [64, o.hidden]
+    yield "embeddings.token_type_embeddings.weight", [2, o.hidden]
+    norms = ["embeddings.LayerNorm"]
+    for i in range(o.layers):
+        block = f"encoder.layer.{i}"
+        shapes = {"attention.self.query": [o.hidden, o.hidden], "attention.self.key": [o.hidden, o.hidden],
+                  "attention.self.value": [o.hidden, o.hidden], "attention.output.dense": [o.hidden, o.hidden],
+                  "intermediate.dense": [o.intermediate, o.hidden], "output.dense": [o.hidden, o.intermediate]}
+        for name, shape in shapes.items():
+            yield f"{block}.{name}.weight", shape
+            yield f"{block}.{name}.bias", shape[:1]
+        norms += [f"{block}.attention.output.LayerNorm", f"{block}.output.LayerNorm"]
+    for norm in norms:
+        yield f"{norm}.weight", [o.hidden]
+        yield f"{norm}.bias", [o.hidden]
+
+
+def gpt2(o):
+    yield "wte.weight", [o.vocabulary, o.hidden]
+    yield "wpe.weight", [64, o.hidden]
+    for i in range(o.layers):
+        yield f"h.{i}.attn.c_attn.weight", [o.hidden, 3 * o.hidden]
+        yield f"h.{i}.attn.c_proj.weight", [o.hidden, o.hidden]
+        yield f"h.{i}.mlp.c_fc.weight", [o.hidden, o.intermediate]
+        yield f"h.{i}.mlp.c_proj.weight", [o.intermediate, o.hidden]
+
+
+def config(o):
+    common = {"llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5, "hidden_act": "silu",
+                        "rope_theta": 10000.0, "num_key_value_heads": o.heads, "tie_word_embeddings": False, "attention_bias": False,
+                        "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2},
+              "bert": {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+                       "max_position_embeddings": 64, "type_vocab_size": 2, "pad_token_id": 0},
+              "gpt2": {"model_type": "gpt2", "architectures": ["GPT2Model"]}}[o.architecture]
+    return {**common, "hidden_size": o.hidden, "intermediate_size": o.intermediate, "num_hidden_layers": o.layers,
+            "num_attention_heads": o.heads, "vocab_size": o.vocabulary}
+
+
+# Sign and mantissa are random, the exponent is one of two: numbers between 2^-7 and 2^-5 in size.
+HIGH = {"BF16": bytes(0x3C | i & 0x80 for i in range(256)), "F32": bytes(0x3C | i & 0x80 for i in range(256)),
+        "F16": bytes(0x20 | i & 0x83 for i in range(256))}
+
+
+def numbers(source, count, kind):
+    width = WIDTH[kind]
+    data = bytearray(source.randbytes(count * width))
+    data[width - 1::width] = bytes(data[width - 1::width]).translate(HIGH[kind])
+    return data
+
+
+def write_shard(path, tensors, kind, source):
+    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape in tensors:
+        size = WIDTH[kind]
+        for length in shape:
+            size *= length
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    piece = 1 << 24
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, shape in tensors:
+            left = 1
+            for length in shape:
+                left *= length
+            while left:
+                count = min(left, piece)
+                file.write(numbers(source, count, kind))
+                left -= count
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--architecture", choices=["llama", "bert", "gpt2"], default="llama")
+    parser.add_argument("--type", choices=sorted(WIDTH), default="BF16")
+    for name, value in {"layers": 32, "hidden": 4096, "intermediate": 11008, "vocabulary": 32000, "heads": 32, "shards": 3, "seed": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    o = parser.parse_args()
+    tensors = list({"llama": llama, "bert": bert, "gpt2": gpt2}[o.architecture](o))
+    o.folder.mkdir(parents=True, exist_ok=True)
+    (o.folder / "config.json").write_text(json.dumps(config(o), indent=2) + "\n")
+    source = random.Random(o.seed)
+    if o.shards == 1:
+        return write_shard(o.folder / "model.safetensors", tensors, o.type, source)
+    weight_map, share = {}, -(-len(tensors) // o.shards)
+    for i in range(o.shards):
+        name = f"model-{i + 1:05}-of-{o.shards:05}.safetensors"
+        part = tensors[i * share:(i + 1) * share]
+        weight_map.update({tensor: name for tensor, _ in part})
+        write_shard(o.folder / name, part, o.type, source)
+    (o.folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Dense checkpoints of every known shape become smaller, within the bytes that were asked for, and say what it cost.
+. "$(dirname "$0")/expect.sh"
+make="python3 $tests/../scripts/make_checkpoint.py"
+small="--layers 2 --hidden 64 --intermediate 128 --vocabulary 100 --heads 4"
+
+# shellcheck disable=SC2086  # lists of words
+{
+  $make bert $small --architecture bert --shards 1 --type F32
+  $make half $small --architecture bert --shards 1 --type F16
+  $make llama $small --architecture llama --shards 3 --type BF16
+  $make gpt2 $small --architecture gpt2 --shards 1 --type F32
+}
+printf 'MIT\n' >bert/LICENSE
+mkdir bert/1_Pooling
+printf '{}' >bert/1_Pooling/config.json
+printf 'x' >bert/pytorch_model.bin
+bytes() { cat "$1"/*.safetensors | wc -c; }
+
+run "$COMERA" tensorize bert -o small --ratio 2
+expect_exit 0
+expect_out 'bert|small'
+expect_file small/report.html
+expect_file small/LICENSE
+expect_file small/1_Pooling/config.json
+expect_no_file small/pytorch_model.bin
+expect_no_file small.partial
+[ $(($(bytes small) * 2)) -le "$(bytes bert)" ] || fail "half of the bytes"
+run python3 -c "
+import json
+d = json.load(open('small/report.json'))
+assert d['left_out'] == ['pytorch_model.bin'] and d['totals']['ratio'] >= 2, d
+for l in d['layers']:
+    assert 0 <= l['rel_error'] < 1 and l['bytes'] <= l['bytes_dense'], l
+    if l['form'] != 'dense': assert l['optimum'] <= l['rel_error'] * (1 + 1e-6) and l['above_optimum'] < 1e-3, l
+assert sum(l['form'] == 'lowrank' for l in d['layers']) > 5"
+expect_exit 0
+run "$COMERA" inspect small
+expect_exit 0
+expect_out 'lowrank'
+run "$COMERA" inspect small --verify bert
+expect_exit 0
+
+# The type of the weights stays, shards stay, a tied pair is one.
+run "$COMERA" tensorize llama -o small_llama --ratio 1.5 --exclude '*embed*'
+expect_exit 0
+expect_file small_llama/model-00003-of-00003.safetensors
+run "$COMERA" inspect small_llama --json
+expect_json "any(l['form'] == 'lowrank' for l in d['layers']) and all(l['form'] == 'dense' for l in d['layers'] if 'embed' in l['name'])"
+run "$COMERA" inspect small_llama --verify llama
+expect_exit 0
+run "$COMERA" tensorize half -o small_half --rank 4 --form lowrank
+expect_exit 0
+expect_equal "$(grep -a -c '"F32"' small_half/model.safetensors)" 0
+run "$COMERA" tensorize gpt2 -o small_gpt2 --rank 4 --exclude '*wte'
+expect_exit 0
+run "$COMERA" inspect small_gpt2 --verify gpt2
+expect_exit 0
+grep -q '"conv1d": true' small_gpt2/config.json || fail "Conv1D is said to be one"
+
+# Every form; a tolerance; the same command gives the same bytes.
+for form in tt ttm lowrank auto; do
+  run "$COMERA" tensorize bert -o "form_$form" --rank 6 --form "$form"
+  expect_exit 0
+  run "$COMERA" inspect "form_$form" --verify bert
+  expect_exit 0
+done
+run "$COMERA" tensorize bert -o again_auto --rank 6 --threads 1
+expect_same_bytes form_auto/model.safetensors again_auto/model.safetensors
+expect_same_bytes form_auto/config.json again_auto/config.json
+run "$COMERA" tensorize bert -o tolerant --tol 0.9 --json
+expect_exit 0
+expect_json "d['schema_version'] == 1 and all(l['rel_error'] <= 0.9 + 1e-6 for l in d['layers'])"
+run "$COMERA" tensorize bert -o failing --rank 2 --max-error 0.01
+expect_exit 1
+expect_err 'max-error'
+
+# Rules and plans.
+run "$COMERA" tensorize bert --ratio 1.5 --dump-plan plan.json --layer '*query=rank:5' --layer '*key=form:dense' --layer '*value=form:tt;modes:8x8|64;rank:7'
+expect_exit 0
+expect_no_file small2
+run "$COMERA" tensorize bert -o planned --plan plan.json
+expect_exit 0
+run "$COMERA" inspect planned --json
+expect_json "[l['ranks'] for l in d['layers'] if '.query.weight' in l['name']] == [[1, 5, 1]] * 2"
+expect_json "all(l['form'] == 'dense' for l in d['layers'] if '.key.weight' in l['name'])"
+expect_json "all(l['modes'] == [8, 8, 64] for l in d['layers'] if '.value.weight' in l['name'])"
+run "$COMERA" tensorize bert --ratio 3 --dry-run
+expect_exit 0
+expect_out 'weights file'
+run "$COMERA" tensorize bert --ratio 3 --dry-run --json
+expect_json "d['plans'][0]['file_bytes'] * 3 <= d['plans'][0]['file_bytes_dense']"
+
+# Several ratios: a folder each and one page.
+run "$COMERA" tensorize bert -o many --ratio 1.5,2,4
+expect_exit 0
+expect_file many/report.html
+for ratio in 1.5 2 4; do expect_file "many/ratio-$ratio/model.safetensors"; done
+expect_same_bytes many/ratio-2/model.safetensors small/model.safetensors
+
+# A core that was changed is found out.
+cp -r small broken
+python3 - <<'E2'
+data = bytearray(open('broken/model.safetensors', 'rb').read())
+data[-3] ^= 4
+open('broken/model.safetensors', 'wb').write(data)
+E2
+run "$COMERA" inspect broken --verify bert
+expect_exit 1
+expect_err 'not as certified'
+run "$COMERA" inspect small --verify half
+[ "$code" != 0 ] || fail "another dense model is not taken"
+
+# A run that was killed goes on where it was, to the same bytes.
+for at in 9 25 60; do
+  rm -rf resumed resumed.partial
+  run env COMERA_FAULT_AT=$at "$COMERA" tensorize bert -o resumed --ratio 2
+  expect_no_file resumed/model.safetensors
+  run "$COMERA" tensorize bert -o resumed --ratio 2
+  expect_exit 0
+  expect_same_bytes resumed/model.safetensors small/model.safetensors
+  expect_no_file resumed.partial
+done
+finish

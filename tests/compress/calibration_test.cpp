@@ -1,0 +1,197 @@
+#include "lib/compress/calibration.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "kernels/thread_pool.h"
+#include "lib/compress/tensorize.h"
+#include "lib/compress/verify.h"
+#include "lib/core/error.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using namespace comera::compress;
+
+namespace {
+
+constexpr int vocabulary = 40, hidden = 32, intermediate = 64, blocks = 2;
+
+io::Json config() {
+  return {{"model_type", "bert"},        {"architectures", {"BertForMaskedLM"}},
+          {"hidden_size", hidden},       {"intermediate_size", intermediate},
+          {"num_hidden_layers", blocks}, {"num_attention_heads", 4},
+          {"vocab_size", vocabulary},    {"max_position_embeddings", 32},
+          {"type_vocab_size", 2},        {"pad_token_id", 0},
+          {"hidden_act", "gelu"}};
+}
+
+std::map<std::string, io::FileShape> shapes() {
+  std::map<std::string, io::FileShape> all{{"bert.embeddings.word_embeddings.weight", {vocabulary, hidden}},
+                                           {"bert.embeddings.position_embeddings.weight", {32, hidden}},
+                                           {"bert.embeddings.token_type_embeddings.weight", {2, hidden}},
+                                           {"cls.predictions.transform.dense.weight", {hidden, hidden}},
+                                           {"cls.predictions.transform.dense.bias", {hidden}},
+                                           {"cls.predictions.bias", {vocabulary}}};
+  std::vector<std::string> norms{"bert.embeddings.LayerNorm", "cls.predictions.transform.LayerNorm"};
+  for (int i = 0; i < blocks; ++i) {
+    const std::string block = "bert.encoder.layer." + std::to_string(i) + ".";
+    for (const char* part : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
+      all[block + part + ".weight"] = {hidden, hidden}, all[block + part + ".bias"] = {hidden};
+    all[block + "intermediate.dense.weight"] = {intermediate, hidden}, all[block + "intermediate.dense.bias"] = {intermediate};
+    all[block + "output.dense.weight"] = {hidden, intermediate}, all[block + "output.dense.bias"] = {hidden};
+    norms.push_back(block + "attention.output.LayerNorm"), norms.push_back(block + "output.LayerNorm");
+  }
+  for (const std::string& norm : norms) all[norm + ".weight"] = {hidden}, all[norm + ".bias"] = {hidden};
+  return all;
+}
+
+// A small BERT whose inputs are far from isotropic: rows of tables and norms differ much in size.
+void write_model(const std::string& folder) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 0.2f);
+  std::map<std::string, std::vector<float>> values;
+  std::vector<io::TensorToWrite> tensors;
+  for (const auto& [name, shape] : shapes()) {
+    std::vector<float>& data = values[name];
+    for (std::int64_t i = 0; i < io::elements_of(shape); ++i) data.push_back(normal(random) * std::exp(-0.1f * static_cast<float>(i % shape.back())));
+    if (name.ends_with("LayerNorm.weight"))
+      for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::exp(-0.15f * static_cast<float>(i));
+  }
+  for (const auto& [name, shape] : shapes()) tensors.push_back({name, io::StoredType::F32, shape, values[name].data()});
+  io::write_safetensors(folder + "/model.safetensors", tensors, {});
+  write_file_atomic(folder + "/config.json", io::json_text(config()));
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (int i = 5; i < vocabulary; ++i) words += fmt::format("w{}\n", i);
+  write_file_atomic(folder + "/vocab.txt", words);
+}
+
+void write_text(const std::string& path) {
+  std::mt19937 random(9);
+  std::string text;
+  for (int line = 0; line < 160; ++line) {
+    for (int word = 0; word < 6 + line % 9; ++word) text += fmt::format("w{} ", 5 + random() % (vocabulary - 5) * (random() % 3 != 0));
+    text += '\n';
+  }
+  write_file_atomic(path, text);
+}
+
+plan::Machine machine() {
+  const char* error = nullptr;
+  const kernels::Backend* backend = kernels::cpu_backend("auto", &error);
+  REQUIRE(backend);
+  return {backend, DType::f32, nullptr};
+}
+
+Settings settings_for(const std::string& model, const std::string& output, double ratio) {
+  Settings settings;
+  settings.model = model;
+  settings.output = output;
+  settings.goal.ratios = {ratio};
+  settings.choice.exclude = {"*embeddings*"};
+  return settings;
+}
+
+double mean_output_error(const Verification& verification) {
+  double sum = 0;
+  for (const LayerCheck& layer : verification.layers) sum += layer.output_error.value();
+  return sum / static_cast<double>(verification.layers.size());
+}
+
+}  // namespace
+
+TEST_CASE("calibration: moments are those of the inputs, and a replaced weight changes what comes after it") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
+  const MomentsInfo info = moments->info();
+  CHECK(info.tokens + info.held_tokens >= 1000);
+  CHECK(info.held_tokens > info.tokens / 5);
+  std::vector<std::string> seen;
+  double key_trace = 0, last_trace = 0;
+  moments->visit(true, [&](const MomentGroup& group) {
+    seen.insert(seen.end(), group.layers.begin(), group.layers.end());
+    CHECK(group.fit(0, 1) == group.fit(1, 0));
+    if (seen.size() == 3) key_trace = tt::trace(group.fit);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") last_trace = tt::trace(group.fit);
+  });
+  CHECK(std::vector<std::string>(seen.begin(), seen.begin() + 4) ==
+        std::vector<std::string>{"bert.encoder.layer.0.attention.self.query", "bert.encoder.layer.0.attention.self.key",
+                                 "bert.encoder.layer.0.attention.self.value", "bert.encoder.layer.0.attention.output.dense"});
+  CHECK(seen.size() >= 12);
+  // The first block reads LayerNorm's rows: mean square of a normalised row times the norm's weights, plus its bias.
+  CHECK(key_trace > 0);
+  moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
+  double again = 0;
+  moments->visit(false, [&](const MomentGroup& group) {
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit);
+  });
+  CHECK(again != last_trace);
+  moments->restore();
+  moments->visit(false, [&](const MomentGroup& group) {
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit);
+  });
+  CHECK(again == Approx(last_trace).epsilon(1e-12));
+}
+
+TEST_CASE("tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  kernels::ThreadPool pool(1);
+  const CalibrationSettings text{folder.path(), {folder / "text.txt"}, "", 1400, 24};
+  const auto run = [&](const std::string& output, bool calibrated) {
+    Tensorizer tensorizer(settings_for(folder.path(), output, 1.7), pool, calibrated ? calibrate(machine(), text) : nullptr,
+                          [](std::size_t, std::size_t, const std::string&) {});
+    const std::vector<Result> results = tensorizer.run();
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].ratio() >= 1.7);
+    CHECK(tensorizer.plans()[0].file_bytes >= results[0].file_bytes);
+    return results[0];
+  };
+  const Result aware = run(folder / "aware", true);
+  run(folder / "plain", false);
+  const Verification check = verify(folder / "aware", folder.path(), calibrate(machine(), text).get(), pool);
+  CHECK(check.holds());
+  for (const LayerOutcome& layer : aware.layers)
+    if (layer.output_error) CHECK(*layer.output_error < 1);
+  // The plain model's certificate names no text, so its outputs are measured by hand: with the same moments as the other's first block.
+  double plain = 0, calibrated = 0;
+  calibrate(machine(), text)->visit(false, [&](const MomentGroup& group) {
+    for (const char* which : {"plain", "aware"}) {
+      const io::ModelFolder made(folder / which), dense(folder.path());
+      const auto block = io::parse_comera_block(made.config(), "config.json");
+      for (const io::ChainSpec& chain : block->chains) {
+        if (std::find(group.layers.begin(), group.layers.end(), chain.name) == group.layers.end()) continue;
+        const Candidate candidate{chain.name, chain.name + ".weight", false, false, io::StoredType::F32, chain.shape};
+        const tt::Matrix weight = read_weight(dense, candidate), fitted = tt::expand(load_chain(made, chain, {}));
+        double loss = 0;
+        const tt::Matrix error = tt::difference(weight, fitted);
+        loss = tt::dot(error, tt::multiply(group.held, error)) / tt::dot(weight, tt::multiply(group.held, weight));
+        (which[0] == 'p' ? plain : calibrated) += loss;
+      }
+    }
+  });
+  CHECK(calibrated < plain);
+  CHECK(mean_output_error(check) > 0);
+}
+
+TEST_CASE("tensorize: more bytes, less error, never beyond the budget") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  kernels::ThreadPool pool(1);
+  double before = 0;
+  for (const double ratio : {1.2, 1.6, 2.2}) {
+    const std::string output = folder / ("r" + std::to_string(static_cast<int>(ratio * 10)));
+    Tensorizer tensorizer(settings_for(folder.path(), output, ratio), pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+    const Result result = tensorizer.run().at(0);
+    CHECK(static_cast<double>(result.file_bytes) * ratio <= static_cast<double>(result.file_bytes_dense));
+    double loss = 0;
+    for (const LayerOutcome& layer : result.layers) loss += layer.rel_error * layer.rel_error;
+    CHECK(loss >= before);
+    before = loss;
+  }
+}

@@ -1,0 +1,149 @@
+#include "lib/compress/plan.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "lib/compress/certificate.h"
+#include "lib/core/error.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using namespace comera::compress;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Candidate linear(const char* name, std::int64_t out, std::int64_t in) {
+  return {name, std::string(name) + ".weight", false, false, io::StoredType::F16, {out, in}};
+}
+
+std::vector<Candidate> candidates() {
+  Candidate table{"words", "words.weight", true, false, io::StoredType::F32, {100, 16}};
+  return {linear("up", 32, 16), linear("down", 16, 32), table};
+}
+
+template <class Work>
+std::string message(Work work) {
+  try {
+    work();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal(const std::string& layer) {
+  return message([&] { parse_plan(R"({"comera_plan": 1, "layers": [)" + layer + "]}", "p.json", candidates()); });
+}
+
+// A folder with these matrices, and a config.json of that type.
+void write_model(const TemporaryFolder& folder, const std::string& config, const std::vector<std::pair<std::string, io::FileShape>>& tensors) {
+  const std::vector<float> zeros(4096);
+  std::vector<io::TensorToWrite> all;
+  for (const auto& [name, shape] : tensors) all.push_back({name, io::StoredType::F32, shape, zeros.data()});
+  io::write_safetensors(folder / "model.safetensors", all, {});
+  write_file_atomic(folder / "config.json", config);
+}
+
+std::vector<std::string> names_of(const std::vector<Candidate>& all) {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : all) names.push_back(candidate.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("compress plan: what is written reads back, and what it leaves out stays dense") {
+  Plan plan;
+  plan.layers = {{"up", PlannedForm::tt, {4, 4}, {32}, 8},
+                 {"down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"},
+                 {"words", PlannedForm::lowrank, {}, {}, 3}};
+  const Plan again = parse_plan(io::json_text(to_json(plan, candidates())), "p.json", candidates());
+  CHECK(to_json(again, candidates()) == to_json(plan, candidates()));
+  const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})", "p.json", candidates());
+  CHECK(partial.layers[0].form == PlannedForm::keep_dense);
+  CHECK(partial.layers[1].rank == 5);
+}
+
+TEST_CASE("compress plan: bytes are those of the tensors that will be written") {
+  // 16 -> 32 at rank 8 with a gauge: 16*8 + 8*(32-8) halves, and 8 indices.
+  CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8}, candidates()[0]) == 2 * (16 * 8 + 8 * 24) + 4 * 8);
+  CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8, false}, candidates()[0]) == 2 * (16 * 8 + 8 * 32));
+  // 4 x 4 in, 32 out at rank 8: 4*4 + 4*4*8 + 8*24.
+  CHECK(planned_bytes({"up", PlannedForm::tt, {4, 4}, {32}, 8}, candidates()[0]) == 2 * (16 + 128 + 192) + 4 * 8);
+  CHECK(planned_bytes({"words", PlannedForm::lowrank, {}, {}, 3}, candidates()[2]) == 4 * (100 * 3 + 3 * 16));
+  CHECK(planned_bytes({"up", PlannedForm::keep_dense, {}, {}, 0}, candidates()[0]) == 2 * 16 * 32);
+}
+
+TEST_CASE("compress plan: a wrong plan is refused, naming the place") {
+  CHECK(refusal(R"({"name": "up", "form": "lowrank", "rank": 3})") == "accepted");
+  CHECK_THAT(refusal(R"({"name": "side", "form": "lowrank", "rank": 3})"), Contains("p.json: layers[0] (side)") && Contains("no such weight"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "dense"}, {"name": "up", "form": "dense"})"), Contains("twice"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank"})"), Contains("\"rank\""));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 17})"), Contains("not between 1 and 16"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "cp", "rank": 1})"), Contains("no form 'cp'"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "ttm", "rank": 1, "row_modes": [16, 1], "column_modes": [1, 32]})"), Contains("form of tables"));
+  CHECK_THAT(refusal(R"({"name": "words", "form": "tt", "rank": 1, "in_modes": [100], "out_modes": [16]})"), Contains("form of linear"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [4, 5], "out_modes": [32]})"), Contains("multiply to 20 and 32"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [1099511627776, 1099511627776], "out_modes": [32]})"),
+             Contains("multiply"));
+  CHECK_THAT(refusal(R"({"name": "up", "shape": [16, 32], "form": "dense"})"), Contains("shape"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "dense", "gauge": 1})"), Contains("gauge"));
+  CHECK_THAT(refusal("1"), Contains("layers[0]: is not an object"));
+}
+
+TEST_CASE("compress plan: rules of --layer") {
+  const LayerRule rule = parse_layer_rule("*query=form:tt;modes:24x16|384;rank:32;gauge:off");
+  CHECK(rule.pattern == "*query");
+  CHECK(rule.form == PlannedForm::tt);
+  CHECK(rule.in_modes == io::FileShape{24, 16});
+  CHECK(rule.out_modes == io::FileShape{384});
+  CHECK(rule.rank == 32);
+  CHECK(rule.gauge == false);
+  for (const char* wrong : {"query", "=rank:3", "q=rank:0", "q=rank:x", "q=form:cp", "q=modes:4x4", "q=modes:4xy|3", "q=size:3"})
+    CHECK_THROWS_AS(parse_layer_rule(wrong), InputError);
+}
+
+TEST_CASE("compress candidates: by architecture, by pattern, tied weights once") {
+  const TemporaryFolder folder;
+  write_model(folder, R"({"model_type": "bert"})",
+              {{"bert.embeddings.word_embeddings.weight", {20, 8}},
+               {"bert.embeddings.position_embeddings.weight", {20, 8}},
+               {"bert.encoder.layer.0.attention.self.query.weight", {8, 8}},
+               {"bert.encoder.layer.0.attention.output.LayerNorm.weight", {8}},
+               {"bert.encoder.layer.0.output.dense.weight", {8, 16}},
+               {"cls.predictions.decoder.weight", {20, 8}},
+               {"classifier.weight", {3, 8}}});
+  const std::vector<Candidate> all = find_candidates(io::ModelFolder(folder.path()), {});
+  CHECK(names_of(all) == std::vector<std::string>{"bert.embeddings.word_embeddings", "bert.encoder.layer.0.attention.self.query",
+                                                  "bert.encoder.layer.0.output.dense"});
+  CHECK(all[0].table);
+  CHECK(all[0].tied == std::vector<std::string>{"cls.predictions.decoder.weight"});
+  CHECK((all[2].in() == 16 && all[2].out() == 8));
+  CHECK(names_of(find_candidates(io::ModelFolder(folder.path()), {{"*classifier"}, {}})) == std::vector<std::string>{"classifier"});
+  CHECK(find_candidates(io::ModelFolder(folder.path()), {{}, {"*word*", "*query.weight"}}).size() == 1);
+  write_model(folder, R"({"model_type": "gpt2"})", {{"h.0.mlp.c_fc.weight", {8, 32}}, {"wpe.weight", {16, 8}}});
+  const std::vector<Candidate> gpt2 = find_candidates(io::ModelFolder(folder.path()), {});
+  REQUIRE(gpt2.size() == 1);
+  CHECK((gpt2[0].conv1d && gpt2[0].in() == 8 && gpt2[0].out() == 32));
+}
+
+TEST_CASE("compress certificate: reads back to six digits and is never longer than planned") {
+  std::vector<LayerOutcome> layers(2);
+  layers[0].name = "up";
+  layers[0].chain = chain_of({"up", PlannedForm::lowrank, {}, {}, 3}, candidates()[0]);
+  layers[0].weight_hash = layers[0].chain_hash = std::string(32, 'a');
+  layers[0].rel_error = 0.123456789;
+  layers[0].output_error = 1.0 / 3e7;
+  layers[1].name = "down";
+  const MomentsInfo info{{"a.txt"}, std::string(32, 'b'), 100, 20};
+  const std::string text = to_text(certificate_of(layers, info));
+  CHECK(text.size() <= widest_certificate({"up"}, info).size());
+  const Certificate again = parse_certificate(text, "f");
+  REQUIRE(again.layers.size() == 1);
+  CHECK(again.layers[0].rel_error == 0.123457);
+  CHECK(again.layers[0].output_error == 3.33333e-8);
+  CHECK(again.calibration->held_tokens == 20);
+  CHECK_THAT(message([] { parse_certificate("{}", "f"); }), Contains("f: the certificate lacks \"version\""));
+  CHECK_THAT(message([] { parse_certificate(R"({"version": 1, "layers": [{"name": 3}]})", "f"); }), Contains("\"name\" is 3"));
+}

@@ -1,0 +1,45 @@
+#include "tools/calibration.h"
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+
+namespace comera::tools {
+
+std::vector<Option> calibration_options() {
+  return {{.name = "calibrate",
+           .type = OptionType::list,
+           .group = "Calibration",
+           .help = "text, one sequence per line: layers keep what they do to its inputs, not only their numbers",
+           .metavar = "FILE"},
+          {.name = "calibrate-tokens",
+           .type = OptionType::integer,
+           .default_text = "20480",
+           .group = "Calibration",
+           .help = "tokens to read at most; a quarter of the sequences is held out",
+           .minimum = 64},
+          {.name = "calibrate-length",
+           .type = OptionType::integer,
+           .default_text = "128",
+           .group = "Calibration",
+           .help = "longest sequence",
+           .minimum = 8},
+          {.name = "tokenizer",
+           .type = OptionType::path,
+           .group = "Calibration",
+           .help = "a vocab.txt, a .model or a folder that holds one",
+           .default_words = "the model's"}};
+}
+
+std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model) {
+  if (values.list("calibrate").empty()) return nullptr;
+  if (!is_folder(model)) fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(), model);
+  compress::CalibrationSettings settings;
+  settings.model = model;
+  settings.files = values.list("calibrate");
+  if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
+  settings.tokens = values.integer("calibrate-tokens");
+  settings.length = values.integer("calibrate-length");
+  return compress::calibrate(machine, settings);
+}
+
+}  // namespace comera::tools

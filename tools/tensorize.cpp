@@ -1,0 +1,214 @@
+#include "lib/compress/tensorize.h"
+
+#include <fmt/format.h>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+#include "lib/report/tensorize_report.h"
+#include "tools/calibration.h"
+#include "tools/machine.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+using compress::PlannedForm;
+
+PlannedForm form_of(const std::string& word) {
+  for (const PlannedForm form : {PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank})
+    if (word == compress::name_of(form)) return form;
+  fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
+}
+
+compress::Goal goal_of(const OptionValues& values) {
+  int given = 0;
+  for (const char* name : {"ratio", "budget", "rank", "tol", "plan"}) given += values.given(name);
+  if (given != 1)
+    fail_input("[tensorize] {} of --ratio, --budget, --rank, --tol and --plan came; exactly one says how small the model becomes", given);
+  compress::Goal goal;
+  for (const std::string& text : values.list("ratio")) {
+    const std::optional<double> ratio = parse_real(text);
+    if (!ratio || *ratio <= 1 || *ratio > 1e9) fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
+    goal.ratios.push_back(*ratio);
+  }
+  if (values.given("budget")) goal.budget = values.size("budget");
+  if (values.given("rank")) goal.rank = values.integer("rank");
+  if (values.given("tol")) goal.tolerance = values.real("tol");
+  if (values.given("plan")) goal.plan_file = values.text("plan");
+  return goal;
+}
+
+compress::Settings settings_of(const OptionValues& values) {
+  compress::Settings settings;
+  settings.model = values.positionals()[0];
+  settings.goal = goal_of(values);
+  settings.form = form_of(values.text("form"));
+  settings.order = static_cast<int>(values.integer("order"));
+  settings.choice = {values.list("include"), values.list("exclude")};
+  for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));
+  settings.gauge = values.flag("gauge");
+  settings.uniform = values.flag("uniform");
+  settings.allow_slower = values.flag("allow-slower");
+  settings.floor = values.real("floor");
+  settings.again = values.flag("again");
+  const bool writes = !values.flag("dry-run") && !values.has("dump-plan");
+  if (writes && !values.has("output")) fail_input("[tensorize] --output is missing: name the folder to write");
+  if (values.has("output")) settings.output = values.text("output");
+  if (writes && path_exists(settings.output) && !is_empty_folder(settings.output))
+    fail_input("[tensorize] {}: exists already; name another folder, or remove it first", settings.output);
+  return settings;
+}
+
+void show_progress(std::size_t done, std::size_t of, const std::string& next) {
+  if (stderr_is_terminal()) return set_live_line(next.empty() ? "" : fmt::format("[{}/{}] {}", done, of, next));
+  if (next.empty() && of > 0 && (done == of || done % std::max<std::size_t>(1, of / 10) == 0)) log_info("layer {}/{}", done, of);
+}
+
+void print_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
+  if (values.flag("json")) {
+    report::Json json = report::document("tensorize-plan");
+    json["plans"] = report::Json::array();
+    for (const compress::Planned& planned : tensorizer.plans()) json["plans"].push_back(report::plan_json(tensorizer, planned));
+    return print_out(report::dump(json) + "\n");
+  }
+  for (const compress::Planned& planned : tensorizer.plans())
+    print_out(report::render(report::tensorize_plan(tensorizer, planned), report::Format::table));
+  print_out(fmt::format("calibration would need about {} of memory for weights and moments\n", format_bytes(tensorizer.calibration_bytes())));
+}
+
+void write_reports(const compress::Result& result) {
+  write_file_atomic(join_path(result.output, "report.json"), report::dump(report::to_json(result)) + "\n");
+  write_file_atomic(join_path(result.output, "report.html"), report::to_html(result));
+}
+
+void print_results(const OptionValues& values, const std::vector<compress::Result>& results) {
+  const bool several = results.size() > 1;
+  if (several) {
+    const std::string folder = values.text("output");
+    write_file_atomic(join_path(folder, "report.json"), report::dump(report::to_json(std::span(results))) + "\n");
+    write_file_atomic(join_path(folder, "report.html"), report::to_html(std::span(results)));
+  }
+  if (values.flag("json")) return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
+  print_out(report::render(several ? report::tensorize_ratios(results) : report::tensorize_table(results[0]), report::Format::table));
+  for (const compress::Result& result : results) print_out(report::summary(result));
+}
+
+void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {
+  if (!values.has("max-error")) return;
+  for (const compress::Result& result : results)
+    if (result.worst_error() > values.real("max-error"))
+      fail_run("[tensorize] --max-error {} is not met: the worst layer of {} has {:.4f}", values.real("max-error"), result.output,
+               result.worst_error());
+}
+
+std::vector<Option> goal_options() {
+  return {
+      {.name = "output",
+       .type = OptionType::path,
+       .group = "Output",
+       .help = "folder to write; must not exist",
+       .short_name = 'o',
+       .in_config = false},
+      {.name = "ratio",
+       .type = OptionType::list,
+       .group = "Size",
+       .help = "dense / compressed bytes of the weights file; several make a folder each",
+       .metavar = "R,..."},
+      {.name = "budget", .type = OptionType::size, .group = "Size", .help = "bytes of the weights file"},
+      {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "the same rank everywhere", .minimum = 1},
+      {.name = "tol", .type = OptionType::real, .group = "Size", .help = "largest relative error of every layer", .minimum = 0, .maximum = 1},
+      {.name = "plan", .type = OptionType::path, .group = "Size", .help = "a file that --dump-plan wrote, perhaps edited", .metavar = "FILE"},
+      {.name = "dump-plan", .type = OptionType::path, .group = "Output", .help = "write the plan and stop", .metavar = "FILE", .in_config = false},
+      {.name = "dry-run", .type = OptionType::flag, .group = "Output", .help = "print the plan and stop", .in_config = false},
+      {.name = "max-error",
+       .type = OptionType::real,
+       .group = "Output",
+       .help = "end with exit code 1 when a layer's relative error is larger",
+       .minimum = 0}};
+}
+
+std::vector<Option> form_options() {
+  return {
+      {.name = "form",
+       .type = OptionType::choice,
+       .default_text = "auto",
+       .group = "Form",
+       .help = "what weights become; auto takes the best by held-out error, with --calibrate, else a low-rank pair",
+       .choices = {"auto", "tt", "ttm", "lowrank"}},
+      {.name = "order",
+       .type = OptionType::integer,
+       .default_text = "2",
+       .group = "Form",
+       .help = "modes per side of tt",
+       .minimum = 1,
+       .maximum = 8},
+      {.name = "include", .type = OptionType::list, .group = "Form", .help = "only weights that match", .metavar = "GLOB"},
+      {.name = "exclude", .type = OptionType::list, .group = "Form", .help = "weights that stay dense", .metavar = "GLOB"},
+      {.name = "layer",
+       .type = OptionType::list,
+       .group = "Form",
+       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off'",
+       .metavar = "RULE"},
+      {.name = "gauge",
+       .type = OptionType::flag,
+       .default_text = "true",
+       .group = "Form",
+       .help = "an identity block in the last core: R^2 numbers fewer"},
+      {.name = "uniform", .type = OptionType::flag, .group = "Form", .help = "every layer the same share of its bytes, in place of water-filling"},
+      {.name = "floor",
+       .type = OptionType::real,
+       .default_text = "0.5",
+       .group = "Form",
+       .help = "no layer gets less than this share of its uniform rank",
+       .minimum = 0,
+       .maximum = 1},
+      {.name = "allow-slower", .type = OptionType::flag, .group = "Form", .help = "also ranks at which a layer computes slower than dense"},
+      {.name = "sequential",
+       .type = OptionType::flag,
+       .default_text = "true",
+       .group = "Form",
+       .help = "with --calibrate: every layer is fitted to the inputs that the compressed layers before it give"},
+      {.name = "again", .type = OptionType::flag, .group = "Form", .help = "take a model that is tensorized already; its chains stay"}};
+}
+
+}  // namespace
+
+OptionTable tensorize_table() {
+  OptionTable table("tensorize", "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
+  table.positional({.name = "MODEL", .help = "a Hugging Face folder, or a .safetensors file"});
+  table.add(goal_options()).add(form_options()).add(calibration_options()).add(machine_options()).add({json_option()}).add(common_options());
+  table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
+      .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
+      .example("comera tensorize model --ratio 2 --dump-plan plan.json");
+  return table;
+}
+
+int run_tensorize(const OptionValues& values) {
+  catch_stop_signals();
+  compress::Settings settings = settings_of(values);
+  const OpenMachine open = open_machine(values);
+  settings.sequential = values.flag("sequential");
+  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model);
+  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
+  if (values.has("dump-plan")) {
+    if (tensorizer.plans().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
+    write_file_atomic(values.text("dump-plan"), io::json_text(to_json(tensorizer.plans()[0].plan, tensorizer.candidates())));
+  }
+  if (values.flag("dry-run") || values.has("dump-plan")) {
+    print_plans(values, tensorizer);
+    return 0;
+  }
+  const std::vector<compress::Result> results = tensorizer.run();
+  set_live_line("");
+  if (results.empty()) {
+    log_warning("stopped; the same command goes on where it was");
+    return 128 + stop_signal();
+  }
+  for (const compress::Result& result : results) write_reports(result);
+  print_results(values, results);
+  require_error(values, results);
+  return 0;
+}
+
+}  // namespace comera::tools
