@@ -77,8 +77,9 @@ class Krylov {
   void extend() {
     const Matrix from = size() == 0 ? random_matrix(block_, image_.columns) : last_image();
     Matrix rows = rows_are_side_ ? multiply_nt(from, weight_) : multiply(from, weight_);
-    // Twice: directions that are nearly in the basis already keep a part of it the first time.
-    for (int pass = 0; pass < 2; ++pass) rows = orthonormal_rows(difference(rows, multiply(multiply_nt(rows, basis_), basis_)));
+    // Once takes away what is in the basis. Where hardly more than rounding is left (low rank), normalising it brings some of that back; the
+    // second time takes away most of this and the third the rest, without which the loss of orthogonality grows from block to block.
+    for (int pass = 0; pass < 3; ++pass) rows = orthonormal_rows(difference(rows, multiply(multiply_nt(rows, basis_), basis_)));
     append(image_, rows_are_side_ ? multiply(rows, weight_) : multiply_nt(rows, weight_));
     append(basis_, rows);
   }
@@ -154,7 +155,7 @@ bool LowRankCurve::try_krylov(const Matrix& weight, std::int64_t rank) {
     space.extend();
     if (space.size() < 2 * rank || space.blocks() % 2 != 0) continue;
     const double now = sum_of_first(symmetric_eigenvalues(gram_of_rows(space.image())), rank);
-    if (before > 0 && now - before <= converged * (norm - now)) break;
+    if (norm - now <= gram_resolution * norm || (before > 0 && now - before <= converged * (norm - now))) break;
     before = now;
   }
   const SymmetricEigen turn = symmetric_eigen(gram_of_rows(space.image()));

@@ -126,6 +126,19 @@ TEST_CASE("the Krylov path reaches the optimum within half a percent, its loss i
   CHECK(turned.losses()[64] == Approx(curve.losses()[64]).epsilon(5e-3));
 }
 
+TEST_CASE("the Krylov path ends on matrices of low rank and on zeros") {
+  const Matrix w = multiply(random_matrix(700, 20, 71), random_matrix(20, 900, 72));
+  const LowRankCurve curve(w, 64);
+  REQUIRE(curve.largest_rank() == 64);
+  for (const std::int64_t rank : {20, 64}) {
+    const Pair pair = curve.pair(rank);
+    CHECK(relative_error(w, multiply(pair.left, pair.right)) <= 1e-7);  // what a Gram matrix resolves, the root of eps
+  }
+  const LowRankCurve nothing(Matrix(600, 1200), 8);
+  CHECK(nothing.losses()[0] == 0);
+  CHECK(squared_norm(multiply(nothing.pair(8).left, nothing.pair(8).right)) == 0);
+}
+
 TEST_CASE("rounding gives the ranks of TT-SVD and keeps what needs no cutting") {
   const Sizes in_modes{4, 6}, out_modes{5, 3};
   Chain c = random_train(in_modes, out_modes, {1, 4, 9, 3, 1}, 8);
