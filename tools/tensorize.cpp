@@ -8,6 +8,7 @@
 #include "lib/report/tensorize_report.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
+#include "tools/tensorize_onnx.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -176,7 +177,7 @@ std::vector<Option> form_options() {
 
 OptionTable tensorize_table() {
   OptionTable table("tensorize", "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
-  table.positional({.name = "MODEL", .help = "a Hugging Face folder, or a .safetensors file"});
+  table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
   table.add(goal_options()).add(form_options()).add(calibration_options()).add(machine_options()).add({json_option()}).add(common_options());
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
@@ -185,6 +186,7 @@ OptionTable tensorize_table() {
 }
 
 int run_tensorize(const OptionValues& values) {
+  if (values.positionals()[0].ends_with(".onnx")) return tensorize_onnx(values, run_tensorize);
   catch_stop_signals();
   compress::Settings settings = settings_of(values);
   const OpenMachine open = open_machine(values);

@@ -138,6 +138,10 @@ TablePair table_pair(GraphBuild& build, const Chain& chain) {
 Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const TablePair& pair) {
   const auto& [left, right] = pair;
   const std::int64_t rank = chain.ranks[chain.middle()];
+  if (right.rows == 1) {  // one right half for all: not a copy of it per token
+    const Name rows = graph.reshape(graph.node("Gather", {left.name, ids}), {0, 0, left.columns, rank});
+    return graph.reshape(graph.node("MatMul", {rows, graph.reshape(right.name, {rank, right.columns})}), {0, 0, left.columns * right.columns});
+  }
   const Name quotient = graph.node("Div", {ids, graph.integer(right.rows)});
   const Name remainder = graph.node("Sub", {ids, graph.node("Mul", {quotient, graph.integer(right.rows)})});
   const Name a = graph.reshape(graph.node("Gather", {left.name, quotient}), {0, 0, left.columns, rank});

@@ -101,11 +101,12 @@ void add_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
 // A lookup by ids of any shape as two lookups and a product: quotient and remainder of the id, and a last size that is the table's.
 struct Lookup {
   TableConstants halves;
+  bool plain = false;                                 // rows of the left half [rows, R], times the right one [R, columns]
   Name shape_left, shape_right, columns, right_rows;  // constants
 };
 
 void split_lookup(onnx::GraphProto& graph, const onnx::NodeProto& node, const Lookup& lookup) {
-  if (lookup.halves.right_rows == 1) {  // a plain pair: rows of the left half, times the right one
+  if (lookup.plain) {
     const Name row = node.output(0) + "/row";
     add_node(graph, "Gather", {lookup.halves.left, node.input(1)}, row);
     add_node(graph, "MatMul", {row, lookup.halves.right}, node.output(0)).set_name(node.name());
@@ -190,16 +191,22 @@ void put_table(GraphBuild& build, const Chain& chain, std::int32_t type, Put& pu
     const Factors factors = factors_of(chain);
     const Matrix left = transposed(factors.right), right = transposed(factors.left);
     Lookup& lookup = put.tables[chain.name];
-    lookup.halves.right_rows = 1;
+    lookup.plain = true;
     lookup.halves.left = as_type(graph, graph.weight(chain.name + ".left", {left.rows, left.columns}, left.values), type);
     lookup.halves.right = as_type(graph, graph.weight(chain.name + ".right", {right.rows, right.columns}, right.values), type);
     return;
   }
   TableConstants halves = table_constants(build, chain);
+  const bool plain = halves.right_rows == 1 && halves.left_columns == 1;
+  if (plain) halves.right = graph.reshape(halves.right, {halves.rank, halves.right_columns});
   halves.left = as_type(graph, halves.left, type);
   halves.right = as_type(graph, halves.right, type);
-  put.tables[chain.name] = {halves, graph.integers({-1, halves.left_columns, halves.rank}), graph.integers({-1, halves.rank, halves.right_columns}),
-                            graph.integers({chain.columns}), graph.integer(halves.right_rows)};
+  put.tables[chain.name] = {halves,
+                            plain,
+                            graph.integers({-1, halves.left_columns, halves.rank}),
+                            graph.integers({-1, halves.rank, halves.right_columns}),
+                            graph.integers({chain.columns}),
+                            graph.integer(halves.right_rows)};
 }
 
 void rewrite(onnx::GraphProto& graph, onnx::NodeProto& node, const Put& put) {

@@ -134,6 +134,8 @@ TEST_CASE("a table in a graph gives the rows that its chain stands for") {
     check(random_table(23, {2, 3, 2, 2}, {2, 2, 3, 1}, {1, 3, 4, 2, 1}, 21), form);
     check(random_table(10, {4, 3}, {2, 3}, {1, 5, 1}, 22), form);
     check(random_table(7, {7}, {4}, {1, 1}, 23), form);
+    check(random_table(7, {7, 1}, {1, 4}, {1, 2, 1}, 24), form);
+    check(random_table(7, {7, 1}, {2, 2}, {1, 3, 1}, 25), form);
   }
 }
 

@@ -125,9 +125,11 @@ TEST_CASE("candidates are handed on in the orientation of a folder") {
 
 TEST_CASE("chains take the place of the weights that they stand for") {
   const TemporaryFolder folder;
-  const bool plain = GENERATE(false, true);
+  const int kind = GENERATE(0, 1, 2);  // a table in both modes, one whose columns are all in the right half, a pair that is no table
+  const bool plain = kind == 2;
+  const Sizes row_modes = kind == 0 ? Sizes{3, 2} : Sizes{6, 1}, column_modes = kind == 0 ? Sizes{2, 2} : Sizes{1, 4};
   const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
-  const Chain words = plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
+  const Chain words = plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, row_modes, column_modes, {1, 2, 1}, 20);
   write_chains(folder / "chains", first, words, plain);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
