@@ -34,12 +34,14 @@ double median_of(const ModelReport& model, const char* key) {
 
 // The stored model is the best one where one was chosen, else the last.
 struct Stored {
-  bool known = false;
+  bool known = false, has_accuracy = true;  // embeddings have a loss alone
   double accuracy = 0, loss = 0;
 };
-Stored stored_of(const train::RunResult& result) {
-  if (result.best_step >= 0) return {true, result.best_accuracy, result.best_loss};
-  return {result.last.counted > 0, result.last.accuracy, result.last.loss};
+Stored stored_of(const RunReport& report) {
+  const train::RunResult& result = report.result;
+  const bool has_accuracy = report.task != data::Task::embed;
+  if (result.best_step >= 0) return {true, has_accuracy, result.best_accuracy, result.best_loss};
+  return {result.last.counted > 0, has_accuracy, result.last.accuracy, result.last.loss};
 }
 
 Json evaluation_json(const train::Evaluation& evaluation) {
@@ -56,8 +58,8 @@ Json result_json(const RunReport& report) {
   json["steps"] = result.steps;
   json["seconds"] = result.seconds;
   json["loss"] = to_json(Cell(result.loss));
-  const Stored stored = stored_of(result);
-  json["accuracy"] = stored.known ? Json(stored.accuracy) : Json(nullptr);
+  const Stored stored = stored_of(report);
+  json["accuracy"] = stored.known && stored.has_accuracy ? Json(stored.accuracy) : Json(nullptr);
   json["dev"]["last"] = evaluation_json(result.last);
   if (result.best_step >= 0) json["dev"]["best"] = {{"step", result.best_step}, {"accuracy", result.best_accuracy}, {"loss", result.best_loss}};
   json["step_ms"] = to_json(Cell(median_of(report.model, "step_ms")));
@@ -79,9 +81,10 @@ Table settings_table(const Facts& settings) {
 
 Facts facts_of(const RunReport& report) {
   const Totals& totals = report.model.totals;
-  const Stored stored = stored_of(report.result);
+  const Stored stored = stored_of(report);
   Facts facts;
-  if (stored.known) facts = {{"dev accuracy", show(stored.accuracy, Unit::share)}, {"dev loss", show(stored.loss, Unit::plain)}};
+  if (stored.known && stored.has_accuracy) facts.emplace_back("dev accuracy", show(stored.accuracy, Unit::share));
+  if (stored.known) facts.emplace_back("dev loss", show(stored.loss, Unit::plain));
   const Facts rest = {{"parameters", show(static_cast<double>(totals.parameters), Unit::count)},
                       {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},
                       {"weight files", format_bytes(report.model.file_bytes)},
