@@ -59,6 +59,8 @@ onnx::ModelProto small_model() {
 // A folder whose weights `first` and `words` are chains.
 // `plain`: the table is the [out, in] of a low-rank pair, as it becomes when nobody says that it is a table.
 void write_chains(const std::string& folder, const Chain& first, const Chain& words, bool plain) {
+  Sizes modes = words.left_modes;
+  modes.insert(modes.end(), words.right_modes.begin(), words.right_modes.end());
   io::ComeraBlock block;
   block.chains.push_back({.name = "first",
                           .kind = io::ChainKind::tt,
@@ -70,7 +72,7 @@ void write_chains(const std::string& folder, const Chain& first, const Chain& wo
   block.chains.push_back({.name = "words",
                           .kind = io::ChainKind::ttm,
                           .shape = {6, 4},
-                          .modes = {3, 2, 2, 2},
+                          .modes = modes,
                           .ranks = words.ranks,
                           .initial_ranks = words.ranks,
                           .folded = true});
