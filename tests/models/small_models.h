@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/layers/sink.h"
+#include "lib/tt/modes.h"
 #include "models/architecture.h"
 #include "models/forms.h"
 #include "models/presets.h"
@@ -38,8 +39,8 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
   using namespace comera;
   models::EncoderSpec spec = small_encoder(pre_norm, task, models::Form::tt);
   const models::EncoderNames names(spec);
-  const auto set = [&](const std::string& name, std::vector<std::int64_t> modes, std::vector<std::int64_t> ranks, const layers::ChainShape& chain) {
-    spec.forms[name] = {models::Form::tt, std::move(modes), ranks, ranks, chain};
+  const auto set = [&](const std::string& name, const tt::Sizes& modes, const tt::Sizes& ranks, const layers::ChainShape& chain) {
+    spec.forms[name] = {models::Form::tt, modes, ranks, ranks, chain};
   };
   spec.forms[names.word].chain.folded = true;
   for (std::int64_t i = 0; i < spec.layers; ++i) {
