@@ -86,7 +86,7 @@ void write_reports(const compress::Result& result) {
 void print_results(const OptionValues& values, const std::vector<compress::Result>& results) {
   const bool several = results.size() > 1;
   if (several) {
-    const std::string folder = values.text("output");
+    const std::string& folder = values.text("output");
     write_file_atomic(join_path(folder, "report.json"), report::dump(report::to_json(std::span(results))) + "\n");
     write_file_atomic(join_path(folder, "report.html"), report::to_html(std::span(results)));
   }

@@ -188,6 +188,9 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   log_info("step {}: the target is {}", state_.step,
            event.enforced ? "met by a cut, the ranks did not fall fast enough; use a larger --lr-ranks" : "reached");
   metrics_->event(state_.step, seconds(), event.enforced ? "target enforced" : "target reached", 0);
+  // A resumed run may have had a best model before it had a target: that one is too large for it.
+  state_.best_step = -1;
+  state_.best_accuracy = state_.best_loss = 0;
 }
 
 StepReport Trainer::report_of() const {
