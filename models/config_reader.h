@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/core/error.h"
 #include "lib/io/json.h"
 #include "lib/layers/model.h"
 #include "models/spec.h"
@@ -41,6 +42,16 @@ class ConfigReader {
 
 // Fills spec.forms from the `comera` block, which must fit the model's sites.
 void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader);
+// What the reading of every architecture ends with: contradictions are told with the file's name, then the forms are read.
+template <class AnySpec>
+void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
+  try {
+    check(spec);
+  } catch (const InputError& error) {
+    fail_input("{}: {}", reader.name(), error.what());
+  }
+  read_forms(spec, weight_sites(spec), reader);
+}
 // What a config.json begins with: the keys of the one that `spec` came from, without the `comera` block and the labels.
 io::Json config_start(const Spec& spec);
 // Adds the block, with today's ranks, where the model has tensor trains.

@@ -99,12 +99,7 @@ DecoderSpec parse_decoder_config(const ConfigReader& reader) {
   if (!reader.has("head_dim") && spec.heads > 0 && spec.hidden % spec.heads != 0)
     fail_input("{}: hidden_size {} is not a multiple of num_attention_heads {}, and there is no head_dim", reader.name(), spec.hidden, spec.heads);
   spec.head_size = reader.integer("head_dim", spec.heads > 0 ? spec.hidden / spec.heads : 0);
-  try {
-    check(spec);
-  } catch (const InputError& error) {
-    fail_input("{}: {}", reader.name(), error.what());
-  }
-  read_forms(spec, weight_sites(spec), reader);
+  check_and_read_forms(spec, reader);
   return spec;
 }
 

@@ -106,12 +106,7 @@ EncoderSpec parse_encoder_config(const ConfigReader& reader, const StoredNames& 
   spec.dropout = reader.real("hidden_dropout_prob", 0.1);
   spec.attention_dropout = reader.real("attention_probs_dropout_prob", 0.1);
   read_heads(spec, reader, names);
-  try {
-    check(spec);
-  } catch (const InputError& error) {
-    fail_input("{}: {}", reader.name(), error.what());
-  }
-  read_forms(spec, weight_sites(spec), reader);
+  check_and_read_forms(spec, reader);
   return spec;
 }
 

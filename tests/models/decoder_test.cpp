@@ -39,17 +39,11 @@ TEST_CASE("gradients of a decoder are the same bits whatever is recomputed") {
 }
 
 TEST_CASE("the CPU backend's gradients of a decoder lie as near to the double reference as single precision allows") {
-  for (const char* isa : {"v3", "v4", "v4bf16"}) {
-    const char* error = nullptr;
-    const kernels::Backend* cpu = kernels::cpu_backend(isa, &error);
-    if (!cpu) {
-      WARN("skipped: " << error);
-      continue;
-    }
+  for_every_instruction_set([](const char* isa, const kernels::Backend& cpu) {
     for (const Variant& variant : variants) {
-      DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(small_decoder(variant.form, variant.tied), *cpu); }
+      DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(small_decoder(variant.form, variant.tied), cpu); }
     }
-  }
+  });
 }
 
 // The loss of two packed documents is the sum of the losses of each alone, to the last bits of the sums.

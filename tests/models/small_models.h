@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cpu_backend.h"
 #include "lib/layers/sink.h"
 #include "lib/tt/modes.h"
 #include "models/architecture.h"
@@ -273,13 +274,13 @@ inline double distance(const std::vector<std::vector<float>>& a, const Gradients
   return std::sqrt(sum);
 }
 
-// The largest relative difference of sampled gradients from the complex step's; those beyond 1e-10 are told.
-inline double check_complex_step(const comera::models::ModelSpec& spec) {
+// Sampled gradients of a run whose step is done against the complex step of its twin; those more than 1e-10 apart are told.
+struct Comparison {
+  double worst = 0, largest = 0;  // the largest relative difference, the largest gradient
+};
+inline Comparison compare_with_complex_step(ReferenceRun<double>& real, ReferenceRun<std::complex<double>>& complex) {
   using namespace comera;
-  ReferenceRun<double> real(spec);
-  real.step(layers::Recompute::none);
-  ReferenceRun<std::complex<double>> complex(spec);
-  double worst = 0;
+  Comparison seen;
   for (layers::Parameter& parameter : complex.model->parameters().all()) {
     for (const std::int64_t index : sample_entries(parameter)) {
       auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
@@ -289,11 +290,19 @@ inline double check_complex_step(const comera::models::ModelSpec& spec) {
       entry = before;
       const double found = real.gradient(parameter.index, index);
       const double error = std::abs(found - expected) / (1e-3 + std::abs(expected));
-      worst = std::max(worst, error);
+      seen.worst = std::max(seen.worst, error);
+      seen.largest = std::max(seen.largest, std::abs(found));
       if (error > 1e-10) FAIL_CHECK(parameter.name << "[" << index << "]: " << found << " instead of " << expected);
     }
   }
-  return worst;
+  return seen;
+}
+
+inline double check_complex_step(const comera::models::ModelSpec& spec) {
+  ReferenceRun<double> real(spec);
+  real.step(comera::layers::Recompute::none);
+  ReferenceRun<std::complex<double>> complex(spec);
+  return compare_with_complex_step(real, complex).worst;
 }
 
 inline void check_recompute_bits(const comera::models::ModelSpec& spec) {
@@ -306,6 +315,18 @@ inline void check_recompute_bits(const comera::models::ModelSpec& spec) {
   CHECK(none.state.loss[0] == block.state.loss[0]);
   CHECK(none.all_gradients() == cheap.all_gradients());
   CHECK(none.all_gradients() == block.all_gradients());
+}
+
+// body(name, backend) for every instruction set that this machine has; the others are skipped loudly.
+template <class Body>
+void for_every_instruction_set(Body&& body) {
+  for (const char* isa : {"v3", "v4", "v4bf16"}) {
+    const char* error = nullptr;
+    if (const comera::kernels::Backend* cpu = comera::kernels::cpu_backend(isa, &error))
+      body(isa, *cpu);
+    else
+      WARN("skipped: " << error);
+  }
 }
 
 // What single precision costs is measured, not guessed: the reference in float against the reference in double. The fast kernels may be

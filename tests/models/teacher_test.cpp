@@ -63,21 +63,9 @@ TEST_CASE("every gradient of an encoder with a teacher is the complex step's") {
       teach(real, variant);
       teach(complex, variant);
       real.step(layers::Recompute::none);
-      double largest = 0;
-      for (layers::Parameter& parameter : complex.model->parameters().all()) {
-        for (const std::int64_t index : sample_entries(parameter)) {
-          auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
-          const std::complex<double> before = entry;
-          entry += std::complex<double>(0, 1e-40);
-          const double expected = complex.loss().imag() / 1e-40;
-          entry = before;
-          const double found = real.gradient(parameter.index, index);
-          largest = std::max(largest, std::abs(found));
-          if (std::abs(found - expected) / (1e-3 + std::abs(expected)) > 1e-10)
-            FAIL_CHECK(parameter.name << "[" << index << "]: " << found << " instead of " << expected);
-        }
-      }
-      CHECK(largest > 0);
+      const Comparison seen = compare_with_complex_step(real, complex);
+      CHECK(seen.worst < 1e-10);
+      CHECK(seen.largest > 0);
       ReferenceRun<double> cheap(spec_of(variant)), block(spec_of(variant));
       teach(cheap, variant);
       teach(block, variant);
@@ -97,25 +85,5 @@ TEST_CASE("a decoder learns hidden states beside words") {
   teach(real, variant, spec.hidden);
   teach(complex, variant, spec.hidden);
   real.step(layers::Recompute::none);
-  for (layers::Parameter& parameter : complex.model->parameters().all())
-    for (const std::int64_t index : sample_entries(parameter)) {
-      auto& entry = static_cast<std::complex<double>*>(parameter.value.data)[index];
-      const std::complex<double> before = entry;
-      entry += std::complex<double>(0, 1e-40);
-      const double expected = complex.loss().imag() / 1e-40;
-      entry = before;
-      const double found = real.gradient(parameter.index, index);
-      if (std::abs(found - expected) / (1e-3 + std::abs(expected)) > 1e-10)
-        FAIL_CHECK(parameter.name << "[" << index << "]: " << found << " instead of " << expected);
-    }
-}
-
-TEST_CASE("without settings a teacher's outputs in the batch change nothing") {
-  ReferenceRun<double> without(spec_of(variants[5])), with(spec_of(variants[5]));
-  teach(with, variants[5]);
-  with.model->set_distillation({});
-  without.step(layers::Recompute::none);
-  with.step(layers::Recompute::none);
-  CHECK(with.state.loss[0] == without.state.loss[0]);
-  CHECK(with.all_gradients() == without.all_gradients());
+  CHECK(compare_with_complex_step(real, complex).worst < 1e-10);
 }
