@@ -7,7 +7,7 @@
 set -eu
 release=bookworm
 version=0.1.97-3
-recipe=2  # raise it when what is built changes
+recipe=3  # raise it when what is built changes
 prefix=${1:?usage: third_party/sentencepiece.sh PREFIX}
 mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
@@ -34,9 +34,20 @@ cd source
 patch -s -R -p1 < debian/patches/disable-static-library.patch || fail "Debian's patch does not come off; is this version $version?"
 sed -i 's|#include "third_party/protobuf-lite/google/protobuf/message_lite.h"|#include <google/protobuf/message_lite.h>|' src/init.h
 grep -q '<google/protobuf/message_lite.h>' src/init.h || fail "src/init.h does not look like that of $version"
-# Scores of the unigram model are compared as floats, as later releases do: as doubles, ties such as those in '-----' fall otherwise.
-sed -i 's|? (length \* max_score_ - 0.1)$|? static_cast<float>(length * max_score_ - 0.1)|' src/unigram_model.cc
-[ "$(grep -c 'static_cast<float>(length \* max_score_ - 0.1)' src/unigram_model.cc)" = 3 ] || fail "src/unigram_model.cc does not look like that of $version"
+# The unigram model adds and compares scores as release 0.2.3 does, so that both break ties alike: a piece that the user defined scores
+# .1 * (bytes - 1), in float (here it was max_score_, 1e-38, per byte, less .1), and scores beyond 1e5 start again from 0 at the position that is
+# reached, before floats of that size lose the digits that tell paths apart.
+sed -i \
+  -e 's|? (length \* max_score_ - 0.1)$|? static_cast<float>(0.1 * (static_cast<int>(length) - 1))|' \
+  -e 's|^  int starts_at = 0;$|&\n  int reached = 0;|' \
+  -e 's|^    const auto best_path_score_till_here =$|    const float base = best_path_ends_at[starts_at].best_path_score;\
+    for (int i = starts_at; std::abs(base) > 1e5f \&\& i <= reached; ++i)\
+      if (best_path_ends_at[i].starts_at != -1) best_path_ends_at[i].best_path_score -= base;\
+&|' \
+  -e 's|^ *auto &target_node = best_path_ends_at\[\(.*\)\];$|reached = std::max<int>(reached, \1);\n&|' src/unigram_model.cc
+for change in '3 0.1 \* (static_cast<int>(length) - 1)' '1 int reached = 0' '1 best_path_score -= base' '2 reached = std::max'; do
+  [ "$(grep -c "${change#* }" src/unigram_model.cc)" = "${change%% *}" ] || fail "src/unigram_model.cc does not look like that of $version"
+done
 
 cmake -S . -B ../build -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS=-w \
   -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
@@ -8,6 +9,35 @@
 #include "tests/data/scratch.h"
 
 using namespace comera::data;
+
+namespace {
+
+enum class Type { normal = 1, unknown = 2, user_defined = 4 };
+struct Piece {
+  std::string text;
+  float score;
+  Type type = Type::normal;
+};
+
+// One field of a protobuf message that holds bytes; every length here is below 128.
+std::string field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+// A unigram model of these pieces, ids from 1, that adds no space in front: piece {text 1, score 2, type 3}, trainer_spec 2 {model_type 3},
+// normalizer_spec 3 {add_dummy_prefix 3} of sentencepiece_model.proto.
+std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
+  pieces.insert(pieces.begin(), {"<unk>", 0.0f, Type::unknown});
+  std::string model;
+  for (const Piece& piece : pieces) {
+    char score[4];
+    std::memcpy(score, &piece.score, 4);
+    model += field(1, field(1, piece.text) + '\x15' + std::string(score, 4) + '\x18' + static_cast<char>(piece.type));
+  }
+  return parse_sentencepiece(model + field(2, {'\x18', 1}) + field(3, {'\x18', 0}), "unigram");
+}
+
+}  // namespace
 
 // Ids and texts below are those of the Python package sentencepiece 0.2.3.
 TEST_CASE("published SentencePiece models give the reference's ids and text") {
@@ -33,8 +63,30 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   const Specials& s = albert->specials();
   CHECK(Ids{s.pad, s.unknown, s.cls, s.sep, s.mask} == Ids{0, 1, 2, 3, 4});
 
+  // Segmentations whose scores differ by the rounding of their sums alone.
+  CHECK(albert->encode("    0.19999999999999996") == Ids{713, 9, 3889, 23170, 23170, 3483, 23170, 4060});
+  CHECK(albert->encode("      time.sleep(99999)") == Ids{85, 9, 21092, 5, 23170, 3483, 6});
+  CHECK(albert->encode("timeshift=(-)nnn (default 0)") == Ids{85, 14157, 3726, 5, 8, 6, 103, 9377, 13, 5, 13862, 9708, 713, 6});
+
   const auto unigram = load_tokenizer(folder + "sp-test-unigram-1k.model");
   CHECK(unigram->encode("-----") == Ids{4, 35, 415, 415});
+}
+
+// The three models as bytes, given to the Python package sentencepiece 0.2.3, answer with these ids.
+TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3") {
+  // A piece of the user's scores .1 * (bytes - 1): .2 - 1.05 > -1.0, and a single byte 0.
+  CHECK(unigram_of({{"x", -1.05f}, {"abc", 0, Type::user_defined}, {"xabc", -1.0f}})->encode("xabc") == Ids{1, 2});
+  // Sums that differ by their rounding alone: it depends on what stands before them, and the first of two equal ones stays.
+  const auto ties = unigram_of({{"-", 0, Type::user_defined}, {"x", -10.13f}, {"xx", -8.37f}, {"xxx", -4.34f}});
+  CHECK(ties->encode("-xxxx") == Ids{1, 2, 4});
+  CHECK(ties->encode("-xxxxxxxx") == Ids{1, 3, 4, 4});
+  CHECK(ties->encode("x-xxxxxxxx") == Ids{2, 1, 3, 4, 4});
+  // Beyond 1e5 a score of .002 would be lost in the rounding of the sum, so the sum begins again.
+  const auto far = unigram_of({{"a", -1000.0f}, {"b", -.001f}, {"bb", -.003f}});
+  for (const auto [before, ends] : {std::pair{1, Ids{2, 2}}, {100, Ids{3}}, {101, Ids{2, 2}}, {300, Ids{3}}}) {
+    const Ids ids = far->encode(std::string(static_cast<std::size_t>(before), 'a') + "bb");
+    CHECK(Ids(ids.begin() + before, ids.end()) == ends);
+  }
 }
 
 TEST_CASE("a SentencePiece model is saved as it was and refused where it is none") {
