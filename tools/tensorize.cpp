@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/export/export.h"
 #include "lib/report/tensorize_report.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
@@ -22,6 +23,15 @@ PlannedForm form_of(const std::string& word) {
   fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
 }
 
+// Of the graph that `comera export` makes of the folder by default.
+compress::FileBytes graph_bytes(const std::string& model) {
+  const auto folder = std::make_shared<io::ModelFolder>(model);
+  if (!folder->has_config())
+    fail_input("[tensorize] {}: has no config.json; --budget-of onnx counts the graph that `comera export` makes of a model folder", model);
+  const models::ModelSpec spec = models::spec_from_folder(model);
+  return [folder, spec](const std::vector<io::ChainSpec>& chains) { return exporting::planned_onnx_bytes(*folder, spec, {}, chains); };
+}
+
 compress::Goal goal_of(const OptionValues& values) {
   int given = 0;
   for (const char* name : {"ratio", "budget", "rank", "tol", "plan"}) given += values.given(name);
@@ -37,6 +47,9 @@ compress::Goal goal_of(const OptionValues& values) {
   if (values.given("rank")) goal.rank = values.integer("rank");
   if (values.given("tol")) goal.tolerance = values.real("tol");
   if (values.given("plan")) goal.plan_file = values.text("plan");
+  if (values.text("budget-of") == "weights") return goal;
+  goal.counted = graph_bytes(values.positionals()[0]);
+  goal.counted_element = sizeof(float);
   return goal;
 }
 
@@ -117,6 +130,12 @@ std::vector<Option> goal_options() {
        .help = "dense / compressed bytes of the weights file; several make a folder each",
        .metavar = "R,..."},
       {.name = "budget", .type = OptionType::size, .group = "Size", .help = "bytes of the weights file"},
+      {.name = "budget-of",
+       .type = OptionType::choice,
+       .default_text = "weights",
+       .group = "Size",
+       .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result (fp32, form tt)",
+       .choices = {"weights", "onnx"}},
       {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "the same rank everywhere", .minimum = 1},
       {.name = "tol", .type = OptionType::real, .group = "Size", .help = "largest relative error of every layer", .minimum = 0, .maximum = 1},
       {.name = "plan", .type = OptionType::path, .group = "Size", .help = "a file that --dump-plan wrote, perhaps edited", .metavar = "FILE"},

@@ -28,6 +28,12 @@ std::vector<double> straight_losses(std::int64_t largest) {
   return losses;
 }
 
+void scale_bytes(tt::LossCurve& curve, std::size_t to, std::size_t from) {
+  const auto scaled = [&](std::int64_t bytes) { return bytes * static_cast<std::int64_t>(to) / static_cast<std::int64_t>(from); };
+  curve.dense_bytes = scaled(curve.dense_bytes);
+  for (std::int64_t& bytes : curve.bytes) bytes = scaled(bytes);
+}
+
 std::string output_of(const Settings& settings, std::size_t index) {
   if (settings.goal.ratios.size() < 2) return settings.output;
   return join_path(settings.output, fmt::format("ratio-{}", format_real(settings.goal.ratios[index])));
@@ -41,6 +47,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
                       s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
+  if (s.goal.counted) text += fmt::format(" {}", s.goal.counted({}));
   if (moments) text += " " + moments->info().hash + fmt::format(" {} {}", moments->info().tokens, moments->info().held_tokens);
   return hash_text(text) + "\n";
 }
@@ -71,6 +78,7 @@ struct Tensorizer::Work {
 
   void add_curve(std::size_t i, std::vector<double> losses) {
     curves[i] = curve_of(first[i], candidates()[i], std::move(losses), owner.settings_.allow_slower);
+    if (owner.settings_.goal.counted_element != 0) scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
     if (first[i].rank == 0) return;  // else a rule says it
     curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
     curves[i].may_be_dense = false;
@@ -107,39 +115,62 @@ struct Tensorizer::Work {
     }
   }
 
-  // Where calibration may choose a chain of three cores and an order for a layer, its two more entries in the header: no longer than this.
-  std::uint64_t third_cores(const Plan& plan) const {
-    constexpr std::uint64_t entry = 110;
+  // Where calibration may choose a chain of three cores and an order for a layer: what they cost beside their numbers at most.
+  template <class Cost>
+  std::uint64_t third_cores(const Plan& plan, Cost&& cost) const {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < plan.layers.size() && owner.moments_; ++i)
-      if (plan.layers[i].form == PlannedForm::automatic && !candidates()[i].table) bytes += 2 * (plan.layers[i].name.size() + entry);
+      if (plan.layers[i].form == PlannedForm::automatic && !candidates()[i].table) bytes += cost(plan.layers[i]);
     return bytes;
   }
 
-  std::uint64_t file_bytes(const Plan& plan) const {
+  std::vector<std::optional<io::ChainSpec>> chains_of(const Plan& plan) const {
     std::vector<std::optional<io::ChainSpec>> chains;
     for (std::size_t i = 0; i < plan.layers.size(); ++i)
       chains.push_back(plan.layers[i].form == PlannedForm::keep_dense ? std::nullopt : std::optional(chain_of(plan.layers[i], candidates()[i])));
-    return planned_file_bytes(owner.folder_, candidates(), chains, owner.calibration()) + third_cores(plan);
+    return chains;
   }
+
+  std::uint64_t file_bytes(const Plan& plan) const {
+    const auto entries = [](const LayerPlan& layer) { return 2 * (layer.name.size() + 110); };  // two in the header
+    return planned_file_bytes(owner.folder_, candidates(), chains_of(plan), owner.calibration()) + third_cores(plan, entries);
+  }
+
+  std::optional<std::uint64_t> counted_bytes(const Plan& plan) const {
+    if (!owner.settings_.goal.counted) return std::nullopt;
+    std::vector<io::ChainSpec> chains;
+    for (const std::optional<io::ChainSpec>& chain : chains_of(plan))
+      if (chain) chains.push_back(*chain);
+    // Two initialisers, three nodes and a shape with the layer's name in each; a graph stores a position per output where the weights store one
+    // per rank, which the search has already paid for.
+    const auto nodes = [](const LayerPlan& layer) { return 14 * layer.name.size() + 600 + 8 * static_cast<std::uint64_t>(layer.rank); };
+    return owner.settings_.goal.counted(chains) + third_cores(plan, nodes);
+  }
+
+  // Of the file that ratios and budgets are about.
+  std::uint64_t bytes_of(const Plan& plan) const {
+    const std::optional<std::uint64_t> counted = counted_bytes(plan);
+    return counted ? *counted : file_bytes(plan);
+  }
+  std::uint64_t dense_bytes() const { return owner.settings_.goal.counted ? owner.settings_.goal.counted({}) : owner.folder_.bytes(); }
 
   // Allots what is left of `budget` for the layers, until the whole file fits.
   Plan within(std::uint64_t budget, double ratio) const {
     Plan plan{first, ratio};
-    const std::uint64_t least = file_bytes(settled(smallest(), plan));
+    const std::uint64_t least = bytes_of(settled(smallest(), plan));
     if (least > budget) {
-      const auto dense = static_cast<double>(owner.folder_.bytes());
+      const auto dense = static_cast<double>(dense_bytes());
       fail_input("[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the most for these weights",
                  owner.folder_.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
     }
-    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + bytes_of(smallest());
+    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest().bytes;
     for (int round = 0;; ++round) {
       const std::vector<tt::LossCurve> open = open_curves();
       layers_budget = std::max(layers_budget, tt::smallest_bytes(open));
       const tt::Allocation allocation = owner.settings_.uniform || !looks_at_spectra() ? tt::by_share(open, layers_budget)
                                                                                        : tt::water_fill(open, layers_budget, owner.settings_.floor);
       Plan settled_plan = settled(allocation, plan);
-      const std::uint64_t bytes = file_bytes(settled_plan);
+      const std::uint64_t bytes = bytes_of(settled_plan);
       if (bytes <= budget || round == 8) return settled_plan;
       layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1
     }
@@ -153,7 +184,6 @@ struct Tensorizer::Work {
   }
 
   tt::Allocation smallest() const { return tt::by_rank(open_curves(), 1); }
-  static std::int64_t bytes_of(const tt::Allocation& allocation) { return allocation.bytes; }
 
   Plan settled(const tt::Allocation& allocation, Plan plan) const {
     std::size_t next = 0;
@@ -183,7 +213,7 @@ struct Tensorizer::Work {
     if (goal.rank) return settled(with_rank(*goal.rank), {first, 0});
     if (goal.tolerance) return settled(tt::by_tolerance(open_curves(), *goal.tolerance), {first, 0});
     if (goal.budget) return within(*goal.budget, 0);
-    return within(static_cast<std::uint64_t>(static_cast<double>(owner.folder_.bytes()) / ratio), ratio);
+    return within(static_cast<std::uint64_t>(static_cast<double>(dense_bytes()) / ratio), ratio);
   }
 };
 
@@ -208,7 +238,8 @@ void Tensorizer::make_plans() {
   const tt::UsePool use(pool_);
   const auto add = [&](Plan plan, const Work& work, std::size_t index) {
     const std::uint64_t bytes = work.file_bytes(plan);
-    plans_.push_back({std::move(plan), output_of(settings_, index), bytes});
+    const std::optional<std::uint64_t> counted = work.counted_bytes(plan);
+    plans_.push_back({std::move(plan), output_of(settings_, index), bytes, counted});
   };
   Work work(*this);
   if (!settings_.goal.plan_file.empty())
@@ -257,6 +288,13 @@ LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason
 const char* form_name(const io::ChainSpec& chain) {
   if (chain.kind == io::ChainKind::tt) return chain.modes.size() == 2 ? "lowrank" : "tt";
   return chain.modes.size() == 4 && chain.modes[1] == 1 && chain.modes[2] == 1 ? "lowrank" : "ttm";
+}
+
+std::vector<io::ChainSpec> chains_of(const std::vector<LayerOutcome>& layers) {
+  std::vector<io::ChainSpec> chains;
+  for (const LayerOutcome& layer : layers)
+    if (layer.chain) chains.push_back(*layer.chain);
+  return chains;
 }
 
 // One run over all plans of one Tensorizer.
@@ -436,6 +474,7 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
     result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, result.output);
     result.file_bytes = io::ModelFolder(result.output).bytes();
     result.file_bytes_dense = folder_.bytes();
+    if (settings_.goal.counted) result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
     result.seconds = wall_seconds() - start;
     results.push_back(std::move(result));
   }

@@ -15,13 +15,18 @@
 
 namespace comera::compress {
 
+// Bytes of a whole file when these weights are chains.
+using FileBytes = std::function<std::uint64_t(const std::vector<io::ChainSpec>& chains)>;
+
 // Exactly one of the first five is set.
 struct Goal {
-  std::vector<double> ratios;           // dense / compressed, whole weights file; several: one folder each
-  std::optional<std::uint64_t> budget;  // bytes of the weights file
+  std::vector<double> ratios;           // dense / compressed, whole file; several: one folder each
+  std::optional<std::uint64_t> budget;  // bytes of the file
   std::optional<std::int64_t> rank;
   std::optional<double> tolerance;  // relative error of every layer: of its outputs where there is calibration, else of its weight
   std::string plan_file;
+  FileBytes counted;                // the file that ratios and budget count, where it is not the weights file: the graph that becomes of the model
+  std::size_t counted_element = 0;  // bytes of a number in that file; 0: as the weights are stored
 };
 
 struct Settings {
@@ -45,8 +50,9 @@ using Progress = std::function<void(std::size_t done, std::size_t of, const std:
 
 struct Planned {
   Plan plan;
-  std::string output;            // folder
-  std::uint64_t file_bytes = 0;  // of the weights files that the plan makes; for automatic forms an upper limit
+  std::string output;                          // folder
+  std::uint64_t file_bytes = 0;                // of the weights files that the plan makes; for automatic forms an upper limit
+  std::optional<std::uint64_t> counted_bytes;  // the same of the file that Goal::counted is about
 };
 
 struct Result {
@@ -54,6 +60,7 @@ struct Result {
   double asked_ratio = 0;  // 0: not asked for by ratio
   std::vector<LayerOutcome> layers;
   std::uint64_t file_bytes = 0, file_bytes_dense = 0;
+  std::optional<std::uint64_t> counted_bytes;  // of the file that Goal::counted is about
   double seconds = 0;
   io::CopiedFiles files;
   std::optional<MomentsInfo> calibration;

@@ -106,6 +106,12 @@ Matrix transposed(const Matrix& a) {
 
 bool Chain::empty() const { return std::find(ranks.begin(), ranks.end(), 0) != ranks.end(); }
 
+std::int64_t Chain::core_elements(std::size_t k) const {
+  const std::int64_t gone = !gauge.empty() && k + 1 == cores.size() ? ranks[k] : 0;
+  const std::int64_t width = table ? left_modes[k] * right_modes[k] : k < middle() ? left_modes[k] : right_modes[k - middle()] - gone;
+  return ranks[k] * width * ranks[k + 1];
+}
+
 std::size_t Chain::middle() const { return table ? (cores.size() + 1) / 2 : left_modes.size(); }
 
 std::vector<std::int32_t> gauge_columns(const Chain& chain) {
@@ -170,6 +176,15 @@ WeightReader::WeightReader(const io::ModelFolder& folder) : folder_(folder) {
   io::describe(folder);  // every chain is whole, or this says which is not
 }
 
+WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned) : WeightReader(folder) {
+  block_.chains.insert(block_.chains.end(), planned.begin(), planned.end());
+  shapes_alone_ = true;
+}
+
+std::vector<float> WeightReader::tensor(const std::string& name, const Sizes& shape) const {
+  return shapes_alone_ ? std::vector<float>() : folder_.read_floats(name, shape);
+}
+
 const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
   for (const io::ChainSpec& spec : block_.chains)
     if (spec.name == name) return &spec;
@@ -187,6 +202,14 @@ Chain WeightReader::chain(const io::ChainSpec& spec) const {
   chain.right_modes.assign(spec.modes.begin() + half, spec.modes.end());
   chain.ranks = spec.ranks;
   if (spec.empty()) return chain;
+  if (shapes_alone_) {
+    chain.cores.resize(spec.cores());
+    chain.order.resize(spec.sorted ? static_cast<std::size_t>(chain.rows) : 0);
+    chain.gauge.resize(spec.gauge ? static_cast<std::size_t>(spec.ranks[spec.middle()]) : 0);
+    std::iota(chain.order.begin(), chain.order.end(), 0);
+    std::iota(chain.gauge.begin(), chain.gauge.end(), 0);
+    return chain;
+  }
   io::ChainTensors tensors = io::read_chain(folder_, spec, block_.threshold);
   chain.cores = std::move(tensors.cores);
   chain.order = std::move(tensors.order);
@@ -195,6 +218,7 @@ Chain WeightReader::chain(const io::ChainSpec& spec) const {
 }
 
 Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64_t out) const {
+  if (shapes_alone_) return {in, out, {}};
   const io::ChainSpec* spec = chain_spec(name);
   if (!spec) return transposed({out, in, folder_.read_floats(name + ".weight", {out, in})});
   const Chain chain = this->chain(*spec);
@@ -204,6 +228,7 @@ Matrix WeightReader::linear(const std::string& name, std::int64_t in, std::int64
 }
 
 Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int64_t columns) const {
+  if (shapes_alone_) return {rows, columns, {}};
   const io::ChainSpec* spec = chain_spec(name);
   if (!spec) return {rows, columns, folder_.read_floats(name + ".weight", {rows, columns})};
   const Chain chain = this->chain(*spec);

@@ -31,7 +31,8 @@ struct Chain {
   std::vector<std::int32_t> gauge;  // linear: output column gauge[r] of the right half is the unit vector r; empty: the right half is whole
 
   bool empty() const;
-  std::size_t middle() const;  // the bond at which the chain is cut into two halves
+  std::size_t middle() const;                       // the bond at which the chain is cut into two halves
+  std::int64_t core_elements(std::size_t k) const;  // as stored: without a gauge's identity block
 };
 
 // Where each output column of a gauged chain lies in [identity | last core].
@@ -57,6 +58,8 @@ Matrix dense_table(const TableHalves& halves, std::int64_t rows);
 class WeightReader {
  public:
   explicit WeightReader(const io::ModelFolder& folder);
+  // Of the folder that is to be made of this one, with these weights as chains: shapes alone, every list of numbers is empty.
+  WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
 
   const io::ModelFolder& folder() const { return folder_; }
   const io::ComeraBlock& block() const { return block_; }
@@ -64,7 +67,7 @@ class WeightReader {
   const io::ChainSpec* chain_spec(const std::string& name) const;
   Chain chain(const io::ChainSpec& spec) const;
   // A dense tensor as it stands in the file.
-  std::vector<float> tensor(const std::string& name, const Sizes& shape) const { return folder_.read_floats(name, shape); }
+  std::vector<float> tensor(const std::string& name, const Sizes& shape) const;
   bool has_tensor(const std::string& name) const { return folder_.find(name) != nullptr; }
   // [in, out] of a linear weight in any form; [rows, columns] of a table.
   Matrix linear(const std::string& name, std::int64_t in, std::int64_t out) const;
@@ -73,6 +76,7 @@ class WeightReader {
  private:
   const io::ModelFolder& folder_;
   io::ComeraBlock block_;
+  bool shapes_alone_ = false;
 };
 
 }  // namespace comera::exporting

@@ -31,8 +31,7 @@ void fail_difference(const Difference& difference, const std::string& path) {
       path, difference.largest, difference.bound);
 }
 
-onnx::ModelProto build_graph(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
-  const WeightReader weights(folder);
+onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpec& spec, const ExportOptions& options) {
   Graph graph(options.opset, options.dtype);
   GraphBuild build{graph, weights, options.form};
   std::visit([&](const auto& one) { build_model(build, one, options); }, spec);
@@ -59,7 +58,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
                            train::Engine& engine) {
   Exported exported;
   {
-    onnx::ModelProto model = build_graph(folder, spec, options);
+    onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
     exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
     const io::OnnxWritten written = io::write_onnx(place, model);
     exported.bytes = written.bytes;
@@ -87,8 +86,13 @@ void check_target(const Target& target, const std::string& model) {
 }
 
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
-  const onnx::ModelProto model = build_graph(folder, spec, options);
+  const onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
   return {.bytes = io::onnx_bytes(model), .bytes_source = folder.bytes(), .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
+}
+
+std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
+                                 const std::vector<io::ChainSpec>& chains) {
+  return io::planned_onnx_bytes(build_graph(WeightReader(folder, chains), spec, options));
 }
 
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/export/settings.h"
-#include "lib/io/model_folder.h"
+#include "lib/io/tt_format.h"
 #include "lib/train/step.h"
 #include "models/architecture.h"
 
@@ -38,6 +38,10 @@ void check_target(const Target& target, const std::string& model);
 
 // What would be written: bytes and nodes. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
+
+// Bytes of all files of the graph that export_onnx() would write, were these weights of the folder chains; only headers are read.
+std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
+                                 const std::vector<io::ChainSpec>& chains);
 
 // Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they agree.
 // RunError: they do not; nothing is left behind then.

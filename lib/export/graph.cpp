@@ -109,11 +109,11 @@ TensorProto* Graph::add_initialiser(const std::string& name, TensorProto::DataTy
 Name Graph::weight(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const float> values) {
   const auto [found, fresh] = constants_.try_emplace("weight " + name, name);
   if (!fresh) return found->second;
-  if (weights_ == WeightType::f32) {
-    store(*add_initialiser(name, TensorProto::FLOAT, dims), values);
-    return name;
-  }
-  store<std::uint16_t>(*add_initialiser(name, TensorProto::FLOAT16, dims), halves_of(name, values));
+  const bool half = weights_ == WeightType::f16;
+  TensorProto& tensor = *add_initialiser(name, half ? TensorProto::FLOAT16 : TensorProto::FLOAT, dims);
+  if (half && !values.empty()) store<std::uint16_t>(tensor, halves_of(name, values));
+  if (!half && !values.empty()) store(tensor, values);
+  if (!half) return name;
   found->second = node("Cast", {name}, {{"to", std::int64_t{TensorProto::FLOAT}}});
   return found->second;
 }

@@ -40,7 +40,7 @@ class Graph {
   void note(const std::string& key, const std::string& value);  // metadata_props
 
   // A weight: stored in the type of weights, used as float. Calling again with the same name answers the one that is there.
-  // InputError: an entry is beyond half precision.
+  // Without values it is declared, for sizes alone (io::planned_onnx_bytes). InputError: an entry is beyond half precision.
   Name weight(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const float> values);
   // Constants that keep their type. Equal ones are stored once.
   Name scalar(float value);

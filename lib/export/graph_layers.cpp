@@ -17,7 +17,7 @@ std::string core_name(const Chain& chain, std::size_t k) { return fmt::format("{
 
 // A core as the matrix [rows, ..].
 Half core(Graph& graph, const Chain& chain, std::size_t k, std::int64_t rows) {
-  const auto columns = static_cast<std::int64_t>(chain.cores[k].size()) / rows;
+  const std::int64_t columns = chain.core_elements(k) / rows;
   return {graph.weight(core_name(chain, k), {rows, columns}, chain.cores[k]), rows, columns};
 }
 

@@ -68,5 +68,7 @@ struct OnnxWritten {
 OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const OnnxWriting& options = {});
 // Bytes that write_onnx() would write (of all files).
 std::uint64_t onnx_bytes(const onnx::ModelProto& model);
+// The same of a model whose initialisers may be declared only (dims and type, no data yet), once they have their data. Its file is called `file`.
+std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file = "model.onnx", const OnnxWriting& options = {});
 
 }  // namespace comera::io

@@ -56,12 +56,34 @@ bool is_large(const TensorProto& tensor) {
   return tensor.data_location() == TensorProto::EXTERNAL || (tensor.has_raw_data() && tensor.raw_data().size() >= smallest_external);
 }
 
+std::uint64_t data_bytes(const TensorProto& tensor) {
+  return static_cast<std::uint64_t>(onnx_elements(tensor, tensor.name())) * onnx_element_bytes(tensor.data_type());
+}
+
 std::uint64_t external_bytes(const onnx::ModelProto& model) {
   std::uint64_t total = 0;
   for (const TensorProto& tensor : model.graph().initializer())
-    if (tensor.data_location() == TensorProto::EXTERNAL)
-      total += static_cast<std::uint64_t>(onnx_elements(tensor, tensor.name())) * onnx_element_bytes(tensor.data_type());
+    if (tensor.data_location() == TensorProto::EXTERNAL) total += data_bytes(tensor);
   return total;
+}
+
+std::uint64_t varint_bytes(std::uint64_t value) { return google::protobuf::io::CodedOutputStream::VarintSize64(value); }
+
+bool is_declared(const TensorProto& tensor) {
+  return !tensor.has_raw_data() && tensor.data_location() != TensorProto::EXTERNAL && tensor.float_data_size() == 0 &&
+         tensor.int32_data_size() == 0 && tensor.int64_data_size() == 0 && tensor.double_data_size() == 0 && tensor.uint64_data_size() == 0 &&
+         tensor.string_data_size() == 0;
+}
+
+// A message that grows by `more` bytes inside another: the length in front of it may take more bytes too.
+std::uint64_t growth(std::uint64_t bytes, std::uint64_t more) { return more + varint_bytes(bytes + more) - varint_bytes(bytes); }
+
+// Of the message, with the declared data inside.
+std::uint64_t filled_message_bytes(const onnx::ModelProto& model) {
+  std::uint64_t more = 0;
+  for (const TensorProto& tensor : model.graph().initializer())
+    if (is_declared(tensor)) more += growth(tensor.ByteSizeLong(), 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor));
+  return model.ByteSizeLong() + growth(model.graph().ByteSizeLong(), more);
 }
 
 // All large initialisers into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them back.
@@ -107,6 +129,19 @@ OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const O
     large[i]->clear_data_location();
   }
   return {file_size(path) + file_size(data), {path, data}};
+}
+
+std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file, const OnnxWriting& options) {
+  if (external_bytes(model) == 0 && filled_message_bytes(model) <= options.message_limit) return filled_message_bytes(model);
+  std::uint64_t end = 0;
+  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
+    const bool declared = is_declared(tensor);
+    if (declared ? data_bytes(tensor) < smallest_external : !is_large(tensor)) continue;
+    const std::uint64_t length = tensor.has_raw_data() ? tensor.raw_data().size() : data_bytes(tensor), offset = (end + page - 1) / page * page;
+    set_external(tensor, base_name(file) + ".data", offset, length);
+    end = offset + length;
+  }
+  return filled_message_bytes(model) + end;
 }
 
 }  // namespace comera::io

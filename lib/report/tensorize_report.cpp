@@ -74,14 +74,16 @@ Json layer_json(const LayerOutcome& layer) {
 Json totals_json(const Result& result) {
   std::int64_t parameters = 0, parameters_dense = 0;
   for (const LayerOutcome& layer : result.layers) parameters += layer.parameters, parameters_dense += layer.parameters_dense;
-  return {{"file_bytes", result.file_bytes},
-          {"file_bytes_dense", result.file_bytes_dense},
-          {"ratio", result.ratio()},
-          {"parameters", parameters},
-          {"parameters_dense", parameters_dense},
-          {"mean_error", mean_error(result)},
-          {"worst_error", result.worst_error()},
-          {"seconds", result.seconds}};
+  Json json{{"file_bytes", result.file_bytes},
+            {"file_bytes_dense", result.file_bytes_dense},
+            {"ratio", result.ratio()},
+            {"parameters", parameters},
+            {"parameters_dense", parameters_dense},
+            {"mean_error", mean_error(result)},
+            {"worst_error", result.worst_error()},
+            {"seconds", result.seconds}};
+  if (result.counted_bytes) json["onnx_bytes"] = *result.counted_bytes;
+  return json;
 }
 
 Json body_json(const Result& result) {
@@ -156,6 +158,7 @@ std::string summary(const Result& result) {
   std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output, format_bytes(result.file_bytes_dense),
                                 format_bytes(result.file_bytes), show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
                                 mean_error(result), result.worst_error(), format_seconds(result.seconds));
+  if (result.counted_bytes) out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
   if (!result.files.left_out.empty())
     out += fmt::format("left out, because they hold the dense weights in another format: {}\n", fmt::join(result.files.left_out, ", "));
   return out;
@@ -229,11 +232,17 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
   total[7] = whole(planned.file_bytes);
   total[8] = static_cast<double>(dense) / static_cast<double>(planned.file_bytes);
   table.totals.push_back(std::move(total));
+  if (!planned.counted_bytes) return table;
+  std::vector<Cell> counted(table.columns.size());
+  counted[0] = std::string("exported ONNX");
+  counted[7] = whole(*planned.counted_bytes);
+  table.totals.push_back(std::move(counted));
   return table;
 }
 
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
   Json json{{"output", planned.output}, {"file_bytes", planned.file_bytes}, {"file_bytes_dense", tensorizer.file_bytes_dense()}};
+  if (planned.counted_bytes) json["onnx_bytes"] = *planned.counted_bytes;
   json["calibration_bytes"] = tensorizer.calibration_bytes();
   json["layers"] = to_json(tensorize_plan(tensorizer, planned));
   return json;

@@ -91,6 +91,26 @@ expect_out 'weights file'
 run "$COMERA" tensorize bert --ratio 3 --dry-run --json
 expect_json "d['plans'][0]['file_bytes'] * 3 <= d['plans'][0]['file_bytes_dense']"
 
+# A budget of the graph that becomes of it: never exceeded, and known to the byte before the graph is written.
+printf 'a b c d e f g h i j k\n%.0s' {1..40} >text.txt
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k >bert/vocab.txt
+cp bert/vocab.txt half/
+for case in 'bert 120000' 'half 120000' 'bert 80000 --calibrate text.txt' 'bert 130000 --form tt --order 3' 'half 100000 --layer *query=form:dense' 'llama 150000'; do
+  rm -rf counted counted.onnx
+  # shellcheck disable=SC2086  # a model, a budget and options
+  run "$COMERA" tensorize ${case%% *} -o counted --budget-of onnx --budget ${case#* } --json
+  expect_exit 0
+  planned=$(python3 -c "import json; print(json.load(open('.out'))['totals']['onnx_bytes'])")
+  run "$COMERA" export counted -o counted.onnx
+  expect_exit 0
+  expect_equal "$(stat -c %s counted.onnx)" "$planned"
+  budget=${case#* }
+  [ "$planned" -le "${budget%% *}" ] || fail "$case: the graph is within the budget"
+  [ "$((planned * 100))" -ge "$((${budget%% *} * 75))" ] || fail "$case: the budget is used"  # what chains of three cores may cost is kept free
+done
+run "$COMERA" tensorize bert -o none --budget 4096 --budget-of onnx
+expect_refused 'rank 1 everywhere'
+
 # Several ratios: a folder each and one page.
 run "$COMERA" tensorize bert -o many --ratio 1.5,2,4
 expect_exit 0

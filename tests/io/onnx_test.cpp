@@ -111,6 +111,24 @@ TEST_CASE("large initialisers go beside a model that is too large for one messag
   CHECK(again.read_floats(again.model().graph().initializer(3)) == values);
 }
 
+TEST_CASE("the bytes of a graph are known before its initialisers have data") {
+  const TemporaryFolder folder;
+  for (const std::int64_t size : {10, 126, 3000, 100000}) {
+    onnx::ModelProto full = small_model();
+    add_floats(*full.mutable_graph(), "more", {size}, std::vector<float>(static_cast<std::size_t>(size)));
+    add_floats(*full.mutable_graph(), "none", {0}, {});
+    add_floats(*full.mutable_graph(), "most", {2, size}, std::vector<float>(static_cast<std::size_t>(2 * size)));
+    onnx::ModelProto declared = full;
+    for (const int i : {2, 4}) declared.mutable_graph()->mutable_initializer(i)->clear_raw_data();
+    CHECK(declared.ByteSizeLong() < full.ByteSizeLong());
+    for (const std::uint64_t limit : {std::uint64_t{1000}, std::uint64_t{1} << 31}) {
+      const io::OnnxWriting writing{.message_limit = limit, .source = nullptr};
+      CHECK(io::planned_onnx_bytes(declared, "m.onnx", writing) == io::write_onnx(folder / "m.onnx", full, writing).bytes);
+      CHECK(io::planned_onnx_bytes(full, "m.onnx", writing) == io::planned_onnx_bytes(declared, "m.onnx", writing));
+    }
+  }
+}
+
 TEST_CASE("every way to store floats is read") {
   const TemporaryFolder folder;
   onnx::ModelProto model = small_model();
