@@ -29,10 +29,25 @@ struct Memory {
   Status (*download)(const Context&, void* to_host, const void* from, std::size_t bytes) = nullptr;
 };
 
+// A device with a queue of its own: calls return before their work is done. All null where a backend computes on the host.
+struct Device {
+  Status (*open)(int index, void** stream) = nullptr;  // makes the device current and gives a stream for Context::stream
+  void (*close)(void* stream) = nullptr;
+  Status (*wait)(const Context&) = nullptr;  // until everything asked for on the stream is done
+  Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
+  const char* (*failure)() = nullptr;  // the words of the last call of this thread that answered failed
+  // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
+  Status (*begin_graph)(const Context&) = nullptr;
+  Status (*end_graph)(const Context&, void** graph) = nullptr;  // after a failure: ends the recording, gives null
+  Status (*launch_graph)(const Context&, void* graph) = nullptr;
+  void (*release_graph)(void* graph) = nullptr;
+};
+
 struct Backend {
   const char* name = nullptr;  // "cpu", "reference", "cuda"
   const char* variant = "";    // instruction set or card
   Memory memory;
+  Device device;
   Op<LinearForward> linear_forward;
   Op<LinearBackward> linear_backward;
   Op<Product> product;

@@ -5,6 +5,10 @@
 // Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only where
 // an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated (+=).
 // Scalars declared double hold the real part in c128 calls.
+//
+// In bf16 calls the stream is bf16: activations and their gradients, halves and dense weights as products read them. All else is f32:
+// parameters (cores, diagonals, biases, gains, word tables), gradients of parameters and of halves, statistics, log-sum-exps, logits'
+// maxima and losses; and every sum is kept in f32.
 #pragma once
 
 #include <cstddef>

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/cuda/on_host/backend.h"
+#include "kernels/cuda/on_host/threads.h"
 #include "kernels/thread_pool.h"
 #include "tests/kernels/element.h"
 #include "tests/kernels/harness.h"
@@ -17,19 +19,27 @@ namespace {
 
 using Complex = std::complex<double>;
 
-const Column reference_column{"reference", &reference_backend()};
+const Column reference_column{"reference", &reference_backend(), nullptr, {}};
+
+Column cuda_on_host() {
+  using cuda::on_host::Order;
+  Column column{"cuda on host", &cuda::table(), nullptr, {}};
+  for (Order order : {Order::rising, Order::falling, Order::shuffled}) column.variations.emplace_back([order] { cuda::on_host::set_order(order); });
+  return column;
+}
 
 std::vector<Column> find_columns() {
-  std::vector<Column> found{{"reference f32", &reference_backend()}};
+  std::vector<Column> found{{"reference f32", &reference_backend(), nullptr, {}}};
   for (const char* isa : {"v3", "v4", "v4bf16"}) {
     const char* error = nullptr;
     const Backend* backend = cpu_backend(isa, &error);
     if (backend) {
-      found.push_back({std::string("cpu ") + isa, backend});
+      found.push_back({std::string("cpu ") + isa, backend, nullptr, {}});
     } else {
       WARN("SKIPPED: cpu " << isa << ": " << error);
     }
   }
+  found.push_back(cuda_on_host());
   return found;
 }
 
@@ -177,7 +187,12 @@ void check_repeat(const std::vector<Case>& cases) {
         if (!same_bytes(first.buffers().at(a), first.buffers().at(b)))
           FAIL_CHECK(c.name << ": " << column.name << ": " << a << " and " << b << " differ");
       check_same(c, column, first, nullptr, "the second time");
+      for (const auto& vary : column.variations) {
+        vary();
+        check_same(c, column, first, nullptr, "with threads in another order");
+      }
       for (int threads : {1, 2, 3}) {
+        if (column.on_device()) break;
         ThreadPool pool(threads);
         check_same(c, column, first, &pool, threads == 1 ? "with 1 thread" : threads == 2 ? "with 2 threads" : "with 3 threads");
       }

@@ -114,14 +114,47 @@ bool Buffer::guards_stand() const {
   return std::all_of(bytes_.begin(), bytes_.begin() + offset_, untouched) && std::all_of(bytes_.begin() + offset_ + size_, bytes_.end(), untouched);
 }
 
+Mirror::Mirror(const Column& column, Buffers& buffers) : column_(column) {
+  constexpr std::size_t alignment = 256;
+  for (auto& [name, buffer] : buffers) {
+    const std::size_t place = (bytes_ + buffer.offset() + alignment - 1) / alignment * alignment;
+    places_[name] = place;
+    bytes_ = place + buffer.whole().size() - buffer.offset();
+  }
+  slab_ = static_cast<std::uint8_t*>(column.backend->memory.allocate(bytes_));
+  if (!slab_) throw std::runtime_error("no memory on the device for a case");
+}
+
+Mirror::~Mirror() { column_.backend->memory.release(slab_, bytes_); }
+
+bool Mirror::upload(Buffers& buffers) const {
+  const Context context{DType::f32, column_.stream, nullptr, 0};
+  return std::all_of(buffers.begin(), buffers.end(), [&](auto& item) {
+    auto& [name, buffer] = item;
+    return column_.backend->memory.upload(context, slab_ + places_.at(name) - buffer.offset(), buffer.whole().data(), buffer.whole().size()) ==
+           Status::ok;
+  });
+}
+
+bool Mirror::download(Buffers& buffers) const {
+  const Context context{DType::f32, column_.stream, nullptr, 0};
+  return std::all_of(buffers.begin(), buffers.end(), [&](auto& item) {
+    auto& [name, buffer] = item;
+    return column_.backend->memory.download(context, buffer.whole().data(), slab_ + places_.at(name) - buffer.offset(), buffer.whole().size()) ==
+           Status::ok;
+  });
+}
+
 Run::Run(const Case& c, const Column& column, Representation representation, void* stream)
     : case_(c), column_(column), native_(representation), current_(representation), stream_(stream) {
   for (const Tensor& t : c.tensors) buffers_[native_].emplace(t.name, Buffer(t, native_));
+  if (column.on_device()) mirror_ = std::make_unique<Mirror>(column_, buffers_[native_]);
 }
 
 void* Run::at(const std::string& tensor) {
   const auto found = buffers_[current_].find(tensor);
   if (found == buffers_[current_].end()) throw std::out_of_range(case_.name + ": no tensor " + tensor);
+  if (on_device_ && current_ == native_) return mirror_->data_of(tensor);
   return found->second.data();
 }
 
@@ -150,17 +183,33 @@ Dropout Run::dropout(const std::string& name) {
 Context Run::plain_context() const {
   Context context;
   context.dtype = native_ == Representation::f32 ? DType::f32 : native_ == Representation::f64 ? DType::f64 : DType::c128;
-  context.stream = stream_;
+  context.stream = column_.on_device() ? column_.stream : stream_;
   return context;
 }
 
 Context Run::context_with(std::size_t workspace_bytes) {
-  workspace_ = Buffer(workspace_bytes);
-  std::memset(workspace_.data(), 0xFF, workspace_bytes);  // NaN in every format
+  workspace_["workspace"] = Buffer(workspace_bytes);
+  Buffer& workspace = workspace_["workspace"];
+  std::memset(workspace.data(), 0xFF, workspace_bytes);  // NaN in every format
   Context context = plain_context();
-  context.workspace = workspace_.data();
+  context.workspace = workspace.data();
   context.workspace_bytes = workspace_bytes;
+  if (on_device_) {
+    workspace_mirror_ = std::make_unique<Mirror>(column_, workspace_);
+    context.workspace = workspace_mirror_->data_of("workspace");
+  }
   return context;
+}
+
+void Run::before_call(const std::string& op) {
+  if (on_device_ && !(mirror_->upload(buffers_[native_]) && workspace_mirror_->upload(workspace_))) problem(op, "copying to the device failed");
+}
+
+void Run::after_call(const std::string& op) {
+  if (!on_device_) return;
+  const Device& device = column_.backend->device;
+  if (device.wait(plain_context()) != Status::ok) problem(op, std::string("failed: ") + device.failure());
+  if (!(mirror_->download(buffers_[native_]) && workspace_mirror_->download(workspace_))) problem(op, "copying from the device failed");
 }
 
 void Run::problem(const std::string& op, const std::string& text) {
@@ -170,7 +219,7 @@ void Run::problem(const std::string& op, const std::string& text) {
 void Run::check_guards(const std::string& op) {
   for (const auto& [name, buffer] : buffers_[current_])
     if (!buffer.guards_stand()) problem(op, "wrote outside of " + name);
-  if (!workspace_.guards_stand()) problem(op, "wrote outside of its workspace");
+  if (!workspace_["workspace"].guards_stand()) problem(op, "wrote outside of its workspace");
 }
 
 void Run::begin_compare() {

@@ -50,8 +50,12 @@ struct Tensor {
 struct Column {
   std::string name;
   const Backend* backend = nullptr;
+  void* stream = nullptr;  // of a device
+  // Ways to run that must give the same bytes: pools of 1, 2 and 3 threads on the CPU, orders of threads in the double of the card.
+  std::vector<std::function<void()>> variations;
+  bool on_device() const { return !backend->memory.host_accessible; }
 };
-// The reference in f32 and every CPU table that this machine can run.
+// The reference in f32, every CPU table that this machine can run, the CUDA kernels on the host, and on a card where there is one.
 const std::vector<Column>& columns();
 
 class Run;
@@ -105,6 +109,8 @@ class Buffer {
   std::uint8_t* data() { return bytes_.data() + offset_; }
   const std::uint8_t* data() const { return bytes_.data() + offset_; }
   std::size_t size() const { return size_; }
+  std::vector<std::uint8_t>& whole() { return bytes_; }  // guards included
+  std::size_t offset() const { return offset_; }         // of data() in it
   bool guards_stand() const;
 
  private:
@@ -112,6 +118,25 @@ class Buffer {
   std::size_t offset_ = 0, size_ = 0;
 };
 using Buffers = std::map<std::string, Buffer>;
+
+// The same tensors in the memory of a device that the host does not reach: every call takes all bytes there and back, guards included.
+class Mirror {
+ public:
+  Mirror(const Column& column, Buffers& buffers);
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  void* data_of(const std::string& tensor) const { return slab_ + places_.at(tensor); }
+  bool upload(Buffers& buffers) const;
+  bool download(Buffers& buffers) const;
+
+ private:
+  const Column& column_;
+  std::map<std::string, std::size_t> places_;  // of data()
+  std::uint8_t* slab_ = nullptr;
+  std::size_t bytes_ = 0;
+};
 
 // What check_backends saw of one op.
 struct Seen {
@@ -147,13 +172,18 @@ class Run {
   void call(Op<Args> Backend::*member, const Make& make) {
     const Op<Args>& op = column_.backend->*member;
     const Op<Args>& reference = reference_backend().*member;
-    if (!summary_) return run_op(op.run ? op : reference, make());
+    if (!summary_) {
+      on_device_ = mirror_ && op.run;
+      return run_op(op.run ? op : reference, make());
+    }
     begin_compare();
     compute_tracked<Args>(make());
     current_ = Representation::f32;
     Seen& seen = (*summary_)[reference.name];
     ++(op.run ? seen.calls : seen.missing);
+    on_device_ = mirror_ != nullptr;
     if (op.run) run_op(op, make());
+    on_device_ = false;
     end_compare(reference.name, op.run != nullptr, seen);
   }
 
@@ -170,11 +200,15 @@ class Run {
   void* at(const std::string& tensor);
   template <class Args>
   void run_op(const Op<Args>& op, const Args& args) {
-    Context context = context_with(op.workspace_bytes ? op.workspace_bytes(plain_context(), args) : 0);
+    const Context context = context_with(op.workspace_bytes ? op.workspace_bytes(plain_context(), args) : 0);
+    before_call(op.name);
     const Status status = op.run(context, args);
     if (status != Status::ok) problem(op.name, "answered status " + std::to_string(static_cast<int>(status)));
+    after_call(op.name);
     check_guards(op.name);
   }
+  void before_call(const std::string& op);
+  void after_call(const std::string& op);
   Context plain_context() const;
   Context context_with(std::size_t workspace_bytes);
   void check_guards(const std::string& op);
@@ -194,7 +228,9 @@ class Run {
   std::map<std::string, bool> written_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::string> problems_;
-  Buffer workspace_;
+  Buffers workspace_;  // one
+  std::unique_ptr<Mirror> mirror_, workspace_mirror_;
+  bool on_device_ = false;  // whether pointers are the device's
 };
 
 std::vector<Case> chosen(std::vector<Case> cases);

@@ -20,7 +20,7 @@ Case small_case() {
 std::vector<std::string> problems_of(const Backend& backend) {
   Summary summary;
   const Case c = small_case();
-  Run run(c, {"sabotaged", &backend}, Representation::f32);
+  Run run(c, {"sabotaged", &backend, nullptr, {}}, Representation::f32);
   run.compare_with_reference(&summary);
   run.forward();
   return run.problems();
@@ -81,7 +81,7 @@ TEST_CASE("harness: an op that a backend lacks is counted") {
   b.add_scaled.run = nullptr;
   Summary summary;
   const Case c = small_case();
-  Run run(c, {"poor", &b}, Representation::f32);
+  Run run(c, {"poor", &b, nullptr, {}}, Representation::f32);
   run.compare_with_reference(&summary);
   run.forward();
   CHECK(run.problems().empty());

@@ -1,3 +1,5 @@
+target_link_libraries(test_kernels PRIVATE comera_cuda_on_host)
+
 # Probes of what kernels/cpu keeps inside one instruction set, compiled like it.
 file(GLOB probes CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/kernels/simd/*.cpp)
 foreach(isa v3 v4)

@@ -1,0 +1,25 @@
+// The CUDA table: comera_cuda_backend() of libcomera_cuda.so, and its double for tests.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+Backend make_table() {
+  Backend b;
+  b.name = "cuda";
+  b.memory = device_memory();
+  b.device = device_control();
+  b.variant = variant_name();
+  add_elementwise(b);
+  return b;
+}
+
+}  // namespace
+
+const Backend& table() {
+  static const Backend backend = make_table();
+  return backend;
+}
+
+}  // namespace comera::kernels::cuda

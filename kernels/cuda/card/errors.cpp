@@ -1,0 +1,27 @@
+#include "kernels/cuda/card/errors.h"
+
+#include <cstdio>
+
+namespace comera::kernels::cuda {
+namespace {
+
+thread_local char words[256] = "";
+
+}  // namespace
+
+bool ok(cudaError_t error) {
+  if (error == cudaSuccess) return true;
+  std::snprintf(words, sizeof words, "%s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
+  cudaGetLastError();  // errors that do not break the context are not seen again by the next call
+  return false;
+}
+
+bool ok(cublasStatus_t error) {
+  if (error == CUBLAS_STATUS_SUCCESS) return true;
+  std::snprintf(words, sizeof words, "cuBLAS: %s", cublasLtGetStatusString(error));
+  return false;
+}
+
+const char* last_failure() { return words; }
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,80 @@
+#include "kernels/cuda/gemm.h"
+
+#include <cublasLt.h>
+
+#include "kernels/cuda/card/errors.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+// Released at the end of a call, whatever happened.
+template <class Handle, cublasStatus_t (*destroy)(Handle)>
+struct Owned {
+  Handle handle = nullptr;
+  ~Owned() {
+    if (handle) destroy(handle);
+  }
+};
+using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+cublasLtHandle_t library() {
+  static const cublasLtHandle_t handle = [] {
+    cublasLtHandle_t made = nullptr;
+    ok(cublasLtCreate(&made));
+    return made;
+  }();
+  return handle;
+}
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+// A stored matrix of `rows` rows of `columns`, `ld` apart; the library counts by columns, so it is told of the transpose.
+bool describe(Layout& layout, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
+  const int count = static_cast<int>(batch);
+  return ok(cublasLtMatrixLayoutCreate(&layout.handle, type_of(dtype), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), ld)) &&
+         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)) &&
+         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+}
+
+bool describe(Operation& operation, const Gemm& g) {
+  // c^T = b^T a^T by columns: b comes first.
+  const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  return ok(cublasLtMatmulDescCreate(&operation.handle, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
+         ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
+         ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+}
+
+bool describe(Preference& preference) {
+  const std::size_t bytes = gemm_workspace_bytes;
+  // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed order.
+  const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  return ok(cublasLtMatmulPreferenceCreate(&preference.handle)) &&
+         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes)) &&
+         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
+}
+
+}  // namespace
+
+Status gemm(const Context& context, const Gemm& g, void* workspace) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return Status::ok;
+  Operation operation;
+  Layout a, b, c;
+  Preference preference;
+  const bool described = library() && describe(operation, g) && describe(preference) &&
+                         describe(b, g.in, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
+                         describe(a, g.in, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
+                         describe(c, g.out, g.m, g.n, g.ldc, g.batch, g.stride_c);
+  if (!described) return Status::failed;
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  if (!ok(cublasLtMatmulAlgoGetHeuristic(library(), operation.handle, b.handle, a.handle, c.handle, c.handle, preference.handle, 1, &found, &count)))
+    return Status::failed;
+  if (count == 0) return Status::unsupported_shape;
+  const float one = 1, beta = g.accumulate ? 1 : 0;
+  return status_of(cublasLtMatmul(library(), operation.handle, &one, g.b, b.handle, g.a, a.handle, &beta, g.c, c.handle, g.c, c.handle, &found.algo,
+                                  workspace, gemm_workspace_bytes, static_cast<cudaStream_t>(context.stream)));
+}
+
+}  // namespace comera::kernels::cuda

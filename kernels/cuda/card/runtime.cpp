@@ -1,0 +1,101 @@
+#include "kernels/cuda/runtime.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+
+#include "kernels/cuda/card/errors.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+cudaStream_t stream_of(const Context& context) { return static_cast<cudaStream_t>(context.stream); }
+
+void* allocate(std::size_t bytes) {
+  void* data = nullptr;
+  if (bytes == 0 || !ok(cudaMalloc(&data, bytes))) return nullptr;
+  if (ok(cudaMemset(data, 0, bytes))) return data;
+  cudaFree(data);
+  return nullptr;
+}
+
+void release(void* data, std::size_t) { cudaFree(data); }
+
+// Pageable memory of the host has been read when this returns; pinned memory may be read later.
+Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
+  return status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(context)));
+}
+
+Status download(const Context& context, void* to, const void* from, std::size_t bytes) {
+  const Status status = status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(context)));
+  return status == Status::ok ? status_of(cudaStreamSynchronize(stream_of(context))) : status;
+}
+
+Status open(int index, void** stream) {
+  cudaStream_t opened = nullptr;
+  if (!ok(cudaSetDevice(index)) || !ok(cudaStreamCreateWithFlags(&opened, cudaStreamNonBlocking))) return Status::failed;
+  *stream = opened;
+  return Status::ok;
+}
+
+void close(void* stream) { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
+Status wait(const Context& context) { return status_of(cudaStreamSynchronize(stream_of(context))); }
+Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_of(cudaMemGetInfo(free_bytes, total)); }
+
+Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeThreadLocal)); }
+
+Status end_graph(const Context& context, void** graph) {
+  *graph = nullptr;
+  cudaGraph_t captured = nullptr;
+  if (!ok(cudaStreamEndCapture(stream_of(context), &captured))) return Status::failed;
+  cudaGraphExec_t executable = nullptr;
+  const bool made = ok(cudaGraphInstantiate(&executable, captured, 0)) && ok(cudaGraphUpload(executable, stream_of(context)));
+  cudaGraphDestroy(captured);
+  *graph = executable;
+  return made ? Status::ok : Status::failed;
+}
+
+Status launch_graph(const Context& context, void* graph) {
+  return status_of(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(context)));
+}
+
+void release_graph(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+
+}  // namespace
+
+Status check_launch() { return status_of(cudaGetLastError()); }
+
+Status raise_shared_limit(const void* kernel, std::size_t bytes) {
+  return status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+}
+
+Memory device_memory() { return {false, allocate, release, upload, download}; }
+
+Device device_control() { return {open, close, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph}; }
+
+const char* variant_name() {
+  static char text[320] = "no device";
+  int device = 0;
+  cudaDeviceProp properties;
+  if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess)
+    std::snprintf(text, sizeof text, "sm_%d%d %s", properties.major, properties.minor, properties.name);
+  return text;
+}
+
+Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {
+  if (to == from || bytes == 0) return Status::ok;
+  return status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_of(context)));
+}
+
+Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
+  return bytes == 0 ? Status::ok : status_of(cudaMemsetAsync(data, 0, bytes, stream_of(context)));
+}
+
+}  // namespace comera::kernels::cuda
+
+namespace comera::kernels::cuda {
+const Backend& table();
+}
+
+// What the program looks up in the library.
+extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend() { return &comera::kernels::cuda::table(); }

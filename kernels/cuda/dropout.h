@@ -1,0 +1,32 @@
+// Dropout inside a kernel: the rule of kernels/philox.h, unpacked from device memory by every thread that needs it.
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/philox.h"
+
+namespace comera::kernels::cuda {
+
+// What the element of token row `row` (of [K, ...]) is multiplied by. Reads the step's scalars and sample numbers, so device code alone
+// may call it with pointers of the device.
+struct DropoutOfRow {
+  DropoutRule rule;
+  std::int64_t sample = 0, token = 0;
+
+  COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row) : rule(dropout) {
+    if (rule.threshold == 0) return;
+    sample = dropout.samples[row / dropout.tokens_per_sample];
+    token = row % dropout.tokens_per_sample;
+  }
+  COMERA_DEVICE bool active() const { return rule.threshold != 0; }
+  COMERA_DEVICE float operator()(std::int64_t feature) const {
+    return static_cast<float>(rule.factor(sample, token, static_cast<std::uint64_t>(feature)));
+  }
+  // The factors of features 8 * block .. 8 * block + 7 from one Philox call.
+  COMERA_DEVICE void eight(std::int64_t block, float* factors) const {
+    const PhiloxBlock bits = rule.bits(sample, token, static_cast<std::uint64_t>(block));
+    const float scale = static_cast<float>(rule.scale);
+    for (std::uint32_t i = 0; i < 8; ++i) factors[i] = lane16(bits, i) < rule.threshold ? 0.0f : scale;
+  }
+};
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,33 @@
+// Row-major matrix products on the device: cuBLASLt on a card (card/gemm.cpp), plain loops in the double (on_host/gemm.cpp).
+#pragma once
+
+#include "kernels/types.h"
+
+namespace comera::kernels::cuda {
+
+// c [m, n] = or += a b. a [m, k] or its transpose [k, m], b [k, n] or its transpose [n, k]; ld: distance between stored rows.
+// Elements of a and b are of type `in`, of c of type `out`; sums are kept in f32. The order of summation is fixed by the shape: split sums
+// are added in the workspace, never by atomics, so that the same call gives the same bits.
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;
+  std::int64_t lda = 0;
+  bool transpose_a = false;
+  const void* b = nullptr;
+  std::int64_t ldb = 0;
+  bool transpose_b = false;
+  void* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+  DType in = DType::f32, out = DType::f32;
+  // Many of one shape: element i lies i * stride_... elements behind the first.
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+};
+
+// What every op that multiplies asks for, behind the parts of the workspace that are its own.
+constexpr std::size_t gemm_workspace_bytes = std::size_t{8} << 20;
+
+// `workspace`: gemm_workspace_bytes, aligned to 256.
+Status gemm(const Context& context, const Gemm& g, void* workspace);
+
+}  // namespace comera::kernels::cuda

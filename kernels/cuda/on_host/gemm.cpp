@@ -1,0 +1,44 @@
+#include "kernels/cuda/gemm.h"
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/on_host/queue.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+float load(const void* data, DType dtype, std::int64_t i) {
+  return dtype == DType::bf16 ? to_float(static_cast<const Bf16*>(data)[i]) : static_cast<const float*>(data)[i];
+}
+
+void store(void* data, DType dtype, std::int64_t i, float value) {
+  if (dtype == DType::bf16) {
+    static_cast<Bf16*>(data)[i] = to_bf16(value);
+  } else {
+    static_cast<float*>(data)[i] = value;
+  }
+}
+
+void multiply(const Gemm& g, std::int64_t batch) {
+  for (std::int64_t i = 0; i < g.m; ++i)
+    for (std::int64_t j = 0; j < g.n; ++j) {
+      const std::int64_t at = batch * g.stride_c + i * g.ldc + j;
+      float sum = 0;
+      for (std::int64_t l = 0; l < g.k; ++l)
+        sum += load(g.a, g.in, batch * g.stride_a + (g.transpose_a ? l * g.lda + i : i * g.lda + l)) *
+               load(g.b, g.in, batch * g.stride_b + (g.transpose_b ? j * g.ldb + l : l * g.ldb + j));
+      store(g.c, g.out, at, g.accumulate ? sum + load(g.c, g.out, at) : sum);
+    }
+}
+
+}  // namespace
+
+// The workspace is overwritten as a library on a card may do, so that nobody keeps anything in it.
+Status gemm(const Context& context, const Gemm& g, void* workspace) {
+  return on_host::enqueue(context, [g, workspace] {
+    auto* words = static_cast<unsigned*>(workspace);
+    words[0] = words[gemm_workspace_bytes / sizeof(unsigned) - 1] = 0xFFFFFFFFu;
+    for (std::int64_t batch = 0; batch < g.batch; ++batch) multiply(g, batch);
+  });
+}
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,13 @@
+// The stream of the double: work is done when it is asked for, or, while a graph is captured, kept for its replays.
+#pragma once
+
+#include <functional>
+
+#include "kernels/types.h"
+
+namespace comera::kernels::cuda::on_host {
+
+// The memory that stands for the card's is out of reach (PROT_NONE) but for the time of `work`, as it is for a host with a real card.
+Status enqueue(const Context& context, std::function<void()> work);
+
+}  // namespace comera::kernels::cuda::on_host

@@ -1,0 +1,126 @@
+#include "kernels/cuda/runtime.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/on_host/queue.h"
+
+namespace comera::kernels::cuda {
+namespace on_host {
+namespace {
+
+using Work = std::function<void()>;
+struct Graph {
+  std::vector<Work> work;
+};
+
+std::map<void*, std::size_t> slabs;  // what stands for the card's memory, out of reach while nothing runs
+int running = 0;
+Graph* capture = nullptr;
+
+void protect(int how) {
+  for (const auto& [data, bytes] : slabs) mprotect(data, bytes, how);
+}
+
+void run(const Work& work) {
+  if (running++ == 0) protect(PROT_READ | PROT_WRITE);
+  work();
+  if (--running == 0) protect(PROT_NONE);
+}
+
+}  // namespace
+
+Status enqueue(const Context&, Work work) {
+  if (capture) {
+    capture->work.push_back(std::move(work));
+  } else {
+    run(work);
+  }
+  return Status::ok;
+}
+
+namespace {
+
+void* allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  slabs[data] = bytes;
+  return data;
+}
+
+void release(void* data, std::size_t bytes) {
+  if (!data) return;
+  slabs.erase(data);
+  munmap(data, bytes);
+}
+
+// While a graph is captured the host's address is kept, as on a card: each replay reads what lies there then.
+Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
+  return enqueue(context, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+}
+
+Status download(const Context&, void* to, const void* from, std::size_t bytes) {
+  if (capture) return Status::failed;  // the host would read before anything has run
+  run([=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+  return Status::ok;
+}
+
+Status open(int index, void** stream) {
+  static int dummy;
+  *stream = &dummy;
+  return index == 0 ? Status::ok : Status::failed;
+}
+void close(void*) {}
+Status wait(const Context&) { return capture ? Status::failed : Status::ok; }
+Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
+  *free_bytes = *total = std::size_t{1} << 30;
+  return Status::ok;
+}
+const char* failure() { return "a call that may not be recorded in a graph, or a device that is not there"; }
+
+Status begin_graph(const Context&) {
+  if (capture) return Status::failed;
+  capture = new Graph;
+  return Status::ok;
+}
+Status end_graph(const Context&, void** graph) {
+  *graph = std::exchange(capture, nullptr);
+  return *graph ? Status::ok : Status::failed;
+}
+Status launch_graph(const Context&, void* graph) {
+  if (capture) return Status::failed;
+  for (const Work& work : static_cast<Graph*>(graph)->work) run(work);
+  return Status::ok;
+}
+void release_graph(void* graph) { delete static_cast<Graph*>(graph); }
+
+}  // namespace
+}  // namespace on_host
+
+Memory device_memory() { return {false, on_host::allocate, on_host::release, on_host::upload, on_host::download}; }
+
+Device device_control() {
+  using namespace on_host;
+  return {open, close, wait, free_bytes, failure, begin_graph, end_graph, launch_graph, release_graph};
+}
+
+const char* variant_name() { return "on host"; }
+
+Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) { return on_host::upload(context, to, from, bytes); }
+
+Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
+  return on_host::enqueue(context, [=] {
+    if (bytes > 0) std::memset(data, 0, bytes);
+  });
+}
+
+}  // namespace comera::kernels::cuda
