@@ -1,9 +1,8 @@
 #include "models/forms.h"
 
-#include <charconv>
-
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
+#include "lib/core/rule.h"
 #include "lib/tt/modes.h"
 
 namespace comera::models {
@@ -68,42 +67,26 @@ WeightForm form_from(const WeightSite& site, const Choice& choice) {
   return form;
 }
 
-std::int64_t parse_rank(const std::string& rule, std::string_view text) {
-  std::int64_t rank = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (error != std::errc() || end != text.data() + text.size() || rank < 1)
-    fail_input("[model] --layer '{}': '{}' is not a rank; write a whole number from 1", rule, text);
-  return rank;
-}
-
-Form parse_form(const std::string& rule, std::string_view text) {
+Form parse_form(const Rule& rule, const std::string& text) {
   for (const Form form : {Form::dense, Form::tt, Form::lowrank})
     if (text == layers::name_of(form)) return form;
-  fail_input("[model] --layer '{}': there is no form '{}'; use dense, tt or lowrank", rule, text);
+  fail_rule(rule, "[model]", fmt::format("there is no form '{}'; use dense, tt or lowrank", text));
 }
 
 }  // namespace
 
 LayerRule parse_layer_rule(const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    fail_input("[model] --layer '{}' names no weights; write 'glob=rank:16' or 'glob=form:dense'", text);
-  LayerRule rule;
-  rule.pattern = text.substr(0, equals);
-  std::string_view rest = std::string_view(text).substr(equals + 1);
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    const std::size_t colon = item.find(':');
-    const std::string_view key = item.substr(0, colon), value = colon == std::string_view::npos ? "" : item.substr(colon + 1);
-    if (key == "rank")
-      rule.rank = parse_rank(text, value);
-    else if (key == "form")
-      rule.form = parse_form(text, value);
-    else if (key == "modes")
-      rule.modes = tt::parse_modes(std::string(value));
+  const Rule words = parse_rule(text, "[model]");
+  LayerRule rule{words.pattern, {}, {}, {}};
+  for (const Rule::Item& item : words.items) {
+    if (item.key == "rank")
+      rule.rank = rule_rank(words, "[model]", item.value);
+    else if (item.key == "form")
+      rule.form = parse_form(words, item.value);
+    else if (item.key == "modes")
+      rule.modes = tt::parse_modes(item.value);
     else
-      fail_input("[model] --layer '{}': '{}' is not known; use rank:, form: or modes:, separated by ';'", text, key);
+      fail_unknown(words, "[model]", item, "rank:, form: or modes:");
   }
   return rule;
 }

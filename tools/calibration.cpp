@@ -13,10 +13,10 @@ std::vector<Option> calibration_options() {
            .metavar = "FILE"},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
-           .default_text = "20480",
            .group = "Calibration",
            .help = "tokens to read at most; a quarter of the sequences is held out",
-           .minimum = 64},
+           .minimum = 64,
+           .default_words = "until 10 per input of the widest layer are fitted, at least 15360"},
           {.name = "calibrate-length",
            .type = OptionType::integer,
            .default_text = "128",
@@ -37,7 +37,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.model = model;
   settings.files = values.list("calibrate");
   if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
-  settings.tokens = values.integer("calibrate-tokens");
+  if (values.has("calibrate-tokens")) settings.tokens = values.integer("calibrate-tokens");
   settings.length = values.integer("calibrate-length");
   return compress::calibrate(machine, settings);
 }

@@ -21,7 +21,8 @@ namespace {
 using tt::Matrix;
 
 constexpr std::int64_t batch_tokens = 2048;
-constexpr std::int64_t held_out_every = 4;                       // of the sequences
+constexpr std::int64_t held_out_every = 4;  // of the sequences
+constexpr std::int64_t tokens_per_input = 10;
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
 
 struct Sequence {
@@ -68,15 +69,21 @@ std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models:
   return batches;
 }
 
+// How many tokens to read: at most `all`, or (0) until `fitted` of them are fitted.
+struct Wanted {
+  std::int64_t all = 0, fitted = 0;
+  bool more(std::int64_t tokens, std::int64_t fitted_tokens) const { return all > 0 ? tokens < all : fitted_tokens < fitted; }
+};
+
 // One line, one sequence, with the pieces that the tokenizer puts around a text.
-std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const CalibrationSettings& settings,
+std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const Wanted& wanted,
                                      std::int64_t length) {
   const data::Specials& specials = tokenizer.specials();
   std::vector<Sequence> sequences;
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0, fitted = 0;
   for (const std::string& file : files) {
     data::LineReader reader(file);
-    for (std::string_view line; tokens < settings.tokens && reader.next(line);) {
+    for (std::string_view line; wanted.more(tokens, fitted) && reader.next(line);) {
       Sequence sequence;
       if (specials.cls >= 0) sequence.ids.push_back(specials.cls);
       tokenizer.encode(line, sequence.ids);
@@ -86,12 +93,20 @@ std::vector<Sequence> read_sequences(const std::vector<std::string>& files, cons
       if (ends) sequence.ids.push_back(specials.sep);
       sequence.held = static_cast<std::int64_t>(sequences.size()) % held_out_every == held_out_every - 1;
       tokens += static_cast<std::int64_t>(sequence.ids.size());
+      if (!sequence.held) fitted += static_cast<std::int64_t>(sequence.ids.size());
       sequences.push_back(std::move(sequence));
     }
   }
   if (static_cast<std::int64_t>(sequences.size()) < held_out_every)
     fail_input("[tensorize] --calibrate: {} holds {} lines of text; {} or more are needed", files.front(), sequences.size(), held_out_every);
   return sequences;
+}
+
+std::int64_t widest_layer(const models::ModelSpec& spec) {
+  std::int64_t widest = 0;
+  for (const models::WeightSite& site : models::weight_sites(spec))
+    if (!site.table) widest = std::max(widest, site.columns);
+  return widest;
 }
 
 // Ends a forward whose rest nobody needs.
@@ -178,7 +193,8 @@ class Calibration final : public InputMoments {
     if (tokenizer->vocab_size() > common.vocabulary)
       fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
                  tokenizer->vocab_size(), common.vocabulary);
-    std::vector<Sequence> sequences = read_sequences(files, *tokenizer, settings, std::min(settings.length, common.positions));
+    std::vector<Sequence> sequences =
+        read_sequences(files, *tokenizer, {settings.tokens, enough_tokens(widest_layer(spec))}, std::min(settings.length, common.positions));
     info_.files = files;
     info_.hash = data::hash_files(files);
     counts_.assign(static_cast<std::size_t>(common.vocabulary), 1);
@@ -246,9 +262,9 @@ class Calibration final : public InputMoments {
     groups_ = std::move(finder.groups);
     std::int64_t widest = 0;
     for (const Group& group : groups_) widest = std::max(widest, group.width);
-    if (info_.tokens < 10 * widest)
+    if (info_.tokens < tokens_per_input * widest)
       log_warning("[tensorize] --calibrate: {} tokens are fitted, but {} inputs want {} or more; give more text or raise --calibrate-tokens",
-                  info_.tokens, widest, 10 * widest);
+                  info_.tokens, widest, tokens_per_input * widest);
   }
 
   // One block at a time where what comes later must see what has become of it.
@@ -284,6 +300,8 @@ class Calibration final : public InputMoments {
 };
 
 }  // namespace
+
+std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_input * std::max<std::int64_t>(widest, 1536); }
 
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings) {
   COMERA_CHECK(machine.dtype == DType::f32);

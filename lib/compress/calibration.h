@@ -14,9 +14,12 @@ struct CalibrationSettings {
   std::string model;               // a folder that models::spec_from_folder() reads
   std::vector<std::string> files;  // text, one sequence per line; globs
   std::string tokenizer;           // file or folder; "": the model's folder
-  std::int64_t tokens = 20480;     // at most; a quarter of the sequences is held out
+  std::int64_t tokens = 0;         // at most; a quarter of the sequences is held out; 0: until enough of them are fitted
   std::int64_t length = 128;       // longest sequence
 };
+
+// Fitted tokens where nothing else is said: 10 for every input of the widest layer, and no fewer than for one of 1,536 inputs.
+std::int64_t enough_tokens(std::int64_t widest);
 
 // Moments take at most about 1 GiB at a time. InputError: a model, text or tokenizer that cannot be used. A warning where an input has more
 // dimensions than a tenth of the fitted tokens.

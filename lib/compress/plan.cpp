@@ -1,13 +1,13 @@
 #include "lib/compress/plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/rule.h"
 #include "lib/core/suggest.h"
 #include "lib/tt/modes.h"
 
@@ -18,7 +18,8 @@ using io::FileShape;
 using io::Json;
 
 constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank};
-const std::vector<std::string> layer_keys{"name", "shape", "form", "rank", "in_modes", "out_modes", "row_modes", "column_modes", "gauge", "reason"};
+const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks", "in_modes",
+                                          "out_modes", "row_modes", "column_modes", "gauge", "reason"};
 
 std::optional<PlannedForm> form_named(std::string_view word) {
   for (const PlannedForm form : forms)
@@ -53,6 +54,21 @@ FileShape sizes_at(const Json& json, const char* key, const std::string& where) 
 
 bool has_modes(PlannedForm form) { return form == PlannedForm::tt || form == PlannedForm::ttm; }
 
+// One rank for the middle bond (of a ttm for every bond), or every bond's own.
+void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
+  if (!json.contains("ranks")) {
+    plan.rank = sizes_at(Json{{"rank", {json.contains("rank") ? json["rank"] : Json()}}}, "rank", where)[0];
+    return;
+  }
+  if (!has_modes(plan.form)) fail_input("{}: \"ranks\" belongs to tt and ttm; a {} has one bond, write \"rank\"", where, name_of(plan.form));
+  if (json.contains("rank")) fail_input("{}: \"rank\" and \"ranks\" are both there; keep one of them", where);
+  plan.ranks = sizes_at(json, "ranks", where);
+  const std::size_t cores = plan.form == PlannedForm::tt ? plan.in_modes.size() + plan.out_modes.size() : plan.in_modes.size();
+  if (plan.ranks.size() != cores + 1)
+    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, plan.ranks.size(), cores, cores + 1);
+  plan.rank = plan.form == PlannedForm::tt ? plan.ranks[plan.in_modes.size()] : *std::max_element(plan.ranks.begin(), plan.ranks.end());
+}
+
 LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::string& where) {
   LayerPlan plan;
   plan.name = candidate.name;
@@ -72,48 +88,25 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     plan.gauge = found->get<bool>();
   }
   if (plan.form == PlannedForm::keep_dense) return plan;
-  const auto rank = json.find("rank");
-  if (rank == json.end() || !rank->is_number_integer() || *rank < 1 || *rank > (std::int64_t{1} << 40))
-    fail_input("{}: \"rank\" must be a whole number from 1", where);
-  plan.rank = rank->get<std::int64_t>();
+  read_ranks(json, plan, where);
   check_layer(plan, candidate, where);
   return plan;
 }
 
-FileShape parse_sizes(std::string_view text, const std::string& rule) {
-  FileShape sizes;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find_first_of("x,"));
-    std::int64_t size = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error != std::errc() || end != word.data() + word.size() || size < 1 || size > (std::int64_t{1} << 40))
-      fail_input("[tensorize] --layer '{}': '{}' is no mode; write modes like 24x16|384", rule, word);
-    sizes.push_back(size);
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-  }
-  return sizes;
-}
-
-void parse_rule_item(LayerRule& rule, std::string_view key, std::string_view value) {
-  if (key == "rank") {
-    std::int64_t rank = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), rank);
-    if (error != std::errc() || end != value.data() + value.size() || rank < 1)
-      fail_input("[tensorize] --layer '{}': '{}' is not a rank; write a whole number from 1", rule.text, value);
-    rule.rank = rank;
-  } else if (key == "form") {
-    rule.form = form_named(value);
-    if (!rule.form) fail_input("[tensorize] --layer '{}': there is no form '{}'; use dense, auto, tt, ttm or lowrank", rule.text, value);
-  } else if (key == "modes") {
-    const std::size_t bar = value.find('|');
-    if (bar == std::string_view::npos)
-      fail_input("[tensorize] --layer '{}': modes lack the '|' between those of the input and of the output", rule.text);
-    rule.in_modes = parse_sizes(value.substr(0, bar), rule.text);
-    rule.out_modes = parse_sizes(value.substr(bar + 1), rule.text);
-  } else if (key == "gauge" && (value == "on" || value == "off")) {
-    rule.gauge = value == "on";
+void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item) {
+  if (item.key == "rank") {
+    rule.rank = rule_rank(words, "[tensorize]", item.value);
+  } else if (item.key == "form") {
+    rule.form = form_named(item.value);
+    if (!rule.form) fail_rule(words, "[tensorize]", fmt::format("there is no form '{}'; use dense, auto, tt, ttm or lowrank", printable(item.value)));
+  } else if (item.key == "modes") {
+    const tt::Sides sides = tt::parse_sides(item.value);
+    rule.in_modes = sides.in;
+    rule.out_modes = sides.out;
+  } else if (item.key == "gauge" && (item.value == "on" || item.value == "off")) {
+    rule.gauge = item.value == "on";
   } else {
-    fail_input("[tensorize] --layer '{}': '{}:{}' is not known; use rank:, form:, modes: or gauge:on|off, separated by ';'", rule.text, key, value);
+    fail_unknown(words, "[tensorize]", item, "rank:, form:, modes: or gauge:on|off");
   }
 }
 
@@ -125,12 +118,24 @@ tt::Sizes entry_sizes(const LayerPlan& plan) {
 
 // Every inner bond as large as its neighbours allow, the middle one (of a ttm: each) at most `rank`.
 tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
+  if (!plan.ranks.empty()) return plan.ranks;
   tt::Sizes ranks = tt::largest_ranks(sizes);
   for (std::size_t k = 1; k + 1 < ranks.size(); ++k)
     if (plan.form == PlannedForm::ttm || k == plan.in_modes.size()) ranks[k] = std::min(ranks[k], plan.rank);
   for (std::size_t k = 1; k < ranks.size(); ++k) ranks[k] = std::min(ranks[k], ranks[k - 1] * sizes[k - 1]);
   for (std::size_t k = ranks.size() - 1; k-- > 0;) ranks[k] = std::min(ranks[k], ranks[k + 1] * sizes[k]);
   return ranks;
+}
+
+// A bond is no wider than what its neighbours leave: else the chain would come out smaller than the plan says.
+void check_ranks(const LayerPlan& plan, const std::string& where) {
+  const tt::Sizes sizes = entry_sizes(plan);
+  if (plan.ranks.front() != 1 || plan.ranks.back() != 1) fail_input("{}: the first and the last of \"ranks\" must be 1", where);
+  const tt::Sizes largest = tt::largest_ranks(sizes);
+  for (std::size_t k = 1; k + 1 < plan.ranks.size(); ++k) {
+    const std::int64_t limit = std::min({largest[k], plan.ranks[k - 1] * sizes[k - 1], plan.ranks[k + 1] * sizes[k]});
+    if (plan.ranks[k] > limit) fail_input("{}: rank {} at bond {} exceeds {}, the largest that its neighbours allow", where, plan.ranks[k], k, limit);
+  }
 }
 
 }  // namespace
@@ -147,19 +152,11 @@ const char* name_of(PlannedForm form) {
 }
 
 LayerRule parse_layer_rule(const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0)
-    fail_input("[tensorize] --layer '{}' names no weights; write 'glob=rank:16' or 'glob=form:dense'", text);
+  const Rule words = parse_rule(text, "[tensorize]");
   LayerRule rule;
   rule.text = text;
-  rule.pattern = text.substr(0, equals);
-  std::string_view rest = std::string_view(text).substr(equals + 1);
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    const std::size_t colon = item.find(':');
-    parse_rule_item(rule, item.substr(0, colon), colon == std::string_view::npos ? "" : item.substr(colon + 1));
-  }
+  rule.pattern = words.pattern;
+  for (const Rule::Item& item : words.items) parse_rule_item(rule, words, item);
   return rule;
 }
 
@@ -189,7 +186,8 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   if (plan.form == PlannedForm::keep_dense) return;
   if (plan.form == PlannedForm::ttm && !candidate.table) fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
   if (plan.form == PlannedForm::tt && candidate.table) fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
-  const std::int64_t largest = std::min(candidate.in(), candidate.out());
+  // Modes with spare rows allow a ttm bonds that the table itself could not fill.
+  const std::int64_t largest = plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)
     fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest, candidate.in(), candidate.out());
   if (!has_modes(plan.form)) return;
@@ -203,6 +201,7 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   if (padded && plan.in_modes.size() != plan.out_modes.size()) fail_input("{}: row and column modes must be equally many", where);
   if (second != candidate.out() || (padded ? first < candidate.in() || first >= 2 * candidate.in() : first != candidate.in()))
     fail_input("{}: the modes multiply to {} and {}, but the weight is {} x {}", where, first, second, candidate.in(), candidate.out());
+  if (!plan.ranks.empty()) check_ranks(plan, where);
 }
 
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type) {
@@ -237,7 +236,10 @@ Json to_json(const Plan& plan, const std::vector<Candidate>& candidates) {
       entry[tt ? "out_modes" : "column_modes"] = layer.out_modes;
     }
     if (layer.form != PlannedForm::keep_dense) {
-      entry["rank"] = layer.rank;
+      if (has_modes(layer.form))
+        entry["ranks"] = chain_of(layer, candidates[i]).ranks;
+      else
+        entry["rank"] = layer.rank;
       if (!candidates[i].table) entry["gauge"] = layer.gauge;
     }
     if (!layer.reason.empty()) entry["reason"] = layer.reason;
@@ -254,6 +256,10 @@ Plan parse_plan(const std::string& text, const std::string& file, const std::vec
   const auto layers = json.find("layers");
   if (layers == json.end() || !layers->is_array()) fail_input("{}: \"layers\" must be a list", file);
   Plan plan;
+  if (const auto ratio = json.find("ratio"); ratio != json.end()) {
+    if (!ratio->is_number() || !(*ratio > 0)) fail_input("{}: \"ratio\" must be a number above 0", file);
+    plan.ratio = ratio->get<double>();
+  }
   for (const Candidate& candidate : candidates) plan.layers.push_back({candidate.name, PlannedForm::keep_dense, {}, {}, 0, true, "not in the plan"});
   std::set<std::string> seen;
   for (std::size_t i = 0; i < layers->size(); ++i) {

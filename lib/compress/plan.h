@@ -19,6 +19,7 @@ struct LayerPlan {
   std::int64_t rank = 0;              // of the middle bond (ttm: of every inner bond); auto: of the pair whose bytes the layer may have
   bool gauge = true;                  // an identity block in the last core, where the form allows one
   std::string reason = {};            // why it stays dense
+  io::FileShape ranks = {};           // tt and ttm: of every bond, both ends included; empty: the others as large as the middle one leaves them
 };
 
 struct Plan {
@@ -28,7 +29,7 @@ struct Plan {
 
 io::Json to_json(const Plan& plan, const std::vector<Candidate>& candidates);
 // InputError that names `file` and the place: unknown keys, a layer that the model has not or that is there twice, modes that do not multiply to its
-// size, a rank beyond the possible. Candidates that the file leaves out stay dense.
+// size, a rank beyond the possible, ranks of single bonds that do not fit together. Candidates that the file leaves out stay dense.
 Plan parse_plan(const std::string& text, const std::string& file, const std::vector<Candidate>& candidates);
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off'.

@@ -50,6 +50,23 @@ struct Search {
   }
 };
 
+constexpr std::int64_t largest_mode = std::int64_t{1} << 40;
+
+// `text` is a part of `all`, which stands in the message.
+Sizes parse_sizes(std::string_view text, const std::string& all, std::string_view separators) {
+  Sizes sizes;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find_first_of(separators));
+    std::int64_t size = 0;
+    const auto [next, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    if (error != std::errc() || next != word.data() + word.size() || size < 1 || size > largest_mode)
+      fail_input("[modes] '{}' is not a list of positive sizes; write the in modes and the out modes, like 12x8x8|8x8x12", all);
+    sizes.push_back(size);
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::int64_t product(const Sizes& sizes) {
@@ -144,21 +161,19 @@ Sizes table_entry_sizes(const Sizes& modes) {
 }
 
 Sizes parse_modes(const std::string& text) {
-  Sizes modes;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at < end) {
-    std::int64_t mode = 0;
-    const auto [next, error] = std::from_chars(at, end, mode);
-    const bool ends_well = next == end || *next == 'x' || *next == ',' || *next == '|' || *next == ' ';
-    if (error != std::errc() || mode < 1 || !ends_well)
-      fail_input("[modes] '{}' is not a list of positive sizes; write the in modes and the out modes, like 12x8x8|8x8x12", text);
-    modes.push_back(mode);
-    at = next == end ? end : next + 1;
-  }
+  Sizes modes = parse_sizes(text, text, "x,| ");
   if (modes.empty() || modes.size() % 2 != 0)
     fail_input("[modes] '{}' has {} sizes; write as many in modes as out modes, like 12x8x8|8x8x12", text, modes.size());
   return modes;
+}
+
+Sides parse_sides(const std::string& text) {
+  const std::size_t bar = text.find('|');
+  if (bar == std::string::npos)
+    fail_input("[modes] '{}' lacks the '|' between the modes of the input and of the output; write them like 24x16|384", text);
+  Sides sides{parse_sizes(std::string_view(text).substr(0, bar), text, "x,"), parse_sizes(std::string_view(text).substr(bar + 1), text, "x,")};
+  if (sides.in.empty() || sides.out.empty()) fail_input("[modes] '{}' has no sizes on one side of the '|'; write them like 24x16|384", text);
+  return sides;
 }
 
 }  // namespace comera::tt

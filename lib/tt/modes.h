@@ -37,5 +37,10 @@ Sizes table_entry_sizes(const Sizes& modes);
 
 // "12x8x8|8x8x12", "12,8,8,8,8,12": what --modes takes. InputError when it is not a list of positive numbers of even length.
 Sizes parse_modes(const std::string& text);
+// The same with any number of modes on either side of the '|'.
+struct Sides {
+  Sizes in, out;
+};
+Sides parse_sides(const std::string& text);
 
 }  // namespace comera::tt

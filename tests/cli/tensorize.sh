@@ -85,6 +85,37 @@ run "$COMERA" inspect planned --json
 expect_json "[l['ranks'] for l in d['layers'] if '.query.weight' in l['name']] == [[1, 5, 1]] * 2"
 expect_json "all(l['form'] == 'dense' for l in d['layers'] if '.key.weight' in l['name'])"
 expect_json "all(l['modes'] == [8, 8, 64] for l in d['layers'] if '.value.weight' in l['name'])"
+run "$COMERA" tensorize bert --ratio 2 --dump-plan dumped.json
+run "$COMERA" tensorize bert -o from_plan --plan dumped.json
+expect_exit 0
+run "$COMERA" tensorize bert -o direct --ratio 2
+expect_same_bytes from_plan/model.safetensors direct/model.safetensors
+expect_same_bytes from_plan/config.json direct/config.json
+run "$COMERA" tensorize bert --ratio 2 --form tt --order 3 --dump-plan order3.json
+run "$COMERA" tensorize bert --plan order3.json --dump-plan order3_again.json
+expect_same_bytes order3.json order3_again.json
+for goal in '--ratio 2 --form tt --order 3' '--plan order3.json'; do
+  # shellcheck disable=SC2086  # options
+  run "$COMERA" tensorize bert -o "order3_${goal:2:4}" $goal
+  expect_exit 0
+done
+expect_same_bytes order3_rati/model.safetensors order3_plan/model.safetensors
+run python3 -c "
+import json
+plan = json.load(open('order3.json'))
+for layer in plan['layers']:
+    if layer['form'] == 'tt': layer['ranks'][1:4] = [min(a, b) for a, b in zip(layer['ranks'][1:4], [3, 8, 12])]
+json.dump(plan, open('edited.json', 'w'))"
+run "$COMERA" tensorize bert -o edited --plan edited.json
+expect_exit 0
+run "$COMERA" inspect edited --json
+expect_json "any(l['form'] == 'tt' for l in d['layers'])"
+run python3 -c "
+import json
+plan = {l['name'] + '.weight': l for l in json.load(open('edited.json'))['layers'] if l['form'] == 'tt'}
+ranks = {l['name']: l['ranks'] for l in json.load(open('edited/report.json'))['layers']}
+assert plan and all(ranks[name] == layer['ranks'] for name, layer in plan.items()), (plan, ranks)"
+expect_exit 0
 run "$COMERA" tensorize bert --ratio 3 --dry-run
 expect_exit 0
 expect_out 'weights file'

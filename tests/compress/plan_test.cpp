@@ -63,6 +63,33 @@ TEST_CASE("compress plan: what is written reads back, and what it leaves out sta
   const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})", "p.json", candidates());
   CHECK(partial.layers[0].form == PlannedForm::keep_dense);
   CHECK(partial.layers[1].rank == 5);
+  CHECK(partial.ratio == 0);
+}
+
+TEST_CASE("compress plan: every bond of a chain stands in the file and may be edited") {
+  Plan plan;
+  plan.ratio = 2.5;
+  plan.layers = {
+      {"up", PlannedForm::tt, {4, 4}, {4, 8}, 12}, {"down", PlannedForm::tt, {8, 4}, {16}, 8}, {"words", PlannedForm::ttm, {10, 10}, {4, 4}, 7}};
+  io::Json json = to_json(plan, candidates());
+  CHECK(json["layers"][0]["ranks"] == io::Json({1, 4, 12, 8, 1}));
+  CHECK(json["layers"][1]["ranks"] == io::Json({1, 8, 8, 1}));
+  CHECK(json["layers"][2]["ranks"] == io::Json({1, 7, 1}));
+  json["layers"][0]["ranks"] = {1, 3, 9, 5, 1};
+  json["layers"][1]["ranks"] = {1, 2, 8, 1};
+  const Plan edited = parse_plan(io::json_text(json), "p.json", candidates());
+  CHECK(to_json(edited, candidates()) == json);
+  CHECK(chain_of(edited.layers[0], candidates()[0]).ranks == io::FileShape{1, 3, 9, 5, 1});
+  CHECK(planned_bytes(edited.layers[1], candidates()[1]) == 2 * (8 * 2 + 2 * 4 * 8 + 8 * (16 - 8)) + 4 * 8);
+  const char* layer = R"({"name": "up", "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8], "ranks": )";
+  CHECK(refusal(std::string(layer) + "[1, 4, 12, 8, 1]}") == "accepted");
+  CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 1]}"), Contains("4 \"ranks\" came, but 4 cores have 5 bonds"));
+  CHECK_THAT(refusal(std::string(layer) + "[1, 2, 12, 8, 1]}"), Contains("rank 12 at bond 2 exceeds 8"));
+  CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 9, 1]}"), Contains("rank 9 at bond 3 exceeds 8"));
+  CHECK_THAT(refusal(std::string(layer) + "[2, 4, 12, 8, 1]}"), Contains("must be 1"));
+  CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 8, 1], \"rank\": 3}"), Contains("keep one"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "ranks": [1, 3, 1]})"), Contains("has one bond"));
+  CHECK_THAT(message([] { parse_plan(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", candidates()); }), Contains("ratio"));
 }
 
 TEST_CASE("compress plan: bytes are those of the tensors that will be written") {

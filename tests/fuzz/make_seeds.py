@@ -27,6 +27,11 @@ BLOCK = {"model_type": "bert", "hidden_size": 4,
          "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE, "b": SORTED, "c": PAIR}}}
 EMPTIED = {"comera": {"version": 1, "tensors": {"a": {**CHAIN, "ranks": [1, 0, 0, 0, 1]}}}}
 
+PLANS = [{"name": "up", "shape": [32, 16], "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8], "ranks": [1, 4, 12, 8, 1], "gauge": False},
+         {"name": "down", "form": "lowrank", "rank": 7, "gauge": True}, {"name": "conv", "form": "auto", "rank": 3},
+         {"name": "words", "form": "ttm", "row_modes": [10, 10], "column_modes": [4, 4], "rank": 7},
+         {"name": "wide", "form": "dense", "reason": "large"}]
+
 
 def message(*fields):
     """Protobuf: a number as a varint, anything else with its length in front; all numbers here are below 128."""
@@ -60,6 +65,8 @@ SEEDS = {
                   onnx_model([2, 2], b"", [("x", "y")], EXTERNAL, (14, 1))],
     "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\ntarget_size = "1.5MB"\nsave-every = "20m"\n',
                      b"label = 'x'\nshuffle = true\nsave_every = 500\n[hashes]\n"],
+    "fuzz_plan": [json.dumps({"comera_plan": 1, "ratio": 2.5, "layers": PLANS}, indent=1).encode(), b"*query=form:tt;modes:4x4|32;rank:8;gauge:off",
+                  json.dumps({"comera_plan": 1, "layers": [{**PLANS[0], "ranks": [1, 5, 12, 8, 1]}, {**PLANS[1], "rank": 17}]}).encode()],
     "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n", b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
                   b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n{"hypothesis": 1, "label": 2, "premise": true}\n'],
     "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(), b"[UNK]\n[CLS]\n[CLS]\n"],
@@ -71,6 +78,8 @@ WORDS = {
     "fuzz_index": ["weight_map", ".safetensors", "../"],
     "fuzz_onnx": ["location", "offset", "length", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
     "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
+    "fuzz_plan": ["comera_plan", "ratio", "layers", "name", "shape", "form", "dense", "auto", "tt", "ttm", "lowrank", "rank", "ranks", "in_modes",
+                  "out_modes", "row_modes", "column_modes", "gauge", "reason", "up", "down", "conv", "words", "wide", "1099511627776", "true"],
     "fuzz_rows": ["premise", "hypothesis", "label", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
     "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],
 }
