@@ -12,6 +12,8 @@ Backend make_table() {
   b.device = device_control();
   b.variant = variant_name();
   add_elementwise(b);
+  add_linear(b);
+  add_tt_linear(b);
   return b;
 }
 

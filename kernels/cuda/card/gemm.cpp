@@ -1,6 +1,7 @@
 #include "kernels/cuda/gemm.h"
 
 #include <cublasLt.h>
+#include <cuda_runtime.h>
 
 #include "kernels/cuda/card/errors.h"
 
@@ -55,10 +56,21 @@ bool describe(Preference& preference) {
          ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
 }
 
+// The library refuses a sum over nothing.
+Status empty_sum(const Context& context, const Gemm& g) {
+  const std::size_t size = size_of(g.out), pitch = static_cast<std::size_t>(g.ldc) * size;
+  for (std::int64_t i = 0; i < g.batch && !g.accumulate; ++i)
+    if (!ok(cudaMemset2DAsync(static_cast<char*>(g.c) + static_cast<std::size_t>(i * g.stride_c) * size, pitch, 0,
+                              static_cast<std::size_t>(g.n) * size, static_cast<std::size_t>(g.m), static_cast<cudaStream_t>(context.stream))))
+      return Status::failed;
+  return Status::ok;
+}
+
 }  // namespace
 
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return Status::ok;
+  if (g.k == 0) return empty_sum(context, g);
   Operation operation;
   Layout a, b, c;
   Preference preference;

@@ -1,0 +1,91 @@
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/tall.h"
+#include "kernels/linear.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+std::size_t gemm_alone() {
+  Parts parts;
+  parts.for_gemm();
+  return parts.bytes();
+}
+
+std::size_t workspace_bytes(const Context&, const LinearForward&) { return gemm_alone(); }
+std::size_t workspace_bytes(const Context&, const Product&) { return gemm_alone(); }
+std::size_t workspace_bytes(const Context&, const MatMul&) { return gemm_alone(); }
+std::size_t workspace_bytes(const Context&, const LinearBackward& a) {
+  Parts parts;
+  parts.take<float>(column_tiles(a.tokens) * a.out);
+  parts.for_gemm();
+  return parts.bytes();
+}
+
+template <class T>
+Status forward(const Context& context, const LinearForward& a) {
+  Parts parts(context.workspace);
+  Gemm g;
+  g.m = a.tokens, g.n = a.out, g.k = a.in, g.in = g.out = context.dtype;
+  g.a = a.x, g.lda = a.ldx, g.b = a.weight, g.ldb = a.out, g.c = a.y, g.ldc = a.ldy;
+  const Status status = gemm(context, g, parts.for_gemm());
+  if (status != Status::ok) return status;
+  TallItems<FinishItem<T>> items;
+  items.count = 1;
+  items.item[0] = {static_cast<const float*>(a.bias), static_cast<T*>(a.y), static_cast<T*>(a.pre), a.out, a.ldy};
+  return finish(context, items, a.tokens, a.activation);
+}
+
+template <class T>
+Status backward(const Context& context, const LinearBackward& a) {
+  Parts parts(context.workspace);
+  const bool slopes = a.activation != Activation::none;
+  TallItems<SlopeItem<T>> items;
+  items.count = 1;
+  SlopeItem<T>& o = items.item[0];
+  o.dy = static_cast<const T*>(a.dy), o.columns = a.out, o.ld_dy = o.ld_pre = o.ld_d_pre = a.lddy;
+  float* const sums = parts.take<float>(column_tiles(a.tokens) * a.out);
+  if (slopes) o.pre = static_cast<const T*>(a.pre), o.d_pre = static_cast<T*>(a.dy);
+  if (a.d_bias) o.sums = sums, o.d_bias = static_cast<float*>(a.d_bias);
+  const Status status = slope(context, items, a.tokens, a.activation);
+  if (status != Status::ok || !a.dx) return status;
+  Gemm g;
+  g.m = a.tokens, g.n = a.in, g.k = a.out, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
+  g.a = a.dy, g.lda = a.lddy, g.b = a.weight, g.ldb = a.out, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
+  return gemm(context, g, parts.for_gemm());
+}
+
+Status run(const Context& context, const LinearForward& a) {
+  return with_element(context, [&](auto element) { return forward<decltype(element)>(context, a); });
+}
+Status run(const Context& context, const LinearBackward& a) {
+  return with_element(context, [&](auto element) { return backward<decltype(element)>(context, a); });
+}
+
+Status run(const Context& context, const Product& a) {
+  return with_element(context, [&](auto) {
+    Gemm g;
+    g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
+    g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.g, g.ldb = a.ldg, g.c = a.result, g.ldc = a.ld_result;
+    return gemm(context, g, Parts(context.workspace).for_gemm());
+  });
+}
+
+Status run(const Context& context, const MatMul& a) {
+  return with_element(context, [&](auto) {
+    Gemm g;
+    g.m = a.m, g.n = a.n, g.k = a.k, g.in = g.out = context.dtype, g.accumulate = a.accumulate;
+    g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b, g.c = a.c, g.ldc = a.ldc;
+    return gemm(context, g, Parts(context.workspace).for_gemm());
+  });
+}
+
+}  // namespace
+
+void add_linear(Backend& b) {
+  b.linear_forward = {"linear_forward", run, workspace_bytes};
+  b.linear_backward = {"linear_backward", run, workspace_bytes};
+  b.product = {"product", run, workspace_bytes};
+  b.matmul = {"matmul", run, workspace_bytes};
+}
+
+}  // namespace comera::kernels::cuda

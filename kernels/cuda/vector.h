@@ -1,0 +1,37 @@
+// Sixteen bytes at a time: neighbouring elements of a row in one load or store where pointers and distances allow it.
+#pragma once
+
+#include "kernels/cuda/element.h"
+
+namespace comera::kernels::cuda {
+
+template <class T, int count>
+struct alignas(count * sizeof(T)) Elements {
+  T element[count];
+};
+
+template <class T>
+constexpr int lanes_of_vector = 16 / static_cast<int>(sizeof(T));
+
+template <int count, class T>
+COMERA_DEVICE void load_floats(const T* from, float* to) {
+  const Elements<T, count> elements = *reinterpret_cast<const Elements<T, count>*>(from);
+#pragma unroll
+  for (int i = 0; i < count; ++i) to[i] = to_float(elements.element[i]);
+}
+
+template <int count, class T>
+COMERA_DEVICE void store_floats(const float* from, T* to) {
+  Elements<T, count> elements;
+#pragma unroll
+  for (int i = 0; i < count; ++i) elements.element[i] = to_element<T>(from[i]);
+  *reinterpret_cast<Elements<T, count>*>(to) = elements;
+}
+
+// Whether rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes. Null: nothing to read.
+template <class T>
+bool rows_are_aligned(const void* data, std::int64_t ld) {
+  return !data || (reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % lanes_of_vector<T> == 0);
+}
+
+}  // namespace comera::kernels::cuda

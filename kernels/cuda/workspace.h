@@ -1,0 +1,30 @@
+// Parts of a call's workspace. The same code that takes them answers how much is needed: with no memory it only counts.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/gemm.h"
+
+namespace comera::kernels::cuda {
+
+// Each part begins at a multiple of 256.
+class Parts {
+ public:
+  explicit Parts(void* memory = nullptr) : memory_(static_cast<char*>(memory)) {
+    if (memory_) used_ = (256 - reinterpret_cast<std::uintptr_t>(memory_) % 256) % 256;
+  }
+  template <class T>
+  T* take(std::int64_t count) {
+    char* const part = memory_ ? memory_ + used_ : nullptr;
+    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 255) / 256 * 256;
+    return reinterpret_cast<T*>(part);
+  }
+  void* for_gemm() { return take<char>(static_cast<std::int64_t>(gemm_workspace_bytes)); }
+  std::size_t bytes() const { return used_ + 256; }  // asked for: whatever the memory's own alignment
+
+ private:
+  char* memory_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace comera::kernels::cuda
