@@ -82,6 +82,8 @@ class Decoder final : public layers::Model {
   }
   void clear_cache(Walk& walk) override { cache_->clear(walk, shared_.rotary); }
 
+  layers::VocabularyDecoder* vocabulary_decoder() override { return &*head_; }
+
   std::string config_json() const override { return to_config_json(spec_, *this); }
 
  private:
@@ -135,9 +137,13 @@ class Decoder final : public layers::Model {
     Walk& walk = pass.walk;
     Walk::Scope scope(walk, "head");
     Outputs outputs;
+    if (pass.distillation->teaches) {
+      outputs.hidden = walk.keep(x.tensor);
+      return outputs;
+    }
     if (batch.has("targets")) {
       Tensor targets = walk.input("targets", batch["targets"]);
-      outputs.best = head_->forward(pass, *state_, x, targets);
+      outputs.best = head_->forward(pass, *state_, batch, x, targets);
       walk.drop(targets);
       if (pass.policy.saves())
         walk.drop(outputs.best);

@@ -153,6 +153,8 @@ class Encoder final : public layers::Model {
     merger_.finish(walk, sink, threshold_);
   }
 
+  layers::VocabularyDecoder* vocabulary_decoder() override { return head_->vocabulary_decoder(); }
+
   std::string config_json() const override { return to_config_json(spec_, *this); }
 
  private:

@@ -136,8 +136,12 @@ class MaskedLanguageModel final : public Head {
     transform_.forward(pass, {rows, nullptr}, &transformed);
     walk.drop(rows);
     Value normed = norm_.forward(pass, transformed, Tensor{});
+    if (pass.distillation->teaches) {
+      picker_.release(pass);
+      return {{}, {}, normed.tensor};
+    }
     Tensor targets = walk.input("masked_targets", batch["masked_targets"]);
-    Tensor best = decoder_.forward(pass, state, normed, targets);
+    Tensor best = decoder_.forward(pass, state, batch, normed, targets);
     walk.drop(targets);
     walk.drop(normed.tensor);
     if (!pass.policy.saves()) {
@@ -154,6 +158,8 @@ class MaskedLanguageModel final : public Head {
     transform_.backward(pass, sink, &d_transformed, d_rows, false);
     return picker_.backward(pass, d_rows);
   }
+
+  layers::VocabularyDecoder* vocabulary_decoder() override { return &decoder_; }
 
  private:
   std::int64_t hidden_;

@@ -16,6 +16,7 @@ class Head {
   virtual layers::Outputs forward(Pass& pass, layers::StepState& state, const data::Batch& batch, const Value& x) = 0;
   // The caller drops dx [K, hidden].
   virtual Tensor backward(Pass& pass, Sink& sink) = 0;
+  virtual layers::VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 };
 
 // Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and classifier).

@@ -9,17 +9,21 @@
 namespace comera::tools {
 namespace {
 
-// hidden: every token's last vector; embedding: the sentence's; logits: the labels'.
+// hidden: every token's last vector; embedding: the sentence's; logits: the labels' or the words'.
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
   if (word == "automatic") return task == data::Task::classify ? "logits" : "hidden";
-  if (word == "logits" && task != data::Task::classify) fail_input("[finetune] --distill logits: the task has no labels; use hidden or embedding");
+  if (word == "logits" && task == data::Task::embed)
+    fail_input("[finetune] --distill logits: the task has neither labels nor words; use hidden or embedding");
   if (word == "embedding" && task != data::Task::embed) fail_input("[finetune] --distill embedding: only the task embed has embeddings");
   return word;
 }
 
 void check_vocabulary(const OptionValues& values, const RunSetup& setup, const models::Spec& teacher) {
   const std::string& folder = values.text("teacher");
+  if (values.integer("seq") > teacher.positions)
+    fail_input("[finetune] --teacher {}: has {} positions, --seq is {}; use --seq {} or another teacher", folder, teacher.positions,
+               values.integer("seq"), teacher.positions);
   const std::int64_t own = models::common(setup.spec).vocabulary;
   if (teacher.vocabulary != own)
     fail_input("[finetune] --teacher {}: knows {} pieces, the student {}; a teacher must have the student's vocabulary", folder, teacher.vocabulary,
@@ -34,6 +38,12 @@ void check_vocabulary(const OptionValues& values, const RunSetup& setup, const m
 models::ModelSpec teacher_spec(const std::string& folder, const std::string& target, const RunSetup& setup) {
   const models::ModelSpec spec = models::spec_from_folder(folder);
   const models::Spec &stored = models::common(spec), &student = models::common(setup.spec);
+  if (target == "logits" && predicts_words(student.task)) {
+    if (stored.task != student.task)
+      fail_input("[finetune] --teacher {}: its task is {}, the student's {}; use --distill hidden or another teacher", folder,
+                 data::name_of(stored.task), data::name_of(student.task));
+    return spec;
+  }
   if (target == "logits") {
     if (stored.task != data::Task::classify || stored.labels != student.labels)
       fail_input("[finetune] --teacher {}: does not tell the student's {} labels apart; use --distill hidden or another teacher", folder,
@@ -46,6 +56,25 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
   return std::holds_alternative<models::EncoderSpec>(spec) ? models::with_head(spec, data::Task::embed, {}) : spec;
 }
 
+layers::Distillation distillation_of(const OptionValues& values, layers::VocabularyDecoder* teacher) {
+  layers::Distillation settings;
+  settings.active = true;
+  settings.teacher = teacher;
+  settings.distance = values.text("distill-distance") == "cosine" ? kernels::Distance::cosine : kernels::Distance::squared;
+  settings.temperature = values.real("distill-temperature");
+  settings.weight = values.real("distill-weight");
+  return settings;
+}
+
+// Models of the factory, measured or measuring by the settings.
+layers::ModelFactory teaching(layers::ModelFactory base, const layers::Distillation& settings) {
+  return [base = std::move(base), settings](const layers::RankTable& ranks) {
+    auto model = base(ranks);
+    model->set_distillation(settings);
+    return model;
+  };
+}
+
 }  // namespace
 
 std::vector<Option> teaching_options() {
@@ -54,7 +83,7 @@ std::vector<Option> teaching_options() {
       {.name = "distill",
        .type = OptionType::choice,
        .default_text = "automatic",
-       .help = "what is learned from the teacher: its last hidden states, its embeddings or its logits",
+       .help = "what is learned from the teacher: its last hidden states, its embeddings, or its logits (of labels or of words)",
        .choices = {"automatic", "hidden", "embedding", "logits"},
        .default_words = "logits for classify, else hidden"},
       {.name = "distill-distance",
@@ -82,23 +111,18 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const std::string target = target_of(values, setup.options.task);
   const models::ModelSpec spec = teacher_spec(folder, target, setup);
   check_vocabulary(values, setup, models::common(spec));
-  layers::Distillation settings;
-  settings.active = true;
-  settings.distance = values.text("distill-distance") == "cosine" ? kernels::Distance::cosine : kernels::Distance::squared;
-  settings.temperature = values.real("distill-temperature");
-  settings.weight = values.real("distill-weight");
-  setup.factory = [base = setup.factory, settings](const layers::RankTable& ranks) {
-    auto model = base(ranks);
-    model->set_distillation(settings);
-    return model;
-  };
-  const plan::Machine& machine = setup.open.machine;
-  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = target == "hidden"});
   const models::Spec& student = models::common(setup.spec);
-  const bool logits = target == "logits";
-  const char* output = logits ? layers::teacher_logits : target == "hidden" ? layers::teacher_hidden : layers::teacher_embedding;
-  const std::int64_t width = logits ? static_cast<std::int64_t>(student.labels.size()) : student.hidden;
+  const plan::Machine& machine = setup.open.machine;
+  const bool words = target == "logits" && data::predicts_words(student.task);
+  auto engine =
+      std::make_unique<train::Engine>(machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
+                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = words || target == "hidden"});
+  setup.factory = teaching(setup.factory, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
+  const char* output = words                ? layers::teacher_decoder_input
+                       : target == "logits" ? layers::teacher_logits
+                       : target == "hidden" ? layers::teacher_hidden
+                                            : layers::teacher_embedding;
+  const std::int64_t width = target == "logits" && !words ? static_cast<std::int64_t>(student.labels.size()) : models::common(spec).hidden;
   setup.teacher = std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) {
     follow_threshold(folder, weights.model());
     train::load_weights(folder, weights);

@@ -1,5 +1,7 @@
 #include "lib/layers/distillation.h"
 
+#include "lib/layers/loss.h"
+
 namespace comera::layers {
 
 kernels::VectorDistanceBackward VectorLoss::shape_of(const Pass& pass) const {
@@ -68,6 +70,42 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
   pass.walk.drop(state_);
   pass.walk.drop(teacher_);
   return d_logits;
+}
+
+void VocabularyDivergence::begin(Pass& pass, const data::Batch& batch) {
+  if (pass.distillation->active && batch.has(teacher_decoder_input)) input_ = pass.walk.input(teacher_decoder_input, batch[teacher_decoder_input]);
+}
+
+void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t first) {
+  const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
+  if (first == 0) state_ = pass.walk.make("divergence", {rows, kernels::divergence_state});
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
+  pass.walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
+                                                                          columns, teacher.data, columns, state_.data});
+  pass.walk.drop(teacher);
+}
+
+void VocabularyDivergence::finish(Pass& pass, StepState& state, const Tensor& targets) {
+  pass.walk.run(pass.backend().divergence_loss,
+                kernels::DivergenceLoss{state_.shape[0], pass.distillation->temperature, static_cast<const std::int32_t*>(targets.data), state_.data,
+                                        pass.distillation->weight, &state.scalars.loss_scale, state.loss});
+}
+
+Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
+  const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
+  Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
+  pass.walk.run(
+      pass.backend().divergence_backward,
+      kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, static_cast<const std::int32_t*>(targets.data), logits.data, columns,
+                                  teacher.data, columns, state_.data, pass.distillation->weight, &pass.scalars->loss_scale, d_logits.data});
+  pass.walk.drop(teacher);
+  return d_logits;
+}
+
+void VocabularyDivergence::release(Pass& pass) {
+  pass.walk.drop(state_);
+  pass.walk.drop(input_);
 }
 
 }  // namespace comera::layers

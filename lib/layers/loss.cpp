@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/cross_entropy.h"
+#include "kernels/elementwise.h"
 
 namespace comera::layers {
 namespace {
@@ -94,22 +95,31 @@ Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   return all;
 }
 
-Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
+Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count) {
   Tensor numbers = ids(pass.walk);
-  for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor rows = table_.rows(pass.walk, numbers, first, std::min(chunk, vocabulary_ - first));
-    Tensor chunk_logits = logits(pass, h.tensor, rows, first);
-    pass.walk.drop(rows);
-    loss_.add(pass, chunk_logits, first, targets);
-    pass.walk.drop(chunk_logits);
-  }
+  Tensor rows = table_.rows(pass.walk, numbers, first, count);
+  Tensor part = logits(pass, h, rows, first);
+  pass.walk.drop(rows);
   pass.walk.drop(numbers);
+  return part;
+}
+
+Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets) {
+  divergence_.begin(pass, batch);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
+    Tensor part = chunk_logits(pass, h.tensor, first, std::min(chunk, vocabulary_ - first));
+    loss_.add(pass, part, first, targets);
+    if (divergence_.active()) divergence_.add(pass, part, first);
+    pass.walk.drop(part);
+  }
   Tensor best = loss_.finish(pass, state, targets);
+  if (divergence_.active()) divergence_.finish(pass, state, targets);
   if (pass.policy.saves()) {
     h_ = pass.policy.save(pass.walk, h, Use::value);
     targets_ = pass.walk.keep(targets);
   } else {
     loss_.release(pass);
+    if (divergence_.active()) divergence_.release(pass);
   }
   return best;
 }
@@ -123,12 +133,22 @@ void VocabularyDecoder::bias_backward(Pass& pass, Sink& sink, const Tensor& d_lo
   sink.close(pass.walk, *bias_, d_bias);
 }
 
+// Logits become their gradients, in place.
+void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::int64_t first) {
+  Tensor towards_teacher;
+  if (divergence_.active()) towards_teacher = divergence_.backward(pass, logits, first, targets_);
+  loss_.backward(pass, logits, first, targets_);
+  if (towards_teacher.empty()) return;
+  pass.walk.run(pass.backend().add_scaled, kernels::AddScaled{logits.elements(), 1, towards_teacher.data, logits.data});
+  pass.walk.drop(towards_teacher);
+}
+
 void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
   Tensor numbers = ids(pass.walk);
   Tensor rows = table_.rows(pass.walk, numbers, first, count);
   Tensor d_logits = logits(pass, h, rows, first);
-  loss_.backward(pass, d_logits, first, targets_);
+  logits_backward(pass, d_logits, first);
   pass.walk.run(pass.backend().matmul,
                 kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data, columns_, false, dh.data, columns_, first > 0});
   pass.walk.drop(rows);
@@ -145,6 +165,7 @@ Tensor VocabularyDecoder::backward(Pass& pass, Sink& sink) {
   pass.walk.drop(h);
   pass.walk.drop(targets_);
   loss_.release(pass);
+  if (divergence_.active()) divergence_.release(pass);
   return dh;
 }
 

@@ -1,6 +1,7 @@
 // Cross-entropy over logits that exist (a classifier), and over a vocabulary, whose logits exist a chunk at a time.
 #pragma once
 
+#include "lib/layers/distillation.h"
 #include "lib/layers/embedding.h"
 
 namespace comera::layers {
@@ -21,7 +22,8 @@ class CrossEntropy {
 };
 
 // loss = cross-entropy of h E^T (+ bias) against ids, E the rows of a table: that of the input words (tied: Press and Wolf 2017, arXiv
-// 1608.05859) or one of its own. At most `chunk` columns of logits are in memory; the backward computes them again.
+// 1608.05859) or one of its own. At most `chunk` columns of logits are in memory; the backward computes them again. Where the batch says so, a
+// teacher's logits of the same words are learned as well.
 class VocabularyDecoder {
  public:
   static constexpr std::int64_t chunk = 2048;
@@ -30,9 +32,11 @@ class VocabularyDecoder {
   VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns);
 
   // h [P, N]; targets i32 [P], -1 where nothing is predicted. Gives the predicted ids, to be dropped.
-  Tensor forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets);
+  Tensor forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets);
   // All logits [P, vocabulary] of h [P, N]; the caller drops them.
   Tensor all_logits(Pass& pass, const Tensor& h);
+  // Logits [P, count] of the words [first, first + count), in any model's pass; the caller drops them.
+  Tensor chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count);
   // The caller drops dh [P, N].
   Tensor backward(Pass& pass, Sink& sink);
 
@@ -40,6 +44,7 @@ class VocabularyDecoder {
   Tensor logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first);
   void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
   void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
+  void logits_backward(Pass& pass, const Tensor& logits, std::int64_t first);
   void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first);
   Tensor ids(Walk& walk);
 
@@ -49,6 +54,7 @@ class VocabularyDecoder {
   std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of whole chunks
   std::vector<std::int32_t> zeros_;    // as many as rows: the bias is one row for all
   CrossEntropy loss_;
+  VocabularyDivergence divergence_;
   Saved h_;
   Tensor targets_;
 };

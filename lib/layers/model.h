@@ -49,7 +49,7 @@ using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 struct Outputs {
   Tensor logits;          // classify: [B, labels]; decoders, where the batch asks for rows: [P, vocabulary]
   Tensor best;            // i32: classify [B], mlm [P]: the predicted class or id
-  Tensor hidden = {};     // embed, clm: [B*T, N], the last hidden states
+  Tensor hidden = {};     // embed, clm: [B*T, N], the last hidden states; mlm, where it teaches: [P, N], what the decoder reads
   Tensor embedding = {};  // embed: [B, N]
 
   void drop(Walk& walk) {
@@ -90,6 +90,9 @@ class Model {
   // From here on an evaluating forward reads and extends the cache (null: not any more), at the places that the batch's `cache_rows` say.
   void set_cache(KeyValueCache* cache) { cache_ = cache; }
   virtual void clear_cache(Walk& /*walk*/) {}
+
+  // What turns vectors into logits of words; null where there are none.
+  virtual VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 
   // config.json of this model, the `comera` block with today's ranks included.
   virtual std::string config_json() const = 0;

@@ -20,9 +20,13 @@ struct Value {
   Producer* producer = nullptr;  // null: cannot be rebuilt cheaply
 };
 
+class VocabularyDecoder;
+
 // How a model is measured against a teacher (lib/layers/distillation.h).
 struct Distillation {
   bool active = false;                                      // false: the batch is not looked at
+  bool teaches = false;                                     // language models: leaves what its decoder of words reads, and no loss
+  VocabularyDecoder* teacher = nullptr;                     // of the teacher, for its logits of words; its weights are in memory in a replay
   kernels::Distance distance = kernels::Distance::squared;  // of hidden states and embeddings
   double temperature = 2;                                   // of logits
   double weight = 1;                                        // beside the loss on labels

@@ -13,8 +13,10 @@ Teacher::Teacher(std::unique_ptr<Engine> engine, const char* output, std::int64_
     : engine_(std::move(engine)), output_(output), width_(width), load_(std::move(load)) {}
 
 TensorView Teacher::add_output(Batch& batch) const {
-  const bool each_token = std::string_view(output_) == layers::teacher_hidden;
-  return batch.add(output_, engine_->machine().dtype, {batch.sequences * (each_token ? batch.length : 1), width_});
+  const std::string_view output = output_;
+  const bool words = output == layers::teacher_decoder_input, masked = words && batch.has("masked_index");
+  const std::int64_t tokens = words || output == layers::teacher_hidden ? batch.length : 1;
+  return batch.add(output_, engine_->machine().dtype, {masked ? batch["masked_index"].elements() : batch.sequences * tokens, width_});
 }
 
 void Teacher::plan(Batch& batch) {
@@ -34,9 +36,9 @@ void Teacher::teach(Batch& batch) {
   const TensorView view = add_output(batch);
   const Scores scores = engine_->evaluate(batch);
   const std::string_view output = output_;
-  const std::span<const double> said = output == layers::teacher_hidden      ? scores.hidden
-                                       : output == layers::teacher_embedding ? scores.embedding
-                                                                             : scores.logits;
+  const std::span<const double> said = output == layers::teacher_embedding ? scores.embedding
+                                       : output == layers::teacher_logits  ? scores.logits
+                                                                           : scores.hidden;
   COMERA_CHECK(static_cast<std::int64_t>(said.size()) == view.shape.elements());
   const Tensor host{view.data, view.dtype, view.shape, -1};
   for (std::size_t i = 0; i < said.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), said[i]);

@@ -70,6 +70,7 @@ void Trainer::resolve_stages() {
 
 void Trainer::plan_memory() {
   data::Batch batch = planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  if (inputs_.dev && !dev_teacher()) engine_->plan_evaluation(batch);
   if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
   if (inputs_.dev) engine_->plan_evaluation(batch);
@@ -230,7 +231,7 @@ void Trainer::evaluate_now() {
   const double start = wall_seconds();
   EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
-  evaluation.teacher = inputs_.teacher;
+  evaluation.teacher = dev_teacher();
   last_ = evaluate(*engine_, inputs_.dev, evaluation);
   evaluated_step_ = state_.step;
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
@@ -310,6 +311,11 @@ RunResult Trainer::run() {
     after_step();
   }
   result.end = *end;
+  // The last steps of a run that ends by the clock or early: a short one would otherwise have no line.
+  if (*end != RunEnd::signal && stretch_.steps > 0) {
+    report();
+    if (callbacks_.step) callbacks_.step(last_report_, true);
+  }
   close(result);
   result.step = state_.step;
   result.steps = steps_;

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Language models after a teacher's logits of words: masked words and the next word; what is refused.
+. "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/tiny_task.sh"
+
+llama=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 64 --positions 16)
+corpus=(--data corpus.txt --dev corpus.txt)
+go=(--seq 8 --batch 2 --steps 2 --save-every 2 --threads 2 --dropout 0 --lr 0 --lr-cores 0 --lr-ranks 0 --log-every 1 --seed 3 --quiet)
+pretrain() { # NAME OPTION...
+  local name=$1
+  shift
+  run "$COMERA" pretrain "$@" "${words[@]}" "${corpus[@]}" -o "$name"
+  expect_exit 0
+}
+pretrain masked "${model[@]}" --task mlm --form dense
+pretrain masked-tt "${model[@]}" --task mlm --seed 2
+pretrain next "${llama[@]}" --form dense
+pretrain next-tt "${llama[@]}" --form tt --rank 4 --embedding-rank 4 --seed 2
+
+# Without a learning rate: a model that teaches itself has the loss of the words alone, after another model more; its loss and perplexity on
+# dev are those of the words.
+for kind in masked next; do
+  for student in $kind $kind-tt; do
+    run "$COMERA" finetune "$student" "${go[@]}" "${corpus[@]}" -o "$student-alone" --json
+    expect_exit 0
+    cp "$student-alone/report.json" alone.json
+    run "$COMERA" finetune "$student" --teacher "$student" --distill logits "${go[@]}" "${corpus[@]}" -o "$student-itself" --json
+    expect_exit 0
+    expect_json "abs(d['loss'] - json.load(open('alone.json'))['loss']) < 1e-5"
+  done
+  run "$COMERA" finetune "$kind-tt" --teacher "$kind" --distill logits "${go[@]}" "${corpus[@]}" -o "$kind-taught" --json
+  expect_exit 0
+  expect_json "d['loss'] > json.load(open('alone.json'))['loss'] + 1e-4"
+  expect_json "d['dev']['last'] == json.load(open('alone.json'))['dev']['last']"
+  run "$COMERA" finetune "$kind" --teacher "$kind" --distill logits --seq 8 --batch 4 --dry-run
+  expect_exit 0
+  expect_out '^teacher '
+done
+
+# The teacher's words are learned.
+run "$COMERA" finetune next-tt --teacher next --distill logits --distill-temperature 1 --distill-weight 4 "${go[@]}" --lr 1e-2 --lr-cores 1e-2 \
+  --steps 40 "${corpus[@]}" -o learned --json
+expect_exit 0
+python3 - <<'PY' || fail "the loss against the teacher falls"
+import json
+losses = [row["loss"] for row in map(json.loads, open("learned/metrics.jsonl")) if "loss" in row]
+assert len(losses) == 40 and losses[-1] < losses[0] / 2, losses
+PY
+
+refused() {
+  local message=$1
+  shift
+  run "$COMERA" finetune "$@" -o new
+  expect_refused "$message"
+  expect_no_file new
+}
+refused "its task is clm, the student's mlm; use --distill hidden" masked --teacher next --distill logits "${go[@]}" --data corpus.txt
+refused 'the task has neither labels nor words' masked --task embed --teacher masked --distill logits "${go[@]}" --data corpus.txt
+pretrain short "${model[@]}" --task mlm --form dense --positions 8
+refused 'has 8 positions, --seq is 16' masked --teacher short --distill logits "${go[@]}" --seq 16 --data corpus.txt
+finish
