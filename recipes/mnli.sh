@@ -5,7 +5,8 @@
 #
 # COMERA_DATA names a folder with mnli/mnli_train_subset.tsv.zst, mnli/mnli_dev_matched.tsv.zst and tokenizers/bert-base-uncased-vocab.txt.
 # TIME (40m) is the time of both runs, LATE (2000) the steps of the late stage, COMERA the program, BATCH the sequences per step.
-# Dense and TT run at the same time with half of the cores each, so that both see the same machine.
+# Dense and TT run at the same time with half of the cores each, so that both see the same machine. FOLDER gets the runs, a log of each and
+# compared.html; called again, it goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,33 +51,50 @@ dense=(--form dense --lr 1e-4)
 # The first number behind a key of a run's report.json.
 number() { sed -n "s/^ *\"$2\": \([0-9.]*\),*$/\1/p" "$folder/$1/report.json" | head -n 1; }
 
+# A command whose output goes into a log; when it fails, the log's end is shown.
+logged() { # NAME command...
+  local name=$1
+  shift
+  "$@" > "$folder/$name.log" 2>&1 || { tail -n 5 "$folder/$name.log" >&2 && echo "mnli.sh: $name failed; see $folder/$name.log" >&2 && exit 1; }
+}
+
 evaluate() {
-  local name
+  local name report
+  printf '%-10s %10s %7s\n' run accuracy loss
   for name in "$@"; do
-    echo "$name, all of dev_matched: $("$comera" evaluate "$folder/$name" --data "$dev" --json 2> "$folder/$name.evaluate.log" |
-      tr -d ' ,"' | grep -E '^(accuracy|loss):' | head -n 2 | tr '\n' ' ')"
+    report=$("$comera" evaluate "$folder/$name" --data "$dev" --json 2> "$folder/$name.evaluate.log" | tr -d ' ,"')
+    printf '%-10s %8.2f %% %7.4f\n' "$name" "$(sed -n 's/^accuracy:\(.*\)/\1/p' <<< "$report" | awk 'NR == 1 { print 100 * $1 }')" \
+      "$(sed -n 's/^loss:\(.*\)/\1/p' <<< "$report" | head -n 1)"
   done
 }
 
 echo "== dense and TT, $time each, $half threads each; $folder/*.log show how far they are"
-run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m > "$folder/dense.log" 2>&1 &
-run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m > "$folder/tt.log" 2>&1 &
-wait
+logged dense run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+first=$!
+logged tt run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+wait "$first"
+wait "$!"
 "$comera" inspect "$folder/dense" "$folder/tt" --format html > "$folder/compared.html"
 "$comera" inspect --runs "$folder/dense" "$folder/tt"
 echo "the curves of both, by steps and by time: $folder/compared.html"
 
 echo
 echo "== TT at the steps that dense reached"
-run tt-steps "${tt[@]}" --steps "$(number dense step)"
+logged tt-steps run tt-steps "${tt[@]}" --steps "$(number dense step)"
 "$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
 
 echo
 echo "== the late stage: $late more steps of the TT run, towards half of its size"
 [ -d "$folder/tt-half" ] || cp -r "$folder/tt" "$folder/tt-half"
 before=$(number tt step)
-"$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) --late-after "$before" --target-fraction 0.5 \
-  --threads "$(nproc)" --eval-every "$late"
+logged tt-half "$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) --late-after "$before" \
+  --target-fraction 0.5 --threads "$(nproc)" --eval-every "$late"
+grep -E 'late stage begins|target is' "$folder/tt-half.log"
 "$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
-"$comera" inspect "$folder/tt-half"
+echo
+echo "== what is left of the layers in TT form"
+"$comera" inspect "$folder/tt-half" | grep -vE ' dense +- '
+
+echo
+echo "== all of dev_matched"
 evaluate dense tt tt-steps tt-half

@@ -106,10 +106,15 @@ RunSetup setup_without_data(const OptionValues& values) {
 report::Facts settings_of(const OptionValues& values) {
   static constexpr const char* always[] = {"model",  "form", "rank",     "task",     "data",     "dev",    "seq",  "batch",    "steps",
                                            "epochs", "lr",   "lr-cores", "lr-ranks", "schedule", "warmup", "seed", "recompute"};
+  const OptionValues defaults(values.table());
+  // A resumed run is given every option by its recipe: of the others those say something that differ from the default.
+  const auto says_something = [&](const std::string& name) {
+    return values.given(name) && !(defaults.has(name) && defaults.canonical(name) == values.canonical(name));
+  };
   report::Facts facts;
   for (const Option& option : values.table().options()) {
     const bool matters = std::find(std::begin(always), std::end(always), option.name) != std::end(always);
-    if (values.has(option.name) && option.in_config && (matters || values.given(option.name)))
+    if (values.has(option.name) && option.in_config && (matters || says_something(option.name)))
       facts.emplace_back(option.name, values.canonical(option.name));
   }
   return facts;
