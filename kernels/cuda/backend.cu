@@ -13,7 +13,9 @@ Backend make_table() {
   b.variant = variant_name();
   add_elementwise(b);
   add_linear(b);
+  add_tt_cores(b);
   add_tt_linear(b);
+  add_ttm_merge(b);
   return b;
 }
 

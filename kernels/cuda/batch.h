@@ -1,0 +1,64 @@
+// Many small pieces of work in one launch: their descriptions travel as the kernel's parameter, each has blocks of its own.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/device.h"
+
+namespace comera::kernels::cuda {
+
+constexpr std::size_t parameter_bytes = 30 * 1024;  // a launch takes 32764
+constexpr int few_items = 12;
+template <class Item>
+constexpr int many_items = static_cast<int>((parameter_bytes - 16) / sizeof(Item));
+
+// Items have a member `blocks`; `first_block` is set here.
+template <class Item, int capacity>
+struct Batch {
+  Item item[capacity];
+  int count = 0;
+};
+
+// The item that a block belongs to.
+template <class Item, int capacity>
+__device__ int item_of_block(const Batch<Item, capacity>& batch) {
+  int low = 0, high = batch.count - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (batch.item[middle].first_block <= blockIdx.x)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+template <int capacity, class Item, class Kernel>
+Status launch_some(const Context& context, const Item* items, int count, dim3 threads, Kernel kernel) {
+  Batch<Item, capacity> batch;
+  unsigned blocks = 0;
+  for (batch.count = 0; batch.count < count; ++batch.count) {
+    Item& item = batch.item[batch.count];
+    item = items[batch.count];
+    item.first_block = blocks;
+    blocks += item.blocks;
+  }
+  return launch(context, {blocks, threads}, kernel, batch);
+}
+
+// `few` and `many` are one kernel for the two sizes of batch. Items without blocks are left out.
+template <class Item>
+Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads, void (*few)(Batch<Item, few_items>),
+                      void (*many)(Batch<Item, many_items<Item>>)) {
+  std::erase_if(items, [](const Item& item) { return item.blocks == 0; });
+  const int count = static_cast<int>(items.size());
+  if (count <= few_items) return count == 0 ? Status::ok : launch_some<few_items>(context, items.data(), count, threads, few);
+  Status status = Status::ok;
+  for (int first = 0; first < count && status == Status::ok; first += many_items<Item>) {
+    const int some = count - first < many_items<Item> ? count - first : many_items<Item>;
+    status = launch_some<many_items<Item>>(context, items.data() + first, some, threads, many);
+  }
+  return status;
+}
+
+}  // namespace comera::kernels::cuda

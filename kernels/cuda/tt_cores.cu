@@ -1,0 +1,168 @@
+#include "kernels/cuda/chain_steps.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/tt_cores.h"
+#include "kernels/tt_linear.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+
+// Where an element of a chain's product lies: rows of A in their order, columns of B between those of the gauge.
+struct TtPlace {
+  const std::int32_t *order = nullptr, *stored = nullptr;  // stored[s]: the column of B that is column s of the core
+  std::int64_t ld = 1;
+  int rank = 1, stored_columns = 1, columns = 1;
+
+  COMERA_DEVICE std::int64_t operator()(int at) const {
+    if (stored) return static_cast<std::int64_t>(at / stored_columns) * columns + stored[at % stored_columns];
+    const int row = at / rank;
+    return (order ? order[row] : row) * ld + at % rank;
+  }
+};
+
+// Columns of B that the core holds, from left to right.
+struct GaugeItem {
+  const std::int32_t* gauge = nullptr;
+  std::int32_t* stored = nullptr;
+  int rank = 0, columns = 0;
+  unsigned blocks = 0, first_block = 0;
+};
+
+template <int capacity>
+__global__ void find_stored_columns(const __grid_constant__ Batch<GaugeItem, capacity> batch) {
+  const GaugeItem& g = batch.item[item_of_block(batch)];
+  const int column = static_cast<int>((blockIdx.x - g.first_block) * threads + threadIdx.x);
+  if (column >= g.columns) return;
+  int before = 0;
+  for (int r = 0; r < g.rank; ++r) {
+    if (g.gauge[r] == column) return;
+    before += g.gauge[r] < column;
+  }
+  g.stored[column - before] = column;
+}
+
+// What no core gives: zeros that pad the rank, unit columns of the gauge.
+template <class T>
+struct FrameItem {
+  T *left = nullptr, *right = nullptr;
+  const std::int32_t* gauge = nullptr;
+  std::int64_t ld = 0;
+  int rows = 0, columns = 0, rank = 0, padding = 0;
+  unsigned blocks = 0, first_block = 0;
+
+  COMERA_DEVICE std::int64_t left_count() const { return static_cast<std::int64_t>(rows) * padding; }
+  COMERA_DEVICE std::int64_t right_count() const { return static_cast<std::int64_t>(columns) * padding; }
+  COMERA_DEVICE std::int64_t unit_count() const { return gauge ? static_cast<std::int64_t>(rank) * rank : 0; }
+  COMERA_DEVICE void write(std::int64_t i) const {
+    if (i < left_count()) {
+      left[i / padding * ld + rank + i % padding] = to_element<T>(0);
+    } else if (i -= left_count(); i < right_count()) {
+      right[static_cast<std::int64_t>(rank) * columns + i] = to_element<T>(0);
+    } else if (i -= right_count(); i < unit_count()) {
+      right[i / rank * columns + gauge[i % rank]] = to_element<T>(i / rank == i % rank ? 1 : 0);
+    }
+  }
+};
+
+template <class T, int capacity>
+__global__ void frame_halves(const __grid_constant__ Batch<FrameItem<T>, capacity> batch) {
+  const FrameItem<T>& item = batch.item[item_of_block(batch)];
+  item.write(static_cast<std::int64_t>(blockIdx.x - item.first_block) * threads + threadIdx.x);
+}
+
+void add_cores(Half<TtPlace>& h, const TtMatrix& t, int first, int count) {
+  h.count = count, h.threshold = t.threshold;
+  for (int i = 0; i <= count; ++i) h.rank[i] = t.ranks[first + i];
+  for (int i = 0; i < count; ++i) {
+    const int k = first + i;
+    const bool bond = k + 1 < t.d + t.e;
+    h.size[i] = t.modes[k], h.core[i] = static_cast<const float*>(t.cores[k]), h.d_core[i] = static_cast<float*>(t.d_cores[k]);
+    h.diagonal[i] = bond ? static_cast<const float*>(t.diagonals[k]) : nullptr;
+    h.d_diagonal[i] = h.diagonal[i] ? static_cast<float*>(t.d_diagonals[k]) : nullptr;
+  }
+}
+
+Half<TtPlace> left_half(const TtMatrix& t) {
+  Half<TtPlace> h;
+  add_cores(h, t, 0, t.d);
+  h.half = t.left, h.d_half = static_cast<const float*>(t.d_left);
+  h.place.order = t.order, h.place.ld = t.ld_left, h.place.rank = static_cast<int>(t.ranks[t.d]);
+  return h;
+}
+
+Half<TtPlace> right_half(const TtMatrix& t, std::int32_t* stored) {
+  Half<TtPlace> h;
+  add_cores(h, t, t.d, t.e);
+  h.half = t.right, h.d_half = static_cast<const float*>(t.d_right);
+  if (t.gauge) h.place.stored = stored;
+  h.place.stored_columns = static_cast<int>(stored_columns_of(t)), h.place.columns = static_cast<int>(columns_of(t));
+  return h;
+}
+
+// The halves of all matrices and what they need of the workspace; the columns of a gauge are found at each call.
+struct Halves {
+  std::vector<Half<TtPlace>> halves;
+  std::vector<GaugeItem> gauges;
+  std::vector<HalfSteps<TtPlace>> steps;
+  Parts parts;
+
+  Halves(const TtMatrix* matrices, int count, bool backward, void* workspace) : parts(workspace) {
+    for (int i = 0; i < count; ++i) {
+      const TtMatrix& t = matrices[i];
+      std::int32_t* const stored = t.e == 1 ? parts.take<std::int32_t>(stored_columns_of(t)) : nullptr;
+      halves.push_back(left_half(t));
+      halves.push_back(right_half(t, stored));
+      if (!t.gauge) continue;
+      const int columns = static_cast<int>(columns_of(t));
+      gauges.push_back({t.gauge, stored, static_cast<int>(t.ranks[t.d]), columns, static_cast<unsigned>(blocks_for(columns, threads))});
+    }
+    for (const Half<TtPlace>& h : halves) steps.emplace_back(h, backward, parts);
+  }
+  Status find_columns(const Context& context) const {
+    return launch_batches(context, gauges, threads, find_stored_columns<few_items>, find_stored_columns<many_items<GaugeItem>>);
+  }
+};
+
+template <class T>
+Status frame(const Context& context, const TtMerge& a) {
+  std::vector<FrameItem<T>> items;
+  for (int i = 0; i < a.count; ++i) {
+    const TtMatrix& t = a.matrices[i];
+    FrameItem<T> f;
+    f.left = static_cast<T*>(t.left), f.right = static_cast<T*>(t.right), f.gauge = t.gauge, f.ld = t.ld_left;
+    f.rows = static_cast<int>(rows_of(t)), f.columns = static_cast<int>(columns_of(t)), f.rank = static_cast<int>(t.ranks[t.d]);
+    f.padding = static_cast<int>(padded_rank(f.rank)) - f.rank;
+    f.blocks = static_cast<unsigned>(blocks_for(f.left_count() + f.right_count() + f.unit_count(), threads));
+    items.push_back(f);
+  }
+  return launch_batches(context, items, threads, frame_halves<T, few_items>, frame_halves<T, many_items<FrameItem<T>>>);
+}
+
+std::size_t workspace_bytes(const Context&, const TtMerge& a) { return Halves(a.matrices, a.count, false, nullptr).parts.bytes(); }
+std::size_t workspace_bytes(const Context&, const TtMergeBackward& a) { return Halves(a.matrices, a.count, true, nullptr).parts.bytes(); }
+
+Status run(const Context& context, const TtMerge& a) {
+  const Halves all(a.matrices, a.count, false, context.workspace);
+  Status status = all.find_columns(context);
+  return with_element(context, [&](auto element) {
+    using T = decltype(element);
+    if (status == Status::ok) status = frame<T>(context, a);
+    return status == Status::ok ? merge_halves<T>(context, all.steps) : status;
+  });
+}
+
+Status run(const Context& context, const TtMergeBackward& a) {
+  const Halves all(a.matrices, a.count, true, context.workspace);
+  const Status status = all.find_columns(context);
+  return status == Status::ok ? merge_halves_backward(context, all.steps) : status;
+}
+
+}  // namespace
+
+void add_tt_cores(Backend& b) {
+  b.tt_merge = {"tt_merge", run, workspace_bytes};
+  b.tt_merge_backward = {"tt_merge_backward", run, workspace_bytes};
+}
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,89 @@
+#include "kernels/cuda/chain_steps.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/ttm_merge.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+// From (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) on the left, (rows, rank, columns) on the right: one of the
+// bonds is 1 in each.
+struct TtmPlace {
+  int count = 0, open_rank = 1, last_rank = 1, columns = 1;
+  int m[max_cores] = {}, n[max_cores] = {};
+
+  COMERA_DEVICE std::int64_t operator()(int at) const {
+    const int last = at % last_rank;
+    int index = at / last_rank, row = 0, column = 0, row_stride = 1, column_stride = 1;
+    for (int k = count - 1; k >= 0; --k) {
+      column += column_stride * (index % n[k]);
+      index /= n[k], column_stride *= n[k];
+      row += row_stride * (index % m[k]);
+      index /= m[k], row_stride *= m[k];
+    }
+    return ((static_cast<std::int64_t>(row) * open_rank + index) * columns + column) * last_rank + last;
+  }
+};
+
+Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
+  Half<TtmPlace> h;
+  h.count = last - first, h.threshold = t.threshold;
+  for (int i = 0; i <= h.count; ++i) h.rank[i] = t.ranks[first + i];
+  for (int i = 0; i < h.count; ++i) {
+    const int k = first + i;
+    h.size[i] = t.row_modes[k] * t.column_modes[k], h.core[i] = static_cast<const float*>(t.cores[k]);
+    h.d_core[i] = static_cast<float*>(t.d_cores[k]);
+    h.diagonal[i] = k + 1 < t.d ? static_cast<const float*>(t.diagonals[k]) : nullptr;
+    h.d_diagonal[i] = h.diagonal[i] ? static_cast<float*>(t.d_diagonals[k]) : nullptr;
+    h.place.m[i] = static_cast<int>(t.row_modes[k]), h.place.n[i] = static_cast<int>(t.column_modes[k]);
+  }
+  h.place.count = h.count, h.place.open_rank = static_cast<int>(h.rank[0]), h.place.last_rank = static_cast<int>(h.rank[h.count]);
+  h.place.columns = static_cast<int>(product_of(t.column_modes, first, last));
+  return h;
+}
+
+// Of a table of one core the right half is 1.
+struct Halves {
+  std::vector<Half<TtmPlace>> halves;
+  std::vector<HalfSteps<TtmPlace>> steps;
+  Parts parts;
+
+  Halves(const TtmTable& t, bool backward, void* workspace) : parts(workspace) {
+    halves.push_back(half_of(t, 0, t.cut));
+    halves.back().half = t.left, halves.back().d_half = static_cast<const float*>(t.d_left);
+    if (t.cut < t.d) {
+      halves.push_back(half_of(t, t.cut, t.d));
+      halves.back().half = t.right, halves.back().d_half = static_cast<const float*>(t.d_right);
+    }
+    for (const Half<TtmPlace>& h : halves) steps.emplace_back(h, backward, parts);
+  }
+};
+
+template <class T>
+__global__ void write_one(T* to) {
+  *to = to_element<T>(1);
+}
+
+std::size_t workspace_bytes(const Context&, const TtmMerge& a) { return Halves(*a.table, false, nullptr).parts.bytes(); }
+std::size_t workspace_bytes(const Context&, const TtmMergeBackward& a) { return Halves(*a.table, true, nullptr).parts.bytes(); }
+
+Status run(const Context& context, const TtmMerge& a) {
+  return with_element(context, [&](auto element) {
+    using T = decltype(element);
+    const Status status = merge_halves<T>(context, Halves(*a.table, false, context.workspace).steps);
+    if (status != Status::ok || a.table->cut < a.table->d) return status;
+    return launch(context, {1, 1}, write_one<T>, static_cast<T*>(a.table->right));
+  });
+}
+
+Status run(const Context& context, const TtmMergeBackward& a) {
+  return merge_halves_backward(context, Halves(*a.table, true, context.workspace).steps);
+}
+
+}  // namespace
+
+void add_ttm_merge(Backend& b) {
+  b.ttm_merge = {"ttm_merge", run, workspace_bytes};
+  b.ttm_merge_backward = {"ttm_merge_backward", run, workspace_bytes};
+}
+
+}  // namespace comera::kernels::cuda
