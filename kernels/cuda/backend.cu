@@ -12,9 +12,11 @@ Backend make_table() {
   b.device = device_control();
   b.variant = variant_name();
   add_elementwise(b);
+  add_embedding(b);
   add_linear(b);
   add_tt_cores(b);
   add_tt_linear(b);
+  add_ttm_embedding(b);
   add_ttm_merge(b);
   return b;
 }

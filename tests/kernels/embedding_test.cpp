@@ -156,6 +156,7 @@ std::vector<Case> embedding_cases() {
   }
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));
+  cases.push_back(dense(7, 2, random_ids(5000, 7), false));  // runs of hundreds; more ids than are sorted in small tiles
   add_tables(cases);
   return cases;
 }

@@ -86,6 +86,7 @@ T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
   return comera::kernels::cuda::on_host::from_lane(mask, value, source >= lane / width * width ? source : lane);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate) { return comera::kernels::cuda::on_host::ballot(mask, predicate != 0); }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 
 // Atomic because nothing else runs meanwhile.
