@@ -11,6 +11,7 @@ Backend make_table() {
   b.memory = device_memory();
   b.device = device_control();
   b.variant = variant_name();
+  add_attention(b);
   add_elementwise(b);
   add_embedding(b);
   add_linear(b);

@@ -1,0 +1,272 @@
+// Attention in f32 on CUDA cores, at every head size up to 256: bounded by reads of shared memory, one of 16 bytes for 4 multiply-adds.
+// The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum has one owner and
+// a fixed order.
+#include "kernels/attention.h"
+#include "kernels/cuda/attention_tile.h"
+#include "kernels/cuda/ops.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+constexpr float minus_infinity = -__builtin_huge_valf();
+
+// What a block works on: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
+struct Place {
+  std::int64_t batch = blockIdx.z, head = blockIdx.y, first_row;
+  int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  __device__ explicit Place(int rows) : first_row(static_cast<std::int64_t>(blockIdx.x) * rows) {}
+  __device__ std::int64_t row(int r) const { return first_row + warp * rows_per_warp + r; }
+};
+
+// Columns that a block must visit: keys that any of its rows attends to.
+__device__ KeyRange joined_ranges(const AttentionShape& s, std::int64_t batch, std::int64_t first, int rows) {
+  std::int64_t begin = s.keys, end = 0;
+  for (int i = static_cast<int>(threadIdx.x) % warp_size; i < rows; i += warp_size) {
+    const KeyRange range = range_of(s, batch, first + i);
+    if (range.empty()) continue;
+    begin = begin < range.begin ? begin : range.begin;
+    end = end > range.end ? end : range.end;
+  }
+  return {-reduce_warp(-begin, Larger{}), reduce_warp(end, Larger{})};
+}
+
+template <int D>
+constexpr std::size_t forward_shared() {
+  return sizeof(float) * (block_rows(D) * D + 2 * tile_columns * column_stride(D) + block_rows(D) * tile_columns);
+}
+
+template <int D, class T>
+__global__ void __launch_bounds__(warps_for(D) * warp_size) forward(const __grid_constant__ AttentionForward a) {
+  const AttentionShape& s = a.shape;
+  const Place at(block_rows(D));
+  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
+  const int head_size = static_cast<int>(s.head_size);
+  auto* q = shared_memory<float>();
+  float *k = q + block_rows(D) * D, *v = k + tile_columns * column_stride(D);
+  float* weights = v + tile_columns * column_stride(D) + at.warp * rows_per_warp * tile_columns;
+  const T* q_rows = static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size;
+  const T* k_rows = static_cast<const T*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
+  const T* v_rows = static_cast<const T*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
+  load_tile<D>(q, D, q_rows, a.ldq, at.first_row, block_rows(D), s.queries, head_size);
+
+  DropoutRule rule(a.dropout);
+  const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
+  KeyRange range[rows_per_warp];
+  float largest[rows_per_warp], total[rows_per_warp], sum[rows_per_warp][D / warp_size] = {};
+  for (int r = 0; r < rows_per_warp; ++r) range[r] = range_of(s, at.batch, at.row(r)), largest[r] = minus_infinity, total[r] = 0;
+
+  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, block_rows(D));
+  for (std::int64_t first = visited.begin / tile_columns * tile_columns; first < visited.end; first += tile_columns) {
+    __syncthreads();
+    load_tile<D>(k, column_stride(D), k_rows, a.ldk, first, tile_columns, s.keys, head_size);
+    load_tile<D>(v, column_stride(D), v_rows, a.ldv, first, tile_columns, s.keys, head_size);
+    __syncthreads();
+    float score[rows_per_warp], factor[rows_per_warp];
+    multiply_rows<D>(q + at.warp * rows_per_warp * D, k + at.lane * column_stride(D), score);
+    dropout_factors(rule, sample, at.head, at.row(0), first, factor);
+    for (int r = 0; r < rows_per_warp; ++r) {
+      const float scaled = range[r].has(first + at.lane) ? score[r] * static_cast<float>(s.scale) : minus_infinity;
+      const float now = fmaxf(largest[r], reduce_warp(scaled, Larger{}));
+      const float kept = now == minus_infinity ? 1.0f : expf(largest[r] - now);
+      const float weight = scaled == minus_infinity ? 0.0f : expf(scaled - now);
+      largest[r] = now;
+      total[r] = total[r] * kept + weight;
+      for (float& x : sum[r]) x *= kept;
+      weights[r * tile_columns + at.lane] = weight * factor[r];
+    }
+    __syncwarp();
+    add_columns<D>(weights, v, sum);
+  }
+
+  for (int r = 0; r < rows_per_warp; ++r) {
+    const float all = sum_of_warp(total[r]);
+    if (at.row(r) >= s.queries) continue;
+    T* row = static_cast<T*>(a.out) + (at.batch * s.queries + at.row(r)) * a.ld_out + at.head * s.head_size;
+    store_row<D>(row, sum[r], all > 0 ? 1 / all : 0, head_size);
+    if (a.lse && at.lane == 0) static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(r)] = largest[r] + logf(all);
+  }
+}
+
+// delta = sum of dO * O over a query's head, one warp each; [B, Hq, Tq] like lse.
+template <class T>
+__global__ void row_products(const __grid_constant__ AttentionBackward a, float* delta) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t row = flat_index() / warp_size;  // b, t, h
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  if (row >= s.batch * s.queries * s.heads) return;
+  const std::int64_t token = row / s.heads, head = row % s.heads, at = token * a.ld_out + head * s.head_size;
+  float sum = 0;
+  for (std::int64_t i = lane; i < s.head_size; i += warp_size)
+    sum += to_float(static_cast<const T*>(a.out)[at + i]) * to_float(static_cast<const T*>(a.d_out)[at + i]);
+  sum = sum_of_warp(sum);
+  if (lane == 0) delta[(token / s.queries * s.heads + head) * s.queries + token % s.queries] = sum;
+}
+
+template <int D>
+constexpr std::size_t backward_shared() {
+  return sizeof(float) * (2 * block_rows(D) * D + 2 * tile_columns * column_stride(D) + 2 * block_rows(D) * tile_columns);
+}
+
+template <int D, class T>
+__global__ void __launch_bounds__(warps_for(D) * warp_size) backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
+  const AttentionShape& s = a.shape;
+  const Place at(block_rows(D));
+  const std::int64_t key_head = at.head / (s.heads / s.key_heads), stats = (at.batch * s.heads + at.head) * s.queries;
+  const int head_size = static_cast<int>(s.head_size);
+  auto* q = shared_memory<float>();
+  float *d_out = q + block_rows(D) * D, *k = d_out + block_rows(D) * D, *v = k + tile_columns * column_stride(D);
+  float* weights = v + tile_columns * column_stride(D) + at.warp * rows_per_warp * tile_columns;
+  const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size, o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
+  const T* k_rows = static_cast<const T*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
+  const T* v_rows = static_cast<const T*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
+  load_tile<D>(q, D, static_cast<const T*>(a.q) + q_at, a.ldq, at.first_row, block_rows(D), s.queries, head_size);
+  load_tile<D>(d_out, D, static_cast<const T*>(a.d_out) + o_at, a.ld_out, at.first_row, block_rows(D), s.queries, head_size);
+
+  DropoutRule rule(a.dropout);
+  const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
+  KeyRange range[rows_per_warp];
+  float lse[rows_per_warp], delta[rows_per_warp], sum[rows_per_warp][D / warp_size] = {};
+  for (int r = 0; r < rows_per_warp; ++r) {
+    range[r] = range_of(s, at.batch, at.row(r));
+    const bool used = !range[r].empty();
+    lse[r] = used ? static_cast<const float*>(a.lse)[stats + at.row(r)] : 0;
+    delta[r] = used ? deltas[stats + at.row(r)] : 0;
+  }
+  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, block_rows(D));
+  for (std::int64_t first = visited.begin / tile_columns * tile_columns; first < visited.end; first += tile_columns) {
+    __syncthreads();
+    load_tile<D>(k, column_stride(D), k_rows, a.ldk, first, tile_columns, s.keys, head_size);
+    load_tile<D>(v, column_stride(D), v_rows, a.ldv, first, tile_columns, s.keys, head_size);
+    __syncthreads();
+    float score[rows_per_warp], dp[rows_per_warp], factor[rows_per_warp];
+    multiply_rows<D>(q + at.warp * rows_per_warp * D, k + at.lane * column_stride(D), score);
+    multiply_rows<D>(d_out + at.warp * rows_per_warp * D, v + at.lane * column_stride(D), dp);
+    dropout_factors(rule, sample, at.head, at.row(0), first, factor);
+    for (int r = 0; r < rows_per_warp; ++r) {
+      const float p = range[r].has(first + at.lane) ? expf(score[r] * static_cast<float>(s.scale) - lse[r]) : 0.0f;
+      weights[r * tile_columns + at.lane] = p * (factor[r] * dp[r] - delta[r]);
+    }
+    __syncwarp();
+    add_columns<D>(weights, k, sum);
+  }
+  for (int r = 0; r < rows_per_warp; ++r)
+    if (at.row(r) < s.queries) store_row<D>(static_cast<T*>(a.dq) + q_at + at.row(r) * a.ldq, sum[r], static_cast<float>(s.scale), head_size);
+}
+
+// Rows are keys, columns queries; blockIdx.y is a key head, whose query heads are added one after another.
+template <int D, class T>
+__global__ void __launch_bounds__(warps_for(D) * warp_size) backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
+  const AttentionShape& s = a.shape;
+  const Place at(block_rows(D));
+  const std::int64_t group = s.heads / s.key_heads;
+  const int head_size = static_cast<int>(s.head_size);
+  auto* k = shared_memory<float>();
+  float *v = k + block_rows(D) * D, *q = v + block_rows(D) * D, *d_out = q + tile_columns * column_stride(D);
+  float* d_scores = d_out + tile_columns * column_stride(D) + 2 * at.warp * rows_per_warp * tile_columns;
+  float* weights = d_scores + rows_per_warp * tile_columns;
+  const std::int64_t k_at = at.batch * s.keys * a.ldk + at.head * s.head_size, v_at = at.batch * s.keys * a.ldv + at.head * s.head_size;
+  load_tile<D>(k, D, static_cast<const T*>(a.k) + k_at, a.ldk, at.first_row, block_rows(D), s.keys, head_size);
+  load_tile<D>(v, D, static_cast<const T*>(a.v) + v_at, a.ldv, at.first_row, block_rows(D), s.keys, head_size);
+
+  DropoutRule rule(a.dropout);
+  const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
+  float dk[rows_per_warp][D / warp_size] = {}, dv[rows_per_warp][D / warp_size] = {};
+  for (std::int64_t head = at.head * group; head < (at.head + 1) * group; ++head)
+    for (std::int64_t first = 0; first < s.queries; first += tile_columns) {
+      const KeyRange range = range_of(s, at.batch, first + at.lane);
+      const bool used = !range.empty() && range.begin < at.first_row + block_rows(D) && range.end > at.first_row;
+      if (!__any_sync(full_warp, used)) continue;  // the same in every warp: all look at the same queries
+      __syncthreads();
+      load_tile<D>(q, column_stride(D), static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + head * s.head_size, a.ldq, first, tile_columns,
+                   s.queries, head_size);
+      load_tile<D>(d_out, column_stride(D), static_cast<const T*>(a.d_out) + at.batch * s.queries * a.ld_out + head * s.head_size, a.ld_out, first,
+                   tile_columns, s.queries, head_size);
+      __syncthreads();
+      const std::int64_t stat = (at.batch * s.heads + head) * s.queries + first + at.lane;
+      const float lse = used ? static_cast<const float*>(a.lse)[stat] : 0, delta = used ? deltas[stat] : 0;
+      float score[rows_per_warp], dp[rows_per_warp];
+      multiply_rows<D>(k + at.warp * rows_per_warp * D, q + at.lane * column_stride(D), score);
+      multiply_rows<D>(v + at.warp * rows_per_warp * D, d_out + at.lane * column_stride(D), dp);
+      const unsigned kept = rule.threshold ? kept_keys(rule, sample, first + at.lane, head, at.row(0)) : 0;
+      for (int r = 0; r < rows_per_warp; ++r) {
+        const float factor = rule.threshold == 0 ? 1.0f : kept >> r & 1u ? static_cast<float>(rule.scale) : 0.0f;
+        const float p = used && range.has(at.row(r)) ? expf(score[r] * static_cast<float>(s.scale) - lse) : 0.0f;
+        d_scores[r * tile_columns + at.lane] = p * (factor * dp[r] - delta);
+        weights[r * tile_columns + at.lane] = p * factor;
+      }
+      __syncwarp();
+      add_columns<D>(d_scores, q, dk);
+      add_columns<D>(weights, d_out, dv);
+    }
+  for (int r = 0; r < rows_per_warp; ++r) {
+    if (at.row(r) >= s.keys) continue;
+    store_row<D>(static_cast<T*>(a.dk) + k_at + at.row(r) * a.ldk, dk[r], static_cast<float>(s.scale), head_size);
+    store_row<D>(static_cast<T*>(a.dv) + v_at + at.row(r) * a.ldv, dv[r], 1, head_size);
+  }
+}
+
+template <int D>
+struct HeadSize {
+  static constexpr int value = D;
+};
+
+// f with the smallest size that a kernel is compiled for and the head fits in.
+template <class F>
+Status with_head_size(std::int64_t head_size, F&& f) {
+  if (head_size <= 32) return f(HeadSize<32>{});
+  if (head_size <= 64) return f(HeadSize<64>{});
+  if (head_size <= 128) return f(HeadSize<128>{});
+  if (head_size <= 256) return f(HeadSize<256>{});
+  return Status::unsupported_shape;
+}
+
+Launch tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, int d, std::size_t shared) {
+  return {dim3(static_cast<unsigned>(blocks_for(rows, block_rows(d))), static_cast<unsigned>(heads), static_cast<unsigned>(batch)),
+          static_cast<unsigned>(warps_for(d) * warp_size), shared};
+}
+
+bool fits(const AttentionShape& s) { return s.batch <= 65535 && s.heads <= 65535; }
+
+Status run(const Context& context, const AttentionForward& a) {
+  const AttentionShape& s = a.shape;
+  if (!fits(s)) return Status::unsupported_shape;
+  return with_element(context, [&]<class T>(T) {
+    return with_head_size(s.head_size, [&](auto size) {
+      constexpr int d = decltype(size)::value;
+      return launch(context, tiles(s.queries, s.heads, s.batch, d, forward_shared<d>()), forward<d, T>, a);
+    });
+  });
+}
+
+std::size_t delta_bytes(const Context&, const AttentionBackward& a) {
+  return sizeof(float) * static_cast<std::size_t>(a.shape.batch * a.shape.heads * a.shape.queries);
+}
+
+Status run(const Context& context, const AttentionBackward& a) {
+  const AttentionShape& s = a.shape;
+  if (!fits(s)) return Status::unsupported_shape;
+  if (context.workspace_bytes < delta_bytes(context, a)) return Status::workspace_too_small;
+  auto* delta = static_cast<float*>(context.workspace);
+  return with_element(context, [&]<class T>(T) {
+    constexpr unsigned threads = 256;
+    const Launch rows{static_cast<unsigned>(blocks_for(s.batch * s.queries * s.heads, threads / warp_size)), threads};
+    const Status status = launch(context, rows, row_products<T>, a, delta);
+    if (status != Status::ok) return status;
+    return with_head_size(s.head_size, [&](auto size) {
+      constexpr int d = decltype(size)::value;
+      const Launch queries = tiles(s.queries, s.heads, s.batch, d, backward_shared<d>());
+      const Status done = launch(context, queries, backward_queries<d, T>, a, delta);
+      if (done != Status::ok) return done;
+      return launch(context, tiles(s.keys, s.key_heads, s.batch, d, backward_shared<d>()), backward_keys<d, T>, a, delta);
+    });
+  });
+}
+
+}  // namespace
+
+void add_attention(Backend& b) {
+  b.attention_forward = {"attention_forward", run, nullptr};
+  b.attention_backward = {"attention_backward", run, delta_bytes};
+}
+
+}  // namespace comera::kernels::cuda

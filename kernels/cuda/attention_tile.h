@@ -1,0 +1,102 @@
+// The pieces of attention on CUDA cores. A warp works on 8 rows (queries; keys in the gradient of keys and values) against tiles of 32
+// columns (keys; queries): for scores a lane is a column, for sums over columns a lane is every 32nd feature. Rows and columns lie in
+// shared memory, padded with zeros to the size D that the kernel is compiled for.
+#pragma once
+
+#include "kernels/attention.h"
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/reduce.h"
+
+namespace comera::kernels::cuda {
+
+constexpr int rows_per_warp = 8, tile_columns = 32;
+
+// Between the rows of a column tile: lanes that read 16 bytes of a row each then meet no bank of shared memory twice.
+constexpr int column_stride(int d) { return d + 4; }
+// Warps of a block: as many as leave its tiles below 100 KB.
+constexpr int warps_for(int d) { return d <= 64 ? 8 : d <= 128 ? 4 : 1; }
+constexpr int block_rows(int d) { return warps_for(d) * rows_per_warp; }
+
+// Rows first .. first + count of a matrix into shared memory, `head` elements each; what is beyond `rows` or `head` becomes zero.
+template <int D, class T>
+__device__ void load_tile(float* to, int stride, const T* from, std::int64_t ld, std::int64_t first, int count, std::int64_t rows, int head) {
+  for (int i = static_cast<int>(threadIdx.x); i < count * D; i += static_cast<int>(blockDim.x)) {
+    const int row = i / D, column = i % D;
+    to[row * stride + column] = first + row < rows && column < head ? to_float(from[(first + row) * ld + column]) : 0.0f;
+  }
+}
+
+// score[r] = row r of the warp's rows times the lane's column.
+template <int D>
+__device__ void multiply_rows(const float* rows, const float* column, float (&score)[rows_per_warp]) {
+  for (float& s : score) s = 0;
+  for (int d = 0; d < D; d += 4) {
+    const float4 c = *reinterpret_cast<const float4*>(column + d);
+#pragma unroll
+    for (int r = 0; r < rows_per_warp; ++r) {
+      const float4 x = *reinterpret_cast<const float4*>(rows + r * D + d);
+      score[r] += x.x * c.x + x.y * c.y + x.z * c.z + x.w * c.w;
+    }
+  }
+}
+
+// sum[r][i] += weights[r][0..31] times feature lane + 32 i of the 32 columns.
+template <int D>
+__device__ void add_columns(const float* weights, const float* columns, float (&sum)[rows_per_warp][D / warp_size]) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int j = 0; j < tile_columns; ++j) {
+#pragma unroll
+    for (int i = 0; i < D / warp_size; ++i) {
+      const float x = columns[j * column_stride(D) + lane + i * warp_size];
+#pragma unroll
+      for (int r = 0; r < rows_per_warp; ++r) sum[r][i] += weights[r * tile_columns + j] * x;
+    }
+  }
+}
+
+template <int D, class T>
+__device__ void store_row(T* to, const float (&values)[D / warp_size], float factor, int head) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int i = 0; i < D / warp_size; ++i)
+    if (lane + i * warp_size < head) to[lane + i * warp_size] = to_element<T>(values[i] * factor);
+}
+
+// The keys of a query.
+struct KeyRange {
+  std::int64_t begin, end;
+  COMERA_DEVICE bool has(std::int64_t key) const { return begin <= key && key < end; }
+  COMERA_DEVICE bool empty() const { return begin >= end; }
+};
+COMERA_DEVICE KeyRange range_of(const AttentionShape& s, std::int64_t batch, std::int64_t query) {
+  if (query >= s.queries) return {0, 0};
+  const std::int64_t at = batch * s.queries + query;
+  const std::int64_t begin = s.key_begin ? s.key_begin[at] : 0, end = s.key_end ? s.key_end[at] : s.keys;
+  return {begin < 0 ? 0 : begin, end > s.keys ? s.keys : end};
+}
+
+// Which of 8 neighbouring keys, from a multiple of 8 on, dropout keeps: bit i for key first + i.
+COMERA_DEVICE unsigned kept_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query, std::int64_t head, std::int64_t first) {
+  const PhiloxBlock bits = rule.bits(sample, query, attention_feature(head, first) / 8);
+  unsigned kept = 0;
+  for (std::uint32_t i = 0; i < 8; ++i) kept |= (lane16(bits, i) < rule.threshold ? 0u : 1u) << i;
+  return kept;
+}
+
+// Factors of 8 query rows (first_row + r) for the lane's key (first_key + lane, first_key a multiple of 32): each lane draws the numbers of
+// one row and 8 keys, and lanes exchange.
+__device__ inline void dropout_factors(const DropoutRule& rule, std::int64_t sample, std::int64_t head, std::int64_t first_row,
+                                       std::int64_t first_key, float (&factor)[rows_per_warp]) {
+  if (rule.threshold == 0) {
+    for (float& f : factor) f = 1;
+    return;
+  }
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const unsigned kept = kept_keys(rule, sample, first_row + lane / 4, head, first_key + lane % 4 * 8);
+  for (int r = 0; r < rows_per_warp; ++r) {
+    const unsigned bits = __shfl_sync(full_warp, kept, r * 4 + lane / 8);
+    factor[r] = bits >> (lane % 8) & 1u ? static_cast<float>(rule.scale) : 0.0f;
+  }
+}
+
+}  // namespace comera::kernels::cuda
