@@ -33,6 +33,8 @@ struct Memory {
 struct Device {
   Status (*open)(int index, void** stream) = nullptr;  // makes the device current and gives a stream for Context::stream
   void (*close)(void* stream) = nullptr;
+  void* (*allocate_pinned)(std::size_t bytes) = nullptr;  // memory of the host that uploads read without a copy of their own
+  void (*release_pinned)(void* data) = nullptr;
   Status (*wait)(const Context&) = nullptr;  // until everything asked for on the stream is done
   Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
   const char* (*failure)() = nullptr;  // the words of the last call of this thread that answered failed

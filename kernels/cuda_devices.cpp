@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "kernels/backend.h"
+
 namespace comera::kernels {
 namespace {
 
@@ -33,11 +35,36 @@ bool load(Driver& driver) {
          find(library, "cuDeviceTotalMem_v2", driver.memory) && find(library, "cuDeviceGetAttribute", driver.attribute);
 }
 
-bool backend_installed() {
+// Beside the program or in ../lib; empty where there is none.
+std::filesystem::path backend_path() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  return std::filesystem::exists(folder / "libcomera_cuda.so", error) ||
-         std::filesystem::exists(folder.parent_path() / "lib" / "libcomera_cuda.so", error);
+  for (const auto& path : {folder / "libcomera_cuda.so", folder.parent_path() / "lib" / "libcomera_cuda.so"})
+    if (std::filesystem::exists(path, error)) return path;
+  return {};
+}
+
+// The library answers null when its table is not of this program's size.
+using Entry = const Backend* (*)(std::size_t table_bytes);
+constexpr const char* entry_name = "comera_cuda_backend";
+
+const Backend* load_backend(std::string* error) {
+  const std::filesystem::path path = backend_path();
+  if (path.empty()) {
+    *error = sentence_of(CudaState::not_built);
+    return nullptr;
+  }
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    *error = std::string(dlerror()) +
+             "; install the CUDA 13 runtime libraries (pip install nvidia-cublas, or NVIDIA's cuda-libraries-13-0) and name "
+             "their folder in LD_LIBRARY_PATH, or use --device cpu";
+    return nullptr;
+  }
+  Entry entry = nullptr;
+  const Backend* backend = find(library, entry_name, entry) ? entry(sizeof(Backend)) : nullptr;
+  if (!backend) *error = path.string() + " is of another build than this program; build both from one commit (make cuda)";
+  return backend;
 }
 
 bool describe(const Driver& driver, int index, CudaDevice& device) {
@@ -56,7 +83,7 @@ bool describe(const Driver& driver, int index, CudaDevice& device) {
 }  // namespace
 
 CudaState cuda_devices(std::vector<CudaDevice>& devices) {
-  if (!backend_installed()) return CudaState::not_built;
+  if (backend_path().empty()) return CudaState::not_built;
   Driver driver;
   if (!load(driver)) return CudaState::no_driver;
   const int started = driver.init(0);
@@ -70,12 +97,18 @@ CudaState cuda_devices(std::vector<CudaDevice>& devices) {
   return devices.empty() ? CudaState::no_device : CudaState::ready;
 }
 
+const Backend* cuda_backend(std::string* error) {
+  static std::string problem;
+  static const Backend* backend = load_backend(&problem);
+  *error = problem;
+  return backend;
+}
+
 const char* sentence_of(CudaState state) {
   switch (state) {
     case CudaState::ready: return "ready";
     case CudaState::not_built:
-      return "built without CUDA: libcomera_cuda.so is neither beside the program nor in ../lib; build with cmake -DCOMERA_CUDA=ON, or use --device "
-             "cpu";
+      return "built without CUDA: libcomera_cuda.so is neither beside the program nor in ../lib; build it with make cuda, or use --device cpu";
     case CudaState::no_driver: return "no driver: libcuda.so.1 is missing or does not start; install the NVIDIA driver, or use --device cpu";
     case CudaState::no_device: return "no device: the driver sees no card; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
   }

@@ -92,20 +92,20 @@ class Decoder final : public layers::Model {
   // The batch's tensor, or (without packed documents) what `number` says of row k.
   template <class Number>
   Tensor rows(Walk& walk, const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Number number) {
-    if (batch.has(name)) return walk.input(name, batch[name]);
+    if (batch.has(name)) return walk.input(batch[name]);
     host.resize(static_cast<std::size_t>(pass_->tokens()));
     for (std::int64_t k = 0; k < pass_->tokens(); ++k) host[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(number(k));
-    return walk.input(name, {host.data(), DType::i32, {batch.sequences, batch.length}});
+    return walk.input({host.data(), DType::i32, {batch.sequences, batch.length}});
   }
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
-    samples_ = walk.input("samples", batch["samples"]);
+    samples_ = walk.input(batch["samples"]);
     pass_.emplace(
         Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
-    ids_ = walk.input("input_ids", batch["input_ids"]);
+    ids_ = walk.input(batch["input_ids"]);
     const auto lengths = batch["lengths"].as<const std::int32_t>();
     const std::int64_t length = batch.length;
-    if (batch.has("key_begin")) keys_.begin = walk.input("key_begin", batch["key_begin"]);
+    if (batch.has("key_begin")) keys_.begin = walk.input(batch["key_begin"]);
     // A query sees itself and what is before it; padding sees nothing.
     keys_.end = rows(walk, batch, "key_end", key_end_host_, [&](std::int64_t k) {
       const std::int64_t t = k % length;
@@ -113,7 +113,7 @@ class Decoder final : public layers::Model {
     });
     const Tensor positions = rows(walk, batch, "position_ids", positions_host_, [&](std::int64_t k) { return k % length; });
     shared_.cache = policy.saves() ? nullptr : cache_;
-    if (shared_.cache) shared_.cache_rows = walk.input("cache_rows", batch["cache_rows"]);
+    if (shared_.cache) shared_.cache_rows = walk.input(batch["cache_rows"]);
     shared_.rotary.begin(*pass_, positions, length, shared_.cache ? shared_.cache->tables() : layers::RotaryTables{});
   }
 
@@ -142,7 +142,7 @@ class Decoder final : public layers::Model {
       return outputs;
     }
     if (batch.has("targets")) {
-      Tensor targets = walk.input("targets", batch["targets"]);
+      Tensor targets = walk.input(batch["targets"]);
       outputs.best = head_->forward(pass, *state_, batch, x, targets);
       walk.drop(targets);
       if (pass.policy.saves())
@@ -151,7 +151,7 @@ class Decoder final : public layers::Model {
         outputs.hidden = walk.keep(x.tensor);
       return outputs;
     }
-    Tensor index = walk.input("logit_rows", batch["logit_rows"]);
+    Tensor index = walk.input(batch["logit_rows"]);
     Tensor picked = walk.make("rows", {index.shape[0], spec_.hidden});
     walk.run(walk.backend().gather_rows, kernels::GatherRows{index.shape[0], spec_.hidden, static_cast<const std::int32_t*>(index.data),
                                                              x.tensor.data, spec_.hidden, picked.data});

@@ -39,13 +39,13 @@ class Embeddings {
     const std::int64_t tokens = pass.tokens();
     position_ids_.resize(static_cast<std::size_t>(tokens));
     for (std::int64_t k = 0; k < tokens; ++k) position_ids_[k] = static_cast<std::int32_t>(k % pass.length + offset_);
-    ids_ = walk.input("input_ids", batch["input_ids"]);
-    position_tensor_ = walk.input("position_ids", {position_ids_.data(), DType::i32, {tokens}});
+    ids_ = walk.input(batch["input_ids"]);
+    position_tensor_ = walk.input({position_ids_.data(), DType::i32, {tokens}});
     Tensor sum = walk.make("embeddings", {tokens, hidden_});
     words_->forward(walk, bags(ids_, tokens), sum, false);
     positions_->forward(walk, bags(position_tensor_, tokens), sum, true);
     if (has_types_) {
-      type_ids_ = walk.input("token_type_ids", batch["token_type_ids"]);
+      type_ids_ = walk.input(batch["token_type_ids"]);
       types_->forward(walk, bags(type_ids_, tokens), sum, true);
     }
     if (!pass.policy.saves()) release(walk);
@@ -167,13 +167,13 @@ class Encoder final : public layers::Model {
   }
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
-    samples_ = walk.input("samples", batch["samples"]);
+    samples_ = walk.input(batch["samples"]);
     pass_.emplace(
         Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
     const TensorView lengths = batch["lengths"];
     key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
     for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];
-    keys_.end = walk.input("key_end", {key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
+    keys_.end = walk.input({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
   }
 
   void close_pass() {

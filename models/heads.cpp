@@ -55,7 +55,7 @@ class Classifier final : public Head {
     Walk& walk = pass.walk;
     first_tokens_.resize(static_cast<std::size_t>(pass.sequences));
     for (std::int64_t b = 0; b < pass.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * pass.length);
-    Tensor index = walk.input("first_tokens", {first_tokens_.data(), DType::i32, {pass.sequences}});
+    Tensor index = walk.input({first_tokens_.data(), DType::i32, {pass.sequences}});
     Tensor first = picker_.forward(pass, x.tensor, index);
     Tensor pooled;
     pooler_.forward(pass, {first, nullptr}, &pooled);
@@ -64,7 +64,7 @@ class Classifier final : public Head {
     Tensor logits;
     classifier_.forward(pass, {pooled, nullptr}, &logits);
     walk.drop(pooled);
-    targets_ = walk.input("labels", batch["labels"]);
+    targets_ = walk.input(batch["labels"]);
     loss_.add(pass, logits, 0, targets_);
     divergence_.forward(pass, state, batch, logits);
     return leave(pass, logits, loss_.finish(pass, state, targets_));
@@ -131,7 +131,7 @@ class MaskedLanguageModel final : public Head {
 
   Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
     Walk& walk = pass.walk;
-    Tensor rows = picker_.forward(pass, x.tensor, walk.input("masked_index", batch["masked_index"]));
+    Tensor rows = picker_.forward(pass, x.tensor, walk.input(batch["masked_index"]));
     Tensor transformed;
     transform_.forward(pass, {rows, nullptr}, &transformed);
     walk.drop(rows);
@@ -140,7 +140,7 @@ class MaskedLanguageModel final : public Head {
       picker_.release(pass);
       return {{}, {}, normed.tensor};
     }
-    Tensor targets = walk.input("masked_targets", batch["masked_targets"]);
+    Tensor targets = walk.input(batch["masked_targets"]);
     Tensor best = decoder_.forward(pass, state, batch, normed, targets);
     walk.drop(targets);
     walk.drop(normed.tensor);
@@ -177,7 +177,7 @@ class SentenceEmbedding final : public Head {
 
   Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
     Walk& walk = pass.walk;
-    lengths_ = walk.input("lengths", batch["lengths"]);
+    lengths_ = walk.input(batch["lengths"]);
     norm_ = walk.make("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
     walk.run(pass.backend().pool_forward, kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,

@@ -1,6 +1,8 @@
 #include "tools/machine.h"
 
-#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda_devices.h"
 #include "lib/core/error.h"
@@ -9,28 +11,60 @@
 namespace comera::tools {
 namespace {
 
-const kernels::Backend& backend_of(const OptionValues& values) {
-  const std::string& device = values.text("device");
-  if (device == "reference") return kernels::reference_backend();
-  if (device == "cuda") {
-    std::vector<kernels::CudaDevice> devices;
-    fail_input("[device] {}", kernels::sentence_of(kernels::cuda_devices(devices)));
-  }
+const kernels::Backend& cpu_or_reference(const OptionValues& values) {
+  if (values.text("device") == "reference") return kernels::reference_backend();
   const char* error = nullptr;
   const kernels::Backend* backend = kernels::cpu_backend(values.text("isa").c_str(), &error);
   if (!backend) fail_input("[device] --isa {}: {}", values.text("isa"), error);
   return *backend;
 }
 
+// The number behind "cuda:", or 0.
+int card_of(const std::string& device) {
+  const std::string digits = device.size() > 5 ? device.substr(5) : "0";
+  int card = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), card);
+  if ((device.size() > 4 && device[4] != ':') || error != std::errc{} || end != digits.data() + digits.size() || card < 0)
+    fail_input("[device] --device {}: want cuda or cuda:N with the number of a card; comera --version --device cuda lists them", device);
+  return card;
+}
+
+const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& cards, int card) {
+  if (card >= static_cast<int>(cards.size()))
+    fail_input("[device] --device cuda:{}: this machine has {} card{}, numbered from 0; use --device cuda:{}", card, cards.size(),
+               cards.size() == 1 ? "" : "s", cards.size() - 1);
+  const kernels::CudaDevice& found = cards[static_cast<std::size_t>(card)];
+  if (10 * found.major + found.minor < kernels::least_capability)
+    fail_input("[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another card, or --device cpu", card,
+               found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
+  return found;
+}
+
+void open_cuda(const std::string& device, OpenMachine& open) {
+  const int card = card_of(device);
+  std::vector<kernels::CudaDevice> cards;
+  const kernels::CudaState state = kernels::cuda_devices(cards);
+  if (state != kernels::CudaState::ready) fail_input("[device] {}", kernels::sentence_of(state));
+  usable(cards, card);
+  std::string error;
+  const kernels::Backend* backend = kernels::cuda_backend(&error);
+  if (!backend) fail_input("[device] {}", error);
+  void* stream = nullptr;
+  if (backend->device.open(card, &stream) != kernels::Status::ok)
+    fail_input("[device] cuda:{} does not start: {}; look at nvidia-smi, or use --device cpu", card, backend->device.failure());
+  open.stream = {stream, backend->device.close};
+  open.machine.backend = backend;
+  open.machine.stream = stream;
+}
+
 }  // namespace
 
 std::vector<Option> machine_options() {
   return {{.name = "device",
-           .type = OptionType::choice,
+           .type = OptionType::string,
            .default_text = "cpu",
            .group = "Machine",
-           .help = "what computes; reference is slow and exact, for checks",
-           .choices = {"cpu", "cuda", "reference"}},
+           .help = "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks"},
           {.name = "threads",
            .type = OptionType::integer,
            .group = "Machine",
@@ -48,8 +82,14 @@ std::vector<Option> machine_options() {
 
 OpenMachine open_machine(const OptionValues& values) {
   OpenMachine open;
+  const std::string& device = values.text("device");
+  if (device.starts_with("cuda")) {
+    open_cuda(device, open);
+    return open;
+  }
+  if (device != "cpu" && device != "reference") fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   const int threads = values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count();
-  open.machine.backend = &backend_of(values);
+  open.machine.backend = &cpu_or_reference(values);
   open.threads = std::make_unique<kernels::ThreadPool>(threads);
   open.machine.stream = open.threads.get();
   return open;

@@ -16,8 +16,8 @@ kernels::VectorDistanceBackward VectorLoss::shape_of(const Pass& pass) const {
 void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) {
   if (!pass.distillation->active || !batch.has(name_)) return;
   Walk& walk = pass.walk;
-  target_ = walk.input(name_, batch[name_]);
-  if (each_token_) lengths_ = walk.input("lengths", batch["lengths"]);
+  target_ = walk.input(batch[name_]);
+  if (each_token_) lengths_ = walk.input(batch["lengths"]);
   const std::int64_t vectors = pass.sequences * (each_token_ ? pass.length : 1);
   columns_ = x.tensor.elements() / vectors;
   const kernels::VectorDistanceBackward shape = shape_of(pass);
@@ -50,7 +50,7 @@ void DivergenceLoss::forward(Pass& pass, StepState& state, const data::Batch& ba
   Walk& walk = pass.walk;
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   const double temperature = pass.distillation->temperature;
-  teacher_ = walk.input(teacher_logits, batch[teacher_logits]);
+  teacher_ = walk.input(batch[teacher_logits]);
   state_ = walk.make("divergence", {rows, kernels::divergence_state});
   walk.run(pass.backend().divergence_chunk,
            kernels::DivergenceChunk{rows, columns, true, temperature, logits.data, columns, teacher_.data, columns, state_.data});

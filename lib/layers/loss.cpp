@@ -58,13 +58,13 @@ VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::
   bias_ = builder.add(std::move(bias));
 }
 
-Tensor VocabularyDecoder::ids(Walk& walk) { return walk.input("numbers", {numbers_.data(), DType::i32, {vocabulary_}}); }
+Tensor VocabularyDecoder::ids(Walk& walk) { return walk.input({numbers_.data(), DType::i32, {vocabulary_}}); }
 
 // Every row of the logits starts as the bias.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
   if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
-  Tensor zeros = pass.walk.input("zeros", {zeros_.data(), DType::i32, {tokens}});
+  Tensor zeros = pass.walk.input({zeros_.data(), DType::i32, {tokens}});
   const char* bias = static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
   pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{tokens, count, ids_of(zeros), bias, count, logits.data});
   pass.walk.drop(zeros);

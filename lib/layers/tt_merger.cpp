@@ -18,11 +18,11 @@ void TtMerger::add(std::size_t train, const Place& place) {
   indices_.reserve(2 * items_.size());
 }
 
-const std::int32_t* TtMerger::input(Walk& walk, const char* name, const std::vector<std::int32_t>& indices) {
+const std::int32_t* TtMerger::input(Walk& walk, const std::vector<std::int32_t>& indices) {
   if (indices.empty()) return nullptr;
   // The kernels only read; a view of the host's memory has no const form.
   const TensorView view{const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
-  return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(name, view)).data);
+  return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(view)).data);
 }
 
 void TtMerger::drop_indices(Walk& walk) {
@@ -36,8 +36,8 @@ void TtMerger::describe(Walk& walk, const Item& item, double threshold, kernels:
   matrix.d = static_cast<int>(train.middle());
   matrix.e = static_cast<int>(train.sizes.size()) - matrix.d;
   std::copy(train.sizes.begin(), train.sizes.end(), matrix.modes);
-  matrix.order = input(walk, "order", train.order);
-  matrix.gauge = input(walk, "gauge", train.gauge);
+  matrix.order = input(walk, train.order);
+  matrix.gauge = input(walk, train.gauge);
   std::copy(train.ranks.begin(), train.ranks.end(), matrix.ranks);
   for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.cores[k] = train.cores[k]->value.data;
   for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.diagonals[k] = train.diagonals[k]->value.data;

@@ -29,7 +29,7 @@ class TtMerger {
     Place place;
   };
   void describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix);
-  const std::int32_t* input(Walk& walk, const char* name, const std::vector<std::int32_t>& indices);
+  const std::int32_t* input(Walk& walk, const std::vector<std::int32_t>& indices);
   void drop_indices(Walk& walk);
 
   const std::vector<TensorTrain>& trains_;

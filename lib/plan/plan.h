@@ -57,7 +57,8 @@ class Plan {
   std::vector<PlannedTensor> tensors;
   std::vector<OpCount> ops;
   int ticks = 0;
-  std::size_t bytes = 0;  // of the arena
+  std::size_t bytes = 0;        // of the arena
+  std::size_t input_bytes = 0;  // of host data that the walk hands to a device
 
   // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its own.
   void lay_out(bool overlay = true);

@@ -23,6 +23,17 @@ struct Profile {
   void add(const char* op, double seconds);
 };
 
+// Host data on its way to a device that does not read the host's memory: copied to `host` piece by piece, read by the kernels at the same
+// distance in `device`.
+struct InputStage {
+  std::byte* host = nullptr;
+  std::byte* device = nullptr;
+  std::size_t used = 0;
+};
+
+// What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls recorded in a graph.
+enum class Pass : std::uint8_t { all, inputs, calls };
+
 // What computes: a backend's table, the element type of every activation and weight, the backend's stream.
 struct Machine {
   const kernels::Backend* backend = nullptr;
@@ -46,8 +57,10 @@ class Walk {
   Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
-  // Host data for the kernels to read; where the backend cannot reach the host it is copied into a tensor of the walk.
-  Tensor input(const char* name, const TensorView& host);
+  // Host data for the kernels to read; where the backend cannot reach the host it goes through the input stage.
+  Tensor input(const TensorView& host);
+  // Where inputs go, and what the replay does, on a backend that does not reach the host. Before the first make().
+  void set_inputs(InputStage* stage, Pass pass) { stage_ = stage, pass_ = pass; }
 
   // What lives here and was made in the forward is labelled saved; called where the backward begins.
   void backward_begins();
@@ -60,9 +73,11 @@ class Walk {
     const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
     if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
     const kernels::Context call = next_call(workspace);
+    if (pass_ == Pass::inputs) return;
     if (!profile_) return check(op.name, op.run(call, args));
     const auto start = std::chrono::steady_clock::now();
     check(op.name, op.run(call, args));
+    if (machine_.backend->device.wait) check(op.name, machine_.backend->device.wait(call));
     profile_->add(op.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
@@ -98,6 +113,8 @@ class Walk {
   int next_ = 0;           // row of the plan that the next make() or workspace takes
   std::vector<int> uses_;  // drops still to come, by row: when recording, and when poisoning
   std::string prefix_;
+  InputStage* stage_ = nullptr;
+  Pass pass_ = Pass::all;
   Profile* profile_ = nullptr;
 };
 

@@ -13,6 +13,7 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
   if (!machine.backend->memory.host_accessible) {
     state_arena_ = plan::Arena(*machine.backend, sizeof(layers::StepState), "the scalars of a step");
     device_state_ = static_cast<layers::StepState*>(state_arena_.data());
+    device_steps_ = std::make_unique<DeviceSteps>(machine);
   }
   adopt(factory_(ranks));
 }
@@ -21,6 +22,7 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
   weights_ = std::make_unique<Weights>(machine_, std::move(model), options_.training);
   plans_.clear();
+  if (device_steps_) device_steps_->forget();
   region_bytes_ = 0;
   prepared_ = false;
   if (options_.training) {
@@ -46,8 +48,37 @@ template <class Body>
 void Engine::replay(const Key& key, Body&& body) {
   layers::Walk walk(machine_, plans_.at(key), static_cast<std::byte*>(step_arena_.data()) + slabs_bytes());
   walk.set_profile(profile_);
+  walk.set_inputs(stage_, pass_);
   body(walk);
   walk.end();
+}
+
+void Engine::run(const std::function<void()>& replays, const std::optional<DeviceSteps::Key>& graph) {
+  if (!device_steps_) return replays();
+  const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
+    stage_ = stage, pass_ = pass;
+    replays();
+  };
+  if (graph && !profile_) {
+    device_steps_->launch(*graph, body);
+  } else {
+    device_steps_->run(body);
+  }
+}
+
+// Of the walks that take their inputs together: those of a step with its largest micro-batch, or an evaluation.
+std::size_t Engine::input_bytes() const {
+  std::size_t largest = 0, common = 0;
+  for (const auto& [key, plan] : plans_) {
+    const Phase phase = std::get<Phase>(key);
+    const bool once = phase == Phase::begin || phase == Phase::prepare || phase == Phase::finish;
+    if (once) {
+      common += plan.input_bytes;
+    } else {
+      largest = std::max(largest, plan.input_bytes);
+    }
+  }
+  return common + largest;
 }
 
 void Engine::plan_training(const Batch& batch) {
@@ -67,8 +98,10 @@ std::size_t Engine::slabs_bytes() const {
 // The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
 void Engine::ensure_memory() {
   if (!weights_->allocated()) weights_->allocate();
+  if (device_steps_) device_steps_->reserve(std::max<std::size_t>(input_bytes(), plan::alignment));
   if (step_arena_.bytes() >= step_bytes() && step_arena_.bytes() > 0) return;
   step_arena_ = plan::Arena();
+  if (device_steps_) device_steps_->forget();
   step_arena_ = plan::Arena(*machine_.backend, std::max<std::size_t>(step_bytes(), plan::alignment), "a step");
   auto* base = static_cast<std::byte*>(step_arena_.data());
   model().halves().bind(base);
@@ -132,6 +165,38 @@ void Engine::receive_state() {
   if (device_state_ == &state_) return;
   const HostBytes host(machine_, {device_state_, DType::u8, {sizeof state_}, -1});
   std::memcpy(&state_, host.bytes().data(), sizeof state_);
+  device_steps_->arrived();
+}
+
+// A graph must not depend on what ran before it, so on a device the halves are merged in every step.
+void Engine::begin_step() {
+  replay(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
+  if (device_steps_) prepared_ = false;
+  prepare();
+}
+
+void Engine::micro_step(const Batch& part) {
+  replay(key(Phase::train, part), [&](layers::Walk& walk) { train_walk(walk, part); });
+}
+
+void Engine::finish_step() {
+  prepared_ = false;
+  replay(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
+}
+
+// On a device a step without accumulation is one graph; else its beginning, each micro-batch and its end are graphs.
+void Engine::run_step(std::span<const Batch> parts) {
+  const auto graph = [&](const Key& key, bool whole) { return DeviceSteps::Key(&plans_.at(key), whole); };
+  const auto used = [](const Batch& part) { return part.sequences > 0; };
+  if (std::count_if(parts.begin(), parts.end(), used) == 1) {
+    const Batch& only = *std::find_if(parts.begin(), parts.end(), used);
+    const auto step = [&] { begin_step(), micro_step(only), finish_step(); };
+    return run(step, graph(key(Phase::train, only), true));
+  }
+  run([&] { begin_step(); }, graph(key(Phase::begin), false));
+  for (const Batch& part : parts)
+    if (used(part)) run([&] { micro_step(part); }, graph(key(Phase::train, part), false));
+  run([&] { finish_step(); }, graph(key(Phase::finish), false));
 }
 
 void Engine::train(std::span<const Batch> parts) {
@@ -148,12 +213,7 @@ void Engine::train(std::span<const Batch> parts) {
   state_.scalars.gradient_scale = state_.scalars.finite = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
-  replay(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
-  prepare();
-  for (const Batch& part : parts)
-    if (part.sequences > 0) replay(key(Phase::train, part), [&](layers::Walk& walk) { train_walk(walk, part); });
-  prepared_ = false;
-  replay(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
+  run_step(parts);
   receive_state();
 }
 
@@ -167,8 +227,10 @@ Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
   state_.scalars.loss_scale = state_.scalars.sequence_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
-  prepare();
-  replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  run([&] {
+    prepare();
+    replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  });
   receive_state();
   return {state_.loss[0], state_.correct, best_, logits_, embedding_, hidden_};
 }
@@ -184,7 +246,7 @@ void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
   const auto clear = [&](layers::Walk& walk) { model().clear_cache(walk); };
   record(key(Phase::clear), clear);
   ensure_memory();
-  replay(key(Phase::clear), clear);
+  run([&] { replay(key(Phase::clear), clear); });
   model().set_cache(nullptr);
 }
 
@@ -232,6 +294,11 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
   table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
+  if (device_steps_) {
+    plan::BytesByKind inputs{};
+    inputs[static_cast<int>(plan::Kind::scratch)] = input_bytes();
+    table.add("batches", inputs, 1);
+  }
   if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
   if (options_.training) table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
   const plan::Plan *largest = nullptr, *work = nullptr;

@@ -8,10 +8,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 
 #include "lib/data/loader.h"
+#include "lib/train/device_steps.h"
 #include "lib/train/memory_table.h"
 #include "lib/train/optimizer.h"
 
@@ -93,6 +95,13 @@ class Engine {
   void record(const Key& key, Body&& body);
   template <class Body>
   void replay(const Key& key, Body&& body);
+  // Runs a list of replays: on a device as one graph where `graph` names it, else call by call.
+  void run(const std::function<void()>& replays, const std::optional<DeviceSteps::Key>& graph = {});
+  void run_step(std::span<const Batch> parts);
+  void begin_step();
+  void micro_step(const Batch& part);
+  void finish_step();
+  std::size_t input_bytes() const;
   std::size_t step_bytes() const { return slabs_bytes() + region_bytes_; }
   std::size_t slabs_bytes() const;
   void ensure_memory();
@@ -127,6 +136,9 @@ class Engine {
   std::vector<std::int32_t> best_;
   std::vector<double> logits_, embedding_, hidden_;
   plan::Profile* profile_ = nullptr;
+  std::unique_ptr<DeviceSteps> device_steps_;  // where the backend does not read the host's memory
+  plan::InputStage* stage_ = nullptr;          // of the replay that runs
+  plan::Pass pass_ = plan::Pass::all;
 };
 
 // A batch of the given shape as a loader would make it, contents zero: what memory is planned for when there is no data.

@@ -76,7 +76,7 @@ class ToyModel final : public layers::Model {
     layers::Outputs outputs;
     down_.forward(pass, {h}, &outputs.logits);
     walk.drop(h);
-    targets_ = walk.input("labels", batch["labels"]);
+    targets_ = walk.input(batch["labels"]);
     loss_ = {};
     loss_.add(pass, outputs.logits, 0, targets_);
     outputs.best = loss_.finish(pass, *state_, targets_);
@@ -117,7 +117,7 @@ class ToyModel final : public layers::Model {
   };
 
   Pass pass_of(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) {
-    samples_ = walk.input("samples", batch["samples"]);
+    samples_ = walk.input(batch["samples"]);
     return {walk, policy, batch.sequences, 1, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)};
   }
   void apply_dropout(Pass& pass, Tensor& tensor) {

@@ -39,6 +39,11 @@ Status open(int index, void** stream) {
 }
 
 void close(void* stream) { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
+void* allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  return ok(cudaMallocHost(&data, bytes)) ? data : nullptr;
+}
+void release_pinned(void* data) { cudaFreeHost(data); }
 Status wait(const Context& context) { return status_of(cudaStreamSynchronize(stream_of(context))); }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_of(cudaMemGetInfo(free_bytes, total)); }
 
@@ -71,7 +76,7 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
 
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
-Device device_control() { return {open, close, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph}; }
+Device device_control() { return {open, close, allocate_pinned, release_pinned, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph}; }
 
 const char* variant_name() {
   static char text[320] = "no device";
@@ -98,4 +103,6 @@ const Backend& table();
 }
 
 // What the program looks up in the library.
-extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend() { return &comera::kernels::cuda::table(); }
+extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend(std::size_t table_bytes) {
+  return table_bytes == sizeof(comera::kernels::Backend) ? &comera::kernels::cuda::table() : nullptr;
+}

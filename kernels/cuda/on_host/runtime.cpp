@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -80,6 +81,8 @@ Status open(int index, void** stream) {
   return index == 0 ? Status::ok : Status::failed;
 }
 void close(void*) {}
+void* allocate_pinned(std::size_t bytes) { return std::malloc(bytes); }
+void release_pinned(void* data) { std::free(data); }
 Status wait(const Context&) { return capture ? Status::failed : Status::ok; }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
   *free_bytes = *total = std::size_t{1} << 30;
@@ -110,7 +113,7 @@ Memory device_memory() { return {false, on_host::allocate, on_host::release, on_
 
 Device device_control() {
   using namespace on_host;
-  return {open, close, wait, free_bytes, failure, begin_graph, end_graph, launch_graph, release_graph};
+  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, failure, begin_graph, end_graph, launch_graph, release_graph};
 }
 
 const char* variant_name() { return "on host"; }

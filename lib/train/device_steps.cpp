@@ -1,0 +1,71 @@
+#include "lib/train/device_steps.h"
+
+#include "lib/core/error.h"
+
+namespace comera::train {
+
+PinnedMemory::PinnedMemory(const kernels::Backend& backend, std::size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  data_ = {static_cast<std::byte*>(backend.device.allocate_pinned(bytes)), backend.device.release_pinned};
+  if (!data_)
+    fail_run("[memory] {} bytes of pinned memory for batches on their way to the device cannot be had: {}", bytes, backend.device.failure());
+}
+
+void DeviceSteps::check(kernels::Status status, const char* what) const {
+  if (status != kernels::Status::ok) fail_run("[{}] {} failed: {}", machine_.backend->name, what, machine_.backend->device.failure());
+}
+
+void DeviceSteps::reserve(std::size_t input_bytes) {
+  if (input_bytes <= inputs_.bytes()) return;
+  forget();
+  check(machine_.backend->device.wait(context()), "waiting for the device");
+  inputs_ = plan::Arena();
+  inputs_ = plan::Arena(*machine_.backend, input_bytes, "batches");
+  pinned_ = PinnedMemory(*machine_.backend, slots * input_bytes);
+  pending_ = 0;
+}
+
+void DeviceSteps::forget() {
+  for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
+  graphs_.clear();
+}
+
+// Waits only where a step has more micro-batches than there are slots.
+std::byte* DeviceSteps::next_slot() {
+  if (pending_ == slots) {
+    check(machine_.backend->device.wait(context()), "waiting for the device");
+    pending_ = 0;
+  }
+  return pinned_.data() + pending_++ * inputs_.bytes();
+}
+
+void DeviceSteps::run(const Body& body) {
+  plan::InputStage stage{nullptr, static_cast<std::byte*>(inputs_.data()), 0};
+  body(&stage, plan::Pass::all);
+}
+
+void* DeviceSteps::record(const Body& body) {
+  const kernels::Device& device = machine_.backend->device;
+  plan::InputStage stage{nullptr, static_cast<std::byte*>(inputs_.data()), 0};
+  void* graph = nullptr;
+  check(device.begin_graph(context()), "recording a step");
+  try {
+    body(&stage, plan::Pass::calls);
+  } catch (...) {
+    if (device.end_graph(context(), &graph) == kernels::Status::ok) device.release_graph(graph);
+    throw;
+  }
+  check(device.end_graph(context(), &graph), "recording a step");
+  return graph;
+}
+
+void DeviceSteps::launch(const Key& key, const Body& body) {
+  plan::InputStage stage{next_slot(), static_cast<std::byte*>(inputs_.data()), 0};
+  body(&stage, plan::Pass::inputs);
+  const auto [place, fresh] = graphs_.try_emplace(key, nullptr);
+  if (fresh) place->second = record(body);
+  check(machine_.backend->memory.upload(context(), stage.device, stage.host, stage.used), "sending a batch");
+  check(machine_.backend->device.launch_graph(context(), place->second), "launching a step");
+}
+
+}  // namespace comera::train

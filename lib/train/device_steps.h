@@ -1,0 +1,65 @@
+// Steps on a device with a queue of its own: inputs go there in one copy from pinned memory, and the calls of a walk are recorded once per
+// batch shape in a graph and launched again from then on. Nothing waits for the device before the step's results are read.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "lib/plan/plan.h"
+#include "lib/plan/slab.h"
+#include "lib/plan/walk.h"
+
+namespace comera::train {
+
+// Memory of the host that a device copies from while the host goes on.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(const kernels::Backend& backend, std::size_t bytes);  // RunError when there is not enough
+
+  std::byte* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte, void (*)(void*)> data_{nullptr, nullptr};
+  std::size_t bytes_ = 0;
+};
+
+class DeviceSteps {
+ public:
+  explicit DeviceSteps(const plan::Machine& machine) : machine_(machine) {}
+  ~DeviceSteps() { forget(); }
+  DeviceSteps(const DeviceSteps&) = delete;
+  DeviceSteps& operator=(const DeviceSteps&) = delete;
+
+  // Makes room for walks that hand over this much; a larger one than before forgets the graphs, whose copies read the old place.
+  void reserve(std::size_t input_bytes);
+  std::size_t bytes() const { return inputs_.bytes(); }  // on the device
+
+  // Runs body's walks, which take their inputs from the stage in the pass that they are told.
+  using Body = std::function<void(plan::InputStage*, plan::Pass)>;
+  void run(const Body& body);  // call by call
+  using Key = std::pair<const plan::Plan*, bool>;
+  void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
+  // The device has done everything that was asked for: pinned memory may be written again.
+  void arrived() { pending_ = 0; }
+  // Addresses have changed: graphs are recorded again when they are next asked for.
+  void forget();
+
+ private:
+  kernels::Context context() const { return {machine_.dtype, machine_.stream, nullptr, 0}; }
+  void check(kernels::Status status, const char* what) const;
+  std::byte* next_slot();
+  void* record(const Body& body);
+
+  static constexpr std::size_t slots = 4;  // copies on their way at a time
+  plan::Machine machine_;
+  plan::Arena inputs_;
+  PinnedMemory pinned_;
+  std::size_t pending_ = 0;
+  std::map<Key, void*> graphs_;
+};
+
+}  // namespace comera::train
