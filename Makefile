@@ -4,6 +4,7 @@
 #   make quickstart  install what is missing, build, train on real text and show what it did
 #   make test        install what is missing, build, run every test
 #   make check       make test and the static checks over every file
+#   make cuda        build/comera and build/libcomera_cuda.so; brings the CUDA toolkit from PyPI where the machine has no nvcc
 #   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
 #   make install     PREFIX=/usr/local
 #   make format      lay out every source file as .clang-format says
@@ -12,7 +13,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
 
-.PHONY: all comera configure quickstart test check interop install format clean
+.PHONY: all comera configure cuda quickstart test check interop install format clean
 .NOTPARALLEL:
 
 all: comera
@@ -23,6 +24,12 @@ comera: configure
 configure:
 	@third_party/install.sh --list build || { echo "Install them with: third_party/install.sh build"; exit 1; }
 	@cmake --preset release --log-level=NOTICE
+
+cuda:
+	@third_party/install.sh build cuda
+	@third_party/cuda.sh $(BUILD)/third_party/cuda
+	@cmake --preset release --log-level=NOTICE -DCOMERA_CUDA=ON -DCMAKE_CUDA_COMPILER="$$(third_party/cuda.sh --nvcc $(BUILD)/third_party/cuda)"
+	cmake --build $(BUILD) -j $(JOBS) --target comera comera_cuda
 
 quickstart:
 	@third_party/install.sh build

@@ -16,7 +16,7 @@ endforeach()
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})
-target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::ZSTD PkgConfig::UTF8PROC onnx_messages Threads::Threads)
+target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE} ${UTF8PROC_ARCHIVE} onnx_messages Threads::Threads)
 
 file(GLOB targets CONFIGURE_DEPENDS tests/fuzz/fuzz_*.cpp)
 foreach(source ${targets})

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything that comera needs from outside, all of it Debian 12's own packages: lists what is missing and installs it.
 #
-#   third_party/install.sh [--list] build|test ...
+#   third_party/install.sh [--list] build|cuda|test ...
 #
 #   build    what it takes to build the program and run recipes/quickstart.sh
+#   cuda     what it takes to build the CUDA backend on top of that
 #   test     what the tests take on top of that
 #   --list   print what is missing, install nothing; exit 1 when something is
 #
@@ -30,14 +31,13 @@ nlohmann-json3-dev        build  JSON
 libprotobuf-dev           build  protobuf-lite of SentencePiece and ONNX, linked statically
 protobuf-compiler         build  protoc, for the message files of SentencePiece and ONNX
 libonnx-dev               build  the definitions of ONNX messages; the library itself is not linked
-libpcre2-dev              build  regular expressions of tokenizers
 libutf8proc-dev           build  Unicode categories and normal forms
 libxxhash-dev             build  hashes of data and checkpoints
 libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh
+python3-venv              cuda   the CUDA toolkit from PyPI, where the machine has none
 catch2                    test   test programs
-librapidcheck-dev         test   tests over generated inputs
 python3                   test   the rule scripts under scripts/
 universal-ctags           test   lengths of functions, for scripts/check_size.py
 clang-format-14           test   the layout of the source
@@ -54,7 +54,7 @@ groups=()
 for argument in "$@"; do
   case $argument in
     --list) list_only=1 ;;
-    build | test) groups+=("$argument") ;;
+    build | cuda | test) groups+=("$argument") ;;
     -h | --help) usage && exit 0 ;;
     *) echo "install.sh: unknown argument '$argument'; see --help" >&2 && exit 2 ;;
   esac

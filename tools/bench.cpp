@@ -23,7 +23,7 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   json.update(measured);
   json["device"] = open.machine.backend->name;
   json["isa"] = open.machine.backend->variant;
-  json["threads"] = open.threads ? open.threads->threads() : 1;
+  json["threads"] = open.threads->threads();
   json["cpu"] = cpu_name();
   json["blas"] = kernels::cpu_blas_description();
   return json;

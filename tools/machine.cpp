@@ -83,15 +83,15 @@ std::vector<Option> machine_options() {
 OpenMachine open_machine(const OptionValues& values) {
   OpenMachine open;
   const std::string& device = values.text("device");
+  open.threads = std::make_unique<kernels::ThreadPool>(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
   if (device.starts_with("cuda")) {
     open_cuda(device, open);
-    return open;
+  } else if (device == "cpu" || device == "reference") {
+    open.machine.backend = &cpu_or_reference(values);
+    open.machine.stream = open.threads.get();
+  } else {
+    fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   }
-  if (device != "cpu" && device != "reference") fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
-  const int threads = values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count();
-  open.machine.backend = &cpu_or_reference(values);
-  open.threads = std::make_unique<kernels::ThreadPool>(threads);
-  open.machine.stream = open.threads.get();
   return open;
 }
 

@@ -12,7 +12,7 @@ namespace comera::tools {
 std::vector<Option> machine_options();  // --device, --threads, --isa
 
 struct OpenMachine {
-  std::unique_ptr<kernels::ThreadPool> threads;                     // of the CPU
+  std::unique_ptr<kernels::ThreadPool> threads;                     // of the host
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "lib/core/error.h"
@@ -53,16 +54,17 @@ void Engine::replay(const Key& key, Body&& body) {
   walk.end();
 }
 
-void Engine::run(const std::function<void()>& replays, const std::optional<DeviceSteps::Key>& graph) {
+template <class Replays>
+void Engine::run(const Replays& replays, const std::optional<DeviceSteps::Key>& graph) {
   if (!device_steps_) return replays();
   const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
     stage_ = stage, pass_ = pass;
     replays();
   };
   if (graph && !profile_) {
-    device_steps_->launch(*graph, body);
+    device_steps_->launch(*graph, std::ref(body));
   } else {
-    device_steps_->run(body);
+    device_steps_->run(std::ref(body));
   }
 }
 

@@ -96,7 +96,8 @@ class Engine {
   template <class Body>
   void replay(const Key& key, Body&& body);
   // Runs a list of replays: on a device as one graph where `graph` names it, else call by call.
-  void run(const std::function<void()>& replays, const std::optional<DeviceSteps::Key>& graph = {});
+  template <class Replays>
+  void run(const Replays& replays, const std::optional<DeviceSteps::Key>& graph = {});
   void run_step(std::span<const Batch> parts);
   void begin_step();
   void micro_step(const Batch& part);

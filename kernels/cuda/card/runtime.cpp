@@ -76,7 +76,9 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
 
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
-Device device_control() { return {open, close, allocate_pinned, release_pinned, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph}; }
+Device device_control() {
+  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph};
+}
 
 const char* variant_name() {
   static char text[320] = "no device";

@@ -1,0 +1,102 @@
+// Whole models on the CUDA backend's double (kernels/cuda/on_host): a device whose memory the host cannot reach, steps that are graphs.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "kernels/cuda/on_host/backend.h"
+#include "lib/train/step.h"
+#include "tests/models/small_models.h"
+
+namespace {
+
+using namespace comera;
+
+struct Trained {
+  std::vector<double> losses, weights, logits;
+};
+
+void set_scalars(train::Engine& engine, std::uint64_t step) {
+  engine.state().scalars.seed = 5;
+  engine.state().scalars.step = step;
+  for (auto& role : engine.state().adamw)
+    for (auto& scalars : role) {
+      scalars.learning_rate = 1e-2;
+      scalars.epsilon = 1e-3;  // a gradient near zero must not decide a step by its rounding
+      scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
+      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
+    }
+}
+
+// `parts` micro-batches of the same sequences per step.
+Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts, layers::Recompute recompute) {
+  train::EngineOptions options;
+  options.recompute = recompute;
+  train::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
+  engine.weights().allocate();
+  engine.weights().initialise(11);
+  std::vector<data::Batch> batches;
+  for (int part = 0; part < parts; ++part) batches.push_back(small_batch(spec));
+  Trained result;
+  for (int step = 0; step < steps; ++step) {
+    set_scalars(engine, static_cast<std::uint64_t>(step));
+    engine.train(batches);
+    REQUIRE(engine.state().scalars.finite == 1);
+    result.losses.push_back(engine.state().loss[0]);
+  }
+  for (const layers::Parameter& parameter : engine.model().parameters().all()) {
+    const train::HostBytes host(machine, parameter.value);
+    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) result.weights.push_back(layers::load(host.tensor(), i));
+  }
+  const train::Scores scores = engine.evaluate(batches[0]);
+  result.losses.push_back(scores.loss);
+  result.logits.assign(scores.logits.begin(), scores.logits.end());
+  return result;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+plan::Machine device() { return {&kernels::cuda::table(), DType::f32, nullptr}; }
+
+bool complete(const kernels::Backend& b) {
+  return b.adamw.run && b.norm_forward.run && b.cross_entropy_loss.run && b.tt_merge.run && b.ttm_forward.run;
+}
+
+// As far from the double reference as the reference's own float, four times at most: both round, in other orders.
+void check_near(const models::ModelSpec& spec, int parts, layers::Recompute recompute) {
+  if (!complete(kernels::cuda::table())) {
+    WARN("SKIPPED: the CUDA backend lacks ops of a whole step");
+    return;
+  }
+  const Trained exact = trained({&kernels::reference_backend(), DType::f64, nullptr}, spec, 4, parts, recompute);
+  const Trained single = trained({&kernels::reference_backend(), DType::f32, nullptr}, spec, 4, parts, recompute);
+  const Trained on_device = trained(device(), spec, 4, parts, recompute);
+  CHECK(distance(on_device.weights, exact.weights) <= 4 * distance(single.weights, exact.weights));
+  CHECK(distance(on_device.losses, exact.losses) <= 4 * distance(single.losses, exact.losses) + 1e-6);
+  CHECK(distance(on_device.logits, exact.logits) <= 4 * distance(single.logits, exact.logits) + 1e-6);
+  const Trained again = trained(device(), spec, 4, parts, recompute);
+  CHECK(on_device.weights == again.weights);
+  CHECK(on_device.losses == again.losses);
+}
+
+}  // namespace
+
+TEST_CASE("a step on a device is the step of the reference: encoders") {
+  for (models::Form form : {models::Form::dense, models::Form::tt, models::Form::lowrank})
+    for (models::Task task : {models::Task::classify, models::Task::mlm}) check_near(small_encoder(form == models::Form::tt, task, form), 1, {});
+  check_near(tensorized_encoder(false, models::Task::classify), 1, {});
+}
+
+TEST_CASE("a step on a device is the step of the reference: decoders") {
+  check_near(small_decoder(models::Form::tt, true), 1, {});
+  check_near(small_decoder(models::Form::dense, false), 1, {});
+}
+
+TEST_CASE("a step on a device is the step of the reference: micro-batches and recomputation") {
+  const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
+  check_near(spec, 3, layers::Recompute::cheap);
+  check_near(spec, 6, layers::Recompute::block);  // more than there are places for batches on their way
+}
