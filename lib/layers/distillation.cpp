@@ -73,7 +73,7 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
 }
 
 void VocabularyDivergence::begin(Pass& pass, const data::Batch& batch) {
-  if (pass.distillation->active && batch.has(teacher_decoder_input)) input_ = pass.walk.input(teacher_decoder_input, batch[teacher_decoder_input]);
+  if (pass.distillation->active && batch.has(teacher_decoder_input)) input_ = pass.walk.input(batch[teacher_decoder_input]);
 }
 
 void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t first) {
