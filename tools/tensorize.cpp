@@ -47,9 +47,6 @@ compress::Goal goal_of(const OptionValues& values) {
   if (values.given("rank")) goal.rank = values.integer("rank");
   if (values.given("tol")) goal.tolerance = values.real("tol");
   if (values.given("plan")) goal.plan_file = values.text("plan");
-  if (values.text("budget-of") == "weights") return goal;
-  goal.counted = graph_bytes(values.positionals()[0]);
-  goal.counted_element = sizeof(float);
   return goal;
 }
 
@@ -66,12 +63,17 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.allow_slower = values.flag("allow-slower");
   settings.floor = values.real("floor");
   settings.again = values.flag("again");
-  const bool writes = !values.flag("dry-run") && !values.has("dump-plan");
-  if (writes && !values.has("output")) fail_input("[tensorize] --output is missing: name the folder to write");
+  settings.sequential = values.flag("sequential");
   if (values.has("output")) settings.output = values.text("output");
-  if (writes && path_exists(settings.output) && !is_empty_folder(settings.output))
-    fail_input("[tensorize] {}: exists already; name another folder, or remove it first", settings.output);
   return settings;
+}
+
+bool only_plans(const OptionValues& values) { return values.flag("dry-run") || values.has("dump-plan"); }
+
+void check_output(const OptionValues& values, const std::string& output) {
+  if (only_plans(values)) return;
+  if (output.empty()) fail_input("[tensorize] --output is missing: name the folder to write");
+  if (path_exists(output) && !is_empty_folder(output)) fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
 }
 
 void show_progress(std::size_t done, std::size_t of, const std::string& next) {
@@ -91,9 +93,11 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
   print_out(fmt::format("calibration would need about {} of memory for weights and moments\n", format_bytes(tensorizer.calibration_bytes())));
 }
 
+// In a folder, and beside a graph.
 void write_reports(const compress::Result& result) {
-  write_file_atomic(join_path(result.output, "report.json"), report::dump(report::to_json(result)) + "\n");
-  write_file_atomic(join_path(result.output, "report.html"), report::to_html(result));
+  const std::string place = result.graph ? result.output + "." : result.output + "/";
+  write_file_atomic(place + "report.json", report::dump(report::to_json(result)) + "\n");
+  write_file_atomic(place + "report.html", report::to_html(result));
 }
 
 void print_results(const OptionValues& values, const std::vector<compress::Result>& results) {
@@ -121,7 +125,7 @@ std::vector<Option> goal_options() {
       {.name = "output",
        .type = OptionType::path,
        .group = "Output",
-       .help = "folder to write; must not exist",
+       .help = "folder to write, of an ONNX graph the file (with several ratios a folder of them); must not exist",
        .short_name = 'o',
        .in_config = false},
       {.name = "ratio",
@@ -204,32 +208,59 @@ OptionTable tensorize_table() {
   return table;
 }
 
-int run_tensorize(const OptionValues& values) {
-  if (values.positionals()[0].ends_with(".onnx")) return tensorize_onnx(values, run_tensorize);
-  catch_stop_signals();
-  compress::Settings settings = settings_of(values);
-  const OpenMachine open = open_machine(values);
-  settings.sequential = values.flag("sequential");
-  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model);
-  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
+namespace {
+
+void make_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
   if (values.has("dump-plan")) {
     if (tensorizer.plans().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
     write_file_atomic(values.text("dump-plan"), io::json_text(to_json(tensorizer.plans()[0].plan, tensorizer.candidates())));
   }
-  if (values.flag("dry-run") || values.has("dump-plan")) {
-    print_plans(values, tensorizer);
-    return 0;
-  }
-  const std::vector<compress::Result> results = tensorizer.run();
+  print_plans(values, tensorizer);
+}
+
+// `finish` makes of the folders that were written what was asked for.
+int run_with(const OptionValues& values, compress::Tensorizer& tensorizer, const std::function<void(std::vector<compress::Result>&)>& finish) {
+  if (only_plans(values)) return make_plans(values, tensorizer), 0;
+  std::vector<compress::Result> results = tensorizer.run();
   set_live_line("");
   if (results.empty()) {
     log_warning("stopped; the same command goes on where it was");
     return 128 + stop_signal();
   }
+  finish(results);
   for (const compress::Result& result : results) write_reports(result);
   print_results(values, results);
   require_error(values, results);
   return 0;
+}
+
+int tensorize_folder(const OptionValues& values) {
+  compress::Settings settings = settings_of(values);
+  check_output(values, settings.output);
+  if (values.text("budget-of") == "onnx") {
+    settings.goal.counted = graph_bytes(settings.model);
+    settings.goal.counted_element = sizeof(float);
+  }
+  const OpenMachine open = open_machine(values);
+  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model);
+  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
+  return run_with(values, tensorizer, [](std::vector<compress::Result>&) {});
+}
+
+int tensorize_onnx(const OptionValues& values) {
+  OnnxJob job(values, only_plans(values));
+  compress::Settings settings = settings_of(values);
+  job.settle(settings);
+  const OpenMachine open = open_machine(values);
+  compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr, show_progress);
+  return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) { job.finish(results); });
+}
+
+}  // namespace
+
+int run_tensorize(const OptionValues& values) {
+  catch_stop_signals();
+  return values.positionals()[0].ends_with(".onnx") ? tensorize_onnx(values) : tensorize_folder(values);
 }
 
 }  // namespace comera::tools

@@ -1,45 +1,78 @@
 #include "tools/tensorize_onnx.h"
 
+#include <exception>
+#include <ranges>
+
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/core/process.h"
 #include "lib/core/units.h"
-#include "lib/export/onnx_rewrite.h"
 
 namespace comera::tools {
 namespace {
 
-void refuse_what_needs_a_model(const OptionValues& values) {
-  for (const char* name : {"calibrate", "plan", "dump-plan"})
-    if (values.has(name)) fail_input("[tensorize] --{} needs a model folder; an ONNX graph is tensorized weight by weight, leave it out", name);
-  if (values.list("ratio").size() > 1) fail_input("[tensorize] an ONNX graph takes one --ratio at a time; {} came", values.list("ratio").size());
-  const std::string output = values.has("output") ? values.text("output") : "";
-  if (values.flag("dry-run")) return;
-  if (!output.ends_with(".onnx")) fail_input("[tensorize] --output '{}': an ONNX graph becomes one; name a file that ends in .onnx", output);
-  if (path_exists(output)) fail_input("[tensorize] {}: exists already; name another file, or remove it first", output);
+void check_options(const OptionValues& values, const std::string& output, bool several) {
+  if (values.has("calibrate")) fail_input("[tensorize] --calibrate needs a model folder; an ONNX graph is tensorized weight by weight, leave it out");
+  if (values.given("budget-of") && values.text("budget-of") != "onnx")
+    fail_input("[tensorize] --budget-of weights: of an ONNX graph the whole file is counted; leave it out");
+  if (output.empty()) return;
+  if (!several && !output.ends_with(".onnx"))
+    fail_input("[tensorize] --output '{}': an ONNX graph becomes one; name a file that ends in .onnx", output);
+  if (several && output.ends_with(".onnx")) fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
+  if (path_exists(output) && (!several || !is_empty_folder(output)))
+    fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output, several ? "folder" : "file");
 }
 
 }  // namespace
 
-int tensorize_onnx(const OptionValues& given, int (*tensorize)(const OptionValues&)) {
-  refuse_what_needs_a_model(given);
-  OptionValues values = given;
-  const std::string source = values.positionals()[0], output = values.has("output") ? values.text("output") : source + ".small.onnx";
-  const AtomicFolder making(output + ".made");
-  const std::string dense = join_path(making.temporary(), "dense"), chains = join_path(making.temporary(), "chains");
-  exporting::extract_onnx_weights(source, dense);
-  values.set_positionals({dense});
-  values.set("output", chains);
-  if (!values.given("include")) values.set("include", "*");  // every candidate; the folder says nothing of an architecture
-  const int code = tensorize(values);
-  if (code != 0 || values.flag("dry-run")) return code;
-  const std::string made = join_path(making.temporary(), base_name(output));
-  const exporting::RewrittenOnnx written = exporting::rewrite_onnx(source, chains, made, exporting::GraphForm::tt);
-  if (path_exists(made + ".data")) rename_path(made + ".data", output + ".data");
-  rename_path(made, output);
-  if (path_exists(join_path(chains, "report.json"))) rename_path(join_path(chains, "report.json"), output + ".report.json");
-  log_info("{}: {} weights became chains; {}, {} before", output, written.weights, format_bytes(written.bytes), format_bytes(written.bytes_source));
-  return 0;
+OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
+    : output_(values.has("output") && !only_plans ? values.text("output") : ""), several_(values.list("ratio").size() > 1) {
+  if (!only_plans && output_.empty()) fail_input("[tensorize] --output is missing: name the ONNX file to write");
+  while (output_.size() > 1 && output_.ends_with('/')) output_.pop_back();
+  check_options(values, output_, several_);
+  // A plan is made beside the graph, where there is surely room for its weights.
+  work_ = (only_plans ? values.positionals()[0] + ".plan" : output_) + ".made";
+  try {
+    source_ = std::make_shared<exporting::OnnxSource>(values.positionals()[0], join_path(work_, "dense"));
+  } catch (...) {
+    remove_tree(work_);
+    throw;
+  }
+}
+
+OnnxJob::~OnnxJob() {
+  const bool goes_on = stop_signal() != 0 && !output_.empty();
+  if (!done_ && goes_on) return;
+  try {
+    remove_tree(work_);
+  } catch (const std::exception& error) {
+    log_warning("{}", error.what());
+  }
+}
+
+void OnnxJob::settle(compress::Settings& settings) {
+  settings.model = source_->folder();
+  settings.output = join_path(work_, "chains");
+  settings.graph = true;
+  settings.goal.counted = [source = source_](const std::vector<io::ChainSpec>& chains) { return source->bytes_with(chains); };
+  if (settings.choice.include.empty()) settings.choice.include = {"*"};  // the folder says nothing of an architecture
+  settings.choice.tables = source_->tables();
+}
+
+void OnnxJob::finish(std::vector<compress::Result>& results) {
+  if (several_) make_folders(output_);
+  for (compress::Result& result : results) {
+    const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_, made = join_path(work_, base_name(file));
+    const exporting::RewrittenOnnx written = source_->write(result.output, made);
+    for (const std::string& part : written.files | std::views::reverse) rename_path(part, join_path(parent_path(file), base_name(part)));
+    result.output = file;
+    result.files = {};
+    result.file_bytes = written.bytes;
+    result.file_bytes_dense = written.bytes_source;
+    log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes), format_bytes(written.bytes_source));
+  }
+  done_ = true;
 }
 
 }  // namespace comera::tools

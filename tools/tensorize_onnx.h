@@ -1,11 +1,32 @@
-// `comera tensorize model.onnx`: the weights of the graph go out as a folder, are tensorized as any other, and come back as chains.
+// tensorize for a graph: its matrices go through a folder, and the chains come back into the graph.
 #pragma once
 
-#include "lib/core/options.h"
+#include <optional>
+
+#include "lib/compress/tensorize.h"
+#include "lib/export/onnx_rewrite.h"
+#include "tools/program.h"
 
 namespace comera::tools {
 
-// `tensorize` is the verb on a model folder. The exit code.
-int tensorize_onnx(const OptionValues& values, int (*tensorize)(const OptionValues&));
+class OnnxJob {
+ public:
+  // InputError: options that need a model, an output that is none or exists already. What a run that was killed left behind is used again.
+  OnnxJob(const OptionValues& values, bool only_plans);
+  // Whatever becomes of it, nothing stays beside the output but for the same command to go on with.
+  ~OnnxJob();
+  OnnxJob(const OnnxJob&) = delete;
+  OnnxJob& operator=(const OnnxJob&) = delete;
+
+  // Model, output and what is counted.
+  void settle(compress::Settings& settings);
+  // Folders become graphs; results name them and their bytes.
+  void finish(std::vector<compress::Result>& results);
+
+ private:
+  std::string output_, work_;
+  bool several_ = false, done_ = false;
+  std::shared_ptr<exporting::OnnxSource> source_;
+};
 
 }  // namespace comera::tools

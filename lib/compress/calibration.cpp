@@ -23,6 +23,7 @@ using tt::Matrix;
 constexpr std::int64_t batch_tokens = 2048;
 constexpr std::int64_t held_out_every = 4;  // of the sequences
 constexpr std::int64_t tokens_per_input = 10;
+constexpr std::int64_t probe_tokens = 2048;                      // at least, for effects
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
 
 struct Sequence {
@@ -203,8 +204,8 @@ class Calibration final : public InputMoments {
       for (const std::int32_t id : sequence.ids) counts_[static_cast<std::size_t>(id)] += 1;
     }
     batches_ = batches_of(std::move(sequences), common);
-    engine_ =
-        std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype), train::EngineOptions{.optimizer = {}, .training = false});
+    engine_ = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                              train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
     engine_->weights().allocate();
     load();
     find_groups();
@@ -217,13 +218,10 @@ class Calibration final : public InputMoments {
     return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size()) ? counts_ : std::vector<double>();
   }
 
-  void visit(bool follows, const std::function<void(const MomentGroup& group)>& each) override {
+  void visit(bool follows, const std::function<void(const MomentGroup& group)>& each, Part part) override {
     for (std::size_t first = 0; first < groups_.size();) {
       const std::size_t last = end_of_chunk(first, follows);
-      Collector collector{std::span<const Group>(groups_).subspan(first, last - first)};
-      run(collector, [&](const TextBatch& batch) { collector.open(batch); });
-      for (const MomentGroup& group : collector.moments)
-        if (group.fit.values[0] > 0 || tt::trace(group.fit) > 0) each(group);
+      if (part == Part::all || (part == Part::first) == (first == 0)) measure(first, last, each);
       first = last;
     }
   }
@@ -236,9 +234,61 @@ class Calibration final : public InputMoments {
     engine_->weights_changed();
   }
 
+  std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
+    layers::Parameter* parameter = find(layer);
+    if (!parameter || parameter->shape[0] != weight.rows || parameter->shape[1] != weight.columns) return std::nullopt;
+    if (outputs_.empty()) outputs_ = outputs();
+    const auto* numbers = static_cast<const float*>(parameter->value.data);
+    const std::vector<float> before(numbers, numbers + parameter->value.elements());
+    replace(layer, weight);
+    const std::vector<double> moved = outputs();
+    std::copy(before.begin(), before.end(), static_cast<float*>(parameter->value.data));
+    engine_->weights_changed();
+    double change = 0, whole = 0;
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      change += (moved[i] - outputs_[i]) * (moved[i] - outputs_[i]);
+      whole += outputs_[i] * outputs_[i];
+    }
+    return whole > 0 ? std::optional(change / whole) : std::nullopt;
+  }
+
   void restore() override { load(); }
 
  private:
+  // What the model gives for some held-out batches: the hidden states of their tokens, or the classes' logits.
+  std::vector<double> outputs() {
+    std::vector<double> all;
+    std::int64_t tokens = 0;
+    for (const TextBatch& batch : batches_) {
+      if (!batch.held || tokens >= probe_tokens) continue;
+      const train::Scores scores = engine_->evaluate(batch.batch);
+      const auto lengths = batch.batch["lengths"].as<const std::int32_t>();
+      for (const std::int32_t length : lengths) tokens += length;
+      if (!scores.hidden.empty()) {
+        add_tokens(scores.hidden, lengths, batch.batch.length, all);
+      } else {
+        all.insert(all.end(), scores.logits.begin(), scores.logits.end());
+      }
+    }
+    return all;
+  }
+
+  // Without the rows of padding.
+  static void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded, std::vector<double>& all) {
+    const std::size_t width = hidden.size() / (lengths.size() * static_cast<std::size_t>(padded));
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      const auto first = hidden.begin() + static_cast<std::ptrdiff_t>(b * static_cast<std::size_t>(padded) * width);
+      all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(lengths[b]) * width));
+    }
+  }
+
+  void measure(std::size_t first, std::size_t last, const std::function<void(const MomentGroup& group)>& each) {
+    Collector collector{std::span<const Group>(groups_).subspan(first, last - first)};
+    run(collector, [&](const TextBatch& batch) { collector.open(batch); });
+    for (const MomentGroup& group : collector.moments)
+      if (group.fit.values[0] > 0 || tt::trace(group.fit) > 0) each(group);
+  }
+
   void load() {
     const std::string single = join_path(settings_.model, "model.safetensors");
     train::load_weights(path_exists(single) ? single : settings_.model, engine_->weights());
@@ -297,6 +347,7 @@ class Calibration final : public InputMoments {
   std::vector<TextBatch> batches_;
   std::unique_ptr<train::Engine> engine_;
   std::vector<Group> groups_;
+  std::vector<double> outputs_;  // of the model as it came, for effects
 };
 
 }  // namespace

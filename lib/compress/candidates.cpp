@@ -124,7 +124,8 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);
     const bool wanted = choice.include.empty() ? known_table || matches(architecture->linear, name) : matches(choice.include, name);
     if (!wanted) continue;
-    candidates.push_back(candidate_of(entry.tensor, known_table || looks_like_table(name), is_conv1d(architecture, name)));
+    const bool table = choice.tables ? choice.tables->contains(name) : known_table || looks_like_table(name);
+    candidates.push_back(candidate_of(entry.tensor, table, !choice.tables && is_conv1d(architecture, name)));
     find_ties(folder, candidates.back());
   }
   if (candidates.empty())

@@ -1,6 +1,8 @@
 // Which weights of a folder may become chains.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct Candidate {
 // What --include and --exclude say; patterns match the name with or without ".weight".
 struct Choice {
   std::vector<std::string> include, exclude;
+  std::optional<std::set<std::string>> tables = {};  // where it is known: these weights are tables, all others linear layers [out, in]
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 

@@ -119,6 +119,11 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
 }
 
+Matrix LayerFactors::approximation(std::int64_t rank) const {
+  const tt::Pair pair = curve_->pair(weight_, rank);
+  return tt::multiply(pair.left, pair.right);
+}
+
 void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table

@@ -55,7 +55,8 @@ class LayerFactors {
 
   // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank.
   const std::vector<double>& losses() const;
-  tt::Chain fit(const LayerPlan& plan) const;  // not for dense
+  tt::Chain fit(const LayerPlan& plan) const;         // not for dense
+  tt::Matrix approximation(std::int64_t rank) const;  // the best matrix of that rank, as losses() says
   // Fills errors and optimum of a chain whose numbers are already rounded to what is stored.
   void measure(const tt::Chain& chain, LayerOutcome& outcome) const;
   const tt::Matrix& weight() const { return weight_; }

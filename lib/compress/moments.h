@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct MomentGroup {
   tt::Matrix fit, held;             // sum of x xᵀ over the fitted and over the held-out tokens, [in x in]
 };
 
+// Of the blocks of a model whose weights are replaced on the way: what the first one reads depends on no replaced layer but the tables.
+enum class Part : std::uint8_t { all, first, later };
+
 class InputMoments {
  public:
   virtual ~InputMoments() = default;
@@ -33,9 +37,12 @@ class InputMoments {
   virtual std::vector<double> row_weights(const std::string& table) = 0;
   // Every group once, in the order in which the model runs. `follows`: weights are replaced on the way, so the model runs again for every block;
   // else as many groups as fit into the memory set aside are measured at once.
-  virtual void visit(bool follows, const std::function<void(const MomentGroup& group)>& each) = 0;
+  virtual void visit(bool follows, const std::function<void(const MomentGroup& group)>& each, Part part = Part::all) = 0;
   // From here on the model computes with this weight, [in x out] or [rows x columns]: groups that come later see its effect.
   virtual void replace(const std::string& layer, const tt::Matrix& weight) = 0;
+  // How far the model's output moves when this weight alone is replaced: ||y' - y||² / ||y||² over some held-out text. Nothing where the model has
+  // no such weight or no output to look at. The weight is as before afterwards.
+  virtual std::optional<double> effect(const std::string& layer, const tt::Matrix& weight) = 0;
   // Puts the model's own weights back.
   virtual void restore() = 0;
 };

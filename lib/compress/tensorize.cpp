@@ -7,7 +7,7 @@
 
 #include "lib/compress/allotting.h"
 #include "lib/compress/assemble.h"
-#include "lib/compress/work.h"
+#include "lib/compress/run_plans.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
@@ -48,7 +48,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
                       s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
   if (s.goal.counted) text += fmt::format(" {}", s.goal.counted({}));
-  if (moments) text += " " + moments->info().hash + fmt::format(" {} {}", moments->info().tokens, moments->info().held_tokens);
+  if (moments) text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().held_tokens);
   return hash_text(text) + "\n";
 }
 
@@ -65,6 +65,7 @@ struct Tensorizer::Work {
   Tensorizer& owner;
   std::vector<LayerPlan> first;
   std::vector<tt::LossCurve> curves;
+  std::vector<std::optional<double>> effects;  // of every layer's relative loss on the model's output
 
   explicit Work(Tensorizer& tensorizer) : owner(tensorizer), first(first_plans(tensorizer.candidates_, tensorizer.settings_)) {}
 
@@ -88,11 +89,38 @@ struct Tensorizer::Work {
   void measure(std::size_t i, Evidence evidence) {
     LayerFactors factors(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence), 0);
     add_curve(i, factors.losses());
+    effects[i] = effect_of(i, factors);
+  }
+
+  // How much of a layer's relative loss comes out of the model: of a probe that leaves a tenth of the layer's norm out.
+  std::optional<double> effect_of(std::size_t i, const LayerFactors& factors) const {
+    const std::vector<double>& losses = factors.losses();
+    if (!owner.moments_ || owner.settings_.goal.tolerance || losses[0] <= 0) return std::nullopt;
+    std::size_t rank = 1;
+    while (rank + 2 < losses.size() && losses[rank] > 0.1 * losses[0]) ++rank;
+    if (losses[rank] <= 0) return std::nullopt;
+    const std::optional<double> moved = owner.moments_->effect(candidates()[i].name, factors.approximation(static_cast<std::int64_t>(rank)));
+    return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
+  }
+
+  // What a layer's relative loss counts. Where it is not measured for every layer, a table counts as much as all linear layers together, for every
+  // one of them reads what it gives.
+  void weigh() {
+    double linear = 0;
+    bool measured = true;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (first[i].form == PlannedForm::keep_dense) continue;
+      linear += !candidates()[i].table;
+      measured = measured && effects[i];
+    }
+    for (std::size_t i = 0; i < first.size(); ++i)
+      curves[i].weight = measured ? effects[i].value_or(1) : candidates()[i].table ? std::max(1.0, linear) : 1;
   }
 
   // The loss curves of every layer that is not dense already, one layer at a time.
   void look() {
     curves.resize(candidates().size());
+    effects.resize(candidates().size());
     const bool spectra = looks_at_spectra();
     std::map<std::string, std::size_t> left;
     for (std::size_t i = 0; i < first.size(); ++i)
@@ -113,6 +141,7 @@ struct Tensorizer::Work {
       else
         add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
     }
+    weigh();
   }
 
   // Where calibration may choose a chain of three cores and an order for a layer: what they cost beside their numbers at most.
@@ -239,7 +268,7 @@ void Tensorizer::make_plans() {
   const auto add = [&](Plan plan, const Work& work, std::size_t index) {
     const std::uint64_t bytes = work.file_bytes(plan);
     const std::optional<std::uint64_t> counted = work.counted_bytes(plan);
-    plans_.push_back({std::move(plan), output_of(settings_, index), bytes, counted});
+    plans_.push_back({std::move(plan), output_of(settings_, index), settings_.graph ? *counted : bytes, settings_.graph ? std::nullopt : counted});
   };
   Work work(*this);
   if (!settings_.goal.plan_file.empty())
@@ -259,182 +288,12 @@ std::uint64_t Tensorizer::calibration_bytes() const {
 
 namespace {
 
-// The bytes of a chain's tensors in the order of tensors_of().
-std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type) {
-  std::vector<std::vector<std::byte>> all;
-  for (const std::vector<double>& core : chain.cores) {
-    const std::vector<float> values(core.begin(), core.end());
-    io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
-  }
-  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge}) {
-    if (indices->empty()) continue;
-    const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
-    all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
-  }
-  return all;
-}
-
-LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
-  LayerOutcome outcome;
-  outcome.name = candidate.name;
-  outcome.table = candidate.table;
-  outcome.shape = candidate.shape;
-  outcome.parameters = outcome.parameters_dense = candidate.elements();
-  outcome.bytes = outcome.bytes_dense = candidate.bytes();
-  outcome.reason = reason;
-  return outcome;
-}
-
-const char* form_name(const io::ChainSpec& chain) {
-  if (chain.kind == io::ChainKind::tt) return chain.modes.size() == 2 ? "lowrank" : "tt";
-  return chain.modes.size() == 4 && chain.modes[1] == 1 && chain.modes[2] == 1 ? "lowrank" : "ttm";
-}
-
 std::vector<io::ChainSpec> chains_of(const std::vector<LayerOutcome>& layers) {
   std::vector<io::ChainSpec> chains;
   for (const LayerOutcome& layer : layers)
     if (layer.chain) chains.push_back(*layer.chain);
   return chains;
 }
-
-// One run over all plans of one Tensorizer.
-class Runner {
- public:
-  Runner(const io::ModelFolder& folder, const std::vector<Candidate>& candidates, const std::vector<Planned>& plans, InputMoments* moments,
-         bool sequential, const Progress& progress, WorkFolder& work)
-      : folder_(folder),
-        candidates_(candidates),
-        plans_(plans),
-        moments_(moments),
-        sequential_(sequential),
-        progress_(progress),
-        work_(work),
-        outcomes_(plans.size(), std::vector<LayerOutcome>(candidates.size())),
-        done_(plans.size() * candidates.size()) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) by_name_[candidates[i].name] = i;
-  }
-
-  // Every layer of every plan; false where a signal asked to stop.
-  bool run() {
-    if (!moments_ || !sequential_) {
-      every_plan_ = true;
-      visit();
-    } else {
-      for (plan_ = 0; plan_ < plans_.size() && !stopped(); ++plan_) visit(), moments_->restore();
-    }
-    return !stopped();
-  }
-
-  std::vector<LayerOutcome>& outcomes(std::size_t plan) { return outcomes_[plan]; }
-
- private:
-  static bool stopped() { return stop_signal() != 0; }
-
-  void visit() {
-    if (moments_) {
-      for (std::size_t i = 0; i < candidates_.size(); ++i)
-        if (candidates_[i].table) layer(i, {nullptr, nullptr, moments_->row_weights(candidates_[i].name)});
-      moments_->visit(sequential_, [&](const MomentGroup& group) {
-        for (const std::string& name : group.layers)
-          if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group.fit, &group.held, {}});
-      });
-    }
-    for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // those that calibration does not reach
-  }
-
-  void layer(std::size_t i, Evidence evidence) {
-    std::vector<std::size_t> open;
-    for (std::size_t p = every_plan_ ? 0 : plan_; p < (every_plan_ ? plans_.size() : plan_ + 1); ++p)
-      if (!done_[p * candidates_.size() + i]) open.push_back(p);
-    if (open.empty() || stopped()) return;
-    progress_(layers_done_, plans_.size() * candidates_.size(), candidates_[i].name);
-    std::vector<std::size_t> to_fit;
-    for (const std::size_t p : open) {
-      if (take_finished(p, i)) continue;
-      to_fit.push_back(p);
-    }
-    if (!to_fit.empty()) fit(i, std::move(evidence), to_fit);
-    for (const std::size_t p : open) {
-      done_[p * candidates_.size() + i] = true;
-      ++layers_done_;
-      if (moments_ && sequential_ && outcomes_[p][i].chain) moments_->replace(candidates_[i].name, stored_weight(p, i));
-    }
-    progress_(layers_done_, plans_.size() * candidates_.size(), "");
-  }
-
-  bool take_finished(std::size_t p, std::size_t i) {
-    const LayerPlan& plan = plans_[p].plan.layers[i];
-    if (plan.form == PlannedForm::keep_dense) {
-      outcomes_[p][i] = dense_outcome(candidates_[i], plan.reason);
-      return true;
-    }
-    std::optional<LayerOutcome> finished = work_.finished(p, i);
-    if (finished) outcomes_[p][i] = std::move(*finished);
-    return finished.has_value();
-  }
-
-  tt::Matrix stored_weight(std::size_t p, std::size_t i) const {
-    const io::ModelFolder stored(work_.layer_path(p, i));
-    tt::Matrix weight = tt::expand(load_chain(stored, *outcomes_[p][i].chain, {}));
-    return weight.rows > candidates_[i].in() ? tt::first_rows(weight, candidates_[i].in()) : weight;
-  }
-
-  void fit(std::size_t i, Evidence evidence, const std::vector<std::size_t>& open) {
-    const Candidate& candidate = candidates_[i];
-    const double start = wall_seconds();
-    const io::ModelFolder::Entry& entry = *folder_.find(candidate.tensor);
-    const std::string weight_hash = hash_bytes(folder_.file_of(entry).bytes(entry.tensor));
-    std::int64_t largest = 0;
-    for (const std::size_t p : open) largest = std::max(largest, plans_[p].plan.layers[i].rank);
-    const LayerFactors factors(candidate, read_weight(folder_, candidate), std::move(evidence), largest);
-    const double shared = (wall_seconds() - start) / static_cast<double>(open.size());
-    for (const std::size_t p : open) {
-      const double own = wall_seconds();
-      const LayerPlan& plan = plans_[p].plan.layers[i];
-      tt::Chain chain = factors.fit(plan);
-      LayerOutcome& outcome = outcomes_[p][i];
-      outcome = dense_outcome(candidate, "");
-      outcome.weight_hash = weight_hash;
-      store(chain, candidate, factors, outcome, p, i);
-      outcome.ms = 1000 * (shared + wall_seconds() - own);
-      save(p, i);
-    }
-  }
-
-  void store(tt::Chain& chain, const Candidate& candidate, const LayerFactors& factors, LayerOutcome& outcome, std::size_t p, std::size_t i) {
-    round_to(chain, candidate.type);
-    tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
-    outcome.chain = describe(chain, candidate);
-    outcome.form = form_name(*outcome.chain);
-    outcome.parameters = tt::stored_numbers(chain);
-    outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
-    factors.measure(chain, outcome);
-    stored_ = stored_bytes_of(chain, candidate.type);
-    Hasher hasher;
-    for (const std::vector<std::byte>& bytes : stored_) hasher.update(bytes.data(), bytes.size());
-    outcome.chain_hash = hasher.hex();
-  }
-
-  void save(std::size_t p, std::size_t i) {
-    std::vector<io::TensorToWrite> tensors = tensors_of(*outcomes_[p][i].chain, candidates_[i].type);
-    for (std::size_t k = 0; k < tensors.size(); ++k) tensors[k].data = stored_[k].data();
-    work_.save(p, i, outcomes_[p][i], tensors);
-    stored_.clear();
-  }
-
-  const io::ModelFolder& folder_;
-  const std::vector<Candidate>& candidates_;
-  const std::vector<Planned>& plans_;
-  InputMoments* moments_;
-  bool sequential_, every_plan_ = false;
-  const Progress& progress_;
-  WorkFolder& work_;
-  std::map<std::string, std::size_t> by_name_;
-  std::vector<std::vector<LayerOutcome>> outcomes_;
-  std::vector<bool> done_;
-  std::size_t plan_ = 0, layers_done_ = 0;
-  std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
-};
 
 }  // namespace
 
@@ -461,20 +320,21 @@ std::optional<MomentsInfo> Tensorizer::calibration() const {
 }
 
 std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
-  Runner runner(folder_, candidates_, plans_, moments_.get(), settings_.sequential, progress_, work);
-  if (!runner.run()) return {};
+  std::vector<std::vector<LayerOutcome>> outcomes = run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential, progress_}, work);
+  if (outcomes.empty()) return {};
   std::vector<Result> results;
   for (std::size_t p = 0; p < plans_.size(); ++p) {
     Result result;
     result.output = plans_[p].output;
     result.asked_ratio = plans_[p].plan.ratio;
-    result.layers = std::move(runner.outcomes(p));
+    result.graph = settings_.graph;
+    result.layers = std::move(outcomes[p]);
     result.calibration = calibration();
     const auto path_of = [&](std::size_t layer) { return work.layer_path(p, layer); };
     result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, result.output);
     result.file_bytes = io::ModelFolder(result.output).bytes();
     result.file_bytes_dense = folder_.bytes();
-    if (settings_.goal.counted) result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
+    if (settings_.goal.counted && !settings_.graph) result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
     result.seconds = wall_seconds() - start;
     results.push_back(std::move(result));
   }

@@ -43,6 +43,7 @@ struct Settings {
   double floor = 0.5;         // no layer gets less than this share of its uniform rank
   bool again = false;         // the model has chains already; they stay as they are
   bool sequential = true;     // calibration follows the compressed prefix
+  bool graph = false;         // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
 };
 
 // Called before and after every layer: how many of how many are done, and which comes next ("" at the end).
@@ -58,6 +59,7 @@ struct Planned {
 struct Result {
   std::string output;
   double asked_ratio = 0;  // 0: not asked for by ratio
+  bool graph = false;      // see Settings; output and bytes are those of the graph once it is written
   std::vector<LayerOutcome> layers;
   std::uint64_t file_bytes = 0, file_bytes_dense = 0;
   std::optional<std::uint64_t> counted_bytes;  // of the file that Goal::counted is about
@@ -78,7 +80,9 @@ class Tensorizer {
   const io::ModelFolder& folder() const { return folder_; }
   const std::vector<Candidate>& candidates() const { return candidates_; }
   const std::vector<Planned>& plans() const { return plans_; }
-  std::uint64_t file_bytes_dense() const { return folder_.bytes(); }
+  bool graph() const { return settings_.graph; }
+  // Of the weights file; of a graph, of the graph.
+  std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
   // Bytes that calibration would need for this model: weights in float, and the moments of the widest group of layers.
   std::uint64_t calibration_bytes() const;
 

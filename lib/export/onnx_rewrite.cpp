@@ -1,29 +1,61 @@
 #include "lib/export/onnx_rewrite.h"
 
 #include "lib/core/error.h"
+#include "lib/core/hash.h"
 #include "lib/export/onnx_weights.h"
 
 namespace comera::exporting {
 namespace {
 
-std::uint64_t stored_bytes(const io::OnnxFile& file) { return io::onnx_bytes(file.model()); }
+constexpr const char* mark = "source.hash";  // written last: the folder is whole, and from which file
 
-}  // namespace
-
-void extract_onnx_weights(const std::string& source, const std::string& folder) {
+std::string extracted(const std::string& source, const std::string& folder) {
+  const std::string hash = hash_file(source) + "\n", marked = join_path(folder, mark);
+  if (path_exists(marked) && read_file(marked, 256) == hash) return folder;
   io::OnnxFile file(source);
   if (find_weights(file.model()).empty())
     fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize", source);
+  remove_tree(folder);
   write_weights_folder(file, folder);
+  write_file_atomic(marked, hash);
+  return folder;
 }
 
-RewrittenOnnx rewrite_onnx(const std::string& source, const std::string& folder, const std::string& output, GraphForm form) {
-  io::OnnxFile file(source);
+onnx::ModelProto without_data(onnx::ModelProto model) {
+  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
+    if (tensor.has_raw_data() && !tensor.raw_data().empty()) tensor.clear_raw_data();
+  return model;
+}
+
+}  // namespace
+
+struct OnnxSource::Shapes {
+  onnx::ModelProto model;
+};
+
+OnnxSource::OnnxSource(std::string source, std::string folder)
+    : source_(std::move(source)),
+      shapes_(std::make_shared<Shapes>(Shapes{without_data(io::OnnxFile(source_).model())})),
+      folder_(extracted(source_, folder)) {
+  for (const OnnxWeight& weight : find_weights(shapes_->model))
+    if (weight.table) tables_.insert(weight.name);
+}
+
+std::uint64_t OnnxSource::bytes_with(const std::vector<io::ChainSpec>& chains) const {
+  onnx::ModelProto model = shapes_->model;
+  if (!chains.empty()) put_chains(model, WeightReader(folder_, chains), GraphForm::tt);
+  return io::planned_onnx_bytes(std::move(model), source_);
+}
+
+RewrittenOnnx OnnxSource::write(const std::string& chains, const std::string& output) const {
+  io::OnnxFile file(source_);
   RewrittenOnnx result;
-  result.bytes_source = stored_bytes(file);
-  const io::ModelFolder chains(folder);
-  result.weights = put_chains(file.model(), WeightReader(chains), form);
-  result.bytes = io::write_onnx(output, file.model(), {.source = &file}).bytes;
+  result.bytes_source = bytes_with({});
+  const io::ModelFolder made(chains);
+  result.weights = put_chains(file.model(), WeightReader(made), GraphForm::tt);
+  io::OnnxWritten written = io::write_onnx(output, file.model(), {.source = &file});
+  result.bytes = written.bytes;
+  result.files = std::move(written.files);
   io::OnnxFile again(output);  // what was written is a graph
   return result;
 }

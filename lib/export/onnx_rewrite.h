@@ -2,21 +2,40 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
-#include "lib/export/settings.h"
+#include "lib/io/tt_format.h"
 
 namespace comera::exporting {
-
-// Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder. InputError: the file is damaged, or holds
-// no such matrix.
-void extract_onnx_weights(const std::string& source, const std::string& folder);
 
 struct RewrittenOnnx {
   std::int64_t weights = 0;  // that became chains
   std::uint64_t bytes = 0, bytes_source = 0;
+  std::vector<std::string> files;  // one, or two with external data
 };
-// The graph of `source` with the chains of `folder` in the place of their weights, everything else untouched, written to `output`.
-RewrittenOnnx rewrite_onnx(const std::string& source, const std::string& folder, const std::string& output, GraphForm form);
+
+class OnnxSource {
+ public:
+  // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie there already from a file of
+  // the same contents. InputError: the file is damaged, or holds no such matrix.
+  OnnxSource(std::string source, std::string folder);
+
+  const std::string& folder() const { return folder_.path(); }
+  const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied with
+  // Of all files of the graph in which these weights are chains.
+  std::uint64_t bytes_with(const std::vector<io::ChainSpec>& chains) const;
+  // The graph with the chains of that folder in the place of their weights, everything else untouched.
+  RewrittenOnnx write(const std::string& chains, const std::string& output) const;
+
+ private:
+  std::string source_;
+  struct Shapes;
+  std::shared_ptr<const Shapes> shapes_;  // the graph without large data
+  std::set<std::string> tables_;
+  io::ModelFolder folder_;
+};
 
 }  // namespace comera::exporting

@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/report/weight_columns.h"
 
 namespace comera::report {
 namespace {
@@ -12,9 +13,6 @@ namespace {
 double ratio_of(const io::TensorForm& layer) {
   return layer.parameters ? static_cast<double>(layer.parameters_dense) / static_cast<double>(layer.parameters) : NAN;
 }
-
-Cell list_or_nothing(const io::FileShape& list) { return list.empty() ? Cell() : Cell(list); }
-Cell whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 Totals totals_of(const std::vector<io::TensorForm>& layers) {
   Totals totals;
@@ -152,21 +150,17 @@ void sort(ModelReport& report, std::string_view key) {
 
 Table layer_table(const ModelReport& report) {
   Table table;
-  table.columns = {{"name", "weight"},
-                   {"kind", "kind"},
-                   {"shape", "shape", Unit::sizes},
-                   {"form", "form"},
-                   {"modes", "modes", Unit::sizes},
-                   {"ranks", "ranks"},
-                   {"initial_ranks", "at the start"},
-                   {"parameters", "parameters", Unit::count},
-                   {"bytes", "bytes", Unit::bytes},
-                   {"ratio", "ratio", Unit::ratio},
-                   {"share", "share", Unit::share}};
-  for (const io::TensorForm& layer : report.layers)
-    table.rows.push_back({layer.name, layer.kind, layer.shape, layer.form, list_or_nothing(layer.modes), list_or_nothing(layer.ranks),
-                          list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
-                          share_of(layer.parameters, report.totals.parameters)});
+  table.columns = weight_columns();
+  append(table.columns, {{"initial_ranks", "at the start"},
+                         {"parameters", "parameters", Unit::count},
+                         {"bytes", "bytes", Unit::bytes},
+                         {"ratio", "ratio", Unit::ratio},
+                         {"share", "share", Unit::share}});
+  for (const io::TensorForm& layer : report.layers) {
+    table.rows.push_back(weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks));
+    append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
+                               share_of(layer.parameters, report.totals.parameters)});
+  }
   const Totals shown = totals_of(report.layers);
   if (shown.parameters != report.totals.parameters) table.totals.push_back(total_row("shown", shown, report.totals));
   table.totals.push_back(total_row("model", report.totals, report.totals));

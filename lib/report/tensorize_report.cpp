@@ -4,6 +4,7 @@
 
 #include "lib/core/units.h"
 #include "lib/report/html.h"
+#include "lib/report/weight_columns.h"
 
 namespace comera::report {
 namespace {
@@ -12,7 +13,6 @@ using compress::LayerOutcome;
 using compress::Result;
 
 Cell maybe(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
-Cell whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 Cell text(const std::string& value) { return value.empty() ? Cell() : Cell(value); }
 
 double ratio_of(const LayerOutcome& layer) {
@@ -26,34 +26,26 @@ std::optional<double> above_optimum(const LayerOutcome& layer) {
 }
 
 Table layer_columns() {
-  Table table;
-  table.columns = {{"name", "weight"},
-                   {"kind", "kind"},
-                   {"shape", "shape", Unit::sizes},
-                   {"form", "form"},
-                   {"modes", "modes", Unit::sizes},
-                   {"ranks", "ranks"},
-                   {"bytes_dense", "before", Unit::bytes},
-                   {"bytes", "after", Unit::bytes},
-                   {"ratio", "ratio", Unit::ratio}};
+  Table table{weight_columns(), {}, {}};
+  append(table.columns, {{"bytes_dense", "before", Unit::bytes}, {"bytes", "after", Unit::bytes}, {"ratio", "ratio", Unit::ratio}});
   return table;
 }
 
 std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape, const std::string& form, const io::ChainSpec* chain,
                               std::uint64_t dense, std::uint64_t bytes) {
-  return {name,
-          std::string(is_table ? "embedding" : "linear"),
-          shape,
-          form,
-          chain ? Cell(chain->modes) : Cell(),
-          chain ? Cell(chain->ranks) : Cell(),
-          whole(dense),
-          whole(bytes),
-          static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))};
+  std::vector<Cell> cells = weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->modes : io::FileShape{},
+                                         chain ? chain->ranks : io::FileShape{});
+  append(cells, {whole(dense), whole(bytes), static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
+  return cells;
 }
 
-Json layer_json(const LayerOutcome& layer) {
-  Json json{{"name", layer.name + ".weight"}, {"kind", layer.table ? "embedding" : "linear"}, {"shape", layer.shape}, {"form", layer.form}};
+// Weights of a graph are called as their initialisers are.
+std::string weight_name(const std::string& layer, bool graph) { return graph ? layer : layer + ".weight"; }
+
+std::string file_name(bool graph) { return graph ? "ONNX file" : "weights file"; }
+
+Json layer_json(const LayerOutcome& layer, bool graph) {
+  Json json{{"name", weight_name(layer.name, graph)}, {"kind", layer.table ? "embedding" : "linear"}, {"shape", layer.shape}, {"form", layer.form}};
   json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
   json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
   if (layer.chain) json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
@@ -98,12 +90,12 @@ Json body_json(const Result& result) {
                            {"held_tokens", result.calibration->held_tokens}};
   json["left_out"] = result.files.left_out;
   json["layers"] = Json::array();
-  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer));
+  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.graph));
   return json;
 }
 
 std::vector<std::pair<std::string, std::string>> facts_of(const Result& result) {
-  return {{"weights file before", format_bytes(result.file_bytes_dense)},
+  return {{file_name(result.graph) + " before", format_bytes(result.file_bytes_dense)},
           {"after", format_bytes(result.file_bytes)},
           {"ratio", show(result.ratio(), Unit::ratio)},
           {result.calibration ? "mean output error" : "mean weight error", fmt::format("{:.4f}", mean_error(result))},
@@ -124,23 +116,21 @@ double mean_error(const Result& result) {
 
 Table tensorize_table(const Result& result) {
   Table table = layer_columns();
-  for (const Column& column : std::initializer_list<Column>{{"rel_error", "weight error"},
-                                                            {"output_error", "output error"},
-                                                            {"optimum", "optimum"},
-                                                            {"above_optimum", "above it", Unit::share},
-                                                            {"ms", "ms", Unit::ms},
-                                                            {"reason", "why dense"}})
-    table.columns.push_back(column);
+  append(table.columns, {{"rel_error", "weight error"},
+                         {"output_error", "output error"},
+                         {"optimum", "optimum"},
+                         {"above_optimum", "above it", Unit::share},
+                         {"ms", "ms", Unit::ms},
+                         {"reason", "why dense"}});
   for (const LayerOutcome& layer : result.layers) {
-    std::vector<Cell> row = first_cells(layer.name + ".weight", layer.table, layer.shape, layer.form, layer.chain ? &*layer.chain : nullptr,
-                                        layer.bytes_dense, layer.bytes);
-    for (const Cell& cell : {Cell(layer.rel_error), maybe(layer.output_error), maybe(layer.optimum), maybe(above_optimum(layer)),
-                             layer.chain ? Cell(layer.ms) : Cell(), text(layer.reason)})
-      row.push_back(cell);
+    std::vector<Cell> row = first_cells(weight_name(layer.name, result.graph), layer.table, layer.shape, layer.form,
+                                        layer.chain ? &*layer.chain : nullptr, layer.bytes_dense, layer.bytes);
+    append(row, {layer.rel_error, maybe(layer.output_error), maybe(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell(),
+                 text(layer.reason)});
     table.rows.push_back(std::move(row));
   }
   std::vector<Cell> total(table.columns.size());
-  total[0] = std::string("weights file");
+  total[0] = file_name(result.graph);
   total[6] = whole(result.file_bytes_dense);
   total[7] = whole(result.file_bytes);
   total[8] = result.ratio();
@@ -220,14 +210,15 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
     const compress::LayerPlan& plan = planned.plan.layers[i];
     const bool dense = plan.form == compress::PlannedForm::keep_dense;
     const io::ChainSpec chain = dense ? io::ChainSpec{} : compress::chain_of(plan, candidates[i]);
-    std::vector<Cell> row = first_cells(candidates[i].tensor, candidates[i].table, candidates[i].shape, compress::name_of(plan.form),
-                                        dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
+    std::vector<Cell> row =
+        first_cells(weight_name(candidates[i].name, tensorizer.graph()), candidates[i].table, candidates[i].shape, compress::name_of(plan.form),
+                    dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
     row.push_back(text(plan.reason));
     table.rows.push_back(std::move(row));
   }
   const std::uint64_t dense = tensorizer.file_bytes_dense();
   std::vector<Cell> total(table.columns.size());
-  total[0] = std::string("weights file");
+  total[0] = file_name(tensorizer.graph());
   total[6] = whole(dense);
   total[7] = whole(planned.file_bytes);
   total[8] = static_cast<double>(dense) / static_cast<double>(planned.file_bytes);

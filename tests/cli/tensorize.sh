@@ -149,6 +149,19 @@ expect_file many/report.html
 for ratio in 1.5 2 4; do expect_file "many/ratio-$ratio/model.safetensors"; done
 expect_same_bytes many/ratio-2/model.safetensors small/model.safetensors
 
+# The same with text, where the first block and the tables are shared between the ratios.
+for choice in '' '--exclude *embed*'; do
+  rm -rf many_aware one_aware
+  for output in 'many_aware --ratio 1.5,2,3' 'one_aware --ratio 2'; do
+    # shellcheck disable=SC2086  # an output and options
+    run "$COMERA" tensorize bert -o $output --calibrate text.txt $choice
+    expect_exit 0
+  done
+  expect_same_bytes many_aware/ratio-2/model.safetensors one_aware/model.safetensors
+  run "$COMERA" inspect many_aware/ratio-3 --verify bert --calibrate text.txt
+  expect_exit 0
+done
+
 # A core that was changed is found out.
 cp -r small broken
 python3 - <<'E2'

@@ -16,7 +16,59 @@ expect_err 'small.onnx: [0-9]+ weights became chains'
 expect_file small.onnx
 expect_file small.onnx.report.json
 expect_equal "$(($(stat -c %s small.onnx) < $(stat -c %s model.onnx)))" 1
-expect_no_file small.onnx.made.tmp
+expect_no_file small.onnx.made
+
+expect_file small.onnx.report.html
+run python3 -c "
+import json, os
+d = json.load(open('small.onnx.report.json'))
+assert d['output'] == 'small.onnx', d['output']
+assert d['totals']['file_bytes'] == os.path.getsize('small.onnx') and d['totals']['file_bytes_dense'] == os.path.getsize('model.onnx'), d['totals']
+assert d['totals']['ratio'] >= 1.3, d['totals']
+assert all('.made' not in json.dumps(l) and not l['name'].endswith('.weight.weight') for l in d['layers']), d['layers']
+assert any(l['kind'] == 'embedding' for l in d['layers'])"
+expect_exit 0
+[ "$(grep -c '\.made' small.onnx.report.html)" = 0 ] || fail "the page names no temporary folder"
+
+run "$COMERA" tensorize model.onnx -o json.onnx --ratio 1.3 --json
+expect_exit 0
+expect_json "d['output'] == 'json.onnx' and d['totals']['ratio'] >= 1.3"
+expect_same_bytes json.onnx small.onnx
+
+# A budget counts the bytes of the graph; several ratios are a graph each.
+dense=$(stat -c %s model.onnx)
+run "$COMERA" tensorize model.onnx -o budget.onnx --budget $((dense * 2 / 3))
+expect_exit 0
+expect_equal "$(($(stat -c %s budget.onnx) <= dense * 2 / 3))" 1
+run "$COMERA" tensorize model.onnx -o many --ratio 1.3,2
+expect_exit 0
+expect_out 'many/ratio-2.onnx'
+expect_same_bytes many/ratio-1.3.onnx small.onnx
+expect_file many/ratio-2.onnx.report.json
+expect_file many/report.html
+expect_no_file many.made
+
+# Plans work as they do for folders.
+run "$COMERA" tensorize model.onnx --ratio 1.3 --dump-plan plan.json
+expect_exit 0
+run "$COMERA" tensorize model.onnx -o planned.onnx --plan plan.json
+expect_exit 0
+expect_same_bytes planned.onnx small.onnx
+expect_no_file model.onnx.plan.made
+
+# A run that was killed goes on where it was, to the same bytes.
+for at in 4 12 30; do
+  rm -rf resumed.onnx*
+  run env COMERA_FAULT_AT=$at "$COMERA" tensorize model.onnx -o resumed.onnx --ratio 1.3
+  expect_no_file resumed.onnx
+  run "$COMERA" tensorize model.onnx -o resumed.onnx --ratio 1.3
+  expect_exit 0
+  expect_same_bytes resumed.onnx small.onnx
+  expect_no_file resumed.onnx.made
+done
+run env COMERA_FAULT_AT=30 "$COMERA" tensorize model.onnx -o resumed2.onnx --ratio 1.3
+run "$COMERA" tensorize model.onnx -o resumed2.onnx --ratio 1.3
+expect_err 'going on where'
 
 run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --dry-run
 expect_exit 0
@@ -25,7 +77,9 @@ expect_refused 'small.onnx: exists already'
 run "$COMERA" tensorize model.onnx -o folder --ratio 1.3
 expect_refused 'ends in .onnx'
 run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.1,1.3
-expect_refused 'one --ratio at a time'
+expect_refused 'name a folder'
+run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --budget-of weights
+expect_refused 'whole file is counted'
 run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --calibrate corpus.txt
 expect_refused 'needs a model folder'
 head -c 3000 model.onnx >damaged.onnx
@@ -34,5 +88,5 @@ expect_refused 'damaged.onnx: is no ONNX model, or it is damaged'
 printf 'not a graph' >text.onnx
 run "$COMERA" tensorize text.onnx -o other.onnx --ratio 1.3
 expect_refused 'text.onnx: '
-for file in folder other.onnx other.onnx.made.tmp; do expect_no_file "$file"; done
+for file in folder other.onnx other.onnx.made; do expect_no_file "$file"; done
 finish

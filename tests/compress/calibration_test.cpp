@@ -137,6 +137,48 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   CHECK(again == Approx(last_trace).epsilon(1e-12));
 }
 
+TEST_CASE("calibration: an effect is how far the model's output moves, and leaves no trace") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  io::Json bare = config();
+  bare["architectures"] = {"BertModel"};
+  write_file_atomic(folder / "config.json", io::json_text(bare));
+  const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
+  const std::string down = "bert.encoder.layer.0.output.dense", key = "bert.encoder.layer.1.attention.self.key";
+  const Candidate candidate{down, down + ".weight", false, false, io::StoredType::F32, {hidden, intermediate}};
+  tt::Matrix weight = read_weight(io::ModelFolder(folder.path()), candidate);
+  CHECK(moments->effect(down, weight) == 0.0);
+  const double gone = moments->effect(down, tt::Matrix(intermediate, hidden)).value();
+  CHECK(gone > 1e-3);
+  CHECK(moments->effect(key, tt::Matrix(hidden, hidden)).value() > 0);
+  CHECK(moments->effect(down, tt::Matrix(intermediate, hidden)) == gone);
+  for (double& value : weight.values) value *= 0.9;
+  CHECK(moments->effect(down, weight).value() == Approx(0.01 * gone).epsilon(0.3));  // small moves are linear
+  CHECK(!moments->effect("nothing", weight));
+  // A masked language model gives neither: layers count alike then, and a table as much as all of them.
+  write_file_atomic(folder / "config.json", io::json_text(config()));
+  CHECK(!calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24})->effect(down, weight));
+}
+
+TEST_CASE("tensorize: without text a table counts as much as all linear layers together") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  kernels::ThreadPool pool(1);
+  Settings settings = settings_for(folder.path(), folder / "out", 1.7);
+  settings.choice.exclude = {"*position*", "*type*"};
+  Tensorizer plain(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  double table = -1, linear = 0, count = 0;
+  for (const LayerOutcome& layer : plain.run().at(0).layers) {
+    if (layer.table)
+      table = layer.rel_error;
+    else
+      linear += layer.rel_error, ++count;
+  }
+  CHECK(table >= 0);
+  CHECK(table < linear / count);
+}
+
 TEST_CASE("tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
   const TemporaryFolder folder;
   write_model(folder.path());

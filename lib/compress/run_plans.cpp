@@ -1,0 +1,221 @@
+#include "lib/compress/run_plans.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/process.h"
+
+namespace comera::compress {
+namespace {
+
+// The bytes of a chain's tensors in the order of tensors_of().
+std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type) {
+  std::vector<std::vector<std::byte>> all;
+  for (const std::vector<double>& core : chain.cores) {
+    const std::vector<float> values(core.begin(), core.end());
+    io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
+  }
+  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge}) {
+    if (indices->empty()) continue;
+    const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
+    all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
+  }
+  return all;
+}
+
+LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
+  LayerOutcome outcome;
+  outcome.name = candidate.name;
+  outcome.table = candidate.table;
+  outcome.shape = candidate.shape;
+  outcome.parameters = outcome.parameters_dense = candidate.elements();
+  outcome.bytes = outcome.bytes_dense = candidate.bytes();
+  outcome.reason = reason;
+  return outcome;
+}
+
+const char* form_name(const io::ChainSpec& chain) {
+  if (chain.kind == io::ChainKind::tt) return chain.modes.size() == 2 ? "lowrank" : "tt";
+  return chain.modes.size() == 4 && chain.modes[1] == 1 && chain.modes[2] == 1 ? "lowrank" : "ttm";
+}
+
+// One run over all plans of one Tensorizer.
+class Runner {
+ public:
+  Runner(const PlansToRun& all, WorkFolder& work)
+      : folder_(all.folder),
+        candidates_(all.candidates),
+        plans_(all.plans),
+        moments_(all.moments),
+        sequential_(all.sequential),
+        progress_(all.progress),
+        work_(work),
+        outcomes_(plans_.size(), std::vector<LayerOutcome>(candidates_.size())),
+        done_(plans_.size() * candidates_.size()) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i) by_name_[candidates_[i].name] = i;
+  }
+
+  // Every layer of every plan; false where a signal asked to stop.
+  bool run() {
+    every_plan_ = true;
+    if (!moments_ || !sequential_) {
+      visit(Part::all);
+      return !stopped();
+    }
+    // What no cut changes is done once for all plans: the tables, and where they all stay dense the first block.
+    tables();
+    const bool shares_first = std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
+    if (shares_first) visit_moments(Part::first);
+    every_plan_ = false;
+    for (plan_ = 0; plan_ < plans_.size() && !stopped(); ++plan_) {
+      for (std::size_t i = 0; i < candidates_.size(); ++i)
+        if (done_[plan_ * candidates_.size() + i]) follow(plan_, i);
+      visit(shares_first ? Part::later : Part::all);
+      moments_->restore();
+    }
+    return !stopped();
+  }
+
+  std::vector<std::vector<LayerOutcome>> outcomes() && { return std::move(outcomes_); }
+
+ private:
+  static bool stopped() { return stop_signal() != 0; }
+
+  bool cuts_table(const Plan& plan) const {
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i].table && plan.layers[i].form != PlannedForm::keep_dense) return true;
+    return false;
+  }
+
+  void tables() {
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i].table) layer(i, {nullptr, nullptr, moments_->row_weights(candidates_[i].name)});
+  }
+
+  void visit_moments(Part part) {
+    moments_->visit(
+        sequential_,
+        [&](const MomentGroup& group) {
+          for (const std::string& name : group.layers)
+            if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group.fit, &group.held, {}});
+        },
+        part);
+  }
+
+  void visit(Part part) {
+    if (moments_) {
+      tables();
+      visit_moments(part);
+    }
+    for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // those that calibration does not reach
+  }
+
+  // What comes later sees the layer as it was stored.
+  void follow(std::size_t p, std::size_t i) {
+    if (moments_ && sequential_ && outcomes_[p][i].chain) moments_->replace(candidates_[i].name, stored_weight(p, i));
+  }
+
+  void layer(std::size_t i, Evidence evidence) {
+    std::vector<std::size_t> open;
+    for (std::size_t p = every_plan_ ? 0 : plan_; p < (every_plan_ ? plans_.size() : plan_ + 1); ++p)
+      if (!done_[p * candidates_.size() + i]) open.push_back(p);
+    if (open.empty() || stopped()) return;
+    progress_(layers_done_, plans_.size() * candidates_.size(), candidates_[i].name);
+    std::vector<std::size_t> to_fit;
+    for (const std::size_t p : open) {
+      if (take_finished(p, i)) continue;
+      to_fit.push_back(p);
+    }
+    if (!to_fit.empty()) fit(i, std::move(evidence), to_fit);
+    for (const std::size_t p : open) {
+      done_[p * candidates_.size() + i] = true;
+      ++layers_done_;
+      if (!every_plan_) follow(p, i);
+    }
+    progress_(layers_done_, plans_.size() * candidates_.size(), "");
+  }
+
+  bool take_finished(std::size_t p, std::size_t i) {
+    const LayerPlan& plan = plans_[p].plan.layers[i];
+    if (plan.form == PlannedForm::keep_dense) {
+      outcomes_[p][i] = dense_outcome(candidates_[i], plan.reason);
+      return true;
+    }
+    std::optional<LayerOutcome> finished = work_.finished(p, i);
+    if (finished) outcomes_[p][i] = std::move(*finished);
+    return finished.has_value();
+  }
+
+  tt::Matrix stored_weight(std::size_t p, std::size_t i) const {
+    const io::ModelFolder stored(work_.layer_path(p, i));
+    tt::Matrix weight = tt::expand(load_chain(stored, *outcomes_[p][i].chain, {}));
+    return weight.rows > candidates_[i].in() ? tt::first_rows(weight, candidates_[i].in()) : weight;
+  }
+
+  void fit(std::size_t i, Evidence evidence, const std::vector<std::size_t>& open) {
+    const Candidate& candidate = candidates_[i];
+    const double start = wall_seconds();
+    const io::ModelFolder::Entry& entry = *folder_.find(candidate.tensor);
+    const std::string weight_hash = hash_bytes(folder_.file_of(entry).bytes(entry.tensor));
+    std::int64_t largest = 0;
+    for (const std::size_t p : open) largest = std::max(largest, plans_[p].plan.layers[i].rank);
+    const LayerFactors factors(candidate, read_weight(folder_, candidate), std::move(evidence), largest);
+    const double shared = (wall_seconds() - start) / static_cast<double>(open.size());
+    for (const std::size_t p : open) {
+      const double own = wall_seconds();
+      const LayerPlan& plan = plans_[p].plan.layers[i];
+      tt::Chain chain = factors.fit(plan);
+      LayerOutcome& outcome = outcomes_[p][i];
+      outcome = dense_outcome(candidate, "");
+      outcome.weight_hash = weight_hash;
+      store(chain, candidate, factors, outcome, p, i);
+      outcome.ms = 1000 * (shared + wall_seconds() - own);
+      save(p, i);
+    }
+  }
+
+  void store(tt::Chain& chain, const Candidate& candidate, const LayerFactors& factors, LayerOutcome& outcome, std::size_t p, std::size_t i) {
+    round_to(chain, candidate.type);
+    tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
+    outcome.chain = describe(chain, candidate);
+    outcome.form = form_name(*outcome.chain);
+    outcome.parameters = tt::stored_numbers(chain);
+    outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
+    factors.measure(chain, outcome);
+    stored_ = stored_bytes_of(chain, candidate.type);
+    Hasher hasher;
+    for (const std::vector<std::byte>& bytes : stored_) hasher.update(bytes.data(), bytes.size());
+    outcome.chain_hash = hasher.hex();
+  }
+
+  void save(std::size_t p, std::size_t i) {
+    std::vector<io::TensorToWrite> tensors = tensors_of(*outcomes_[p][i].chain, candidates_[i].type);
+    for (std::size_t k = 0; k < tensors.size(); ++k) tensors[k].data = stored_[k].data();
+    work_.save(p, i, outcomes_[p][i], tensors);
+    stored_.clear();
+  }
+
+  const io::ModelFolder& folder_;
+  const std::vector<Candidate>& candidates_;
+  const std::vector<Planned>& plans_;
+  InputMoments* moments_;
+  bool sequential_, every_plan_ = false;
+  const Progress& progress_;
+  WorkFolder& work_;
+  std::map<std::string, std::size_t> by_name_;
+  std::vector<std::vector<LayerOutcome>> outcomes_;
+  std::vector<bool> done_;
+  std::size_t plan_ = 0, layers_done_ = 0;
+  std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
+};
+
+}  // namespace
+
+std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work) {
+  Runner runner(all, work);
+  return runner.run() ? std::move(runner).outcomes() : std::vector<std::vector<LayerOutcome>>();
+}
+
+}  // namespace comera::compress
