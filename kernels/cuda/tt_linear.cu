@@ -1,5 +1,6 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
+#include "kernels/cuda/tt_fused.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {
@@ -16,8 +17,9 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
   return g;
 }
 
+// Two products and a pass for bias and activation, where the fused path does not fit.
 template <class T>
-Status forward(const Context& context, const TtLinearForward& a) {
+Status forward_by_parts(const Context& context, const TtLinearForward& a) {
   void* const workspace = Parts(context.workspace).for_gemm();
   if (!a.t1_is_given) {
     Gemm g;
@@ -35,6 +37,12 @@ Status forward(const Context& context, const TtLinearForward& a) {
     items.item[i] = {static_cast<const float*>(o.bias), static_cast<T*>(o.y), static_cast<T*>(o.pre), o.out, o.ldy};
   }
   return finish(context, items, a.tokens, a.activation);
+}
+
+template <class T>
+Status forward(const Context& context, const TtLinearForward& a) {
+  const Status status = try_fused<T>(context, a);
+  return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
 // d_pre of every output, where it is not dy itself, and the tiles of its column sums.

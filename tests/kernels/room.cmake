@@ -9,3 +9,4 @@ foreach(isa v3 v4)
   target_include_directories(test_simd_${isa} PRIVATE ${CMAKE_SOURCE_DIR})
   target_sources(test_kernels PRIVATE $<TARGET_OBJECTS:test_simd_${isa}>)
 endforeach()
+set_source_files_properties(tests/kernels/tt_fused_test.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)  # it includes kernels

@@ -1,0 +1,93 @@
+// The double's asynchronous copies and matrix instructions (tensor_tile.h): a warp's lanes show each other what they hold.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/element.h"
+
+namespace comera::kernels::cuda::on_host {
+
+// Copies happen as late as a card may do them: when their group is waited for.
+struct Copies {
+  struct Copy {
+    void* to;
+    const void* from;
+    bool valid;
+  };
+  std::vector<std::vector<Copy>> groups;
+  std::vector<Copy> open;
+};
+
+inline int thread_of_block() { return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)); }
+
+inline Copies& own_copies() {
+  static std::vector<Copies> all(1024);
+  return all[static_cast<std::size_t>(thread_of_block())];
+}
+
+inline void copy_async(void* shared, const void* from, bool valid) { own_copies().open.push_back({shared, from, valid}); }
+inline void commit_copies() {
+  Copies& own = own_copies();
+  own.groups.push_back(std::move(own.open));
+  own.open.clear();
+}
+template <int latest>
+void wait_for_copies() {
+  std::vector<std::vector<Copies::Copy>>& groups = own_copies().groups;
+  while (static_cast<int>(groups.size()) > latest) {
+    for (const Copies::Copy& copy : groups.front()) copy.valid ? std::memcpy(copy.to, copy.from, 16) : std::memset(copy.to, 0, 16);
+    groups.erase(groups.begin());
+  }
+}
+
+// What the lanes of a warp hold, readable by all of them until read() has been answered by all.
+template <class Held>
+struct Shown {
+  static Held* lanes() {
+    static Held held[1024];
+    return held + thread_of_block() / 32 * 32;
+  }
+  template <class Read>
+  static void all(const Held& own, Read read) {
+    lanes()[lane()] = own;
+    __syncwarp();
+    read(lanes());
+    __syncwarp();
+  }
+};
+
+inline unsigned pair_of(Bf16 low, Bf16 high) { return static_cast<unsigned>(high.bits) << 16 | low.bits; }
+inline float element_of(unsigned pair, int index) { return to_float(Bf16{static_cast<std::uint16_t>(pair >> (16 * index))}); }
+
+inline void load_blocks(unsigned (&block)[4], const Bf16* row) {
+  Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
+    const int y = lane() / 4, x = lane() % 4 * 2;
+    for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + y][x], rows[8 * i + y][x + 1]);
+  });
+}
+inline void load_blocks_transposed(unsigned (&block)[4], const Bf16* row) {
+  Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
+    const int y = lane() / 4, x = lane() % 4 * 2;
+    for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + x][y], rows[8 * i + x + 1][y]);
+  });
+}
+
+struct Operands {
+  unsigned a[4], b[2];
+};
+
+// PTX, section on mma.m16n8k16: of a, register i holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and the next; of b, rows
+// 2 (lane % 4) + 8 i and the next, column lane / 4.
+inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  Shown<Operands>::all({{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Operands* lanes) {
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane() / 4 + i / 2 * 8, column = lane() % 4 * 2 + i % 2;
+      for (int k = 0; k < 16; ++k) {
+        const Operands &left = lanes[row % 8 * 4 + k % 8 / 2], &right = lanes[column * 4 + k % 8 / 2];
+        c[i] += element_of(left.a[row / 8 + k / 8 * 2], k % 2) * element_of(right.b[k / 8], k % 2);
+      }
+    }
+  });
+}
+
+}  // namespace comera::kernels::cuda::on_host

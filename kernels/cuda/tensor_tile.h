@@ -1,0 +1,116 @@
+// A warp's tile of a product, 32 x 32, from shared memory: bf16 by the tensor cores (mma.sync, m16n8k16), f32 by fused multiply-adds. Both
+// leave a lane the same elements: of each block of 16 x 8, rows lane / 4 and 8 behind it, columns 2 (lane % 4) and the next.
+#pragma once
+
+#include "kernels/cuda/vector.h"
+#ifndef __CUDACC__
+#include "kernels/cuda/on_host/matrix_words.h"
+#endif
+
+namespace comera::kernels::cuda {
+
+constexpr int warp_tile = 32;
+
+#ifdef __CUDACC__
+// Sixteen bytes to shared memory, zeros where not `valid`; done when the group they were committed in has been waited for.
+__device__ __forceinline__ void copy_async(void* shared, const void* from, bool valid) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// All groups but the `latest` ones have arrived, for this thread's copies.
+template <int latest>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(latest) : "memory");
+}
+
+// Four blocks of 8 x 8: lane i gives the address of row i % 8 of block i / 8.
+__device__ __forceinline__ void load_blocks(unsigned (&block)[4], const Bf16* row) {
+  const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(block[0]), "=r"(block[1]), "=r"(block[2]), "=r"(block[3])
+               : "r"(from)
+               : "memory");
+}
+__device__ __forceinline__ void load_blocks_transposed(unsigned (&block)[4], const Bf16* row) {
+  const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(block[0]), "=r"(block[1]), "=r"(block[2]), "=r"(block[3])
+               : "r"(from)
+               : "memory");
+}
+// c += a b of 16 x 16 and 16 x 8
+__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#else
+using on_host::commit_copies;
+using on_host::copy_async;
+using on_host::load_blocks;
+using on_host::load_blocks_transposed;
+using on_host::multiply_add;
+using on_host::wait_for_copies;
+#endif
+
+struct WarpTile {
+  float c[2][4][4];  // [16 rows][8 columns][element]
+
+  __device__ void clear() {
+    for (auto& rows : c)
+      for (auto& block : rows)
+        for (float& x : block) x = 0;
+  }
+  // f(row, column, element, the next in the row)
+  template <class F>
+  __device__ void for_pairs(F f) const {
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) f(16 * m + 8 * half + lane / 4, 8 * n + lane % 4 * 2, c[m][n][2 * half], c[m][n][2 * half + 1]);
+  }
+};
+
+// What the inner dimension must be a multiple of.
+template <class T>
+constexpr int inner_step = sizeof(T) == 2 ? 16 : 4;
+
+// tile += a b: a 32 rows `lda` apart, b `depth` rows `ldb` apart, in shared memory; rows of bf16 begin at multiples of 16 bytes.
+__device__ inline void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
+  for (int k = 0; k < depth; k += 16) {
+    unsigned rows[2][4], columns[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) load_blocks(rows[m], a + (16 * m + row) * lda + k + column);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) load_blocks_transposed(columns[n], b + (k + row) * ldb + 16 * n + column);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+  }
+}
+
+__device__ inline void multiply(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / 4, column = lane % 4 * 2;
+#pragma unroll 4
+  for (int k = 0; k < depth; ++k) {
+    float rows[4], columns[4][2];
+#pragma unroll
+    for (int m = 0; m < 4; ++m) rows[m] = a[(8 * m + row) * lda + k];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) load_floats<2>(b + k * ldb + 8 * n + column, columns[n]);
+#pragma unroll
+    for (int m = 0; m < 4; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) tile.c[m / 2][n][m % 2 * 2 + j] += rows[m] * columns[n][j];
+  }
+}
+
+}  // namespace comera::kernels::cuda
