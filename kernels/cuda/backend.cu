@@ -15,6 +15,8 @@ Backend make_table() {
   add_elementwise(b);
   add_embedding(b);
   add_linear(b);
+  add_norm(b);
+  add_optimizer(b);
   add_tt_cores(b);
   add_tt_linear(b);
   add_ttm_embedding(b);

@@ -12,7 +12,9 @@ struct DropoutOfRow {
   DropoutRule rule;
   std::int64_t sample = 0, token = 0;
 
-  COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row) : rule(dropout) {
+  COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row) : DropoutOfRow(DropoutRule(dropout), dropout, row) {}
+  // For many rows the rule is unpacked once.
+  COMERA_DEVICE DropoutOfRow(const DropoutRule& unpacked, const Dropout& dropout, std::int64_t row) : rule(unpacked) {
     if (rule.threshold == 0) return;
     sample = dropout.samples[row / dropout.tokens_per_sample];
     token = row % dropout.tokens_per_sample;

@@ -104,6 +104,9 @@ std::vector<Case> norm_cases() {
     cases.push_back(norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .output_dropout = 0.1, .wants_dx = false}));
     cases.push_back(norm({.tokens = 4, .columns = 64, .kind = kind, .shift = shift, .epsilon = 1e-9, .scale = 100}));
     cases.push_back(norm({.tokens = 40, .columns = 768, .kind = kind, .shift = shift}));
+    cases.push_back(norm({.tokens = 3, .columns = 1030, .kind = kind, .shift = shift, .dropout = 0.1, .output_dropout = 0.2}));
+    cases.push_back(norm({.tokens = 3, .columns = 4096, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
+    cases.push_back(norm({.tokens = 2100, .columns = 8, .kind = kind, .shift = shift}));
     cases.push_back(norm({.tokens = 2, .columns = 1, .kind = kind, .shift = shift}));
   }
   return cases;

@@ -1,0 +1,77 @@
+// One launch for the elements of many tensors: cut into tiles of one size, a block to each, so that hundreds of small cores and one large
+// table share the card evenly. The table of tensors travels with the launch: CUDA 12.1 takes 32,764 bytes of parameters.
+#pragma once
+
+#include "kernels/cuda/device.h"
+
+namespace comera::kernels::cuda {
+
+template <class Tensor>
+struct Batch {
+  static constexpr int capacity = 31 * 1024 / (sizeof(Tensor) + sizeof(std::uint32_t));
+
+  int count = 0;
+  std::uint32_t tiles = 0;
+  std::uint32_t first[capacity];  // tile at which each tensor begins
+  Tensor tensors[capacity];
+
+  // The tensor of a tile: the last that begins at it or before.
+  COMERA_DEVICE int find(std::uint32_t tile) const {
+    int low = 0, high = count;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (first[middle] <= tile)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  bool takes(std::int64_t more) const { return count < capacity && tiles + more <= 0x7FFFFFFF; }
+  void add(const Tensor& tensor, std::int64_t more) {
+    first[count] = tiles;
+    tensors[count++] = tensor;
+    tiles += static_cast<std::uint32_t>(more);
+  }
+};
+
+// start(batch, tiles of the batches before) for all tensors that are not empty; one batch where they fit.
+template <class Tensor, class Start>
+Status for_batches(const Tensor* tensors, int count, std::int64_t tile, Start start) {
+  Batch<Tensor> batch;
+  std::int64_t before = 0;
+  const auto flush = [&] {
+    const Status status = batch.tiles > 0 ? start(batch, before) : Status::ok;
+    before += batch.tiles;
+    batch.count = 0, batch.tiles = 0;
+    return status;
+  };
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t more = blocks_for(tensors[i].count, tile);
+    if (more == 0) continue;
+    if (!batch.takes(more))
+      if (const Status status = flush(); status != Status::ok) return status;
+    batch.add(tensors[i], more);
+  }
+  return flush();
+}
+
+template <class Tensor>
+std::int64_t tiles_of_many(const Tensor* tensors, int count, std::int64_t tile) {
+  std::int64_t sum = 0;
+  for (int i = 0; i < count; ++i) sum += blocks_for(tensors[i].count, tile);
+  return sum;
+}
+
+// body(tensor, begin, end, tile) for each tile of the block.
+template <class Tensor, class Body>
+__device__ void for_tiles(const Batch<Tensor>& batch, std::int64_t tile_size, const Body& body) {
+  for (std::uint32_t tile = blockIdx.x; tile < batch.tiles; tile += gridDim.x) {
+    const int i = batch.find(tile);
+    const std::int64_t begin = static_cast<std::int64_t>(tile - batch.first[i]) * tile_size, rest = batch.tensors[i].count - begin;
+    body(batch.tensors[i], begin, begin + (rest < tile_size ? rest : tile_size), tile);
+  }
+}
+
+}  // namespace comera::kernels::cuda

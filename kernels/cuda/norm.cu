@@ -1,0 +1,288 @@
+// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and writes once.
+#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/norm.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+constexpr std::int64_t partial_blocks = 512;  // sums for gain and shift are split among as many blocks at most
+
+template <class T>
+__device__ const T* row_of(const void* data, std::int64_t row, std::int64_t columns) {
+  return static_cast<const T*>(data) + row * columns;
+}
+template <class T>
+__device__ T* row_of(void* data, std::int64_t row, std::int64_t columns) {
+  return static_cast<T*>(data) + row * columns;
+}
+inline __device__ const float* f32(const void* data) { return static_cast<const float*>(data); }
+
+COMERA_DEVICE void drop(const DropoutOfRow& dropout, std::int64_t at, Eight& x) {
+  if (!dropout.active()) return;
+  Eight factors;
+  dropout.eight(at / 8, factors.v);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) x.v[j] *= factors.v[j];
+}
+
+COMERA_DEVICE float total(const Eight& x) { return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7])); }
+
+// As memory holds it, so that NormApply finds the same numbers.
+template <class T>
+COMERA_DEVICE void round_to(Eight& x) {
+#pragma unroll
+  for (int j = 0; j < 8; ++j) x.v[j] = to_float(to_element<T>(x.v[j]));
+}
+
+COMERA_DEVICE float normalised(float s, float mean, float rstd) { return (s - mean) * rstd; }
+
+// Writes y of eight elements: the same code for NormForward and NormApply, hence the same bits.
+template <class T>
+__device__ void write_norm(const Eight& s, float mean, float rstd, const float* gain, const float* shift, const DropoutOfRow& dropout,
+                           std::int64_t at, std::int64_t columns, bool aligned, T* y) {
+  const Eight g = get<Eight>(gain, at, columns, aligned);
+  Eight result;
+  if (shift) {
+    const Eight b = get<Eight>(shift, at, columns, aligned);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) result.v[j] = fmaf(normalised(s.v[j], mean, rstd), g.v[j], b.v[j]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) result.v[j] = normalised(s.v[j], mean, rstd) * g.v[j];
+  }
+  drop(dropout, at, result);
+  put(y, at, columns, aligned, result);
+}
+
+// s = residual + dropout(x) of eight elements, written where it is asked for.
+template <class T>
+__device__ Eight sum_of_eight(const NormForward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at, bool aligned) {
+  Eight s = get<Eight>(row_of<T>(a.x, row, a.columns), at, a.columns, aligned);
+  if (!a.residual && !dropout.active() && (!a.sum || a.sum == a.x)) return s;
+  drop(dropout, at, s);
+  if (a.residual) {
+    const Eight residual = get<Eight>(row_of<T>(a.residual, row, a.columns), at, a.columns, aligned);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) s.v[j] += residual.v[j];
+  }
+  round_to<T>(s);
+  put(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned, s);
+  return s;
+}
+
+template <class T, int eights>
+__global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ NormForward a, bool aligned) {
+  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
+  const float count = static_cast<float>(a.columns);
+  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
+    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
+    Eight s[eights];
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int c = 0; c < eights; ++c) {
+      s[c] = sum_of_eight<T>(a, dropout, row, first_eight() + c * eight_stride(), aligned);
+      sum += total(s[c]);
+    }
+    const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / count : 0.0f;
+#pragma unroll
+    for (int c = 0; c < eights; ++c)  // around the mean: the variance does not cancel
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float centred = first_eight() + c * eight_stride() + j < a.columns ? s[c].v[j] - mean : 0.0f;
+        squares = fmaf(centred, centred, squares);
+      }
+    const float rstd = 1.0f / sqrtf(sum_of_row(squares) / count + static_cast<float>(a.epsilon));
+    if (threadIdx.x == 0) {
+      if (a.mean) static_cast<float*>(a.mean)[row] = mean;
+      static_cast<float*>(a.rstd)[row] = rstd;
+    }
+#pragma unroll
+    for (int c = 0; c < eights; ++c)
+      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, first_eight() + c * eight_stride(), a.columns, aligned,
+                 row_of<T>(a.y, row, a.columns));
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(row_threads) apply(const __grid_constant__ NormApply a, bool aligned) {
+  const DropoutRule rule(a.output_dropout);
+  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
+    const DropoutOfRow dropout(rule, a.output_dropout, row);
+    const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
+      const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
+      write_norm(s, mean, rstd, f32(a.gain), f32(a.shift), dropout, at, a.columns, aligned, row_of<T>(a.y, row, a.columns));
+    }
+  }
+}
+
+// g = dy gain, h = (s - mean) rstd of a row, in registers, and their means.
+template <int eights>
+struct GradientRow {
+  Eight g[eights], h[eights];
+  float g_mean = 0, gh_mean = 0;
+
+  // Adds dy h and dy to the thread's sums for gain and shift on the way.
+  template <class T>
+  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned, Eight* d_gain, Eight* d_shift) {
+    const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
+    float g_sum = 0, gh_sum = 0;
+#pragma unroll
+    for (int c = 0; c < eights; ++c) {
+      const std::int64_t at = first_eight() + c * eight_stride();
+      Eight dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the row's end
+      const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
+      const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
+      drop(output_dropout, at, dy);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float value = normalised(s.v[j], mean, rstd), gradient = dy.v[j] * gain.v[j];
+        d_gain[c].v[j] = fmaf(dy.v[j], value, d_gain[c].v[j]);
+        d_shift[c].v[j] += dy.v[j];
+        g_sum += gradient;
+        gh_sum = fmaf(gradient, value, gh_sum);
+        g[c].v[j] = gradient, h[c].v[j] = value;
+      }
+    }
+    const float count = static_cast<float>(a.columns);
+    if (a.kind == NormKind::layer) g_mean = sum_of_row(g_sum) / count;
+    gh_mean = sum_of_row(gh_sum) / count;
+  }
+
+  template <class T>
+  __device__ void write(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, bool aligned) const {
+    const float rstd = f32(a.rstd)[row];
+#pragma unroll
+    for (int c = 0; c < eights; ++c) {
+      const std::int64_t at = first_eight() + c * eight_stride();
+      Eight d;
+      if (a.d_sum_in) d = get<Eight>(row_of<T>(a.d_sum_in, row, a.columns), at, a.columns, aligned);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float own = fmaf(-h[c].v[j], gh_mean, g[c].v[j] - g_mean);
+        d.v[j] = a.d_sum_in ? fmaf(rstd, own, d.v[j]) : rstd * own;
+      }
+      put(row_of<T>(a.d_sum, row, a.columns), at, a.columns, aligned, d);
+      if (!a.dx || (a.dx == a.d_sum && !dropout.active())) continue;
+      drop(dropout, at, d);
+      put(row_of<T>(a.dx, row, a.columns), at, a.columns, aligned, d);
+    }
+  }
+};
+
+// The block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]: those of its rows of threads, in order.
+template <int eights>
+__device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight* d_shift, float* partial) {
+  float *to = partial + 2 * blockIdx.x * columns, *shared = shared_memory<float>();
+  const bool direct = blockDim.y == 1, aligned = columns % 4 == 0;
+  float* own = direct ? to : shared + 2 * threadIdx.y * columns;
+#pragma unroll
+  for (int c = 0; c < eights; ++c) {
+    const std::int64_t at = first_eight() + c * eight_stride();
+    put(own, at, columns, aligned, d_gain[c]);
+    put(own + columns, at, columns, aligned, d_shift[c]);
+  }
+  if (direct) return;
+  __syncthreads();
+  for (unsigned i = threadIdx.y * blockDim.x + threadIdx.x; i < 2 * columns; i += blockDim.x * blockDim.y) {
+    float sum = 0;
+    for (unsigned y = 0; y < blockDim.y; ++y) sum += shared[2 * y * columns + i];
+    to[i] = sum;
+  }
+}
+
+template <class T, int eights>
+__global__ void __launch_bounds__(row_threads) backward(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
+  Eight d_gain[eights] = {}, d_shift[eights] = {};
+  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
+    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
+    GradientRow<eights> gradient;
+    gradient.template read<T>(a, output_dropout, row, aligned, d_gain, d_shift);
+    gradient.template write<T>(a, dropout, row, aligned);
+  }
+  join_sums<eights>(a.columns, d_gain, d_shift, partial);
+}
+
+// d_gain (and d_shift) += the blocks' sums. A block of [32, 32] threads owns 32 columns; every thread adds each 32nd block's, in order.
+__global__ void __launch_bounds__(warp_size* warp_size)
+    add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* d_gain, float* d_shift) {
+  __shared__ float sums[warp_size][warp_size + 1];
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x;
+  float sum = 0;
+  if (column < columns)
+    for (std::int64_t block = threadIdx.y; block < blocks; block += warp_size) sum += partial[(2 * block + blockIdx.y) * columns + column];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  const float joined = sum_of_warp(sums[threadIdx.x][threadIdx.y]);
+  const std::int64_t own = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.y;
+  if (threadIdx.x == 0 && own < columns) (blockIdx.y == 0 ? d_gain : d_shift)[own] += joined;
+}
+
+// Calls f with the number of eights that a thread holds, as a type: rows of more than 32 * row_threads columns would not fit its registers.
+template <class F>
+Status with_eights(std::int64_t columns, F&& f) {
+  switch (blocks_for(columns, 8 * static_cast<std::int64_t>(row_block(columns).x))) {
+    case 0:
+    case 1: return f(std::integral_constant<int, 1>{});
+    case 2: return f(std::integral_constant<int, 2>{});
+    case 3: return f(std::integral_constant<int, 3>{});
+    case 4: return f(std::integral_constant<int, 4>{});
+    default: return Status::unsupported_shape;
+  }
+}
+
+Status run(const Context& context, const NormForward& a) {
+  if (!a.sum && (a.residual || a.dropout.probability > 0)) return Status::unsupported_shape;
+  return with_element(context, [&]<class T>(T) {
+    const bool aligned = all_aligned<T>(a.columns, a.x, a.residual, a.sum, a.gain, a.shift, a.y);
+    return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
+      return launch(context, row_launch(a.tokens, a.columns), forward<T, eights>, a, aligned);
+    });
+  });
+}
+
+Status run(const Context& context, const NormApply& a) {
+  return with_element(context, [&]<class T>(T) {
+    const bool aligned = all_aligned<T>(a.columns, a.sum, a.gain, a.shift, a.y);
+    return launch(context, row_launch(a.tokens, a.columns), apply<T>, a, aligned);
+  });
+}
+
+std::int64_t backward_blocks(const NormBackward& a) {
+  const std::int64_t blocks = blocks_for(a.tokens, row_block(a.columns).y);
+  return blocks < partial_blocks ? blocks : partial_blocks;
+}
+
+std::size_t backward_workspace(const Context&, const NormBackward& a) {
+  return static_cast<std::size_t>(2 * backward_blocks(a) * a.columns) * sizeof(float);
+}
+
+Status run(const Context& context, const NormBackward& a) {
+  if (context.workspace_bytes < backward_workspace(context, a)) return Status::workspace_too_small;
+  auto* partial = static_cast<float*>(context.workspace);
+  const std::int64_t blocks = backward_blocks(a);
+  const dim3 block = row_block(a.columns);
+  const std::size_t shared = block.y > 1 ? 2 * block.y * static_cast<std::size_t>(a.columns) * sizeof(float) : 0;
+  const Status status = with_element(context, [&]<class T>(T) {
+    const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx);
+    return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
+      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward<T, eights>, a, aligned, partial);
+    });
+  });
+  if (status != Status::ok) return status;
+  const dim3 grid(grid_for(a.columns, warp_size), a.d_shift ? 2 : 1), square(warp_size, warp_size);
+  return launch(context, {grid, square}, add_partials, blocks, a.columns, partial, static_cast<float*>(a.d_gain), static_cast<float*>(a.d_shift));
+}
+
+}  // namespace
+
+void add_norm(Backend& b) {
+  b.norm_forward = {"norm_forward", run, nullptr};
+  b.norm_apply = {"norm_apply", run, nullptr};
+  b.norm_backward = {"norm_backward", run, backward_workspace};
+}
+
+}  // namespace comera::kernels::cuda

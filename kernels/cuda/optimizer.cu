@@ -1,0 +1,136 @@
+#include "kernels/cuda/eights.h"
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/many_tensors.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/optimizer.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t update_tile = 2048, sum_tile = 8192;  // elements of a block
+
+// The scalars of a group, in the form in which the loop uses them.
+struct AdamwFactors {
+  float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
+
+  COMERA_DEVICE AdamwFactors(const AdamwScalars& s, double gradient_scale)
+      : scale(static_cast<float>(gradient_scale)),
+        beta1(static_cast<float>(s.beta1)),
+        rest1(static_cast<float>(1 - s.beta1)),
+        beta2(static_cast<float>(s.beta2)),
+        rest2(static_cast<float>(1 - s.beta2)),
+        correction1(static_cast<float>(1 / s.correction1)),
+        correction2(static_cast<float>(1 / s.correction2)),
+        epsilon(static_cast<float>(s.epsilon)),
+        decay(static_cast<float>(s.weight_decay)),
+        rate(static_cast<float>(s.learning_rate)) {}
+
+  COMERA_DEVICE void update(float gradient, float& w, float& m, float& v) const {
+    const float g = gradient * scale;
+    m = fmaf(beta1, m, rest1 * g);
+    v = fmaf(beta2, v, rest2 * g * g);
+    const float direction = (m * correction1) / (sqrtf(v * correction2) + epsilon);
+    w = fmaf(-rate, fmaf(decay, w, direction), w);
+  }
+};
+
+struct UpdateTile {
+  double gradient_scale;
+
+  __device__ void operator()(const AdamwTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
+    const AdamwFactors factors(*t.scalars, gradient_scale);
+    auto *w = static_cast<float*>(t.value), *m = static_cast<float*>(t.moment1), *v = static_cast<float*>(t.moment2);
+    const auto* g = static_cast<const float*>(t.gradient);
+    const bool aligned = begin_aligned(g, w, m, v);
+    for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * threads) {
+      const Four gradient = get<Four>(g, i, end, aligned);
+      Four value = get<Four>(w, i, end, aligned), first = get<Four>(m, i, end, aligned), second = get<Four>(v, i, end, aligned);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) factors.update(gradient.v[j], value.v[j], first.v[j], second.v[j]);
+      put(m, i, end, aligned, first);
+      put(v, i, end, aligned, second);
+      put(w, i, end, aligned, value);
+    }
+  }
+};
+
+// Bound by bytes: 16 read and 12 written per parameter.
+__global__ void __launch_bounds__(threads) update(const __grid_constant__ Batch<AdamwTensor> batch, const StepScalars* scalars) {
+  if (scalars->finite == 0) return;
+  for_tiles(batch, update_tile, UpdateTile{scalars->gradient_scale});
+}
+
+Status run(const Context& context, const Adamw& a) {
+  return with_element(context, [&](auto) {
+    return for_batches(a.tensors, a.count, update_tile, [&](const Batch<AdamwTensor>& batch, std::int64_t) {
+      return launch(context, {grid_for(batch.tiles, 1), threads}, update, batch, a.scalars);
+    });
+  });
+}
+
+struct SumTile {
+  double* partial;
+
+  __device__ void operator()(const ConstTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t tile) const {
+    const auto* x = static_cast<const float*>(t.data);
+    const bool aligned = begin_aligned(x);
+    double sum = 0;
+    for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * threads) {
+      const Four four = get<Four>(x, i, end, aligned);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sum = fma(static_cast<double>(four.v[j]), static_cast<double>(four.v[j]), sum);
+    }
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) partial[tile] = sum;
+  }
+};
+
+// Bound by bytes: 4 read per number.
+__global__ void __launch_bounds__(threads) square_tiles(const __grid_constant__ Batch<ConstTensor> batch, double* partial) {
+  for_tiles(batch, sum_tile, SumTile{partial});
+}
+
+__global__ void __launch_bounds__(1024) add_tiles(std::int64_t tiles, const double* partial, double* result) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < tiles; i += blockDim.x) sum += partial[i];
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) *result = sum;
+}
+
+std::size_t square_sum_workspace(const Context&, const SquareSum& a) {
+  return static_cast<std::size_t>(tiles_of_many(a.tensors, a.count, sum_tile)) * sizeof(double);
+}
+
+Status run(const Context& context, const SquareSum& a) {
+  if (context.workspace_bytes < square_sum_workspace(context, a)) return Status::workspace_too_small;
+  auto* partial = static_cast<double*>(context.workspace);
+  const Status status = with_element(context, [&](auto) {
+    return for_batches(a.tensors, a.count, sum_tile, [&](const Batch<ConstTensor>& batch, std::int64_t before) {
+      return launch(context, {grid_for(batch.tiles, 1), threads}, square_tiles, batch, partial + before);
+    });
+  });
+  if (status != Status::ok) return status;
+  return launch(context, {1, 1024}, add_tiles, tiles_of_many(a.tensors, a.count, sum_tile), partial, a.result);
+}
+
+COMERA_DEVICE bool is_finite(double x) { return x - x == 0; }
+
+__global__ void clip(ClipGradient a) {
+  const double norm = sqrt(*a.square_sum);
+  a.scalars->gradient_scale = a.max_norm > 0 && norm > a.max_norm ? a.max_norm / norm : 1;
+  a.scalars->finite = is_finite(norm) && is_finite(*a.loss) ? 1 : 0;
+}
+
+Status run(const Context& context, const ClipGradient& a) { return launch(context, {1, 1}, clip, a); }
+
+}  // namespace
+
+void add_optimizer(Backend& b) {
+  b.adamw = {"adamw", run, nullptr};
+  b.square_sum = {"square_sum", run, square_sum_workspace};
+  b.clip_gradient = {"clip_gradient", run, nullptr};
+}
+
+}  // namespace comera::kernels::cuda
