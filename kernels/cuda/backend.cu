@@ -12,11 +12,16 @@ Backend make_table() {
   b.device = device_control();
   b.variant = variant_name();
   add_attention(b);
+  add_cross_entropy(b);
+  add_distillation(b);
   add_elementwise(b);
   add_embedding(b);
   add_linear(b);
   add_norm(b);
   add_optimizer(b);
+  add_pooling(b);
+  add_rank_objective(b);
+  add_rotary(b);
   add_tt_cores(b);
   add_tt_linear(b);
   add_ttm_embedding(b);
