@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/export/onnx_views.h"
 #include "lib/export/onnx_weights.h"
 
 namespace comera::exporting {
@@ -13,6 +14,7 @@ std::string extracted(const std::string& source, const std::string& folder) {
   const std::string hash = hash_file(source) + "\n", marked = join_path(folder, mark);
   if (path_exists(marked) && read_file(marked, 256) == hash) return folder;
   io::OnnxFile file(source);
+  hoist_constants(*file.model().mutable_graph());
   if (find_weights(file.model()).empty())
     fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize", source);
   remove_tree(folder);
@@ -22,6 +24,7 @@ std::string extracted(const std::string& source, const std::string& folder) {
 }
 
 onnx::ModelProto without_data(onnx::ModelProto model) {
+  hoist_constants(*model.mutable_graph());
   for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
     if (tensor.has_raw_data() && !tensor.raw_data().empty()) tensor.clear_raw_data();
   return model;
@@ -49,8 +52,9 @@ std::uint64_t OnnxSource::bytes_with(const std::vector<io::ChainSpec>& chains) c
 
 RewrittenOnnx OnnxSource::write(const std::string& chains, const std::string& output) const {
   io::OnnxFile file(source_);
+  hoist_constants(*file.model().mutable_graph());
   RewrittenOnnx result;
-  result.bytes_source = bytes_with({});
+  result.bytes_source = io::onnx_bytes(file.model());
   const io::ModelFolder made(chains);
   result.weights = put_chains(file.model(), WeightReader(made), GraphForm::tt);
   io::OnnxWritten written = io::write_onnx(output, file.model(), {.source = &file});

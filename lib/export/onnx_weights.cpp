@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/export/onnx_views.h"
 
 namespace comera::exporting {
 namespace {
@@ -16,8 +17,6 @@ std::int64_t integer_of(const onnx::NodeProto& node, const char* name, std::int6
     if (attribute.name() == name) return attribute.i();
   return otherwise;
 }
-
-bool is_standard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
 std::optional<io::StoredType> stored_type(std::int32_t type) {
   switch (type) {
@@ -40,33 +39,43 @@ Use use_of(const onnx::NodeProto& node, int index) {
   return Use::none;
 }
 
+// The same of a matrix that the node reads as its transpose.
+Use turned(Use use) { return use == Use::linear ? Use::linear_transposed : use == Use::linear_transposed ? Use::linear : Use::none; }
+
 struct Found {
   Use use = Use::none;
   bool mixed = false;
+  std::int32_t type = 0;
   std::vector<int> nodes;
+
+  void add(Use how, std::int32_t as, int node) {
+    mixed = mixed || how == Use::none || (!nodes.empty() && (use != how || type != as));
+    use = how;
+    type = as;
+    nodes.push_back(node);
+  }
 };
 
-// What reads what; names that a subgraph or the outputs mention count as used in a way of their own.
+// What reads which initialiser, whatever view of it; names that a subgraph or the outputs mention count as used in a way of their own.
 std::map<std::string, Found> uses_of(const onnx::GraphProto& graph) {
+  const std::map<std::string, OnnxView> views = views_of(graph);
   std::map<std::string, Found> uses;
-  for (int i = 0; i < graph.node_size(); ++i)
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (makes_view(graph.node(i), views)) continue;
     for (int k = 0; k < graph.node(i).input_size(); ++k) {
-      Found& found = uses[graph.node(i).input(k)];
+      const auto view = views.find(graph.node(i).input(k));
+      if (view == views.end()) continue;
       const Use use = use_of(graph.node(i), k);
-      found.mixed = found.mixed || use == Use::none || (found.use != Use::none && found.use != use);
-      found.use = use;
-      found.nodes.push_back(i);
+      uses[view->second.initialiser].add(view->second.turned ? turned(use) : use, view->second.type, i);
     }
-  for (const onnx::ValueInfoProto& output : graph.output()) uses[output.name()].mixed = true;
-  for (const onnx::ValueInfoProto& input : graph.input()) uses[input.name()].mixed = true;  // a default that a caller may replace
+  }
+  const auto mix = [&](const std::string& name) {
+    if (const auto view = views.find(name); view != views.end()) uses[view->second.initialiser].mixed = true;
+  };
+  for (const onnx::ValueInfoProto& output : graph.output()) mix(output.name());
+  for (const onnx::ValueInfoProto& input : graph.input()) mix(input.name());  // a default that a caller may replace
+  for (const std::string& name : names_in_subgraphs(graph)) mix(name);
   return uses;
-}
-
-bool has_subgraphs(const onnx::GraphProto& graph) {
-  for (const onnx::NodeProto& node : graph.node())
-    for (const onnx::AttributeProto& attribute : node.attribute())
-      if (attribute.has_g() || attribute.graphs_size() > 0) return true;
-  return false;
 }
 
 onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs, const Name& output) {
@@ -139,14 +148,17 @@ struct Put {
 std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model) {
   const onnx::GraphProto& graph = model.graph();
   std::vector<OnnxWeight> weights;
-  if (has_subgraphs(graph)) return weights;  // their names are not followed
   const std::map<std::string, Found> uses = uses_of(graph);
   for (const TensorProto& tensor : graph.initializer()) {
     const auto found = uses.find(tensor.name());
     if (found == uses.end() || found->second.mixed || tensor.dims_size() != 2 || !stored_type(tensor.data_type())) continue;
-    OnnxWeight weight{
-        tensor.name(),      found->second.use == Use::table, found->second.use == Use::linear_transposed, tensor.dims(0), tensor.dims(1),
-        found->second.nodes};
+    OnnxWeight weight{tensor.name(),
+                      found->second.use == Use::table,
+                      found->second.use == Use::linear_transposed,
+                      tensor.dims(0),
+                      tensor.dims(1),
+                      found->second.nodes,
+                      found->second.type};
     if (weight.transposed) std::swap(weight.rows, weight.columns);
     if (weight.rows > 1 && weight.columns > 1) weights.push_back(std::move(weight));
   }
@@ -209,11 +221,17 @@ void put_table(GraphBuild& build, const Chain& chain, std::int32_t type, Put& pu
                             graph.integer(halves.right_rows)};
 }
 
-void rewrite(onnx::GraphProto& graph, onnx::NodeProto& node, const Put& put) {
+// A node of the graph as it becomes; views of weights that are gone, too.
+void rewrite(onnx::GraphProto& graph, onnx::NodeProto& node, const Put& put, const std::map<std::string, OnnxView>& views) {
+  const auto weight = [&](int k) {
+    return k < node.input_size() && views.contains(node.input(k)) ? views.at(node.input(k)).initialiser : std::string();
+  };
+  const bool gone = put.linear.contains(weight(0)) || put.tables.contains(weight(0));
+  if (gone && makes_view(node, views)) return;
   if (node.op_type() == "Gather")
-    if (const auto table = put.tables.find(node.input(0)); table != put.tables.end()) return split_lookup(graph, node, table->second);
+    if (const auto table = put.tables.find(weight(0)); table != put.tables.end()) return split_lookup(graph, node, table->second);
   if ((node.op_type() == "MatMul" || node.op_type() == "Gemm") && is_standard(node))
-    if (const auto found = put.linear.find(node.input(1)); found != put.linear.end()) return split_product(graph, std::move(node), found->second);
+    if (const auto found = put.linear.find(weight(1)); found != put.linear.end()) return split_product(graph, std::move(node), found->second);
   *graph.add_node() = std::move(node);
 }
 
@@ -242,11 +260,12 @@ std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, Gr
     const bool fits = spec && !spec->empty() && (weight.table || spec->kind == io::ChainKind::tt);
     if (!fits) continue;
     const Graph::Scope scope(made, weight.name);
-    (weight.table ? put_table : put_linear)(build, weights.chain(*spec), types[weight.name], put);
+    (weight.table ? put_table : put_linear)(build, weights.chain(*spec), weight.type, put);
   }
+  const std::map<std::string, OnnxView> views = views_of(graph);
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
   *graph.mutable_node() = made.model().graph().node();
-  for (onnx::NodeProto node : nodes) rewrite(graph, node, put);
+  for (onnx::NodeProto node : nodes) rewrite(graph, node, put, views);
   auto& initialisers = *graph.mutable_initializer();
   const auto gone = [&](const TensorProto& tensor) { return put.linear.contains(tensor.name()) || put.tables.contains(tensor.name()); };
   initialisers.erase(std::remove_if(initialisers.begin(), initialisers.end(), gone), initialisers.end());

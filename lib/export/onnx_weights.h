@@ -10,9 +10,10 @@ namespace comera::exporting {
 struct OnnxWeight {
   std::string name;                    // of the initialiser
   bool table = false;                  // Gather along the first axis: [rows, columns]
-  bool transposed = false;             // stored [out, in] (Gemm with transB)
+  bool transposed = false;             // stored [out, in] (Gemm with transB, MatMul with its Transpose)
   std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
   std::vector<int> nodes;              // that read it
+  std::int32_t type = 0;               // that they compute in
 };
 std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model);
 

@@ -48,6 +48,14 @@ expect_file many/ratio-2.onnx.report.json
 expect_file many/report.html
 expect_no_file many.made
 
+# Weights in half precision stand behind a Cast; they are found, and stay in half precision.
+run "$COMERA" export run -o half.onnx --form dense --dtype fp16
+run "$COMERA" tensorize half.onnx -o half_small.onnx --ratio 1.3
+expect_exit 0
+expect_err ' [1-9][0-9]* weights became chains'
+expect_equal "$(($(stat -c %s half_small.onnx) * 13 <= $(stat -c %s half.onnx) * 10))" 1
+expect_file half_small.onnx.report.json
+
 # Plans work as they do for folders.
 run "$COMERA" tensorize model.onnx --ratio 1.3 --dump-plan plan.json
 expect_exit 0

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "lib/export/onnx_views.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/export/chains_in_graphs.h"
 
@@ -111,6 +112,72 @@ TEST_CASE("matrices that one kind of product or lookup reads are candidates") {
   onnx::ModelProto shown = small_model();
   shown.mutable_graph()->add_output()->set_name("first");
   CHECK(find_weights(shown).size() == 2);
+}
+
+TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant nodes, and beside subgraphs") {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.add_input()->set_name("x");
+  graph.add_output()->set_name("y");
+  add_matrix(graph, "w", 6, 4, random_floats(24, 1));
+  add_matrix(graph, "inner", 4, 4, random_floats(16, 2));
+  add_node(graph, "Identity", {"w"}, "same");
+  add_node(graph, "Transpose", {"same"}, "turned");
+  add_node(graph, "MatMul", {"x", "turned"}, "a");
+  onnx::NodeProto& constant = add_node(graph, "Constant", {}, "c");
+  onnx::AttributeProto& value = *constant.add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  for (const int dim : {6, 4}) value.mutable_t()->add_dims(dim);
+  const std::vector<float> numbers = random_floats(24, 3);
+  value.mutable_t()->mutable_raw_data()->assign(reinterpret_cast<const char*>(numbers.data()), 24 * sizeof(float));
+  add_node(graph, "MatMul", {"a", "c"}, "b");
+  add_node(graph, "MatMul", {"b", "inner"}, "y");
+  onnx::NodeProto& branch = add_node(graph, "If", {"x"}, "z");
+  onnx::AttributeProto& then = *branch.add_attribute();
+  then.set_name("then_branch");
+  then.set_type(onnx::AttributeProto::GRAPH);
+  add_node(*then.mutable_g(), "Relu", {"inner"}, "r");
+  hoist_constants(graph);
+  const std::vector<OnnxWeight> found = find_weights(model);
+  REQUIRE(found.size() == 2);  // what the branch reads stays as it is
+  CHECK((found[0].name == "w" && found[0].transposed && found[0].rows == 4 && found[0].columns == 6));
+  CHECK((found[1].name == "c" && !found[1].transposed && found[1].rows == 6));
+  CHECK(found[0].type == onnx::TensorProto::FLOAT);
+}
+
+TEST_CASE("a chain takes the place of a weight that is read through views of it") {
+  const TemporaryFolder folder;
+  const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
+  write_chains(folder / "chains", first, random_table(6, {6, 1}, {1, 4}, {1, 2, 1}, 20), false);
+  const io::ModelFolder chains(folder / "chains");
+  const WeightReader weights(chains);
+  onnx::ModelProto dense;
+  dense.set_ir_version(8);
+  dense.add_opset_import()->set_version(17);
+  onnx::GraphProto& graph = *dense.mutable_graph();
+  graph.add_input()->set_name("x");
+  graph.add_output()->set_name("y");
+  add_matrix(graph, "first", 6, 4, transposed(weights.linear("first", 4, 6)).values);
+  add_node(graph, "Identity", {"first"}, "same");
+  onnx::AttributeProto& order = *add_node(graph, "Transpose", {"same"}, "turned").add_attribute();
+  order.set_name("perm");
+  order.set_type(onnx::AttributeProto::INTS);
+  order.add_ints(1);
+  order.add_ints(0);
+  add_node(graph, "MatMul", {"x", "turned"}, "y");
+  onnx::ModelProto small = dense;
+  CHECK(put_chains(small, weights, GraphForm::tt) == 1);
+  for (const onnx::NodeProto& node : small.graph().node()) CHECK((node.op_type() != "Transpose" && node.op_type() != "Identity"));
+  io::check_onnx(small, "small");
+  const std::vector<float> numbers = random_floats(12, 5);
+  const Arrays x{{"x", {{3, 4}, true, {numbers.begin(), numbers.end()}, {}}}};
+  const Array expected = evaluate(dense, x, Precision::doubled).at("y"), y = evaluate(small, x, Precision::doubled).at("y");
+  REQUIRE(y.dims == expected.dims);
+  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
 }
 
 TEST_CASE("candidates are handed on in the orientation of a folder") {
