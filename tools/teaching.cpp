@@ -12,7 +12,7 @@ namespace {
 // hidden: every token's last vector; embedding: the sentence's; logits: the labels' or the words'.
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
-  if (word == "automatic") return task == data::Task::classify ? "logits" : "hidden";
+  if (word == "automatic") return task == data::Task::classify || task == data::Task::clm ? "logits" : "hidden";
   if (word == "logits" && task == data::Task::embed)
     fail_input("[finetune] --distill logits: the task has neither labels nor words; use hidden or embedding");
   if (word == "embedding" && task != data::Task::embed) fail_input("[finetune] --distill embedding: only the task embed has embeddings");
@@ -85,7 +85,7 @@ std::vector<Option> teaching_options() {
        .default_text = "automatic",
        .help = "what is learned from the teacher: its last hidden states, its embeddings, or its logits (of labels or of words)",
        .choices = {"automatic", "hidden", "embedding", "logits"},
-       .default_words = "logits for classify, else hidden"},
+       .default_words = "logits for classify and clm, else hidden"},
       {.name = "distill-distance",
        .type = OptionType::choice,
        .default_text = "squared",

@@ -1,5 +1,6 @@
 #include "tools/training.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/core/file.h"
@@ -19,7 +20,7 @@ void log_lines(const std::string& text) {
     log_info("{}", text.substr(start, end - start));
 }
 
-report::StepLine line_of(const train::StepReport& step) {
+report::StepLine line_of(const train::StepReport& step, double max_seconds) {
   report::StepLine line{.step = step.step,
                         .steps = step.steps,
                         .loss = step.loss,
@@ -31,6 +32,7 @@ report::StepLine line_of(const train::StepReport& step) {
                         .tokens_per_second = step.tokens_per_second,
                         .peak_bytes = step.peak_bytes,
                         .eta_seconds = {}};
+  if (max_seconds > 0) line.seconds_left = std::max(0.0, max_seconds - step.seconds);
   if (step.has_ranks) line.rank = step.mean_rank, line.ratio = step.ratio;
   return line;
 }
@@ -64,7 +66,7 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
     print_head(values, setup, *trainer_here, memory);
   };
   callbacks.step = [&](const train::StepReport& step, bool due) {
-    progress.step(line_of(step), due);
+    progress.step(line_of(step, setup.options.max_seconds), due);
     ++steps;
   };
   callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {

@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
@@ -72,6 +74,7 @@ void Progress::step(StepLine line, bool report) {
   const double now = wall_seconds();
   eta_.step_done(line.step, now);
   line.eta_seconds = eta_.seconds(line.steps);
+  if (line.seconds_left) line.eta_seconds = std::min(line.eta_seconds.value_or(*line.seconds_left), *line.seconds_left);
   if (report) return log_message(LogLevel::info, to_string(line));
   if (!stderr_is_terminal() || now - last_draw_ < redraw_seconds) return;
   last_draw_ = now;

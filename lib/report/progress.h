@@ -14,6 +14,7 @@ struct StepLine {
   double step_ms = 0, tokens_per_second = 0;
   std::uint64_t peak_bytes = 0;
   std::optional<double> eta_seconds;
+  std::optional<double> seconds_left = {};  // where the clock may end the run before its steps do
 };
 
 // "step 120/5000  loss 3.21  lr 2.9e-4  gnorm 0.84  rank 14.2  ratio 43.1x  42 ms  97k tok/s  peak 812 MiB  eta 3m20s"

@@ -75,10 +75,15 @@ TEST_CASE("Without a terminal there is a plain line per report and nothing else"
     Progress progress;
     progress.step(example(), false);
     progress.step(example(), true);
+    StepLine by_the_clock = example();
+    by_the_clock.steps = 1'000'000, by_the_clock.seconds_left = 30;
+    progress.step(by_the_clock, true);
   }
   comera::set_up_log({});
   StepLine line = example();
   line.eta_seconds.reset();  // one step alone tells nothing
-  CHECK(comera::read_file(path) == to_string(line) + "\n");
+  const std::string first = to_string(line) + "\n";
+  line.steps = 1'000'000, line.eta_seconds = 30;
+  CHECK(comera::read_file(path) == first + to_string(line) + "\n");
   std::remove(path);
 }
