@@ -4,6 +4,7 @@
 # optimum-onnx, which wants an older transformers, in the other. COMERA_TRANSFORMERS_PYTHON and COMERA_OPTIMUM_PYTHON name interpreters that
 # have them already.
 set -euo pipefail
+export HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TQDM_DISABLE=1
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath -m "${1:?usage: tests/interop/run.sh BUILD}")
 comera=$build/comera
@@ -28,13 +29,37 @@ environment() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checkpoints=$COMERA_DATA/checkpoints
+command -v zstd > /dev/null || { echo "the program zstd is not installed: not compared" >&2; exit 77; }
 
-"$comera" export "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-onnx" --form dense
-"$comera" export "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-dense" --to safetensors --form dense
-"$comera" export "$checkpoints/stories15M" -o "$work/stories-onnx" --form dense --with-past
-"$comera" export "$checkpoints/stories15M" -o "$work/stories-plain" --form dense
+# step WORDS...: runs a command; says what it was when it fails, with what it printed.
+step() {
+  "$@" > "$work/log" 2>&1 || { cat "$work/log" >&2; echo "failed: $*" >&2; exit 1; }
+}
+
+step "$comera" export "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-onnx" --form dense
+step "$comera" export "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-dense" --to safetensors --form dense
+step "$comera" export "$checkpoints/stories15M" -o "$work/stories-onnx" --form dense --with-past
+step "$comera" export "$checkpoints/stories15M" -o "$work/stories-plain" --form dense
+
+# A calibrated folder, whose chains sort their inputs and leave an identity block out, and what two steps of healing make of it.
+zstd -dc "$COMERA_DATA/text/wordnet_glosses.txt.zst" | awk 'NR % 40 == 1' > "$work/sentences.txt"
+step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 --exclude '*embeddings*,pooler*' \
+  --calibrate "$work/sentences.txt" --calibrate-tokens 20480
+step "$comera" finetune "$work/minilm-tt" --task embed --teacher "$checkpoints/all-MiniLM-L6-v2" --distill embedding --data "$work/sentences.txt" \
+  --steps 2 --batch 16 --seq 64 --lr 1e-4 --lr-cores 1e-4 -o "$work/minilm-healed"
+for name in tt healed; do
+  step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-dense" --to safetensors --form dense
+  for form in tt factors dense; do step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"; done
+done
+
+# The last fifth of the stories, by lines.
+zstd -dc "$COMERA_DATA/text/tinystories_sample.txt.zst" > "$work/stories.txt"
+tail -n $(($(wc -l < "$work/stories.txt") / 5)) "$work/stories.txt" > "$work/last_fifth.txt"
+"$comera" evaluate "$checkpoints/stories15M" --data "$work/last_fifth.txt" --seq 256 --stride 128 --json > "$work/perplexity.json" 2> "$work/log" ||
+  { cat "$work/log" >&2; exit 1; }
 
 environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers sentencepiece
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"
+echo "everything agrees; it took $((SECONDS / 60)) min $((SECONDS % 60)) s"
