@@ -73,13 +73,15 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
 }
 
 void VocabularyDivergence::begin(Pass& pass, const data::Batch& batch) {
-  if (pass.distillation->active && batch.has(teacher_decoder_input)) input_ = pass.walk.input(batch[teacher_decoder_input]);
+  if (!pass.distillation->active || !batch.has(teacher_decoder_input)) return;
+  input_ = pass.walk.input(batch[teacher_decoder_input]);
+  words_ = pass.distillation->teacher->numbers(pass.walk);
 }
 
 void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   if (first == 0) state_ = pass.walk.make("divergence", {rows, kernels::divergence_state});
-  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
   pass.walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
                                                                           columns, teacher.data, columns, state_.data});
   pass.walk.drop(teacher);
@@ -93,7 +95,7 @@ void VocabularyDivergence::finish(Pass& pass, StepState& state, const Tensor& ta
 
 Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
-  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
   pass.walk.run(
       pass.backend().divergence_backward,
@@ -104,8 +106,7 @@ Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int
 }
 
 void VocabularyDivergence::release(Pass& pass) {
-  pass.walk.drop(state_);
-  pass.walk.drop(input_);
+  for (Tensor* tensor : {&state_, &words_, &input_}) pass.walk.drop(*tensor);
 }
 
 }  // namespace comera::layers

@@ -63,7 +63,7 @@ class VocabularyDivergence {
   void release(Pass& pass);
 
  private:
-  Tensor input_, state_;
+  Tensor input_, words_, state_;
 };
 
 }  // namespace comera::layers

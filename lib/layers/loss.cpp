@@ -58,8 +58,6 @@ VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::
   bias_ = builder.add(std::move(bias));
 }
 
-Tensor VocabularyDecoder::ids(Walk& walk) { return walk.input({numbers_.data(), DType::i32, {vocabulary_}}); }
-
 // Every row of the logits starts as the bias.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
@@ -83,35 +81,35 @@ Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   const std::int64_t tokens = h.elements() / columns_;
   Tensor all = pass.walk.make("logits", {tokens, vocabulary_});
   if (bias_) add_bias(pass, all, 0);
-  Tensor numbers = ids(pass.walk);
+  Tensor words = numbers(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor rows = table_.rows(pass.walk, numbers, first, std::min(chunk, vocabulary_ - first));
+    Tensor rows = table_.rows(pass.walk, words, first, std::min(chunk, vocabulary_ - first));
     char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
     pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true, part,
                                                          vocabulary_, bias_ != nullptr});
     pass.walk.drop(rows);
   }
-  pass.walk.drop(numbers);
+  pass.walk.drop(words);
   return all;
 }
 
-Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count) {
-  Tensor numbers = ids(pass.walk);
+Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first, std::int64_t count) {
   Tensor rows = table_.rows(pass.walk, numbers, first, count);
   Tensor part = logits(pass, h, rows, first);
   pass.walk.drop(rows);
-  pass.walk.drop(numbers);
   return part;
 }
 
 Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets) {
   divergence_.begin(pass, batch);
+  Tensor words = numbers(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor part = chunk_logits(pass, h.tensor, first, std::min(chunk, vocabulary_ - first));
+    Tensor part = chunk_logits(pass, h.tensor, words, first, std::min(chunk, vocabulary_ - first));
     loss_.add(pass, part, first, targets);
     if (divergence_.active()) divergence_.add(pass, part, first);
     pass.walk.drop(part);
   }
+  pass.walk.drop(words);
   Tensor best = loss_.finish(pass, state, targets);
   if (divergence_.active()) divergence_.finish(pass, state, targets);
   if (pass.policy.saves()) {
@@ -143,25 +141,25 @@ void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::i
   pass.walk.drop(towards_teacher);
 }
 
-void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
+void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words, std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
-  Tensor numbers = ids(pass.walk);
-  Tensor rows = table_.rows(pass.walk, numbers, first, count);
+  Tensor rows = table_.rows(pass.walk, words, first, count);
   Tensor d_logits = logits(pass, h, rows, first);
   logits_backward(pass, d_logits, first);
   pass.walk.run(pass.backend().matmul,
                 kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data, columns_, false, dh.data, columns_, first > 0});
   pass.walk.drop(rows);
   if (bias_) bias_backward(pass, sink, d_logits, first);
-  table_.rows_backward(pass.walk, sink, numbers, first, count, d_logits, h);
+  table_.rows_backward(pass.walk, sink, words, first, count, d_logits, h);
   pass.walk.drop(d_logits);
-  pass.walk.drop(numbers);
 }
 
 Tensor VocabularyDecoder::backward(Pass& pass, Sink& sink) {
   Tensor h = h_.value(pass.walk);
   Tensor dh = pass.walk.make("d_hidden", h.shape);
-  for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, first);
+  Tensor words = numbers(pass.walk);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, words, first);
+  pass.walk.drop(words);
   pass.walk.drop(h);
   pass.walk.drop(targets_);
   loss_.release(pass);

@@ -35,8 +35,10 @@ class VocabularyDecoder {
   Tensor forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets);
   // All logits [P, vocabulary] of h [P, N]; the caller drops them.
   Tensor all_logits(Pass& pass, const Tensor& h);
-  // Logits [P, count] of the words [first, first + count), in any model's pass; the caller drops them.
-  Tensor chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count);
+  // Logits [P, count] of the words [first, first + count), in any model's pass; the caller drops them. numbers: those of numbers().
+  Tensor chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first, std::int64_t count);
+  // The ids of all words, to be dropped.
+  Tensor numbers(Walk& walk) { return walk.input({numbers_.data(), DType::i32, {vocabulary_}}); }
   // The caller drops dh [P, N].
   Tensor backward(Pass& pass, Sink& sink);
 
@@ -45,8 +47,7 @@ class VocabularyDecoder {
   void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
   void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
   void logits_backward(Pass& pass, const Tensor& logits, std::int64_t first);
-  void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first);
-  Tensor ids(Walk& walk);
+  void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words, std::int64_t first);
 
   Table& table_;
   std::int64_t vocabulary_, columns_;
