@@ -121,7 +121,7 @@ Spread spread_of(std::vector<double> samples) {
 }
 
 std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
-  train::MemoryMeter memory;
+  train::MemoryMeter memory(engine.machine());
   const data::Batch batch = random_batch(task, vocabulary, labels, options);
   Stepper stepper(engine, batch, options.seed);
   engine.plan_training(batch);
@@ -163,6 +163,7 @@ double measure_peak_gflops(const plan::Machine& machine) {
   for (int i = 0; i < tries; ++i) {
     const double start = wall_seconds();
     if (!op.run || op.run(context, product) != kernels::Status::ok) return 0;
+    if (machine.backend->device.wait && machine.backend->device.wait(context) != kernels::Status::ok) return 0;
     best = std::max(best, kernels::flops(product) / (wall_seconds() - start) * 1e-9);
   }
   return best;

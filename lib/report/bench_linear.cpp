@@ -17,8 +17,7 @@ struct OneLayer {
     set = layers::LinearSet::make(builder, {spec}, layer.in, kernels::Activation::none);
     sink = std::make_unique<layers::AccumulateSink>(parameters, step_gradients);
     weights = plan::Arena(*machine.backend, parameters.bytes(), "the weights of the layer");
-    parameters.bind(weights.data());
-    parameters.initialise(1);
+    train::initialise(machine, parameters, weights.data(), 1);
     slab_memory = plan::Arena(*machine.backend, halves.bytes() + step_gradients.bytes() + plan::alignment, "the halves of the layer");
     halves.bind(slab_memory.data());
     step_gradients.bind(static_cast<char*>(slab_memory.data()) + plan::aligned(halves.bytes()));
@@ -50,14 +49,17 @@ struct OneLayer {
   plan::Arena weights, slab_memory;
 };
 
-void fill(const Tensor& tensor, std::uint64_t seed) {
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) layers::store(tensor, i, static_cast<double>((i * 2654435761u + seed) % 1000) / 500.0 - 1);
+void fill(const plan::Machine& machine, const Tensor& tensor, std::uint64_t seed) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  const Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) layers::store(host, i, static_cast<double>((i * 2654435761u + seed) % 1000) / 500.0 - 1);
+  train::write(machine, tensor, bytes);
 }
 
 }  // namespace
 
 BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench, const BenchOptions& options) {
-  train::MemoryMeter memory;
+  train::MemoryMeter memory(machine);
   OneLayer layer(machine, bench);
   const std::int64_t tokens = options.batch * options.length;
   const std::size_t x_bytes = plan::aligned(static_cast<std::size_t>(tokens * bench.in) * size_of(machine.dtype));
@@ -65,16 +67,28 @@ BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench,
   auto* base = static_cast<char*>(data.data());
   const Tensor x{base, machine.dtype, {tokens, bench.in}}, dx{base + x_bytes, machine.dtype, {tokens, bench.in}};
   const Tensor dy{base + 2 * x_bytes, machine.dtype, {tokens, bench.out}};
-  fill(x, 1), fill(dy, 2);
+  fill(machine, x, 1), fill(machine, dy, 2);
   plan::Plan plan;
   layers::Walk recording(machine, plan);
   layer.run(recording, x, dy, dx);
   plan::Arena arena(*machine.backend, plan.bytes, "the step of the layer");
+  train::DeviceSteps steps(machine);
+  const bool on_device = !machine.backend->memory.host_accessible;
+  if (on_device) steps.reserve(std::max<std::size_t>(plan.input_bytes, plan::alignment));
+  const auto step = [&](plan::InputStage* stage, plan::Pass pass) {
+    layers::Walk walk(machine, plan, arena.data());
+    walk.set_inputs(stage, pass);
+    layer.run(walk, x, dy, dx);
+  };
   std::vector<double> ms;
   for (int i = 0; i < options.warmup + options.repetitions; ++i) {
-    layers::Walk walk(machine, plan, arena.data());
     const double start = wall_seconds();
-    layer.run(walk, x, dy, dx);
+    if (on_device) {
+      steps.launch({&plan, true}, step);
+      steps.wait();
+    } else {
+      step(nullptr, plan::Pass::all);
+    }
     if (i >= options.warmup) ms.push_back(1e3 * (wall_seconds() - start));
   }
   BenchReport report;

@@ -18,11 +18,15 @@ void DeviceSteps::check(kernels::Status status, const char* what) const {
 void DeviceSteps::reserve(std::size_t input_bytes) {
   if (input_bytes <= inputs_.bytes()) return;
   forget();
-  check(machine_.backend->device.wait(context()), "waiting for the device");
+  wait();
   inputs_ = plan::Arena();
   inputs_ = plan::Arena(*machine_.backend, input_bytes, "batches");
   pinned_ = PinnedMemory(*machine_.backend, slots * input_bytes);
-  pending_ = 0;
+}
+
+void DeviceSteps::wait() {
+  check(machine_.backend->device.wait(context()), "waiting for the device");
+  arrived();
 }
 
 void DeviceSteps::forget() {
@@ -32,10 +36,7 @@ void DeviceSteps::forget() {
 
 // Waits only where a step has more micro-batches than there are slots.
 std::byte* DeviceSteps::next_slot() {
-  if (pending_ == slots) {
-    check(machine_.backend->device.wait(context()), "waiting for the device");
-    pending_ = 0;
-  }
+  if (pending_ == slots) wait();
   return pinned_.data() + pending_++ * inputs_.bytes();
 }
 

@@ -43,7 +43,8 @@ class DeviceSteps {
   void run(const Body& body);  // call by call
   using Key = std::pair<const plan::Plan*, bool>;
   void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
-  // The device has done everything that was asked for: pinned memory may be written again.
+  void wait();                                    // until the device has done everything that was asked for
+  // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
   // Addresses have changed: graphs are recorded again when they are next asked for.
   void forget();

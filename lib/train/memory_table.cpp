@@ -21,6 +21,11 @@ std::string place_of(const std::string& name) {
   return place;
 }
 
+std::uint64_t free_on(const kernels::Device& device) {
+  std::size_t free = 0, total = 0;
+  return device.free_bytes(&free, &total) == kernels::Status::ok ? free : 0;
+}
+
 }  // namespace
 
 void MemoryTable::add(const std::string& group, const plan::BytesByKind& slab, int tensors) {
@@ -53,7 +58,15 @@ MemoryMeter::MemoryMeter() {
   base_ = current_memory();
 }
 
-std::size_t MemoryMeter::peak() const { return std::max(peak_memory(), base_) - base_; }
+MemoryMeter::MemoryMeter(const plan::Machine& machine) : MemoryMeter() {
+  device_ = machine.backend->device;
+  if (device_.free_bytes) base_ = free_on(device_);
+}
+
+std::size_t MemoryMeter::peak() const {
+  if (!device_.free_bytes) return std::max(peak_memory(), base_) - base_;
+  return base_ - std::min<std::uint64_t>(base_, free_on(device_));
+}
 std::size_t MemoryMeter::process_peak() const { return peak_memory(); }
 
 }  // namespace comera::train

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/plan/slab.h"
+#include "lib/plan/walk.h"
 
 namespace comera::train {
 
@@ -26,14 +27,17 @@ struct MemoryTable {
   void add(const plan::Plan& plan);
 };
 
-// Resident memory of this process beyond what it was when the meter was made.
+// Memory taken beyond what it was when the meter was made: resident memory of this process, or what the driver says of a device.
 class MemoryMeter {
  public:
-  MemoryMeter();
-  std::size_t peak() const;          // the most since then
+  MemoryMeter();  // of this process
+  explicit MemoryMeter(const plan::Machine& machine);
+  // The most since then; on a device what is taken now, where arenas only grow.
+  std::size_t peak() const;
   std::size_t process_peak() const;  // the whole process, start-up included
 
  private:
+  kernels::Device device_;
   std::uint64_t base_ = 0;
 };
 

@@ -90,7 +90,7 @@ void Trainer::begin() {
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
   folder_.prune(options_.keep, state_);
   if (callbacks_.start) callbacks_.start(memory_table());
-  meter_ = MemoryMeter();  // what data and readers took is not the step's
+  meter_ = MemoryMeter(engine_->machine());  // what data and readers took is not the step's
   engine_->weights().allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
   if (fresh) {

@@ -51,15 +51,18 @@ void Weights::allocate() {
   moment_slab_.bind(base + model_->parameters().bytes());
 }
 
-void Weights::initialise(std::uint64_t seed) {
-  layers::Parameters& parameters = model_->parameters();
-  if (machine_.backend->memory.host_accessible) return parameters.initialise(seed);
+void initialise(const Machine& machine, layers::Parameters& parameters, void* data, std::uint64_t seed) {
+  if (machine.backend->memory.host_accessible) {
+    parameters.bind(data);
+    return parameters.initialise(seed);
+  }
   std::vector<std::byte> host(parameters.bytes());
   parameters.bind(host.data());
   parameters.initialise(seed);
-  parameters.bind(arena_.data());
-  if (machine_.backend->memory.upload(copying(machine_), arena_.data(), host.data(), host.size()) != kernels::Status::ok)
-    fail_run("[{}] copying the weights to the device failed", machine_.backend->name);
+  parameters.bind(data);
+  write(machine, {data, DType::u8, {static_cast<std::int64_t>(host.size())}, -1}, host);
 }
+
+void Weights::initialise(std::uint64_t seed) { train::initialise(machine_, model_->parameters(), arena_.data(), seed); }
 
 }  // namespace comera::train

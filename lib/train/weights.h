@@ -33,6 +33,9 @@ class HostBytes {
 // Host bytes into a tensor of the machine, all of it.
 void write(const Machine& machine, const Tensor& tensor, std::span<const std::byte> bytes);
 
+// Random starting values at `data`, where the parameters lie on the machine; they are bound to it.
+void initialise(const Machine& machine, layers::Parameters& parameters, void* data, std::uint64_t seed);
+
 class Weights {
  public:
   static constexpr int moments = 2;
