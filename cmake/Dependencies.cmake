@@ -1,11 +1,9 @@
 # Everything from outside, all of it installed by third_party/install.sh.
 find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED)
-pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
 find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
 find_library(UTF8PROC_ARCHIVE libutf8proc.a REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -104,6 +104,16 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
   }
 }
 
+std::map<std::string, std::string> toml_texts(std::string_view text, std::string_view file_name, std::string_view table) {
+  const toml::parse_result parsed = toml::parse(text, file_name);
+  if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, parsed.error().description());
+  std::map<std::string, std::string> texts;
+  if (const toml::table* found = parsed.table()[table].as_table())
+    for (const auto& [key, node] : *found)
+      if (const auto* value = node.as_string()) texts.emplace(key.str(), value->get());
+  return texts;
+}
+
 std::string to_toml(const OptionValues& values) {
   std::string out = fmt::format("# comera {} --config FILE\nverb = {}\n", values.table().verb(), quoted(values.table().verb()));
   for (const Option& option : values.table().options()) {

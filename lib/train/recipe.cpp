@@ -1,6 +1,4 @@
 // The recipe of a run, and what may not change when it is resumed.
-#include <toml++/toml.h>
-
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
@@ -26,12 +24,9 @@ std::optional<std::string> read_recipe(const std::string& folder) {
   return read_file(path);
 }
 
-RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name) try {
-  const toml::table table = toml::parse(recipe, file_name);
-  const auto read = [&](const char* key) { return table["hashes"][key].value_or(std::string()); };
-  return {read("data"), read("dev"), read("tokenizer")};
-} catch (const toml::parse_error& error) {
-  fail_input("{}:{}: {}", file_name, error.source().begin.line, error.description());
+RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name) {
+  std::map<std::string, std::string> hashes = toml_texts(recipe, file_name, "hashes");
+  return {hashes["data"], hashes["dev"], hashes["tokenizer"]};
 }
 
 void check_resume(const OptionValues& before, const OptionValues& now, bool override_changes) {

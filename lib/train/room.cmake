@@ -1,1 +1,1 @@
-target_link_libraries(comera_train PUBLIC nlohmann_json::nlohmann_json PRIVATE PkgConfig::TOMLPLUSPLUS)
+target_link_libraries(comera_train PUBLIC nlohmann_json::nlohmann_json)

@@ -11,6 +11,7 @@
 #include "kernels/cuda/on_host/backend.h"
 #include "kernels/cuda/on_host/threads.h"
 #include "kernels/thread_pool.h"
+#include "tests/kernels/card.h"
 #include "tests/kernels/element.h"
 #include "tests/kernels/harness.h"
 
@@ -40,6 +41,11 @@ std::vector<Column> find_columns() {
     }
   }
   found.push_back(cuda_on_host());
+  if (card().backend) {
+    found.push_back({"cuda card", card().backend, card().stream, {}});
+  } else {
+    WARN("SKIPPED: cuda card: " << card().why);
+  }
   return found;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/on_host/backend.h"
 #include "lib/train/step.h"
+#include "tests/kernels/card.h"
 #include "tests/models/small_models.h"
 
 namespace {
@@ -59,7 +60,17 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-plan::Machine device() { return {&kernels::cuda::table(), DType::f32, nullptr}; }
+// The double, and the card where there is one.
+std::vector<plan::Machine> devices() {
+  std::vector<plan::Machine> found{{&kernels::cuda::table(), DType::f32, nullptr}};
+  const kernels::test::Card& card = kernels::test::card();
+  if (card.backend) {
+    found.push_back({card.backend, DType::f32, card.stream});
+  } else {
+    WARN("SKIPPED: cuda card: " << card.why);
+  }
+  return found;
+}
 
 bool complete(const kernels::Backend& b) {
   return b.adamw.run && b.norm_forward.run && b.cross_entropy_loss.run && b.tt_merge.run && b.ttm_forward.run;
@@ -73,13 +84,15 @@ void check_near(const models::ModelSpec& spec, int parts, layers::Recompute reco
   }
   const Trained exact = trained({&kernels::reference_backend(), DType::f64, nullptr}, spec, 4, parts, recompute);
   const Trained single = trained({&kernels::reference_backend(), DType::f32, nullptr}, spec, 4, parts, recompute);
-  const Trained on_device = trained(device(), spec, 4, parts, recompute);
-  CHECK(distance(on_device.weights, exact.weights) <= 4 * distance(single.weights, exact.weights));
-  CHECK(distance(on_device.losses, exact.losses) <= 4 * distance(single.losses, exact.losses) + 1e-6);
-  CHECK(distance(on_device.logits, exact.logits) <= 4 * distance(single.logits, exact.logits) + 1e-6);
-  const Trained again = trained(device(), spec, 4, parts, recompute);
-  CHECK(on_device.weights == again.weights);
-  CHECK(on_device.losses == again.losses);
+  for (const plan::Machine& device : devices()) {
+    const Trained on_device = trained(device, spec, 4, parts, recompute);
+    CHECK(distance(on_device.weights, exact.weights) <= 4 * distance(single.weights, exact.weights));
+    CHECK(distance(on_device.losses, exact.losses) <= 4 * distance(single.losses, exact.losses) + 1e-6);
+    CHECK(distance(on_device.logits, exact.logits) <= 4 * distance(single.logits, exact.logits) + 1e-6);
+    const Trained again = trained(device, spec, 4, parts, recompute);
+    CHECK(on_device.weights == again.weights);
+    CHECK(on_device.losses == again.losses);
+  }
 }
 
 }  // namespace
