@@ -5,6 +5,8 @@
 #   make test        install what is missing, build, run every test
 #   make check       make test and the static checks over every file
 #   make cuda        build/comera and build/libcomera_cuda.so; brings the CUDA toolkit from PyPI where the machine has no nvcc
+#   make package     a tarball of program and, where it was built, CUDA backend that runs where it is unpacked; TESTS=1 for check-gpu
+#   make check-gpu   the tests and benches that need a card, from this build; writes build/gpu-report.md
 #   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
 #   make install     PREFIX=/usr/local
 #   make format      lay out every source file as .clang-format says
@@ -13,7 +15,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
 
-.PHONY: all comera configure cuda quickstart test check interop install format clean
+.PHONY: all comera configure cuda package check-gpu quickstart test check interop install format clean
 .NOTPARALLEL:
 
 all: comera
@@ -47,6 +49,14 @@ check: test
 
 interop: comera
 	tests/interop/run.sh $(BUILD)
+
+package:
+	cmake --build $(BUILD) -j $(JOBS)
+	TESTS=$(TESTS) scripts/package.sh $(BUILD)
+
+check-gpu: cuda
+	cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models
+	COMERA_BUILD=$(BUILD) scripts/check_gpu.sh $(BUILD)
 
 install: comera
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -5,6 +5,8 @@ The same model as the preset mnli-6enc: post-LN encoder, 768 wide, 12 heads, fee
 768 -> 768 tanh head and 3 classes. `--form tt` has every linear layer but the last in tensor-train form with merged halves (A and B are
 multiplied out once per step by autograd, y = (x A) B + b, never the dense weight) and the word table in TTM form over distinct ids.
 Rank diagonals are masked as CoMERA does it. `--work linear` times one 768 -> 3072 layer instead of the model.
+On a card (`--device cuda`) memory is what PyTorch's allocator reserved at most, `--compile` compiles the model and replays CUDA graphs, and
+`--optimizer galore` projects the gradients of the dense layers (rank 128) as GaLore does (arXiv 2403.03507, algorithm 2).
 
 Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch before anything was made.
 """
@@ -110,8 +112,8 @@ class Block(nn.Module):
     def attention(self, x, mask):
         batch, length, width = x.shape
         q, k, v = (f(x).view(batch, length, 12, 64).transpose(1, 2) for f in (self.query, self.key, self.value))
-        if self.dropout == 0:  # PyTorch's fused kernel for the CPU takes no dropout
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype))
+        if self.dropout == 0 or x.is_cuda:  # PyTorch's fused kernel for the CPU takes no dropout
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=self.dropout)
         else:
             weights = F.dropout(F.softmax((q @ k.transpose(-1, -2)) * 0.125 + mask, dim=-1), self.dropout)
             mixed = weights.to(v.dtype) @ v
@@ -140,6 +142,39 @@ class SixEncoders(nn.Module):
         return self.classes(F.dropout(torch.tanh(self.head(x[:, 0])), self.dropout))
 
 
+class GaLore:
+    """AdamW whose moments of large matrices live in a subspace: the leading singular vectors of a gradient, found again every 200 steps."""
+
+    def __init__(self, model, rank=128, scale=0.25, lr=1e-4, period=200):
+        dense = [m.weight for m in model.modules() if isinstance(m, nn.Linear) and min(m.weight.shape) > rank]
+        self.states, self.rank, self.scale, self.lr, self.period, self.steps = [{"w": w} for w in dense], rank, scale, lr, period, 0
+        chosen = {id(w) for w in dense}
+        self.rest = make_optimizer([p for p in model.parameters() if id(p) not in chosen])
+
+    def zero_grad(self, set_to_none=True):
+        for state in self.states:
+            state["w"].grad = None
+        self.rest.zero_grad(set_to_none=set_to_none)
+
+    @torch.no_grad()
+    def step(self):
+        self.rest.step()
+        for state in self.states:
+            w, g = state["w"], state["w"].grad.float()
+            tall = g.shape[0] >= g.shape[1]
+            if self.steps % self.period == 0:
+                u, _, vh = torch.linalg.svd(g, full_matrices=False)
+                state["p"] = vh[:self.rank].contiguous() if tall else u[:, :self.rank].contiguous()
+            r = g @ state["p"].t() if tall else state["p"].t() @ g
+            if "m" not in state:
+                state["m"], state["v"] = torch.zeros_like(r), torch.zeros_like(r)
+            state["m"].lerp_(r, 0.1)
+            state["v"].mul_(0.999).addcmul_(r, r, value=0.001)
+            n = state["m"] / (1 - 0.9 ** (self.steps + 1)) / ((state["v"] / (1 - 0.999 ** (self.steps + 1))).sqrt() + 1e-6)
+            w.add_(n @ state["p"] if tall else state["p"] @ n, alpha=-self.lr * self.scale)
+        self.steps += 1
+
+
 def make_optimizer(parameters):
     try:
         return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.0, fused=True)
@@ -149,14 +184,15 @@ def make_optimizer(parameters):
 
 def model_step(arguments):
     model = SixEncoders(arguments.form, arguments.rank, arguments.embedding_rank, arguments.dropout)
-    optimizer = make_optimizer(model.parameters())
+    optimizer = GaLore(model) if arguments.optimizer == "galore" else make_optimizer(model.parameters())
+    forward = torch.compile(model, mode="reduce-overhead") if arguments.compile else model
     shape = (arguments.batch, arguments.seq)
     ids, types = torch.randint(1000, 30000, shape), torch.zeros(shape, dtype=torch.long)
     mask, labels = torch.zeros(arguments.batch, 1, 1, arguments.seq), torch.randint(0, 3, (arguments.batch,))
 
     def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
-            loss = F.cross_entropy(model(ids, types, mask).float(), labels)
+        with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
+            loss = F.cross_entropy(forward(ids, types, mask).float(), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -172,7 +208,7 @@ def linear_step(arguments):
     def step():
         for tensor in [x, *layer.parameters()]:
             tensor.grad = None
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
+        with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
             y = layer(x)
         y.backward(dy.to(y.dtype))
 
@@ -189,6 +225,9 @@ def main():
     parser.add_argument("--seq", type=int, default=128)
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--optimizer", choices=["adamw", "galore"], default="adamw")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=5)
@@ -196,20 +235,25 @@ def main():
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
+    torch.set_default_device(arguments.device)
+    on_card = arguments.device == "cuda"
     torch.ones(8, 8) @ torch.ones(8, 8)  # the library that multiplies is loaded before the base is taken
-    base = resident_bytes()
+    base = torch.cuda.memory_reserved() if on_card else resident_bytes()
     step, parameters = (linear_step if arguments.work == "linear" else model_step)(arguments)
     times = []
     for i in range(arguments.warmup + arguments.repetitions):
         start = time.perf_counter()
         step()
+        if on_card:
+            torch.cuda.synchronize()
         if i >= arguments.warmup:
             times.append(1e3 * (time.perf_counter() - start))
     print(json.dumps({
         "program": f"torch {torch.__version__}", "work": arguments.work, "form": arguments.form, "dtype": arguments.dtype,
         "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq, "threads": torch.get_num_threads(),
+        "device": arguments.device, "compile": arguments.compile, "optimizer": arguments.optimizer,
         "parameters": parameters, "median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
-        "peak_bytes": peak_bytes() - base, "base_bytes": base}))
+        "peak_bytes": (torch.cuda.max_memory_reserved() if on_card else peak_bytes()) - base, "base_bytes": base}))
 
 
 if __name__ == "__main__":

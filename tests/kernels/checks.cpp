@@ -43,9 +43,12 @@ std::vector<Column> find_columns() {
   found.push_back(cuda_on_host());
   if (card().backend) {
     found.push_back({"cuda card", card().backend, card().stream, {}});
+  } else if (std::getenv("COMERA_REQUIRE_CARD")) {
+    FAIL_CHECK("no card: " << card().why);
   } else {
     WARN("SKIPPED: cuda card: " << card().why);
   }
+  if (const char* wanted = std::getenv("COMERA_COLUMN")) std::erase_if(found, [&](const Column& column) { return column.name != wanted; });
   return found;
 }
 

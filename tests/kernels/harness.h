@@ -15,7 +15,7 @@
 //                    the reference does not write must keep its bytes, and so must tensors got by in() and the guards around all;
 //   check_repeat     the same bytes again, without a pool and with pools of 1, 2 and 3 threads.
 // A backend that lacks an op is counted aloud and the reference stands in for it. COMERA_CASE=text runs only cases whose name
-// contains the text; COMERA_FULL=1 runs the large ones too.
+// contains the text; COMERA_FULL=1 runs the large ones too; COMERA_COLUMN=name runs one backend; COMERA_REQUIRE_CARD=1 fails without a card.
 //
 // The lambdas run several times, with pointers to different representations of the same tensors: take every pointer that a
 // backend reads or writes from in(), out() or keep(), and nothing else.

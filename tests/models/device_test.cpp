@@ -1,6 +1,7 @@
 // Whole models on the CUDA backend's double (kernels/cuda/on_host): a device whose memory the host cannot reach, steps that are graphs.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernels/cuda/on_host/backend.h"
 #include "lib/train/step.h"
@@ -66,6 +67,8 @@ std::vector<plan::Machine> devices() {
   const kernels::test::Card& card = kernels::test::card();
   if (card.backend) {
     found.push_back({card.backend, DType::f32, card.stream});
+  } else if (std::getenv("COMERA_REQUIRE_CARD")) {
+    FAIL_CHECK("no card: " << card.why);
   } else {
     WARN("SKIPPED: cuda card: " << card.why);
   }

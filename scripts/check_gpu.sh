@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Everything that needs a card, in one go of less than nine minutes without a network: the case table of the kernels, whole models, a run
+# that must lose as the CPU's does, compute-sanitizer, and times beside PyTorch where python3 has it. From an unpacked package that was made
+# with TESTS=1, or from a build folder.
+#
+#   scripts/check_gpu.sh [OUT]     writes OUT/gpu-report.md and OUT/gpu-report.jsonl; default: the current folder
+#
+# COMERA_BUILD names a build folder (default: the package that this script lies in). QUICK=1 leaves out the sanitizer and the benches.
+set -uo pipefail
+out=$(realpath "${1:-.}")
+here=$(dirname "$(realpath "$0")")
+if [ -n "${COMERA_BUILD:-}" ]; then
+  bin=$COMERA_BUILD
+else
+  bin=$here/../bin
+fi
+peer=$here/pytorch_peer.py
+[ -f "$peer" ] || peer=$here/../recipes/pytorch_peer.py
+mkdir -p "$out"
+report=$out/gpu-report.md
+lines=$out/gpu-report.jsonl
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: > "$lines"
+failures=0
+
+say() { echo "$*" | tee -a "$report"; }
+record() { echo "$1" >> "$lines"; } # one JSON object
+
+# A named check: its last lines go into the report, its outcome into both.
+check() { # NAME SECONDS COMMAND...
+  local name=$1 limit=$2 status=0 start=$SECONDS
+  shift 2
+  timeout "$limit" "$@" > "$work/log" 2>&1 || status=$?
+  if [ "$status" = 0 ]; then
+    say "- $name: passed in $((SECONDS - start)) s"
+  else
+    failures=$((failures + 1))
+    say "- $name: FAILED (status $status) after $((SECONDS - start)) s"
+    say '```'
+    tail -n 40 "$work/log" | tee -a "$report"
+    say '```'
+  fi
+  cp "$work/log" "$out/gpu-$name.log"
+  record "{\"check\": \"$name\", \"status\": $status, \"seconds\": $((SECONDS - start))}"
+}
+
+# The same small run on both devices: text made of words that tell the label.
+make_data() {
+  awk 'BEGIN { srand(3); print "label\ttext"
+    for (i = 0; i < 600; ++i) { k = int(4 * rand()); t = ""
+      for (j = 0; j < 12; ++j) t = t " w" (rand() < .5 ? k * 10 + int(10 * rand()) : int(40 * rand()))
+      print "c" k "\t" t } }' > "$work/train.tsv"
+  { printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'; for i in $(seq 0 39); do echo "w$i"; done; } > "$work/vocab.txt"
+}
+
+pinned_run() { # DEVICE
+  "$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt --rank 8 --embedding-rank 8 \
+    --task classify --data "$work/train.tsv" --text text --label label --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps 30 --seed 7 \
+    --log-every 1 --device "$1" -o "$work/run-$1" --quiet
+}
+
+# Losses of the first step agree to 1e-5 and those of 30 steps to a percent: both round in float, in other orders.
+same_losses() {
+  pinned_run cpu && pinned_run cuda || return 1
+  losses() { sed -n 's/.*"loss": *\([0-9.e+-]*\).*/\1/p' "$work/run-$1/metrics.jsonl"; }
+  paste <(losses cpu) <(losses cuda) | awk '{ d = $1 - $2; if (d < 0) d = -d; r = d / $1; if (r > worst) worst = r
+      if ((NR == 1 && r > 1e-5) || r > 1e-2) { print "step " NR ": " $1 " on the CPU, " $2 " on the card"; bad = 1 } }
+    END { print NR " losses, largest relative difference " worst; exit bad || NR < 30 }'
+}
+
+# A run that is stopped and resumed ends with the bytes of one that was not.
+same_bytes_after_resume() {
+  pinned_run cuda && mv "$work/run-cuda" "$work/whole" || return 1
+  pinned_run cuda & local pid=$!
+  sleep 1
+  kill -TERM $pid 2> /dev/null
+  wait $pid
+  pinned_run cuda || "$bin/comera" pretrain --resume "$work/run-cuda" || return 1
+  cmp "$work/whole/model.safetensors" "$work/run-cuda/model.safetensors"
+}
+
+bench_ours() { # NAME options...
+  local name=$1
+  shift
+  "$bin/comera" bench --device cuda --json --quiet --warmup 5 --repetitions 20 "$@" > "$work/bench.json" 2> "$work/log" || {
+    say "| $name | failed: $(tail -n 1 "$work/log") | |"
+    return
+  }
+  python3 - "$name" comera "$work/bench.json" "$lines" "$report" << 'PYTHON'
+import json, sys
+name, side, path, lines, report = sys.argv[1:]
+row = json.load(open(path))["rows"][0]
+line = {"name": name, "side": side, **{k: row.get(k) for k in ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules")}}
+open(lines, "a").write(json.dumps(line) + "\n")
+open(report, "a").write(f"| {name} | {side} | {line['median_ms']:.3f} | {(line['peak_bytes'] or 0) / 2**20:.0f} |\n")
+PYTHON
+}
+
+bench_theirs() { # NAME options...
+  local name=$1
+  shift
+  timeout 120 python3 "$peer" --device cuda --warmup 8 --repetitions 20 "$@" > "$work/bench.json" 2> "$work/log" || {
+    say "| $name | failed: $(tail -n 1 "$work/log") | |"
+    return
+  }
+  python3 - "$name" "$work/bench.json" "$lines" "$report" << 'PYTHON'
+import json, sys
+name, path, lines, report = sys.argv[1:]
+row = json.load(open(path))
+side = " ".join(["pytorch", row["form"], row["dtype"]] + ["compiled"] * row["compile"] + ["galore"] * (row["optimizer"] == "galore"))
+open(lines, "a").write(json.dumps({"name": name, "side": side, **{k: row[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}) + "\n")
+open(report, "a").write(f"| {name} | {side} | {row['median_ms']:.3f} | {row['peak_bytes'] / 2**20:.0f} |\n")
+PYTHON
+}
+
+: > "$report"
+say "# The CUDA backend on a card"
+say ""
+say "- commit: $(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown), $(date -u +%Y-%m-%d)"
+say "- card: $(nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --format=csv,noheader 2> /dev/null | head -n 1 || echo unknown)"
+say "- program: $("$bin/comera" --version --device cuda 2>&1 | tr '\n' ' ')"
+say ""
+say "## Correct"
+say ""
+make_data
+export COMERA_REQUIRE_CARD=1
+check kernels 240 "$bin/test_kernels"
+check models 120 "$bin/test_models" 'a step on a device*'
+check pinned-loss 120 same_losses
+check resume 120 same_bytes_after_resume
+
+if [ "${QUICK:-}" != 1 ]; then
+  sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
+  if [ -x "$sanitizer" ]; then
+    for tool in memcheck racecheck initcheck; do
+      check "$tool" 90 env COMERA_COLUMN='cuda card' "$sanitizer" --tool "$tool" --error-exitcode 9 "$bin/test_kernels" '*backend*'
+    done
+  else
+    say "- compute-sanitizer: not found, not run"
+  fi
+  say ""
+  say "## Times and memory"
+  say ""
+  say "| work | program | median ms | MiB |"
+  say "|---|---|---|---|"
+  for batch in 32 1; do
+    bench_ours "mnli-6enc $batch x 128 tt" --model mnli-6enc --form tt --rank 30 --batch "$batch" --seq 128
+    bench_ours "mnli-6enc $batch x 128 dense" --model mnli-6enc --form dense --batch "$batch" --seq 128
+    if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
+      bench_theirs "mnli-6enc $batch x 128" --batch "$batch"
+      bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --dtype bf16
+      bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --dtype bf16 --compile
+      [ "$batch" = 32 ] || bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --optimizer galore
+    fi
+  done
+fi
+say ""
+say "$failures checks failed."
+[ "$failures" = 0 ]
