@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kernels/cuda/on_host/backend.h"
 #include "kernels/thread_pool.h"
 #include "lib/core/error.h"
 #include "lib/core/file.h"
@@ -130,6 +131,30 @@ TEST_CASE("a run that stops anywhere goes on to the same bytes") {
     CHECK(model_of(run) == model_of(folder / "whole"));
     const std::string last = "checkpoints/step-00000024/optimizer.safetensors";
     CHECK(read_file(join_path(run, last)) == read_file(join_path(folder / "whole", last)));
+  }
+}
+
+TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on to the same bytes") {
+  Temporary folder;
+  Job job;
+  job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
+  const train::RunResult result = job.run(folder / "whole");
+  const train::RunResult on_host = Job().run(folder / "host");
+  CHECK(result.step == on_host.step);
+  CHECK(result.loss == Approx(on_host.loss).epsilon(1e-3));
+  CHECK(result.last.counted == on_host.last.counted);
+  CHECK(std::filesystem::file_size(join_path(folder / "whole", "model.safetensors")) ==
+        std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks are left
+  for (std::int64_t stop : {6, 17}) {
+    const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
+    Job first = job, rest = job;
+    first.on_step = [&](const train::StepReport& report, bool) {
+      if (report.step == stop) throw Killed{};
+    };
+    CHECK_THROWS_AS(first.run(run), Killed);
+    rest.resume = true;
+    rest.run(run);
+    CHECK(model_of(run) == model_of(folder / "whole"));
   }
 }
 
