@@ -36,7 +36,7 @@ constexpr std::size_t forward_shared() {
 }
 
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size) forward(const __grid_constant__ AttentionForward a) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __grid_constant__ AttentionForward a) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t key_head = at.head / (s.heads / s.key_heads);
@@ -108,7 +108,7 @@ constexpr std::size_t backward_shared() {
 }
 
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size) backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t key_head = at.head / (s.heads / s.key_heads), stats = (at.batch * s.heads + at.head) * s.queries;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size) backward_queries(con
 
 // Rows are keys, columns queries; blockIdx.y is a key head, whose query heads are added one after another.
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size) backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t group = s.heads / s.key_heads;
