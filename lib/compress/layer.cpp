@@ -76,6 +76,7 @@ struct LayerFactors::Curve {
   std::optional<TableCurve> table;
 
   const std::vector<double>& losses() const { return whitened ? whitened->losses() : table ? table->losses() : plain->losses(); }
+  double best_loss(std::size_t rank) const { return plain ? plain->best_loss(static_cast<std::int64_t>(rank)) : losses()[rank]; }
   tt::Pair pair(const Matrix& weight, std::int64_t rank) const {
     return whitened ? whitened->pair(rank) : table ? table->pair(weight, rank) : plain->pair(rank);
   }
@@ -89,6 +90,11 @@ LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence e
     curve_->whitened.emplace(weight_, *evidence_.fit);
   else
     curve_->plain.emplace(weight_, largest_rank);
+}
+
+std::vector<double> layer_losses(const Candidate& candidate, Matrix weight, Evidence evidence) {
+  if (!evidence.given()) return tt::low_rank_losses(weight);
+  return LayerFactors(candidate, std::move(weight), std::move(evidence), 0).losses();
 }
 
 LayerFactors::~LayerFactors() = default;
@@ -124,21 +130,24 @@ Matrix LayerFactors::approximation(std::int64_t rank) const {
   return tt::multiply(pair.left, pair.right);
 }
 
-void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
+void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
-  outcome.rel_error = tt::relative_error(weight_, fitted);
-  outcome.error_of_optimum = outcome.rel_error;
   if (evidence_.fit) {
     outcome.output_error = tt::output_error(weight_, fitted, evidence_.held ? *evidence_.held : *evidence_.fit);
     outcome.error_of_optimum = tt::output_error(weight_, fitted, *evidence_.fit);
-  } else if (!evidence_.row_weights.empty()) {
-    const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);
-    outcome.output_error = outcome.error_of_optimum = square_root_of_ratio(loss, weighted_norm(weight_, evidence_.row_weights));
+    return;
   }
+  const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);
+  outcome.output_error = outcome.error_of_optimum = square_root_of_ratio(loss, weighted_norm(weight_, evidence_.row_weights));
+}
+
+void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
+  outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight_, chain);
+  if (evidence_.given()) measure_outputs(chain, outcome);
   const auto rank = static_cast<std::size_t>(chain.kind == tt::Kind::tt ? chain.middle() : chain.ranks[1]);
   const bool bounds = chain.kind == tt::Kind::tt || chain.in_modes.back() == 1;  // a ttm's rank says nothing of the matrix's
-  if (bounds && rank < losses().size()) outcome.optimum = square_root_of_ratio(losses()[rank], losses()[0]);
+  if (bounds && rank < losses().size()) outcome.optimum = square_root_of_ratio(curve_->best_loss(rank), losses()[0]);
 }
 
 Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {

@@ -63,11 +63,16 @@ class LayerFactors {
 
  private:
   struct Curve;
+  void measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const;
+
   const Candidate& candidate_;
   tt::Matrix weight_;
   Evidence evidence_;
   std::unique_ptr<Curve> curve_;
 };
+
+// losses() alone, of every rank.
+std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, Evidence evidence);
 
 // A chain as a file describes it; `candidate` gives name, shape and orientation.
 io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate);

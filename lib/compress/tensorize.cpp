@@ -87,6 +87,7 @@ struct Tensorizer::Work {
   }
 
   void measure(std::size_t i, Evidence evidence) {
+    if (!owner.moments_) return add_curve(i, layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence)));
     LayerFactors factors(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence), 0);
     add_curve(i, factors.losses());
     effects[i] = effect_of(i, factors);

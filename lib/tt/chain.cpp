@@ -159,6 +159,25 @@ Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order) {
   return b;
 }
 
+double chain_error(const Matrix& weight, const Chain& chain) {
+  if (chain.kind == Kind::ttm && !(chain.size() == 2 && chain.out_modes[0] == 1 && chain.in_modes[1] == 1)) {
+    const Matrix fitted = expand(chain);
+    return relative_error(weight, fitted.rows > weight.rows ? first_rows(fitted, weight.rows) : fitted);
+  }
+  constexpr std::int64_t strip = 1024;
+  const Pair pair = chain.kind == Kind::tt ? halves(chain) : Pair{folded(chain.cores[0], chain.ranks[1]), folded(chain.cores[1], chain.columns())};
+  double error = 0, norm = 0;
+  for (std::int64_t first = 0; first < weight.rows; first += strip) {
+    const std::int64_t rows = std::min(strip, weight.rows - first);
+    const auto part = [&](const Matrix& a) { return Matrix(rows, a.columns, std::vector<double>(a.row(first), a.row(first) + rows * a.columns)); };
+    const Matrix wanted = part(weight);
+    error += squared_norm(difference(wanted, multiply(part(pair.left), pair.right)));
+    norm += squared_norm(wanted);
+  }
+  if (norm == 0) return error == 0 ? 0 : std::numeric_limits<double>::infinity();
+  return std::sqrt(error / norm);
+}
+
 double relative_error(const Matrix& a, const Matrix& b) {
   const double error = squared_norm(difference(a, b)), norm = squared_norm(a);
   if (norm == 0) return error == 0 ? 0 : std::numeric_limits<double>::infinity();

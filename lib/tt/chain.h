@@ -65,5 +65,7 @@ Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order);
 
 // ||a - b|| / ||a|| (0 where both are 0).
 double relative_error(const Matrix& a, const Matrix& b);
+// ||weight - chain|| / ||weight||, rows that pad a table left out; never the whole matrix of a tt or a pair in memory.
+double chain_error(const Matrix& weight, const Chain& chain);
 
 }  // namespace comera::tt

@@ -1,6 +1,7 @@
 // fix_gauge of chain.h: A B = (A T)(T⁻¹ B) with T the chosen columns of B.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lib/tt/chain.h"
 
@@ -9,40 +10,41 @@ namespace {
 
 constexpr double too_large = 100;  // entries beyond it would cost half precision two of its three digits
 
-// Columns of T⁻¹ B other than the chosen; T⁻¹ B itself, with the identity at the chosen columns, while columns are exchanged.
-struct Block {
-  Matrix right;                       // T⁻¹ B
-  std::vector<std::int32_t> columns;  // chosen; column columns[r] is e_r
-};
-
 struct Entry {
   std::int64_t row = 0, column = 0;
   double size = 0;
 };
 
+void take_larger(const double* row, std::int64_t i, std::int64_t columns, Entry& entry) {
+  for (std::int64_t j = 0; j < columns; ++j)
+    if (std::abs(row[j]) > entry.size) entry = {i, j, std::abs(row[j])};
+}
+
 Entry largest(const Matrix& a) {
   Entry entry;
-  for (std::int64_t i = 0; i < a.rows; ++i)
-    for (std::int64_t j = 0; j < a.columns; ++j)
-      if (std::abs(a(i, j)) > entry.size) entry = {i, j, std::abs(a(i, j))};
+  for (std::int64_t i = 0; i < a.rows; ++i) take_larger(a.row(i), i, a.columns, entry);
   return entry;
 }
 
-// Column `at.column` takes the place of the chosen column of row `at.row`: the volume of the block grows by |entry|.
-void exchange(Block& block, const Entry& at) {
-  Matrix& b = block.right;
+// Column `at.column` takes the place of the chosen column of row `at.row`: the volume of the block grows by |entry|. The largest entry afterwards.
+Entry exchange(ColumnBasis& block, const Entry& at) {
+  Matrix& b = block.coefficients;
   const double pivot = b(at.row, at.column);
   double* chosen = b.row(at.row);
   for (std::int64_t j = 0; j < b.columns; ++j) chosen[j] /= pivot;
-  for (std::int64_t i = 0; i < b.rows; ++i) {
-    const double factor = b(i, at.column);
-    if (i == at.row || factor == 0) continue;
-    double* row = b.row(i);
-    for (std::int64_t j = 0; j < b.columns; ++j) row[j] -= factor * chosen[j];
-    row[at.column] = 0;
-  }
   chosen[at.column] = 1;
   block.columns[static_cast<std::size_t>(at.row)] = static_cast<std::int32_t>(at.column);
+  Entry entry;
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    double* row = b.row(i);
+    const double factor = row[at.column];
+    if (i != at.row && factor != 0) {
+      for (std::int64_t j = 0; j < b.columns; ++j) row[j] -= factor * chosen[j];
+      row[at.column] = 0;
+    }
+    take_larger(row, i, b.columns, entry);
+  }
+  return entry;
 }
 
 Matrix chosen_columns(const Matrix& a, const std::vector<std::int32_t>& columns) {
@@ -62,29 +64,36 @@ Matrix other_columns(const Matrix& a, const std::vector<std::int32_t>& columns) 
   return chosen_columns(a, others);
 }
 
+// |x (a - turn rest)| / |x a| for a few fixed x: what solving and exchanging have rounded.
+double rounding(const Matrix& a, const Matrix& turn, const Matrix& rest) {
+  Matrix probe(4, a.rows);
+  for (std::size_t i = 0; i < probe.values.size(); ++i) probe.values[i] = (i * 2654435761u >> 16 & 1) != 0 ? 1 : -1;
+  return relative_error(multiply(probe, a), multiply(multiply(probe, turn), rest));
+}
+
 }  // namespace
 
 Chain fix_gauge(Chain chain, double bound) {
   const std::int64_t rank = chain.middle(), out = chain.kind == Kind::tt ? chain.columns() : 0;
   if (chain.kind != Kind::tt || chain.out_modes.size() != 1 || !chain.gauge.empty() || rank > out) return chain;
   const Matrix right(rank, out, chain.cores.back());
-  Block block{right, pivot_columns(right, rank)};
-  if (!solve_general(chosen_columns(right, block.columns), block.right)) return chain;
+  std::optional<ColumnBasis> block = column_basis(right);
+  if (!block) return chain;
   // Every exchange multiplies the volume by at least `bound`, and pivoting leaves few: the limit only ends what rounding would repeat for ever.
-  for (std::int64_t swaps = 0; swaps < 4 * rank; ++swaps) {
-    const Entry worst = largest(block.right);
-    if (worst.size <= bound) break;
-    exchange(block, worst);
+  Entry worst = largest(block->coefficients);
+  for (std::int64_t swaps = 0; swaps < 4 * rank && worst.size > bound; ++swaps) worst = exchange(*block, worst);
+  const Matrix turn = chosen_columns(right, block->columns), others = other_columns(right, block->columns);
+  Matrix rest = other_columns(block->coefficients, block->columns);
+  if (rounding(others, turn, rest) > 1e-13) {  // solved afresh
+    rest = others;
+    if (!solve_general(turn, rest)) return chain;
   }
-  const Matrix turn = chosen_columns(right, block.columns);  // solved afresh: the exchanges have rounded
-  Matrix rest = other_columns(right, block.columns);
-  const Matrix before = rest;
-  if (!solve_general(turn, rest) || largest(rest).size > too_large || relative_error(before, multiply(turn, rest)) > 1e-9) return chain;
+  if (largest(rest).size > too_large || rounding(others, turn, rest) > 1e-9) return chain;
   const std::size_t last = chain.in_modes.size() - 1;
   const Matrix core = folded(std::move(chain.cores[last]), rank);
   chain.cores[last] = multiply(core, turn).values;
   chain.cores.back() = std::move(rest.values);
-  chain.gauge = std::move(block.columns);
+  chain.gauge = std::move(block->columns);
   return chain;
 }
 

@@ -1,10 +1,9 @@
 // The factorisations of matrix.h. LAPACK reads column-major: what it sees of a row-major matrix is the transpose, so each routine is called
 // for that of the transpose.
-#include <cblas.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lib/core/error.h"
 #include "lib/tt/matrix.h"
@@ -12,6 +11,8 @@
 extern "C" {
 void dsyevd_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* iwork,
              const int* liwork, int* info);
+void dsyevd_2stage_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* iwork,
+                    const int* liwork, int* info);
 void dsyev_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* info);
 void dgesdd_(const char* job, const int* m, const int* n, double* a, const int* lda, double* s, double* u, const int* ldu, double* vt,
              const int* ldvt, double* work, const int* lwork, int* iwork, int* info);
@@ -19,7 +20,7 @@ void dgesvd_(const char* jobu, const char* jobvt, const int* m, const int* n, do
              double* vt, const int* ldvt, double* work, const int* lwork, int* info);
 void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work, const int* lwork, int* info);
 void dorglq_(const int* m, const int* n, const int* k, double* a, const int* lda, const double* tau, double* work, const int* lwork, int* info);
-void dgeqp3_(const int* m, const int* n, double* a, const int* lda, int* pivots, double* tau, double* work, const int* lwork, int* info);
+void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* pivots, int* info);
 void dpotrf_(const char* part, const int* n, double* a, const int* lda, int* info);
 void dgesv_(const int* n, const int* columns, double* a, const int* lda, int* pivots, double* b, const int* ldb, int* info);
 }
@@ -41,8 +42,9 @@ int with_workspace(F&& f) {
   return f(work.data(), &size);
 }
 
-// Eigenvectors replace the rows of `a`, values rise.
+// Eigenvectors replace the rows of `a`, values rise. Values alone come by way of a band matrix, whose products are larger.
 int eigen_by_halves(const char* job, Matrix& a, std::vector<double>& values) {
+  const auto solve = *job == 'N' && a.rows > 1024 ? dsyevd_2stage_ : dsyevd_;
   const int n = narrow(a.rows);
   int integers = 0;
   const int ask = -1;
@@ -50,7 +52,7 @@ int eigen_by_halves(const char* job, Matrix& a, std::vector<double>& values) {
   return with_workspace([&](double* work, const int* lwork) {
     const int* liwork = *lwork < 0 ? &ask : &integers;
     int info = 0;
-    dsyevd_(job, "U", &n, a.values.data(), &n, values.data(), work, lwork, iwork.data(), liwork, &info);
+    solve(job, "U", &n, a.values.data(), &n, values.data(), work, lwork, iwork.data(), liwork, &info);
     if (*lwork < 0) iwork.resize(static_cast<std::size_t>(integers = std::max(1, iwork[0])));
     return info;
   });
@@ -160,21 +162,32 @@ Matrix orthonormal_columns(Matrix a) {
   return a;
 }
 
-std::vector<std::int32_t> pivot_columns(const Matrix& a, std::int64_t count) {
-  COMERA_CHECK(count <= std::min(a.rows, a.columns));
-  Matrix work = transposed(a);
-  const int m = narrow(a.rows), n = narrow(a.columns), lda = leading(m);
+std::optional<ColumnBasis> column_basis(const Matrix& a) {
+  COMERA_CHECK(a.rows <= a.columns);
+  // LU with partial pivoting of aᵀ, which is what LAPACK sees: its pivots are the columns.
+  Matrix factors = a;
+  const int m = narrow(a.columns), n = narrow(a.rows), lda = leading(m);
   std::vector<int> pivots(static_cast<std::size_t>(n));
-  std::vector<double> tau(static_cast<std::size_t>(std::max(1, std::min(m, n))));
-  const int info = with_workspace([&](double* space, const int* size) {
-    int status = 0;
-    dgeqp3_(&m, &n, work.values.data(), &lda, pivots.data(), tau.data(), space, size, &status);
-    return status;
-  });
-  COMERA_CHECK(info == 0);
-  std::vector<std::int32_t> columns;
-  for (std::int64_t i = 0; i < count; ++i) columns.push_back(pivots[static_cast<std::size_t>(i)] - 1);
-  return columns;
+  int info = 0;
+  if (n > 0) dgetrf_(&m, &n, factors.values.data(), &lda, pivots.data(), &info);
+  if (info != 0) return std::nullopt;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(m));
+  std::iota(order.begin(), order.end(), 0);
+  for (int i = 0; i < n; ++i) std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(pivots[static_cast<std::size_t>(i)] - 1)]);
+  Matrix lower(a.rows, a.rows), rest(a.rows, a.columns - a.rows);  // rows of aᵀ in that order are [L; L'] U: the coefficients are L⁻ᵀ L'ᵀ
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    lower(i, i) = 1;
+    for (std::int64_t j = i + 1; j < a.rows; ++j) lower(j, i) = factors(i, j);
+    std::copy(factors.row(i) + a.rows, factors.row(i) + a.columns, rest.row(i));
+  }
+  solve_lower_transposed(lower, rest);
+  ColumnBasis basis{{order.begin(), order.begin() + n}, std::move(factors)};
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double* row = basis.coefficients.row(i);
+    for (std::int64_t j = 0; j < a.rows; ++j) row[order[static_cast<std::size_t>(j)]] = i == j ? 1 : 0;
+    for (std::int64_t j = 0; j < rest.columns; ++j) row[order[static_cast<std::size_t>(a.rows + j)]] = rest(i, j);
+  }
+  return basis;
 }
 
 bool cholesky(Matrix& a) {
@@ -185,18 +198,6 @@ bool cholesky(Matrix& a) {
   if (info != 0) return false;
   for (std::int64_t i = 0; i < a.rows; ++i) std::fill(a.row(i) + i + 1, a.row(i) + a.columns, 0.0);
   return true;
-}
-
-void solve_lower(const Matrix& l, Matrix& b) {
-  if (b.values.empty()) return;
-  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, narrow(b.rows), narrow(b.columns), 1.0, l.values.data(),
-              narrow(l.columns), b.values.data(), narrow(b.columns));
-}
-
-void solve_lower_transposed(const Matrix& l, Matrix& b) {
-  if (b.values.empty()) return;
-  cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, narrow(b.rows), narrow(b.columns), 1.0, l.values.data(),
-              narrow(l.columns), b.values.data(), narrow(b.columns));
 }
 
 Matrix damped_cholesky(const Matrix& a) {

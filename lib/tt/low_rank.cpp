@@ -5,13 +5,17 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/tt/filter.h"
 
 namespace comera::tt {
 namespace {
 
 constexpr std::int64_t small_side = 512;   // below it the Gram matrix is as fast as any sketch
 constexpr double gram_resolution = 1e-13;  // squared norms below this share of the whole are rounding in a Gram matrix
-constexpr double converged = 1e-2;         // growth of the captured norm over two blocks, relative to what is left; it halves with every block
+constexpr double float_resolution = 1e-5;  // below it the same of a Gram matrix in float, with a margin for many directions
+constexpr double converged = 2e-3;         // of what is left: what the best space would lose less
+constexpr double worst_gap = 5e-3;         // more than this and the whole spectrum is computed
+constexpr int most_refinements = 3;
 
 std::vector<double> squared_row_norms(const Matrix& a) {
   std::vector<double> norms(static_cast<std::size_t>(a.rows));
@@ -31,86 +35,39 @@ std::vector<double> tails(const std::vector<double>& parts, std::int64_t rank, d
   return losses;
 }
 
-// Numbers of mean 0 and variance 1/3, the same for a shape whenever and wherever they are drawn.
-Matrix random_matrix(std::int64_t rows, std::int64_t columns) {
-  Matrix a(rows, columns);
-  std::uint64_t state = 0x9e3779b97f4a7c15ull;
-  for (double& value : a.values) {
-    std::uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    value = static_cast<double>(static_cast<std::int64_t>(z ^ (z >> 31))) * 0x1p-63;
-  }
-  return a;
-}
-
 Matrix keep_rows(Matrix a, std::int64_t count) {
   a.values.resize(static_cast<std::size_t>(count * a.columns));
   a.rows = count;
   return a;
 }
 
-double sum_of_first(const std::vector<double>& values, std::int64_t count) {
-  return std::accumulate(values.begin(), values.begin() + std::min<std::ptrdiff_t>(count, std::ssize(values)), 0.0);
-}
+double sum_of(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 Matrix orthonormal_rows(const Matrix& a) { return transposed(orthonormal_columns(transposed(a))); }
 
-// An orthonormal basis of [X, X A Aᵀ, X (A Aᵀ)², ...] as rows, A [side x other] the weight or its transpose, X random rows of its range; and
-// its image, basis A. A block more costs two products, like an iteration of subspace iteration, but nothing found before is given up.
-class Krylov {
- public:
-  Krylov(const Matrix& weight, bool rows_are_side, std::int64_t block)
-      : weight_(weight),
-        rows_are_side_(rows_are_side),
-        block_(block),
-        basis_(0, std::min(weight.rows, weight.columns)),
-        image_(0, std::max(weight.rows, weight.columns)) {}
-
-  const Matrix& basis() const { return basis_; }
-  const Matrix& image() const { return image_; }
-  std::int64_t size() const { return basis_.rows; }
-  std::int64_t side() const { return basis_.columns; }
-  std::int64_t block() const { return block_; }
-  std::int64_t blocks() const { return size() / block_; }
-
-  void extend() {
-    const Matrix from = size() == 0 ? random_matrix(block_, image_.columns) : last_image();
-    Matrix rows = rows_are_side_ ? multiply_nt(from, weight_) : multiply(from, weight_);
-    // Once takes away what is in the basis. Where hardly more than rounding is left (low rank), normalising it brings some of that back; the
-    // second time takes away most of this and the third the rest, without which the loss of orthogonality grows from block to block.
-    for (int pass = 0; pass < 3; ++pass) rows = orthonormal_rows(difference(rows, multiply(multiply_nt(rows, basis_), basis_)));
-    append(image_, rows_are_side_ ? multiply(rows, weight_) : multiply_nt(rows, weight_));
-    append(basis_, rows);
-  }
-
- private:
-  Matrix last_image() const {
-    return Matrix(block_, image_.columns, std::vector<double>(image_.row(size() - block_), image_.row(size() - block_) + block_ * image_.columns));
-  }
-  static void append(Matrix& a, const Matrix& rows) {
-    a.values.insert(a.values.end(), rows.values.begin(), rows.values.end());
-    a.rows += rows.rows;
-  }
-
-  const Matrix& weight_;
-  bool rows_are_side_;
-  std::int64_t block_;
-  Matrix basis_, image_;
-};
+// Processor time in products of double precision, fitted to one machine: an eigenproblem of n costs ten products of n x n, float half.
+bool filter_is_faster(double side, double other, double rank) {
+  const auto columns = static_cast<double>(filtered_columns(static_cast<std::int64_t>(side), static_cast<std::int64_t>(rank)));
+  const double full = side * side * other + 10 * side * side * side;
+  const double steps = 9 * side * side * columns, turns = 1.5 * (10 * columns * columns * columns + 7 * side * columns * columns);
+  return 0.5 * side * side * other + steps + turns < full;
+}
 
 }  // namespace
 
 LowRankCurve::LowRankCurve(const Matrix& weight, std::int64_t largest_rank) {
-  const std::int64_t side = std::min(weight.rows, weight.columns);
+  const std::int64_t side = std::min(weight.rows, weight.columns), other = std::max(weight.rows, weight.columns);
   const std::int64_t rank = largest_rank == 0 ? side : std::min(largest_rank, side);
   left_basis_ = weight.rows <= weight.columns;
-  if (side > small_side && 3 * rank <= side && try_krylov(weight, rank)) return;
+  const bool filtered = side > small_side && filter_is_faster(static_cast<double>(side), static_cast<double>(other), static_cast<double>(rank));
+  if (filtered && try_filter(weight, rank)) return;
   by_gram(weight, rank);
   const double norm = losses_[0];
   const bool below_resolution = std::any_of(losses_.begin(), losses_.end(), [&](double loss) { return loss > 0 && loss < gram_resolution * norm; });
   if (below_resolution) by_svd(weight, rank);
 }
+
+double LowRankCurve::best_loss(std::int64_t rank) const { return std::max(0.0, losses_[static_cast<std::size_t>(rank)] - gap_); }
 
 Pair LowRankCurve::pair(std::int64_t rank) const {
   COMERA_CHECK(rank >= 0 && rank <= largest_rank());
@@ -124,14 +81,26 @@ Pair LowRankCurve::left_orthonormal(std::int64_t rank) const {
   return {std::move(factors.q), multiply(factors.r, cut.right)};
 }
 
-void LowRankCurve::by_gram(const Matrix& weight, std::int64_t rank) {
-  const SymmetricEigen eigen = symmetric_eigen(left_basis_ ? gram_of_rows(weight) : gram(weight));
-  // All of the smaller side is projected, so that the parts add up without cancellation.
-  const Matrix projected = left_basis_ ? multiply(eigen.vectors, weight) : multiply_nt(eigen.vectors, weight);
-  losses_ = tails(squared_row_norms(projected), rank, 0);
-  const Matrix basis = first_rows(eigen.vectors, rank), image = first_rows(projected, rank);
+Matrix LowRankCurve::image_of(const Matrix& basis, const Matrix& weight) const {
+  return left_basis_ ? multiply(basis, weight) : multiply_nt(basis, weight);
+}
+
+void LowRankCurve::keep(Matrix basis, Matrix image) {
   left_ = transposed(left_basis_ ? basis : image);
-  right_ = left_basis_ ? image : basis;
+  right_ = left_basis_ ? std::move(image) : std::move(basis);
+}
+
+void LowRankCurve::by_gram(const Matrix& weight, std::int64_t rank) {
+  SymmetricEigen eigen = symmetric_eigen(left_basis_ ? gram_of_rows(weight) : gram(weight));
+  const double norm = squared_norm(weight), beyond = std::accumulate(eigen.values.begin() + rank, eigen.values.end(), 0.0);
+  // Where what is left is no small difference, the kept directions say it; else all of the smaller side is projected, so that the parts add up.
+  const bool by_difference = beyond > 1e-6 * norm;
+  Matrix basis = by_difference ? keep_rows(std::move(eigen.vectors), rank) : std::move(eigen.vectors);
+  Matrix image = image_of(basis, weight);
+  const std::vector<double> parts = squared_row_norms(image);
+  losses_ = tails(parts, rank, by_difference ? norm - sum_of(parts) : 0);
+  gap_ = 0;
+  keep(keep_rows(std::move(basis), rank), keep_rows(std::move(image), rank));
 }
 
 void LowRankCurve::by_svd(const Matrix& weight, std::int64_t rank) {
@@ -146,26 +115,46 @@ void LowRankCurve::by_svd(const Matrix& weight, std::int64_t rank) {
   left_basis_ = true;
 }
 
-bool LowRankCurve::try_krylov(const Matrix& weight, std::int64_t rank) {
+bool LowRankCurve::try_filter(const Matrix& weight, std::int64_t rank) {
+  LeadingSpace space = leading_space(weight, left_basis_, rank, converged);
   const double norm = squared_norm(weight);
-  Krylov space(weight, left_basis_, std::max<std::int64_t>(16, rank / 4));
-  double before = 0;
-  for (;;) {
-    if (space.size() + space.block() > space.side() * 4 / 5) return false;
-    space.extend();
-    if (space.size() < 2 * rank || space.blocks() % 2 != 0) continue;
-    const double now = sum_of_first(symmetric_eigenvalues(gram_of_rows(space.image())), rank);
-    if (norm - now <= gram_resolution * norm || (before > 0 && now - before <= converged * (norm - now))) break;
-    before = now;
-  }
-  const SymmetricEigen turn = symmetric_eigen(gram_of_rows(space.image()));
-  const Matrix kept = first_rows(turn.vectors, rank);
-  Matrix basis = multiply(kept, space.basis()), image = multiply(kept, space.image());
+  Matrix image = image_of(space.basis, weight);
   const std::vector<double> parts = squared_row_norms(image);
-  losses_ = tails(parts, rank, std::max(0.0, norm - sum_of_first(parts, rank)));
-  left_ = transposed(left_basis_ ? basis : image);
-  right_ = left_basis_ ? std::move(image) : std::move(basis);
+  const double left = std::max(0.0, norm - sum_of(parts));
+  if (left < float_resolution * norm) return refine(weight, std::move(space.basis));
+  if (space.gap > worst_gap * left) return false;
+  losses_ = tails(parts, rank, left);
+  gap_ = space.gap;
+  keep(std::move(space.basis), std::move(image));
   return true;
+}
+
+// Iterates on the weight itself in double, which resolves the squares of what its Gram matrix does. For weights of low rank.
+bool LowRankCurve::refine(const Matrix& weight, Matrix basis) {
+  const double norm = squared_norm(weight);
+  Matrix image = image_of(basis, weight);
+  for (int step = 0; step < most_refinements; ++step) {
+    basis = orthonormal_rows(left_basis_ ? multiply_nt(image, weight) : multiply(image, weight));
+    image = image_of(basis, weight);
+    const SymmetricEigen turn = symmetric_eigen(gram_of_rows(image));
+    basis = multiply(turn.vectors, basis);
+    image = multiply(turn.vectors, image);
+    const std::vector<double> parts = squared_row_norms(image);
+    const double left = std::max(0.0, norm - sum_of(parts));
+    if (left > gram_resolution * norm) continue;
+    losses_ = tails(parts, basis.rows, left);
+    gap_ = 0;
+    keep(std::move(basis), std::move(image));
+    return true;
+  }
+  return false;
+}
+
+std::vector<double> low_rank_losses(const Matrix& weight) {
+  const std::vector<double> values = symmetric_eigenvalues(weight.rows <= weight.columns ? gram_of_rows(weight) : gram(weight));
+  std::vector<double> parts;
+  for (const double value : values) parts.push_back(std::max(value, 0.0));
+  return tails(parts, std::ssize(parts), 0);
 }
 
 }  // namespace comera::tt

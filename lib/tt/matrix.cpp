@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/cpu_backend.h"
 #include "kernels/thread_pool.h"
@@ -24,16 +25,24 @@ constexpr std::int64_t tile_side = 512;
 
 int narrow(std::int64_t size) { return static_cast<int>(size); }
 
+template <class T>
 struct Operand {
-  const double* data;
+  const T* data;
   std::int64_t stride;
   bool transposed;
 
-  const double* at(std::int64_t row, std::int64_t column) const { return transposed ? data + column * stride + row : data + row * stride + column; }
+  const T* at(std::int64_t row, std::int64_t column) const { return transposed ? data + column * stride + row : data + row * stride + column; }
+  CBLAS_TRANSPOSE order() const { return transposed ? CblasTrans : CblasNoTrans; }
 };
 
-Operand plain(const Matrix& a) { return {a.values.data(), a.columns, false}; }
-Operand turned(const Matrix& a) { return {a.values.data(), a.columns, true}; }
+template <class T>
+Operand<T> plain(const MatrixOf<T>& a) {
+  return {a.values.data(), a.columns, false};
+}
+template <class T>
+Operand<T> turned(const MatrixOf<T>& a) {
+  return {a.values.data(), a.columns, true};
+}
 
 struct Tiles {
   std::int64_t rows, columns, down, across;
@@ -58,31 +67,83 @@ void for_each_tile(std::int64_t tiles, F&& f) {
   kernels::parallel_for(context, tiles, f);
 }
 
-// c [m x n] = a [m x k] b [k x n]; with `upper` only the tiles that touch the upper triangle.
-void product(const Operand& a, const Operand& b, std::int64_t inner, Matrix& c, bool upper = false) {
+struct Tile {
+  Range rows, columns;
+};
+
+void tile_product(const Operand<double>& a, const Operand<double>& b, std::int64_t inner, double alpha, double beta, Matrix& c, const Tile& tile) {
+  cblas_dgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner), alpha, a.at(tile.rows.begin, 0),
+              narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta, c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
+}
+
+void tile_product(const Operand<float>& a, const Operand<float>& b, std::int64_t inner, float alpha, float beta, FloatMatrix& c, const Tile& tile) {
+  cblas_sgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner), alpha, a.at(tile.rows.begin, 0),
+              narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta, c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
+}
+
+// c [m x n] <- alpha a [m x k] b [k x n] + beta c; with `upper` only the tiles that touch the upper triangle.
+template <class T>
+void product(const Operand<T>& a, const Operand<T>& b, std::int64_t inner, MatrixOf<T>& c, T alpha = 1, T beta = 0, bool upper = false) {
   if (c.values.empty()) return;
-  if (inner == 0) return std::fill(c.values.begin(), c.values.end(), 0.0);
+  if (inner == 0) return std::fill(c.values.begin(), c.values.end(), T{0});
   const Tiles tiles(c.rows, c.columns);
   for_each_tile(tiles.down * tiles.across, [&](std::int64_t tile) {
     const std::int64_t i = tile / tiles.across, j = tile % tiles.across;
     if (upper && j < i) return;
-    const Range rows = part(c.rows, tiles.down, i), columns = part(c.columns, tiles.across, j);
-    cblas_dgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans, narrow(rows.size),
-                narrow(columns.size), narrow(inner), 1.0, a.at(rows.begin, 0), narrow(a.stride), b.at(0, columns.begin), narrow(b.stride), 0.0,
-                c.row(rows.begin) + columns.begin, narrow(c.columns));
+    tile_product(a, b, inner, alpha, beta, c, {part(c.rows, tiles.down, i), part(c.columns, tiles.across, j)});
   });
 }
 
-void mirror(Matrix& a) {  // the upper triangle into the lower
-  for (std::int64_t i = 0; i < a.rows; ++i)
-    for (std::int64_t j = 0; j < i; ++j) a(i, j) = a(j, i);
+template <class T>
+void mirror(MatrixOf<T>& a) {  // the upper triangle into the lower
+  constexpr std::int64_t block = 64;
+  for (std::int64_t ii = 0; ii < a.rows; ii += block)
+    for (std::int64_t jj = 0; jj <= ii; jj += block)
+      for (std::int64_t i = ii; i < std::min(ii + block, a.rows); ++i)
+        for (std::int64_t j = jj; j < std::min(jj + block, i); ++j) a(i, j) = a(j, i);
+}
+
+template <class T>
+MatrixOf<T> gram_of_columns(const MatrixOf<T>& a) {
+  MatrixOf<T> c(a.columns, a.columns);
+  product<T>(turned(a), plain(a), a.rows, c, 1, 0, true);
+  mirror(c);
+  return c;
+}
+
+template <class T>
+MatrixOf<T> gram_of_all_rows(const MatrixOf<T>& a) {
+  MatrixOf<T> c(a.rows, a.rows);
+  product<T>(plain(a), turned(a), a.columns, c, 1, 0, true);
+  mirror(c);
+  return c;
+}
+
+void solve_triangle(const Matrix& l, CBLAS_TRANSPOSE order, Matrix& b) {
+  if (b.values.empty()) return;
+  const std::int64_t strips = (b.columns + tile_side - 1) / tile_side;
+  for_each_tile(strips, [&](std::int64_t strip) {
+    const Range columns = part(b.columns, strips, strip);
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit, narrow(b.rows), narrow(columns.size), 1.0, l.values.data(),
+                narrow(l.columns), b.row(0) + columns.begin, narrow(b.columns));
+  });
+}
+
+// f(first, count) for strips of numbers, on the pool.
+template <class F>
+void for_each_strip(std::int64_t numbers, F&& f) {
+  constexpr std::int64_t strip = 1 << 18;
+  for_each_tile((numbers + strip - 1) / strip, [&](std::int64_t tile) { f(tile * strip, std::min(strip, numbers - tile * strip)); });
 }
 
 }  // namespace
 
-Matrix::Matrix(std::int64_t rows, std::int64_t columns, std::vector<double> values) : rows(rows), columns(columns), values(std::move(values)) {
+template <class T>
+MatrixOf<T>::MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values) : rows(rows), columns(columns), values(std::move(values)) {
   COMERA_CHECK(static_cast<std::int64_t>(this->values.size()) == rows * columns);
 }
+template struct MatrixOf<double>;
+template struct MatrixOf<float>;
 
 UsePool::UsePool(kernels::ThreadPool& pool) : before_(current_pool) { current_pool = &pool; }
 UsePool::~UsePool() { current_pool = before_; }
@@ -130,7 +191,9 @@ Matrix first_columns(const Matrix& a, std::int64_t count) {
 Matrix difference(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
   Matrix c = a;
-  for (std::size_t i = 0; i < c.values.size(); ++i) c.values[i] -= b.values[i];
+  for_each_strip(std::ssize(c.values), [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = first; i < first + count; ++i) c.values[static_cast<std::size_t>(i)] -= b.values[static_cast<std::size_t>(i)];
+  });
   return c;
 }
 
@@ -163,28 +226,48 @@ Matrix multiply_nt(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-Matrix gram(const Matrix& a) {
-  Matrix c(a.columns, a.columns);
-  product(turned(a), plain(a), a.rows, c, true);
-  mirror(c);
-  return c;
+Matrix gram(const Matrix& a) { return gram_of_columns(a); }
+Matrix gram_of_rows(const Matrix& a) { return gram_of_all_rows(a); }
+FloatMatrix gram(const FloatMatrix& a) { return gram_of_columns(a); }
+FloatMatrix gram_of_rows(const FloatMatrix& a) { return gram_of_all_rows(a); }
+
+FloatMatrix to_float(const Matrix& a, double scale) {
+  FloatMatrix b(a.rows, a.columns);
+  for_each_strip(std::ssize(a.values), [&](std::int64_t first, std::int64_t count) {
+    const double* from = a.values.data() + first;
+    float* to = b.values.data() + first;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i] * scale);
+  });
+  return b;
 }
 
-Matrix gram_of_rows(const Matrix& a) {
-  Matrix c(a.rows, a.rows);
-  product(plain(a), turned(a), a.columns, c, true);
-  mirror(c);
-  return c;
+Matrix to_double(const FloatMatrix& a) { return Matrix(a.rows, a.columns, std::vector<double>(a.values.begin(), a.values.end())); }
+
+void multiply_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c) {
+  COMERA_CHECK(a.columns == b.rows && c.rows == a.rows && c.columns == b.columns);
+  product(plain(a), plain(b), a.columns, c, alpha, beta);
+}
+
+void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c) {
+  COMERA_CHECK(a.columns == b.columns && c.rows == a.rows && c.columns == b.rows);
+  product(plain(a), turned(b), a.columns, c, alpha, beta);
 }
 
 double dot(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
-  double sum = 0;
-  for (std::int64_t i = 0; i < a.rows; ++i) sum += cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1);
-  return sum;
+  std::vector<double> rows(static_cast<std::size_t>(a.rows));
+  const auto of_row = [&](std::int64_t i) { rows[static_cast<std::size_t>(i)] = cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1); };
+  const std::int64_t strips = (a.rows + 63) / 64;
+  for_each_tile(strips, [&](std::int64_t strip) {
+    for (std::int64_t i = 64 * strip; i < std::min(64 * strip + 64, a.rows); ++i) of_row(i);
+  });
+  return std::accumulate(rows.begin(), rows.end(), 0.0);
 }
 
 double squared_norm(const Matrix& a) { return dot(a, a); }
+
+void solve_lower(const Matrix& l, Matrix& b) { solve_triangle(l, CblasNoTrans, b); }
+void solve_lower_transposed(const Matrix& l, Matrix& b) { solve_triangle(l, CblasTrans, b); }
 
 double trace(const Matrix& a) {
   double sum = 0;

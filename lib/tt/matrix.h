@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,19 +15,22 @@ class ThreadPool;
 
 namespace comera::tt {
 
-struct Matrix {
+template <class T>
+struct MatrixOf {
   std::int64_t rows = 0, columns = 0;
-  std::vector<double> values;  // row major
+  std::vector<T> values;  // row major
 
-  Matrix() = default;
-  Matrix(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
-  Matrix(std::int64_t rows, std::int64_t columns, std::vector<double> values);  // as many values as the shape says
+  MatrixOf() = default;
+  MatrixOf(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
+  MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values);  // as many values as the shape says
 
-  double* row(std::int64_t i) { return values.data() + i * columns; }
-  const double* row(std::int64_t i) const { return values.data() + i * columns; }
-  double& operator()(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; }
-  double operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
+  T* row(std::int64_t i) { return values.data() + i * columns; }
+  const T* row(std::int64_t i) const { return values.data() + i * columns; }
+  T& operator()(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; }
+  T operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
 };
+using Matrix = MatrixOf<double>;
+using FloatMatrix = MatrixOf<float>;  // where a space is searched that is judged in double
 
 // While it lives, large products of this thread use the pool; without one they run on this thread. The pool must be idle.
 class UsePool {
@@ -63,13 +67,20 @@ double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
 double trace(const Matrix& a);
 void symmetrize(Matrix& a);  // (a + aᵀ) / 2
 
+FloatMatrix to_float(const Matrix& a, double scale = 1);
+Matrix to_double(const FloatMatrix& a);
+void multiply_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c);     // c <- alpha a b + beta c
+void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c);  // c <- alpha a bᵀ + beta c
+FloatMatrix gram(const FloatMatrix& a);
+FloatMatrix gram_of_rows(const FloatMatrix& a);
+
 // a = vectorsᵀ diag(values) vectors of a symmetric a: row i of `vectors` belongs to values[i], the largest first.
 struct SymmetricEigen {
   std::vector<double> values;
   Matrix vectors;
 };
 SymmetricEigen symmetric_eigen(Matrix a);
-std::vector<double> symmetric_eigenvalues(Matrix a);  // the largest first
+std::vector<double> symmetric_eigenvalues(Matrix a);  // the largest first, in a quarter of the time
 
 // a [m x n] = left diag(values) right with k = min(m, n) terms, the largest first: left [m x k], right [k x n].
 struct Svd {
@@ -86,8 +97,13 @@ struct Qr {
 Qr qr(const Matrix& a);
 Matrix orthonormal_columns(Matrix a);  // q alone; rows >= columns. A column that depends on others is replaced by any orthogonal one
 
-// The first `count` columns that QR with column pivoting of a [m x n] picks, count <= min(m, n), in the order of their picking.
-std::vector<std::int32_t> pivot_columns(const Matrix& a, std::int64_t count);
+// Columns of a [m x n], m <= n, that are a basis of the others, and what these are in it: a = a[:, columns] coefficients, with coefficients
+// [m x n] that are rarely far above 1 and an identity block at the columns. Nothing where rows depend on each other.
+struct ColumnBasis {
+  std::vector<std::int32_t> columns;
+  Matrix coefficients;
+};
+std::optional<ColumnBasis> column_basis(const Matrix& a);
 
 // The lower triangle l with l lᵀ = a, zeros above; false where a is not numerically positive definite.
 bool cholesky(Matrix& a);

@@ -3,3 +3,5 @@ add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/bench/be
 target_link_libraries(bench_kernels PRIVATE comera_kernels)
 add_executable(bench_memory EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/bench/bench_memory.cpp)
 target_link_libraries(bench_memory PRIVATE comera_kernels)
+add_executable(bench_low_rank EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/bench/bench_low_rank.cpp)
+target_link_libraries(bench_low_rank PRIVATE comera_tt)

@@ -108,7 +108,7 @@ TEST_CASE("a spectrum below what a Gram matrix resolves is found by the full SVD
     CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) == Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
 }
 
-TEST_CASE("the Krylov path reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
+TEST_CASE("the filtered space reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
   const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // flat, as weights are
   const std::vector<double> values = svd(w).values;
   const LowRankCurve curve(w, 64);
@@ -118,6 +118,8 @@ TEST_CASE("the Krylov path reaches the optimum within half a percent, its loss i
     CHECK(curve.losses()[static_cast<std::size_t>(rank)] == Approx(loss).epsilon(1e-9));
     CHECK(loss >= best_loss(values, rank) * (1 - 1e-9));
     CHECK(loss <= best_loss(values, rank) * 1.005);
+    CHECK(curve.best_loss(rank) <= best_loss(values, rank) * 1.001);
+    CHECK(curve.best_loss(rank) >= best_loss(values, rank) * 0.995);
   }
   kernels::ThreadPool pool(2);
   const UsePool use(pool);
@@ -126,17 +128,31 @@ TEST_CASE("the Krylov path reaches the optimum within half a percent, its loss i
   CHECK(turned.losses()[64] == Approx(curve.losses()[64]).epsilon(5e-3));
 }
 
-TEST_CASE("the Krylov path ends on matrices of low rank and on zeros") {
+TEST_CASE("weights of low rank and zeros are found exactly at a rank beyond theirs") {
   const Matrix w = multiply(random_matrix(700, 20, 71), random_matrix(20, 900, 72));
   const LowRankCurve curve(w, 64);
   REQUIRE(curve.largest_rank() == 64);
   for (const std::int64_t rank : {20, 64}) {
     const Pair pair = curve.pair(rank);
-    CHECK(relative_error(w, multiply(pair.left, pair.right)) <= 1e-7);  // what a Gram matrix resolves, the root of eps
+    CHECK(relative_error(w, multiply(pair.left, pair.right)) <= 1e-12);  // iterated on the weight itself, not on its Gram matrix
   }
   const LowRankCurve nothing(Matrix(600, 1200), 8);
   CHECK(nothing.losses()[0] == 0);
   CHECK(squared_norm(multiply(nothing.pair(8).left, nothing.pair(8).right)) == 0);
+}
+
+TEST_CASE("extreme scales and outliers do not spoil the filtered space; the losses of all ranks alone are those of the factorisation") {
+  Matrix w = decaying_matrix(900, 640, 0.998, 75);
+  for (std::int64_t i = 0; i < 900; ++i)
+    for (std::int64_t j = 0; j < 640; ++j) w(i, j) = 1e25 * (w(i, j) + (j == 7 ? 3 : 0) + (i == 20 ? 0.5 : 0));
+  const std::vector<double> values = svd(w).values, losses = low_rank_losses(w);
+  const LowRankCurve curve(w, 100);
+  for (const std::int64_t rank : {1, 40, 100}) {
+    const Pair pair = curve.pair(rank);
+    CHECK(squared_norm(difference(w, multiply(pair.left, pair.right))) <= best_loss(values, rank) * 1.005);
+    CHECK(losses[static_cast<std::size_t>(rank)] == Approx(best_loss(values, rank)).epsilon(1e-9));
+  }
+  CHECK(std::ssize(losses) == 641);
 }
 
 TEST_CASE("rounding gives the ranks of TT-SVD and keeps what needs no cutting") {
