@@ -44,7 +44,7 @@ step "$comera" export "$checkpoints/stories15M" -o "$work/stories-plain" --form 
 # A calibrated folder, whose chains sort their inputs and leave an identity block out, and what two steps of healing make of it.
 zstd -dc "$COMERA_DATA/text/wordnet_glosses.txt.zst" | awk 'NR % 40 == 1' > "$work/sentences.txt"
 step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 --exclude '*embeddings*,pooler*' \
-  --calibrate "$work/sentences.txt" --calibrate-tokens 20480
+  --calibrate "$work/sentences.txt" --calibrate-tokens 16000
 step "$comera" finetune "$work/minilm-tt" --task embed --teacher "$checkpoints/all-MiniLM-L6-v2" --distill embedding --data "$work/sentences.txt" \
   --steps 2 --batch 16 --seq 64 --lr 1e-4 --lr-cores 1e-4 -o "$work/minilm-healed"
 for name in tt healed; do

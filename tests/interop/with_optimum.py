@@ -29,7 +29,7 @@ def check_features():
 
 
 def check_chains(name):
-    """Mean of the tokens, scaled to length 1, as the folder's pooling says; fp32 graphs of chains with sorted inputs and gauge."""
+    """Means of the tokens, of about length 6; graphs of chains with sorted inputs and gauge, weights in float."""
     kept = np.load(f"{WORK}/minilm.npz")
     inputs = {name: torch.tensor(kept[name]) for name in ("input_ids", "attention_mask", "token_type_ids")}
     mask = kept["attention_mask"][:, :, None]
@@ -37,8 +37,8 @@ def check_chains(name):
     for form in ("tt", "factors", "dense"):
         hidden = ORTModelForFeatureExtraction.from_pretrained(f"{WORK}/minilm-{name}-onnx-{form}")(**inputs).last_hidden_state.numpy()
         mean = (hidden * mask).sum(1) / mask.sum(1)
-        apart = np.abs(mean / np.linalg.norm(mean, axis=1, keepdims=True) - ours).max()
-        expect(apart < 1e-5, f"minilm-{name}, form {form}: embeddings are {apart} from comera's")
+        apart = np.abs(mean - ours).max()
+        expect(apart < 2e-5, f"minilm-{name}, form {form}: embeddings are {apart} from comera's")
         print(f"MiniLM, {name}, form {form} in ORTModelForFeatureExtraction: embeddings within {apart:.1e} of comera's")
 
 
