@@ -104,8 +104,8 @@ struct Tensorizer::Work {
     return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
   }
 
-  // What a layer's relative loss counts. Where it is not measured for every layer, a table counts as much as all linear layers together, for every
-  // one of them reads what it gives.
+  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, a table counts as much as all
+  // linear layers together, for every one of them reads what it gives.
   void weigh() {
     double linear = 0;
     bool measured = true;
@@ -114,8 +114,10 @@ struct Tensorizer::Work {
       linear += !candidates()[i].table;
       measured = measured && effects[i];
     }
-    for (std::size_t i = 0; i < first.size(); ++i)
-      curves[i].weight = measured ? effects[i].value_or(1) : candidates()[i].table ? std::max(1.0, linear) : 1;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const bool counts_more = candidates()[i].table && !owner.moments_;
+      curves[i].weight = measured ? effects[i].value_or(1) : counts_more ? std::max(1.0, linear) : 1;
+    }
   }
 
   // The loss curves of every layer that is not dense already, one layer at a time.
