@@ -147,6 +147,12 @@ Status finish(const Context& context, const TallItems<FinishItem<T>>& items, std
 }
 
 template <class T>
+Status join_sums(const Context& context, const TallItems<SlopeItem<T>>& items, std::int64_t tiles) {
+  const Launch join{{static_cast<unsigned>(blocks_for(items.widest(), warp_size)), static_cast<unsigned>(items.count)}, {warp_size, tall_rows}};
+  return launch(context, join, join_tiles<T>, items, tiles);
+}
+
+template <class T>
 Status slope(const Context& context, const TallItems<SlopeItem<T>>& items, std::int64_t rows, Activation activation) {
   bool aligned = true, sums = false, needed = false;
   for (int i = 0; i < items.count; ++i) {
@@ -161,8 +167,7 @@ Status slope(const Context& context, const TallItems<SlopeItem<T>>& items, std::
   const Status status = aligned ? launch(context, tall_launch(items.widest(), rows, wide, items.count), slope_rows<T, wide>, items, rows, activation)
                                 : launch(context, tall_launch(items.widest(), rows, 1, items.count), slope_rows<T, 1>, items, rows, activation);
   if (status != Status::ok || !sums) return status;
-  const Launch join{{static_cast<unsigned>(blocks_for(items.widest(), warp_size)), static_cast<unsigned>(items.count)}, {warp_size, tall_rows}};
-  return launch(context, join, join_tiles<T>, items, column_tiles(rows));
+  return join_sums(context, items, column_tiles(rows));
 }
 
 // What slope() needs for the sums of one output.

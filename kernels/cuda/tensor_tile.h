@@ -113,4 +113,40 @@ __device__ inline void multiply(WarpTile& tile, const float* a, int lda, const f
   }
 }
 
+// The same with b transposed: 32 rows `ldb` apart, one for each column of the tile.
+__device__ inline void multiply_transposed(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
+  for (int k = 0; k < depth; k += 16) {
+    unsigned rows[2][4], columns[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) load_blocks(rows[m], a + (16 * m + row) * lda + k + column);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) load_blocks(columns[n], b + (16 * n + lane / 16 * 8 + lane % 8) * ldb + k + lane / 8 % 2 * 8);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+  }
+}
+
+__device__ inline void multiply_transposed(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / 4, column = lane % 4 * 2;
+#pragma unroll 4
+  for (int k = 0; k < depth; ++k) {
+    float rows[4], columns[4][2];
+#pragma unroll
+    for (int m = 0; m < 4; ++m) rows[m] = a[(8 * m + row) * lda + k];
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) columns[n][j] = b[(8 * n + column + j) * ldb + k];
+#pragma unroll
+    for (int m = 0; m < 4; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) tile.c[m / 2][n][m % 2 * 2 + j] += rows[m] * columns[n][j];
+  }
+}
+
 }  // namespace comera::kernels::cuda

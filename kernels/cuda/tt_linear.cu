@@ -1,6 +1,6 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
-#include "kernels/cuda/tt_fused.h"
+#include "kernels/cuda/tt_fused_backward.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {
@@ -45,6 +45,14 @@ Status forward(const Context& context, const TtLinearForward& a) {
   return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
+// The fused backward has one block for every few tokens. It wants one on nearly every processor of a large card; where it computes slopes,
+// two, so that one block's arithmetic hides the other's waiting.
+template <class T>
+bool prefers_fused(const TtLinearBackward& a) {
+  const std::int64_t blocks = blocks_for(a.tokens, fused_back_rows<T>);
+  return blocks >= (a.activation == Activation::none ? 120 : 240);
+}
+
 // d_pre of every output, where it is not dy itself, and the tiles of its column sums.
 template <class T>
 struct BackwardMemory {
@@ -57,7 +65,8 @@ struct BackwardMemory {
     Parts parts(workspace);
     for (int i = 0; i < a.outputs; ++i) {
       if (a.activation != Activation::none) d_pre[i] = parts.take<T>(a.tokens * a.output[i].out);
-      sums[i] = parts.take<float>(column_tiles(a.tokens) * a.output[i].out);
+      const std::int64_t tiles = column_tiles(a.tokens), blocks = prefers_fused<T>(a) ? blocks_for(a.tokens, fused_back_rows<T>) : 0;
+      sums[i] = parts.take<float>((tiles > blocks ? tiles : blocks) * a.output[i].out);
     }
     gemm = parts.for_gemm();
     bytes = parts.bytes();
@@ -84,33 +93,64 @@ Status slopes(const Context& context, const TtLinearBackward& a, const BackwardM
   return slope(context, items, a.tokens, a.activation);
 }
 
-// U1_i = d_pre B_i^T; d_B_i += T1_i^T d_pre
-Status through_right(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld, void* workspace) {
-  const std::size_t first = static_cast<std::size_t>(o.offset) * size_of(context.dtype);
-  Gemm u;
-  u.m = a.tokens, u.n = o.rank, u.k = o.out, u.in = u.out = context.dtype;
-  u.a = d_pre, u.lda = ld, u.b = o.right, u.ldb = o.out, u.transpose_b = true, u.c = static_cast<char*>(a.u1) + first, u.ldc = a.width;
-  Gemm d;
-  d.m = o.rank, d.n = o.out, d.k = a.tokens, d.in = context.dtype, d.out = DType::f32, d.accumulate = true;
-  d.a = static_cast<const char*>(a.t1) + first, d.lda = a.width, d.transpose_a = true, d.b = d_pre, d.ldb = ld, d.c = o.d_right, d.ldc = o.out;
-  const Status status = gemm(context, u, workspace);
-  return status == Status::ok ? gemm(context, d, workspace) : status;
+// U1_i = d_pre B_i^T
+Gemm left_columns(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
+  Gemm g;
+  g.m = a.tokens, g.n = o.rank, g.k = o.out, g.in = g.out = context.dtype;
+  g.a = d_pre, g.lda = ld, g.b = o.right, g.ldb = o.out, g.transpose_b = true;
+  g.c = static_cast<char*>(a.u1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype), g.ldc = a.width;
+  return g;
 }
 
+// d_B_i += T1_i^T d_pre
+Gemm right_gradient(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
+  Gemm g;
+  g.m = o.rank, g.n = o.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
+  g.a = static_cast<const char*>(a.t1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype), g.lda = a.width, g.transpose_a = true;
+  g.b = d_pre, g.ldb = ld, g.c = o.d_right, g.ldc = o.out;
+  return g;
+}
+
+// Slopes, sums, U1 and dx as passes and products of their own, where the fused path does not fit.
 template <class T>
-Status backward(const Context& context, const TtLinearBackward& a) {
-  const BackwardMemory<T> memory(a, context.workspace);
+Status backward_by_parts(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
   Status status = slopes(context, a, memory);
   for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
     const TtOutput& o = a.output[i];
     const bool own = memory.d_pre[i] != nullptr;
-    status = through_right(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy, memory.gemm);
+    status = gemm(context, left_columns(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.gemm);
   }
   if (status != Status::ok || !a.dx) return status;
   Gemm g;
   g.m = a.tokens, g.n = a.in, g.k = a.width, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
   g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
   return gemm(context, g, memory.gemm);
+}
+
+template <class T>
+Status backward_fused(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
+  const Status status = try_fused<T>(context, a, memory.d_pre, memory.sums);
+  if (status != Status::ok) return status;
+  TallItems<SlopeItem<T>> items;
+  for (int i = 0; i < a.outputs; ++i) {
+    if (!a.output[i].d_bias) continue;
+    SlopeItem<T>& item = items.item[items.count++];
+    item.sums = memory.sums[i], item.d_bias = static_cast<float*>(a.output[i].d_bias), item.columns = a.output[i].out;
+  }
+  return join_sums(context, items, blocks_for(a.tokens, fused_back_rows<T>));
+}
+
+template <class T>
+Status backward(const Context& context, const TtLinearBackward& a) {
+  const BackwardMemory<T> memory(a, context.workspace);
+  Status status = prefers_fused<T>(a) ? backward_fused(context, a, memory) : Status::unsupported_shape;
+  if (status == Status::unsupported_shape) status = backward_by_parts(context, a, memory);
+  for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
+    const TtOutput& o = a.output[i];
+    const bool own = memory.d_pre[i] != nullptr;
+    status = gemm(context, right_gradient(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.gemm);
+  }
+  return status;
 }
 
 std::size_t workspace_bytes(const Context&, const TtLinearForward&) {

@@ -123,6 +123,17 @@ Case merged(const Layers& layers) {
   return c;
 }
 
+// Rows, columns and inner indices beyond a tile of a block and a slice of a sum; more matrices than one launch on CUDA describes. Smaller
+// cases have shown the gradients right.
+void add_large(std::vector<Case>& cases) {
+  for (const Layers& layers :
+       {Layers{{{{600, 5}, {1, 3, 1}}}}, Layers{{{{300, 3, 4}, {1, 2, 3, 1}, true, 2}}}, Layers{{{{2, 40, 5}, {1, 2, 7, 1}, true, 2}}},
+        Layers{std::vector<Matrix>(90, Matrix{{2, 1, 1, 2}, {1, 2, 1, 2, 1}})}}) {
+    cases.push_back(merged(layers));
+    cases.back().gradients.clear();
+  }
+}
+
 }  // namespace
 
 std::vector<Case> tt_cores_cases() {
@@ -146,6 +157,7 @@ std::vector<Case> tt_cores_cases() {
   cases.push_back(merged({{{{4, 6, 3}, {1, 4, 5, 1}, true, 2, true, {7, 0, 3, 1, 6}}}}));
   cases.push_back(merged({{{{12, 20}, {1, 4, 1}, false, 1, false, {23, 5, 6, 0}}, {{4, 3, 17}, {1, 4, 1, 1}, true, 2, true, {9}}}}));
   cases.push_back(merged({{{{4, 3}, {1, 3, 1}, false, 1, true, {0, 1, 2}}}}));
+  add_large(cases);
   cases.push_back(merged({{{{12, 8, 8, 8, 8, 12}, {1, 12, 30, 30, 30, 12, 1}}}}));
   cases.back().full = true;
   return cases;

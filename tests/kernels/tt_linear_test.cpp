@@ -149,6 +149,11 @@ std::vector<Case> tt_linear_cases() {
   cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {7, 2}, {3, 1}, {30, 18}}}));
   cases.push_back(layer({.tokens = 6, .in = 6, .outputs = {{5, 2}}, .activation = Activation::gelu, .wants_dx = false}));
   cases.push_back(layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
+  // many tokens, whose gradients smaller cases have shown right
+  cases.push_back(layer({.tokens = 7690, .in = 4, .outputs = {{4, 2}, {4, 1, false}}, .accumulate_dx = true}));
+  cases.back().gradients.clear();
+  cases.push_back(layer({.tokens = 15370, .in = 4, .outputs = {{4, 1}}, .activation = Activation::gelu}));
+  cases.back().gradients.clear();
   cases.push_back(layer({.tokens = 1024, .in = 256, .outputs = {{256, 30}}, .full = true}));
   return cases;
 }
