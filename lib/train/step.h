@@ -60,7 +60,7 @@ class Engine {
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
   // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
   std::vector<plan::OpCount> op_counts() const;
-  std::size_t planned_bytes() const { return weights_->bytes() + step_bytes(); }
+  std::size_t planned_bytes() const { return weights_->bytes() + step_bytes() + (device_steps_ ? input_bytes() + state_arena_.bytes() : 0); }
 
   // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
   // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight

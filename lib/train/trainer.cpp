@@ -31,6 +31,7 @@ Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFold
     : inputs_(inputs), options_(options), folder_(folder), callbacks_(std::move(callbacks)) {
   if (inputs.resume && !folder.checkpoints().empty()) state_ = folder.read_state(folder.checkpoints().back());
   build();
+  refuse_what_does_not_fit();
 }
 
 void Trainer::build() {
@@ -75,6 +76,31 @@ void Trainer::plan_memory() {
   engine_->plan_training(batch);
   if (inputs_.dev) engine_->plan_evaluation(batch);
   planned_peak_ = std::max(planned_peak_, engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0));
+}
+
+// A device says what it has left before anything is taken, and before the folder is touched.
+void Trainer::refuse_what_does_not_fit() const {
+  const kernels::Backend& backend = *inputs_.machine.backend;
+  std::size_t free = 0, total = 0;
+  if (!backend.device.free_bytes || backend.device.free_bytes(&free, &total) != kernels::Status::ok || planned_peak_ <= free) return;
+  fail_input("[memory] the run needs {} on {} {}, where {} of {} are free; {}", format_bytes(planned_peak_), backend.name, backend.variant,
+             format_bytes(free), format_bytes(total), what_fits(free));
+}
+
+std::string Trainer::what_fits(std::size_t free) const {
+  EngineOptions options = options_.engine;
+  const auto fits = [&](std::int64_t batch) {
+    Engine engine(inputs_.machine, inputs_.factory, options, state_.rank_table);
+    engine.plan_training(planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
+    return engine.planned_bytes() <= free;
+  };
+  options.recompute = layers::Recompute::block;
+  if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch)) return "with --recompute block it fits";
+  options = options_.engine;
+  for (std::int64_t batch = options_.batch / 2; batch > 0; batch /= 2)
+    if (fits(batch))
+      return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch, options_.accumulate * options_.batch / batch);
+  return "a smaller model may, or a card with more memory";
 }
 
 MemoryTable Trainer::memory_table() const {

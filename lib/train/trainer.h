@@ -63,6 +63,8 @@ class Trainer {
   void build();
   void resolve_stages();
   void plan_memory();
+  void refuse_what_does_not_fit() const;
+  std::string what_fits(std::size_t free) const;
   // Who judges the model on dev: of language models nobody, so that loss and perplexity there are those of the words.
   Teacher* dev_teacher() const { return predicts_words(options_.task) ? nullptr : inputs_.teacher; }
   MemoryTable memory_table() const;

@@ -158,6 +158,26 @@ TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on t
   }
 }
 
+TEST_CASE("what does not fit on a device is refused before the folder is touched, with what would fit") {
+  Temporary folder;
+  static kernels::Backend small = kernels::cuda::table();
+  static std::size_t room;
+  small.device.free_bytes = [](std::size_t* free, std::size_t* total) {
+    *free = room, *total = std::size_t{1} << 20;
+    return kernels::Status::ok;
+  };
+  Job job;
+  job.machine = {&small, DType::f32, nullptr};
+  room = std::size_t{1} << 26;
+  const std::size_t needed = job.run(folder / "fits").planned_peak;
+  room = needed;
+  job.options.batch = 1 << 14;
+  CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("needs") && Catch::Contains("fits"));
+  room = 100;
+  CHECK_THROWS_WITH(job.run(folder / "new"), Catch::Contains("a smaller model"));
+  CHECK_FALSE(path_exists(folder / "new"));
+}
+
 TEST_CASE("a run that ends at any write, fsync or rename goes on to the same bytes") {
   Temporary folder;
   Job job;
