@@ -7,7 +7,8 @@
 namespace comera::kernels::cuda {
 namespace {
 
-constexpr std::int64_t partial_blocks = 512;  // sums for gain and shift are split among as many blocks at most
+// Sums for gain and shift are split among as many blocks at most: what an H200 holds at once at 768 columns.
+constexpr std::int64_t partial_blocks = 384;
 
 template <class T>
 __device__ const T* row_of(const void* data, std::int64_t row, std::int64_t columns) {
@@ -18,6 +19,22 @@ __device__ T* row_of(void* data, std::int64_t row, std::int64_t columns) {
   return static_cast<T*>(data) + row * columns;
 }
 inline __device__ const float* f32(const void* data) { return static_cast<const float*>(data); }
+
+// Where a thread's eight number c stands.
+inline __device__ std::int64_t place(int c) { return first_eight() + c * eight_stride(); }
+
+// All of a thread's reads are under way before the first result is waited for; writes come after them, for the compiler cannot know that they
+// touch nothing that is read.
+template <class T, int eights>
+__device__ void read_row(const void* data, std::int64_t row, std::int64_t columns, bool aligned, Eight (&x)[eights]) {
+#pragma unroll
+  for (int c = 0; c < eights; ++c) x[c] = get<Eight>(row_of<T>(data, row, columns), place(c), columns, aligned);
+}
+template <class T, int eights>
+__device__ void write_row(void* data, std::int64_t row, std::int64_t columns, bool aligned, const Eight (&x)[eights]) {
+#pragma unroll
+  for (int c = 0; c < eights; ++c) put(row_of<T>(data, row, columns), place(c), columns, aligned, x[c]);
+}
 
 COMERA_DEVICE void drop(const DropoutOfRow& dropout, std::int64_t at, Eight& x) {
   if (!dropout.active()) return;
@@ -56,41 +73,40 @@ __device__ void write_norm(const Eight& s, float mean, float rstd, const float* 
   put(y, at, columns, aligned, result);
 }
 
-// s = residual + dropout(x) of eight elements, written where it is asked for.
-template <class T>
-__device__ Eight sum_of_eight(const NormForward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at, bool aligned) {
-  Eight s = get<Eight>(row_of<T>(a.x, row, a.columns), at, a.columns, aligned);
-  if (!a.residual && !dropout.active() && (!a.sum || a.sum == a.x)) return s;
-  drop(dropout, at, s);
-  if (a.residual) {
-    const Eight residual = get<Eight>(row_of<T>(a.residual, row, a.columns), at, a.columns, aligned);
+// s = residual + dropout(x), written where it is asked for.
+template <class T, int eights>
+__device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, Eight (&s)[eights]) {
+  Eight residual[eights] = {};
+  read_row<T>(a.x, row, a.columns, aligned, s);
+  if (a.residual) read_row<T>(a.residual, row, a.columns, aligned, residual);
+  const DropoutOfRow dropout(a.dropout, row);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) s.v[j] += residual.v[j];
+  for (int c = 0; c < eights; ++c) {
+    drop(dropout, place(c), s[c]);
+    if (a.residual) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) s[c].v[j] += residual[c].v[j];
+    }
+    round_to<T>(s[c]);
   }
-  round_to<T>(s);
-  put(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned, s);
-  return s;
+  if (a.sum && (a.sum != a.x || a.residual || dropout.active())) write_row<T>(a.sum, row, a.columns, aligned, s);
 }
 
 template <class T, int eights>
 __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ NormForward a, bool aligned) {
-  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   const float count = static_cast<float>(a.columns);
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
-    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
     Eight s[eights];
+    read_sum<T>(a, row, aligned, s);
     float sum = 0, squares = 0;
 #pragma unroll
-    for (int c = 0; c < eights; ++c) {
-      s[c] = sum_of_eight<T>(a, dropout, row, first_eight() + c * eight_stride(), aligned);
-      sum += total(s[c]);
-    }
+    for (int c = 0; c < eights; ++c) sum += total(s[c]);
     const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / count : 0.0f;
 #pragma unroll
     for (int c = 0; c < eights; ++c)  // around the mean: the variance does not cancel
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        const float centred = first_eight() + c * eight_stride() + j < a.columns ? s[c].v[j] - mean : 0.0f;
+        const float centred = place(c) + j < a.columns ? s[c].v[j] - mean : 0.0f;
         squares = fmaf(centred, centred, squares);
       }
     const float rstd = 1.0f / sqrtf(sum_of_row(squares) / count + static_cast<float>(a.epsilon));
@@ -98,10 +114,10 @@ __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ N
       if (a.mean) static_cast<float*>(a.mean)[row] = mean;
       static_cast<float*>(a.rstd)[row] = rstd;
     }
+    const DropoutOfRow output_dropout(a.output_dropout, row);
 #pragma unroll
     for (int c = 0; c < eights; ++c)
-      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, first_eight() + c * eight_stride(), a.columns, aligned,
-                 row_of<T>(a.y, row, a.columns));
+      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, place(c), a.columns, aligned, row_of<T>(a.y, row, a.columns));
   }
 }
 
@@ -180,9 +196,8 @@ __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight
   float* own = direct ? to : shared + 2 * threadIdx.y * columns;
 #pragma unroll
   for (int c = 0; c < eights; ++c) {
-    const std::int64_t at = first_eight() + c * eight_stride();
-    put(own, at, columns, aligned, d_gain[c]);
-    put(own + columns, at, columns, aligned, d_shift[c]);
+    put(own, place(c), columns, aligned, d_gain[c]);
+    put(own + columns, place(c), columns, aligned, d_shift[c]);
   }
   if (direct) return;
   __syncthreads();
@@ -213,6 +228,7 @@ __global__ void __launch_bounds__(warp_size* warp_size)
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   float sum = 0;
   if (column < columns)
+#pragma unroll 8
     for (std::int64_t block = threadIdx.y; block < blocks; block += warp_size) sum += partial[(2 * block + blockIdx.y) * columns + column];
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();

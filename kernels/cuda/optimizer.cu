@@ -70,18 +70,28 @@ Status run(const Context& context, const Adamw& a) {
   });
 }
 
+COMERA_DEVICE void add_squares(const Four& x, double& sum) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) sum = fma(static_cast<double>(x.v[j]), static_cast<double>(x.v[j]), sum);
+}
+
 struct SumTile {
+  static constexpr int at_once = 4;  // loads of a thread that are under way together
   double* partial;
 
   __device__ void operator()(const ConstTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t tile) const {
     const auto* x = static_cast<const float*>(t.data);
     const bool aligned = begin_aligned(x);
     double sum = 0;
-    for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * threads) {
-      const Four four = get<Four>(x, i, end, aligned);
+    std::int64_t i = begin + 4 * threadIdx.x;
+    for (; aligned && i + 4 * (at_once - 1) * threads + 4 <= end; i += 4 * at_once * threads) {
+      Four four[at_once];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) sum = fma(static_cast<double>(four.v[j]), static_cast<double>(four.v[j]), sum);
+      for (int k = 0; k < at_once; ++k) load_floats<4>(x + i + 4 * k * threads, four[k].v);
+#pragma unroll
+      for (int k = 0; k < at_once; ++k) add_squares(four[k], sum);
     }
+    for (; i < end; i += 4 * threads) add_squares(get<Four>(x, i, end, aligned), sum);
     sum = sum_of_block(sum);
     if (threadIdx.x == 0) partial[tile] = sum;
   }
