@@ -139,7 +139,6 @@ __device__ void take_t1(const FusedForward<T>& a, const FusedTile<T, rows>& tile
     const bool valid = token + row < a.tokens && column < a.width;
     t1[row * tile.pitch() + column] = valid ? a.t1[(token + row) * a.width + column] : to_element<T>(0);
   }
-  __syncthreads();
 }
 
 // A tile of columns of an output and a chunk of its rank; blocks with the same tokens take every gridDim.y-th tile.

@@ -1,0 +1,218 @@
+// In bf16 the kernels of CUDA read and write other elements, their sums are the same: from the same numbers they give what they give in f32,
+// rounded once.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/on_host/backend.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats rounded(Floats values) {
+  for (float& x : values) x = to_float(to_bf16(x));
+  return values;
+}
+
+// Normal numbers that bf16 holds.
+Floats numbers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> distribution;
+  Floats v(static_cast<std::size_t>(count));
+  for (float& x : v) x = distribution(random);
+  return rounded(v);
+}
+
+// Tensors of one call in the memory of the double.
+class Call {
+ public:
+  explicit Call(DType dtype) { context_.dtype = dtype; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    for (const auto& [data, bytes] : tensors_) table().memory.release(data, bytes);
+  }
+
+  void* f32(const Floats& values) { return place(values); }
+  void* stream(const Floats& values) {  // of the call's type
+    if (context_.dtype == DType::f32) return place(values);
+    std::vector<Bf16> elements;
+    for (float x : values) elements.push_back(to_bf16(x));
+    return place(elements);
+  }
+  const std::int32_t* ints(const std::vector<std::int32_t>& values) { return static_cast<const std::int32_t*>(place(values)); }
+
+  template <class Args>
+  void run(const Op<Args>& op, const Args& args) {
+    context_.workspace_bytes = op.workspace_bytes ? op.workspace_bytes(context_, args) : 0;
+    context_.workspace = place(std::vector<std::uint8_t>(context_.workspace_bytes + 1, 0xFF));
+    REQUIRE(op.run(context_, args) == Status::ok);
+  }
+
+  Floats read_f32(const void* data, std::size_t count) const {
+    Floats values(count);
+    REQUIRE(table().memory.download({}, values.data(), data, count * sizeof(float)) == Status::ok);
+    return values;
+  }
+  Floats read_stream(const void* data, std::size_t count) const {
+    if (context_.dtype == DType::f32) return read_f32(data, count);
+    std::vector<Bf16> elements(count);
+    REQUIRE(table().memory.download({}, elements.data(), data, count * sizeof(Bf16)) == Status::ok);
+    Floats values;
+    for (Bf16 x : elements) values.push_back(to_float(x));
+    return values;
+  }
+
+ private:
+  template <class X>
+  void* place(const std::vector<X>& values) {
+    const std::size_t bytes = values.size() * sizeof(X);
+    tensors_.emplace_back(table().memory.allocate(bytes), bytes);
+    REQUIRE(table().memory.upload({}, tensors_.back().first, values.data(), bytes) == Status::ok);
+    return tensors_.back().first;
+  }
+  Context context_;
+  std::vector<std::pair<void*, std::size_t>> tensors_;
+};
+
+// `work` answers what a call has written; gradients of parameters are f32 in either type and so the same bytes.
+template <class Work>
+void check_stream(const Work& work) {
+  Call in_f32(DType::f32), in_bf16(DType::bf16);
+  CHECK(work(in_bf16) == rounded(work(in_f32)));
+}
+template <class Work>
+void check_gradient(const Work& work) {
+  Call in_f32(DType::f32), in_bf16(DType::bf16);
+  CHECK(work(in_bf16) == work(in_f32));
+}
+
+const std::vector<std::int32_t> some_ids = {5, 0, 23, 5, 5, 7, 0, 11, 5, 5, 23}, some_offsets = {0, 3, 3, 8, 11};
+Bags bags_in(Call& call, bool many) { return {many ? 4 : 11, 11, call.ints(some_ids), many ? call.ints(some_offsets) : nullptr}; }
+
+// 24 rows of 8 columns
+TtmTable table_of(std::int64_t rank) {
+  TtmTable t;
+  t.d = 2, t.cut = 1;
+  t.row_modes[0] = 4, t.row_modes[1] = 6, t.column_modes[0] = 2, t.column_modes[1] = 4;
+  t.ranks[0] = t.ranks[2] = 1, t.ranks[1] = rank;
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 on CUDA: look-ups in dense tables") {
+  for (const bool many : {false, true})
+    for (const std::int64_t columns : {5, 24}) {
+      const std::int64_t bags = many ? 4 : 11;
+      check_stream([&](Call& call) {
+        void* const y = call.stream(numbers(bags * columns, 1));
+        call.run(table().embedding_forward, EmbeddingForward{bags_in(call, many), 24, columns, call.f32(numbers(24 * columns, 2)), y, true});
+        return call.read_stream(y, static_cast<std::size_t>(bags * columns));
+      });
+      check_gradient([&](Call& call) {
+        void* const gradient = call.f32(numbers(24 * columns, 1));
+        call.run(table().embedding_backward, EmbeddingBackward{bags_in(call, many), 24, columns, call.stream(numbers(bags * columns, 2)), gradient});
+        return call.read_f32(gradient, static_cast<std::size_t>(24 * columns));
+      });
+    }
+}
+
+TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
+  for (const bool many : {false, true})
+    for (const std::int64_t rank : {3, 8}) {
+      const std::int64_t bags = many ? 4 : 11;
+      TtmTable t = table_of(rank);
+      const auto halves = [&](Call& call) {
+        t.left = call.stream(numbers(left_elements(t), 3)), t.right = call.stream(numbers(right_elements(t), 4));
+      };
+      check_stream([&](Call& call) {
+        halves(call);
+        void* const y = call.stream(numbers(bags * 8, 1));
+        call.run(table().ttm_forward, TtmForward{bags_in(call, many), &t, y, true});
+        return call.read_stream(y, static_cast<std::size_t>(bags * 8));
+      });
+      check_gradient([&](Call& call) {
+        halves(call);
+        void *const left = call.f32(numbers(left_elements(t), 5)), *const right = call.f32(numbers(right_elements(t), 6));
+        call.run(table().ttm_backward, TtmBackward{bags_in(call, many), &t, call.stream(numbers(bags * 8, 1)), left, right});
+        Floats both = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
+        for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
+        return both;
+      });
+    }
+}
+
+TEST_CASE("bf16 on CUDA: halves of TTM tables") {
+  check_stream([](Call& call) {
+    TtmTable t = table_of(5);
+    t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)), t.diagonals[0] = call.f32({0.5f, 2, -1, 0.25f, 1});
+    t.left = call.stream(Floats(40)), t.right = call.stream(Floats(120));
+    call.run(table().ttm_merge, TtmMerge{&t});
+    Floats both = call.read_stream(t.left, 40);
+    for (float x : call.read_stream(t.right, 120)) both.push_back(x);
+    return both;
+  });
+}
+
+TEST_CASE("bf16 on CUDA: halves of TT matrices, padded") {
+  check_stream([](Call& call) {
+    TtMatrix t;  // [6 x 8] at rank 5
+    t.d = 2, t.e = 2, t.ld_left = 16;
+    const std::int64_t modes[] = {2, 3, 4, 2}, ranks[] = {1, 2, 5, 2, 1};
+    std::copy_n(modes, 4, t.modes), std::copy_n(ranks, 5, t.ranks);
+    for (int k = 0; k < 4; ++k) t.cores[k] = call.f32(numbers(ranks[k] * modes[k] * ranks[k + 1], static_cast<unsigned>(k)));
+    t.diagonals[1] = call.f32({0.5f, 2, -1, 0.25f, 1});
+    t.left = call.stream(Floats(6 * 16, 7.0f)), t.right = call.stream(Floats(16 * 8, 7.0f));
+    call.run(table().tt_merge, TtMerge{&t, 1});
+    Floats both = call.read_stream(t.left, 6 * 16);
+    for (float x : call.read_stream(t.right, 16 * 8)) both.push_back(x);
+    return both;
+  });
+}
+
+// Without bias and activation nothing is rounded in between.
+TEST_CASE("bf16 on CUDA: products of dense layers") {
+  check_stream([](Call& call) {
+    LinearForward a;
+    a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldy = 12;
+    a.x = call.stream(numbers(180, 1)), a.weight = call.stream(numbers(240, 2)), a.y = call.stream(Floats(108));
+    call.run(table().linear_forward, a);
+    return call.read_stream(a.y, 108);
+  });
+  check_stream([](Call& call) {
+    LinearBackward a;
+    a.tokens = 9, a.in = a.lddx = 20, a.out = a.lddy = 12, a.accumulate_dx = true;
+    a.dy = call.stream(numbers(108, 1)), a.weight = call.stream(numbers(240, 2)), a.dx = call.stream(numbers(180, 3));
+    call.run(table().linear_backward, a);
+    return call.read_stream(a.dx, 180);
+  });
+  check_gradient([](Call& call) {
+    Product a;
+    a.tokens = 9, a.in = a.ldx = 20, a.out = a.ldg = a.ld_result = 12;
+    a.x = call.stream(numbers(180, 1)), a.g = call.stream(numbers(108, 2)), a.result = call.f32(numbers(240, 3));
+    call.run(table().product, a);
+    return call.read_f32(a.result, 240);
+  });
+}
+
+// d_pre is rounded after its columns have been summed.
+TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
+  for (const std::int64_t columns : {5, 16}) {
+    const auto backward = [&](Call& call, bool sums) {
+      LinearBackward a;
+      a.tokens = 70, a.in = 1, a.out = a.lddy = columns, a.activation = Activation::gelu;
+      a.dy = call.stream(numbers(70 * columns, 1)), a.pre = call.stream(numbers(70 * columns, 2)), a.d_bias = call.f32(numbers(columns, 3));
+      call.run(table().linear_backward, a);
+      return sums ? call.read_f32(a.d_bias, static_cast<std::size_t>(columns)) : call.read_stream(a.dy, static_cast<std::size_t>(70 * columns));
+    };
+    check_stream([&](Call& call) { return backward(call, false); });
+    check_gradient([&](Call& call) { return backward(call, true); });
+  }
+}
+
+}  // namespace comera::kernels::cuda
