@@ -13,6 +13,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
+#include "lib/tt/low_rank.h"
 
 namespace comera::compress {
 namespace {
@@ -87,7 +88,12 @@ struct Tensorizer::Work {
   }
 
   void measure(std::size_t i, Evidence evidence) {
-    if (!owner.moments_) return add_curve(i, layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence)));
+    if (!owner.moments_) {
+      std::vector<double> losses = layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence));
+      // A tolerance holds for the fit that is made then, not for the best one.
+      for (std::size_t r = 1; r < losses.size() && owner.settings_.goal.tolerance; ++r) losses[r] *= 1 + tt::iterated_excess;
+      return add_curve(i, std::move(losses));
+    }
     LayerFactors factors(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence), 0);
     add_curve(i, factors.losses());
     effects[i] = effect_of(i, factors);

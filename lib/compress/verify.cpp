@@ -98,7 +98,7 @@ class Verifier {
     check.name = layer.name;
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
-    check.rel_error = tt::relative_error(read_weight(dense_, candidate_of(chain)), expanded(chain));
+    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)), load_chain(compressed_, chain, threshold_));
     if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
     const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)

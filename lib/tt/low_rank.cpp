@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t small_side = 512;   // below it the Gram matrix is as fast as any sketch
 constexpr double gram_resolution = 1e-13;  // squared norms below this share of the whole are rounding in a Gram matrix
 constexpr double float_resolution = 1e-5;  // below it the same of a Gram matrix in float, with a margin for many directions
-constexpr double converged = 2e-3;         // of what is left: what the best space would lose less
 constexpr double worst_gap = 5e-3;         // more than this and the whole spectrum is computed
 constexpr int most_refinements = 3;
 
@@ -116,7 +115,7 @@ void LowRankCurve::by_svd(const Matrix& weight, std::int64_t rank) {
 }
 
 bool LowRankCurve::try_filter(const Matrix& weight, std::int64_t rank) {
-  LeadingSpace space = leading_space(weight, left_basis_, rank, converged);
+  LeadingSpace space = leading_space(weight, left_basis_, rank, iterated_excess);
   const double norm = squared_norm(weight);
   Matrix image = image_of(space.basis, weight);
   const std::vector<double> parts = squared_row_norms(image);

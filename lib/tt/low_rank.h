@@ -8,6 +8,9 @@
 
 namespace comera::tt {
 
+// A space that was iterated may lose this share more than the best one (an estimate decides, worst_gap of low_rank.cpp is the limit).
+constexpr double iterated_excess = 2e-3;
+
 class LowRankCurve {
  public:
   // Where no more than a part of the ranks is asked for (`largest_rank`; 0: all) and it costs less, the space comes from leading_space() of
