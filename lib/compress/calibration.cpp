@@ -23,7 +23,7 @@ using tt::Matrix;
 constexpr std::int64_t batch_tokens = 2048;
 constexpr std::int64_t held_out_every = 4;  // of the sequences
 constexpr std::int64_t tokens_per_input = 10;
-constexpr std::int64_t probe_tokens = 2048;                      // at least, for effects
+constexpr std::int64_t probe_tokens = 1024;                      // at least, for effects: one batch
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
 
 struct Sequence {
