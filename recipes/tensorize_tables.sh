@@ -136,9 +136,9 @@ heal() { # model cut
   out=$folder/$1/healed/ratio-$(ratio_of "$1" "$2")
   [ -f "$out/report.json" ] && return
   if [ "$1" = minilm ]; then
-    options=(--task embed --distill hidden --batch 128 --seq 32 --lr 1e-4 --lr-cores 1e-3)
+    options=(--task embed --distill hidden --batch 64 --seq 32 --lr 5e-5 --lr-cores 2e-4)
   else
-    options=(--task clm --distill hidden --batch 8 --seq 256 --lr 1e-4 --lr-cores 1e-3)
+    options=(--task clm --distill hidden --batch 8 --seq 256 --lr 5e-5 --lr-cores 2e-4)
   fi
   "$comera" finetune "$from" --teacher "$(dense_of "$1")" --data "$folder/$1/text/healing.txt" "${options[@]}" --schedule cosine --warmup 10 \
     --steps "$steps" --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" --resume >&2
