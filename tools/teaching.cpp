@@ -36,7 +36,7 @@ void check_vocabulary(const OptionValues& values, const RunSetup& setup, const m
 
 // The teacher as a model that gives what is asked for.
 models::ModelSpec teacher_spec(const std::string& folder, const std::string& target, const RunSetup& setup) {
-  const models::ModelSpec spec = models::spec_from_folder(folder);
+  models::ModelSpec spec = models::spec_from_folder(folder);
   const models::Spec &stored = models::common(spec), &student = models::common(setup.spec);
   if (target == "logits" && predicts_words(student.task)) {
     if (stored.task != student.task)
@@ -106,7 +106,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
     if (setup.options.task == data::Task::embed) fail_input("[finetune] --teacher is missing: embeddings are learned from another model's");
     return;
   }
-  const std::string folder = values.text("teacher");
+  const std::string& folder = values.text("teacher");
   if (!is_folder(folder)) fail_input("[finetune] --teacher {}: is no folder; name a model folder", folder);
   const std::string target = target_of(values, setup.options.task);
   const models::ModelSpec spec = teacher_spec(folder, target, setup);

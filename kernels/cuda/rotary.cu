@@ -11,7 +11,8 @@ __global__ void __launch_bounds__(threads) make_table(const __grid_constant__ Ro
   const std::int64_t half = a.head_size / 2;
   for (std::int64_t i = flat_index(); i < a.positions * half; i += flat_stride()) {
     const double frequency = pow(a.theta, -2.0 * static_cast<double>(i % half) / static_cast<double>(a.head_size));
-    const double angle = static_cast<double>(i / half) * frequency;
+    const std::int64_t position = i / half;
+    const double angle = static_cast<double>(position) * frequency;
     static_cast<float*>(a.cosines)[i] = static_cast<float>(cos(angle));
     static_cast<float*>(a.sines)[i] = static_cast<float>(sin(angle));
   }

@@ -39,7 +39,7 @@ struct FusedTile {
     return parts >= 8 ? 8 : parts >= 4 ? 4 : parts >= 2 ? 2 : 1;
   }
   COMERA_DEVICE std::size_t t1_bytes() const { return sizeof(T) * rows * pitch(); }
-  COMERA_DEVICE std::size_t stage_elements() const { return static_cast<std::size_t>(rows * x_pitch + inner * pitch()); }
+  COMERA_DEVICE std::size_t stage_elements() const { return static_cast<std::size_t>(rows) * x_pitch + static_cast<std::size_t>(inner) * pitch(); }
   COMERA_DEVICE std::size_t first_bytes() const {
     const std::size_t chunks = sizeof(T) * stages * stage_elements(), sums = sizeof(float) * inner_parts() * rows * wide();
     return chunks > sums ? chunks : sums;

@@ -36,7 +36,7 @@ struct OnnxSource::Shapes {
   onnx::ModelProto model;
 };
 
-OnnxSource::OnnxSource(std::string source, std::string folder)
+OnnxSource::OnnxSource(std::string source, const std::string& folder)
     : source_(std::move(source)),
       shapes_(std::make_shared<Shapes>(Shapes{without_data(io::OnnxFile(source_).model())})),
       folder_(extracted(source_, folder)) {

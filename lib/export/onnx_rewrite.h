@@ -21,7 +21,7 @@ class OnnxSource {
  public:
   // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie there already from a file of
   // the same contents. InputError: the file is damaged, or holds no such matrix.
-  OnnxSource(std::string source, std::string folder);
+  OnnxSource(std::string source, const std::string& folder);
 
   const std::string& folder() const { return folder_.path(); }
   const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied with
