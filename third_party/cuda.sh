@@ -37,6 +37,8 @@ if ! nvcc=$(find_nvcc); then
   echo "Fetching the CUDA 13.0 toolkit from PyPI into $folder (1.1 GB, once)"
   python3 -m venv "$folder"
   "$folder/bin/pip" install --quiet 'cuda-toolkit[nvcc,cccl,cudart,cublas,sanitizer]==13.0.*'
+  # nvcc tells the linker of lib64, where a toolkit of the machine has its libraries.
+  for toolkit in "$folder"/lib/python3*/site-packages/nvidia/cu13; do ln -sfn lib "$toolkit/lib64"; done
   nvcc=$(find_nvcc) || { echo "cuda.sh: the toolkit from PyPI has no working nvcc; install CUDA 13 and name its nvcc in CUDACXX" >&2 && exit 1; }
 fi
 [ $print_only = 0 ] || echo "$nvcc"
