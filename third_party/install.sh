@@ -38,6 +38,7 @@ zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh
 python3-venv              cuda   the CUDA toolkit from PyPI, where the machine has none
 catch2                    test   test programs
+zstd                      test   text of COMERA_DATA, in tests and recipes
 python3                   test   the rule scripts under scripts/
 python3-venv              test   readers and runtimes from PyPI that open what we write, and the CUDA toolkit
 universal-ctags           test   lengths of functions, for scripts/check_size.py
