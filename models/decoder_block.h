@@ -14,7 +14,7 @@ namespace comera::models {
 struct DecoderPass {
   layers::Rotary rotary;
   const layers::KeyValueCache* cache = nullptr;  // null: keys and values are those of the pass
-  Tensor cache_rows;                             // i32 [K]
+  Tensor cache_rows{};                           // i32 [K]
 };
 
 class DecoderBlock final : public Block {

@@ -80,39 +80,30 @@ same_bytes_after_resume() {
   cmp "$work/whole/model.safetensors" "$work/run-cuda/model.safetensors"
 }
 
-bench_ours() { # NAME options...
+# A timed command whose JSON goes into the report as a row of the table.
+bench() { # NAME COMMAND...
   local name=$1
   shift
-  "$bin/comera" bench --device cuda --json --quiet --warmup 5 --repetitions 20 "$@" > "$work/bench.json" 2> "$work/log" || {
-    say "| $name | failed: $(tail -n 1 "$work/log") | |"
-    return
-  }
-  python3 - "$name" comera "$work/bench.json" "$lines" "$report" << 'PYTHON'
-import json, sys
-name, side, path, lines, report = sys.argv[1:]
-row = json.load(open(path))["rows"][0]
-line = {"name": name, "side": side, **{k: row.get(k) for k in ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules")}}
-open(lines, "a").write(json.dumps(line) + "\n")
-open(report, "a").write(f"| {name} | {side} | {line['median_ms']:.3f} | {(line['peak_bytes'] or 0) / 2**20:.0f} |\n")
-PYTHON
-}
-
-bench_theirs() { # NAME options...
-  local name=$1
-  shift
-  timeout 120 python3 "$peer" --device cuda --warmup 8 --repetitions 20 "$@" > "$work/bench.json" 2> "$work/log" || {
+  timeout 120 "$@" > "$work/bench.json" 2> "$work/log" || {
     say "| $name | failed: $(tail -n 1 "$work/log") | |"
     return
   }
   python3 - "$name" "$work/bench.json" "$lines" "$report" << 'PYTHON'
 import json, sys
 name, path, lines, report = sys.argv[1:]
-row = json.load(open(path))
-side = " ".join(["pytorch", row["form"], row["dtype"]] + ["compiled"] * row["compile"] + ["galore"] * (row["optimizer"] == "galore"))
-open(lines, "a").write(json.dumps({"name": name, "side": side, **{k: row[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}) + "\n")
-open(report, "a").write(f"| {name} | {side} | {row['median_ms']:.3f} | {row['peak_bytes'] / 2**20:.0f} |\n")
+answer = json.load(open(path))
+if "rows" in answer:
+    row, side = answer["rows"][0], "comera"
+else:
+    row = answer
+    side = " ".join(["pytorch", row["form"], row["dtype"]] + ["compiled"] * row["compile"] + ["galore"] * (row["optimizer"] == "galore"))
+line = {"name": name, "side": side, **{k: row.get(k) for k in ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules")}}
+open(lines, "a").write(json.dumps(line) + "\n")
+open(report, "a").write(f"| {name} | {side} | {line['median_ms']:.3f} | {(line['peak_bytes'] or 0) / 2**20:.0f} |\n")
 PYTHON
 }
+bench_ours() { bench "$1" "$bin/comera" bench --device cuda --json --quiet --warmup 5 --repetitions 20 "${@:2}"; }
+bench_theirs() { bench "$1" python3 "$peer" --device cuda --warmup 8 --repetitions 20 "${@:2}"; }
 
 : > "$report"
 say "# The CUDA backend on a card"

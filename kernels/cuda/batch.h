@@ -19,18 +19,24 @@ struct Batch {
   int count = 0;
 };
 
+// The last of `count` pieces that begins at `at` or before; they begin in rising order, the first at 0.
+template <class First>
+COMERA_DEVICE int last_from(int count, unsigned at, const First& first) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (first(middle) <= at)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 // The item that a block belongs to.
 template <class Item, int capacity>
 __device__ int item_of_block(const Batch<Item, capacity>& batch) {
-  int low = 0, high = batch.count - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (batch.item[middle].first_block <= blockIdx.x)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  return last_from(batch.count, blockIdx.x, [&](int i) { return batch.item[i].first_block; });
 }
 
 template <int capacity, class Item, class Kernel>

@@ -2,13 +2,13 @@
 // table share the card evenly. The table of tensors travels with the launch: CUDA 12.1 takes 32,764 bytes of parameters.
 #pragma once
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/batch.h"
 
 namespace comera::kernels::cuda {
 
 template <class Tensor>
-struct Batch {
-  static constexpr int capacity = 31 * 1024 / (sizeof(Tensor) + sizeof(std::uint32_t));
+struct TensorBatch {
+  static constexpr int capacity = parameter_bytes / (sizeof(Tensor) + sizeof(std::uint32_t));
 
   int count = 0;
   std::uint32_t tiles = 0;
@@ -17,15 +17,7 @@ struct Batch {
 
   // The tensor of a tile: the last that begins at it or before.
   COMERA_DEVICE int find(std::uint32_t tile) const {
-    int low = 0, high = count;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (first[middle] <= tile)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
+    return last_from(count, tile, [this](int i) { return first[i]; });
   }
 
   bool takes(std::int64_t more) const { return count < capacity && tiles + more <= 0x7FFFFFFF; }
@@ -39,7 +31,7 @@ struct Batch {
 // start(batch, tiles of the batches before) for all tensors that are not empty; one batch where they fit.
 template <class Tensor, class Start>
 Status for_batches(const Tensor* tensors, int count, std::int64_t tile, Start start) {
-  Batch<Tensor> batch;
+  TensorBatch<Tensor> batch;
   std::int64_t before = 0;
   const auto flush = [&] {
     const Status status = batch.tiles > 0 ? start(batch, before) : Status::ok;
@@ -66,7 +58,7 @@ std::int64_t tiles_of_many(const Tensor* tensors, int count, std::int64_t tile) 
 
 // body(tensor, begin, end, tile) for each tile of the block.
 template <class Tensor, class Body>
-__device__ void for_tiles(const Batch<Tensor>& batch, std::int64_t tile_size, const Body& body) {
+__device__ void for_tiles(const TensorBatch<Tensor>& batch, std::int64_t tile_size, const Body& body) {
   for (std::uint32_t tile = blockIdx.x; tile < batch.tiles; tile += gridDim.x) {
     const int i = batch.find(tile);
     const std::int64_t begin = static_cast<std::int64_t>(tile - batch.first[i]) * tile_size, rest = batch.tensors[i].count - begin;

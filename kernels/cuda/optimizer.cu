@@ -57,14 +57,14 @@ struct UpdateTile {
 };
 
 // Bound by bytes: 16 read and 12 written per parameter.
-__global__ void __launch_bounds__(threads) update(const __grid_constant__ Batch<AdamwTensor> batch, const StepScalars* scalars) {
+__global__ void __launch_bounds__(threads) update(const __grid_constant__ TensorBatch<AdamwTensor> batch, const StepScalars* scalars) {
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, UpdateTile{scalars->gradient_scale});
 }
 
 Status run(const Context& context, const Adamw& a) {
   return with_element(context, [&](auto) {
-    return for_batches(a.tensors, a.count, update_tile, [&](const Batch<AdamwTensor>& batch, std::int64_t) {
+    return for_batches(a.tensors, a.count, update_tile, [&](const TensorBatch<AdamwTensor>& batch, std::int64_t) {
       return launch(context, {grid_for(batch.tiles, 1), threads}, update, batch, a.scalars);
     });
   });
@@ -98,7 +98,7 @@ struct SumTile {
 };
 
 // Bound by bytes: 4 read per number.
-__global__ void __launch_bounds__(threads) square_tiles(const __grid_constant__ Batch<ConstTensor> batch, double* partial) {
+__global__ void __launch_bounds__(threads) square_tiles(const __grid_constant__ TensorBatch<ConstTensor> batch, double* partial) {
   for_tiles(batch, sum_tile, SumTile{partial});
 }
 
@@ -117,7 +117,7 @@ Status run(const Context& context, const SquareSum& a) {
   if (context.workspace_bytes < square_sum_workspace(context, a)) return Status::workspace_too_small;
   auto* partial = static_cast<double*>(context.workspace);
   const Status status = with_element(context, [&](auto) {
-    return for_batches(a.tensors, a.count, sum_tile, [&](const Batch<ConstTensor>& batch, std::int64_t before) {
+    return for_batches(a.tensors, a.count, sum_tile, [&](const TensorBatch<ConstTensor>& batch, std::int64_t before) {
       return launch(context, {grid_for(batch.tiles, 1), threads}, square_tiles, batch, partial + before);
     });
   });

@@ -221,13 +221,13 @@ struct WeighTile {
 };
 
 // Bound by bytes: 12 per number with decay, 8 without, none where the weight is 1 and nothing decays.
-__global__ void __launch_bounds__(weigh_threads) weigh(const __grid_constant__ Batch<WeighGradient::Tensor> batch, const RankState* state) {
+__global__ void __launch_bounds__(weigh_threads) weigh(const __grid_constant__ TensorBatch<WeighGradient::Tensor> batch, const RankState* state) {
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
 }
 
 Status run(const Context& context, const WeighGradient& a) {
   return with_element(context, [&](auto) {
-    return for_batches(a.tensors, a.count, weigh_tile, [&](const Batch<WeighGradient::Tensor>& batch, std::int64_t) {
+    return for_batches(a.tensors, a.count, weigh_tile, [&](const TensorBatch<WeighGradient::Tensor>& batch, std::int64_t) {
       return launch(context, {grid_for(batch.tiles, 1), weigh_threads}, weigh, batch, a.state);
     });
   });

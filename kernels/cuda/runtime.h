@@ -5,6 +5,9 @@
 
 namespace comera::kernels::cuda {
 
+// The backend's table (backend.cu): what libcomera_cuda.so hands out, and in tests its double without a card.
+const Backend& table();
+
 Memory device_memory();
 Device device_control();
 const char* variant_name();  // "sm_90 NVIDIA H200", or "on host"

@@ -80,14 +80,22 @@ template <class T>
 constexpr int inner_step = sizeof(T) == 2 ? 16 : 4;
 
 // tile += a b: a 32 rows `lda` apart, b `depth` rows `ldb` apart, in shared memory; rows of bf16 begin at multiples of 16 bytes.
-__device__ inline void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
+// b transposed: 32 rows `ldb` apart, one for each column of the tile.
+template <bool transposed>
+__device__ void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
   for (int k = 0; k < depth; k += 16) {
     unsigned rows[2][4], columns[2][4];
 #pragma unroll
     for (int m = 0; m < 2; ++m) load_blocks(rows[m], a + (16 * m + row) * lda + k + column);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) load_blocks_transposed(columns[n], b + (k + row) * ldb + 16 * n + column);
+    for (int n = 0; n < 2; ++n) {
+      if constexpr (transposed) {
+        load_blocks(columns[n], b + (16 * n + lane / 16 * 8 + lane % 8) * ldb + k + lane / 8 % 2 * 8);
+      } else {
+        load_blocks_transposed(columns[n], b + (k + row) * ldb + 16 * n + column);
+      }
+    }
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -95,7 +103,8 @@ __device__ inline void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf
   }
 }
 
-__device__ inline void multiply(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
+template <bool transposed>
+__device__ void multiply(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / 4, column = lane % 4 * 2;
 #pragma unroll 4
   for (int k = 0; k < depth; ++k) {
@@ -103,7 +112,14 @@ __device__ inline void multiply(WarpTile& tile, const float* a, int lda, const f
 #pragma unroll
     for (int m = 0; m < 4; ++m) rows[m] = a[(8 * m + row) * lda + k];
 #pragma unroll
-    for (int n = 0; n < 4; ++n) load_floats<2>(b + k * ldb + 8 * n + column, columns[n]);
+    for (int n = 0; n < 4; ++n) {
+      if constexpr (transposed) {
+        columns[n][0] = b[(8 * n + column) * ldb + k];
+        columns[n][1] = b[(8 * n + column + 1) * ldb + k];
+      } else {
+        load_floats<2>(b + k * ldb + 8 * n + column, columns[n]);
+      }
+    }
 #pragma unroll
     for (int m = 0; m < 4; ++m)
 #pragma unroll
@@ -113,40 +129,24 @@ __device__ inline void multiply(WarpTile& tile, const float* a, int lda, const f
   }
 }
 
-// The same with b transposed: 32 rows `ldb` apart, one for each column of the tile.
-__device__ inline void multiply_transposed(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
-  for (int k = 0; k < depth; k += 16) {
-    unsigned rows[2][4], columns[2][4];
-#pragma unroll
-    for (int m = 0; m < 2; ++m) load_blocks(rows[m], a + (16 * m + row) * lda + k + column);
-#pragma unroll
-    for (int n = 0; n < 2; ++n) load_blocks(columns[n], b + (16 * n + lane / 16 * 8 + lane % 8) * ldb + k + lane / 8 % 2 * 8);
-#pragma unroll
-    for (int m = 0; m < 2; ++m)
-#pragma unroll
-      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+// Chunks 0 .. count - 1 through `stages` places of shared memory, copied while earlier ones are used: fetch(chunk, place) starts the copies of
+// a thread, use(chunk, place) finds all of them arrived for every thread of the block. Ends with no copy on its way and all threads together.
+template <int stages, class Fetch, class Use>
+__device__ void for_chunks(int count, const Fetch& fetch, const Use& use) {
+  for (int s = 0; s + 1 < stages; ++s) {
+    if (s < count) fetch(s, s);
+    commit_copies();
   }
-}
-
-__device__ inline void multiply_transposed(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / 4, column = lane % 4 * 2;
-#pragma unroll 4
-  for (int k = 0; k < depth; ++k) {
-    float rows[4], columns[4][2];
-#pragma unroll
-    for (int m = 0; m < 4; ++m) rows[m] = a[(8 * m + row) * lda + k];
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) columns[n][j] = b[(8 * n + column + j) * ldb + k];
-#pragma unroll
-    for (int m = 0; m < 4; ++m)
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-#pragma unroll
-        for (int j = 0; j < 2; ++j) tile.c[m / 2][n][m % 2 * 2 + j] += rows[m] * columns[n][j];
+  for (int c = 0; c < count; ++c) {
+    wait_for_copies<stages - 2>();
+    __syncthreads();  // the chunk is here for all, and nobody reads the one before it any more
+    const int next = c + stages - 1;
+    if (next < count) fetch(next, next % stages);
+    commit_copies();
+    use(c, c % stages);
   }
+  wait_for_copies<0>();
+  __syncthreads();
 }
 
 }  // namespace comera::kernels::cuda

@@ -95,25 +95,15 @@ __device__ void first_product(const FusedForward<T>& a, const FusedTile<T, rows>
   const int warp = static_cast<int>(threadIdx.x) / warp_size, row_part = warp % Shape::row_parts, strip = warp / Shape::row_parts % tile.strips;
   const int part = warp / (Shape::row_parts * tile.strips), parts = tile.inner_parts(), depth = Shape::inner / parts;
   const int count = (a.in + Shape::inner - 1) / Shape::inner;
-  for (int s = 0; s + 1 < Shape::stages; ++s) {
-    if (s < count) fetch_inner(a, tile, token, s, chunks + s * tile.stage_elements());
-    commit_copies();
-  }
   WarpTile sum;
   sum.clear();
-  for (int c = 0; c < count; ++c) {
-    wait_for_copies<Shape::stages - 2>();
-    __syncthreads();  // the chunk is here for all, and nobody reads the one before it any more
-    const int next = c + Shape::stages - 1;
-    if (next < count) fetch_inner(a, tile, token, next, chunks + next % Shape::stages * tile.stage_elements());
-    commit_copies();
-    const T *x = chunks + c % Shape::stages * tile.stage_elements(), *left = x + rows * Shape::x_pitch;
+  const auto fetch = [&](int chunk, int place) { fetch_inner(a, tile, token, chunk, chunks + place * tile.stage_elements()); };
+  for_chunks<Shape::stages>(count, fetch, [&](int, int place) {
+    const T *x = chunks + place * tile.stage_elements(), *left = x + rows * Shape::x_pitch;
     if (part < parts)
-      multiply(sum, x + row_part * warp_tile * Shape::x_pitch + part * depth, Shape::x_pitch, left + part * depth * tile.pitch() + strip * warp_tile,
-               tile.pitch(), depth);
-  }
-  wait_for_copies<0>();
-  __syncthreads();
+      multiply<false>(sum, x + row_part * warp_tile * Shape::x_pitch + part * depth, Shape::x_pitch,
+                      left + part * depth * tile.pitch() + strip * warp_tile, tile.pitch(), depth);
+  });
   float* const sums = reinterpret_cast<float*>(chunks);  // [parts, rows, wide]
   if (part < parts)
     sum.for_pairs([&](int row, int column, float p, float q) {
@@ -220,8 +210,8 @@ __device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows
     __syncthreads();  // the chunk is here for all; the other buffer and `out` are free
     if (!next.done()) fetch_right(next, right + (turn ^ 1) * buffer);
     commit_copies();
-    multiply(sum, t1 + row_part * warp_tile * tile.pitch() + step.out().offset + step.chunk * fused_rank, tile.pitch(),
-             right + turn * buffer + strip * warp_tile, Shape::b_pitch, step.depth());
+    multiply<false>(sum, t1 + row_part * warp_tile * tile.pitch() + step.out().offset + step.chunk * fused_rank, tile.pitch(),
+                    right + turn * buffer + strip * warp_tile, Shape::b_pitch, step.depth());
     if (step.is_last_chunk()) {
       sum.for_pairs([&](int row, int column, float p, float q) {
         float* to = out + (row_part * warp_tile + row) * Shape::out_pitch + strip * warp_tile + column;

@@ -115,19 +115,11 @@ __device__ void right_gradient(const FusedBackward<T>& a, const FusedBackOutput<
   const int parts = o.rank > 0 ? Shape::parts(o.rank) : 0, depth = parts > 0 ? Shape::inner / parts : 0;
   const int row_part = warp % Shape::row_parts, strip = strips > 0 ? warp / Shape::row_parts % strips : 0;
   const int part = strips > 0 ? warp / (Shape::row_parts * strips) : 0, count = (o.columns + Shape::inner - 1) / Shape::inner;
-  for (int s = 0; s + 1 < Shape::stages; ++s) {
-    if (s < count) fetch_gradient(a, o, tile, token, s, chunks + s * tile.stage_elements());
-    commit_copies();
-  }
   WarpTile sum;
   sum.clear();
-  for (int c = 0; c < count; ++c) {
-    wait_for_copies<Shape::stages - 2>();
-    __syncthreads();  // the chunk is here for all, and nobody reads the one before it any more
-    const int next = c + Shape::stages - 1;
-    if (next < count) fetch_gradient(a, o, tile, token, next, chunks + next % Shape::stages * tile.stage_elements());
-    commit_copies();
-    T* const dy = chunks + c % Shape::stages * tile.stage_elements();
+  const auto fetch = [&](int chunk, int place) { fetch_gradient(a, o, tile, token, chunk, chunks + place * tile.stage_elements()); };
+  for_chunks<Shape::stages>(count, fetch, [&](int c, int place) {
+    T* const dy = chunks + place * tile.stage_elements();
     apply_slope(a, o, tile, token, c, dy, sums);
     __syncthreads();
     const int column = c * Shape::inner + thread;
@@ -137,11 +129,9 @@ __device__ void right_gradient(const FusedBackward<T>& a, const FusedBackOutput<
       o.sums[static_cast<std::int64_t>(blockIdx.x) * o.columns + column] = total;
     }
     if (part < parts)
-      multiply_transposed(sum, dy + row_part * warp_tile * Shape::pitch + part * depth, Shape::pitch,
-                          dy + ((tile.slopes ? 2 : 1) * rows + strip * warp_tile) * Shape::pitch + part * depth, Shape::pitch, depth);
-  }
-  wait_for_copies<0>();
-  __syncthreads();
+      multiply<true>(sum, dy + row_part * warp_tile * Shape::pitch + part * depth, Shape::pitch,
+                     dy + ((tile.slopes ? 2 : 1) * rows + strip * warp_tile) * Shape::pitch + part * depth, Shape::pitch, depth);
+  });
   float* const partial = reinterpret_cast<float*>(chunks);  // [parts, rows, strips of columns]
   const int wide = strips * warp_tile;
   if (part < parts)
@@ -207,8 +197,8 @@ __device__ void left_gradient(const FusedBackward<T>& a, const FusedBackTile<T, 
     __syncthreads();  // the chunk is here for all; the other buffer and `out` are free
     if (step + 1 < steps) fetch_left<T, rows>(a, (step + 1) / chunks, (step + 1) % chunks, left + (step + 1) % 2 * buffer);
     commit_copies();
-    multiply_transposed(sum, u1 + row_part * warp_tile * tile.u1_pitch() + step % chunks * fused_rank, tile.u1_pitch(),
-                        left + step % 2 * buffer + strip * warp_tile * Shape::a_pitch, Shape::a_pitch, fused_rank);
+    multiply<true>(sum, u1 + row_part * warp_tile * tile.u1_pitch() + step % chunks * fused_rank, tile.u1_pitch(),
+                   left + step % 2 * buffer + strip * warp_tile * Shape::a_pitch, Shape::a_pitch, fused_rank);
     if ((step + 1) % chunks != 0) continue;
     sum.for_pairs([&](int row, int column, float p, float q) {
       float* to = out + (row_part * warp_tile + row) * Shape::out_pitch + strip * warp_tile + column;

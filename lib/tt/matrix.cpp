@@ -103,18 +103,11 @@ void mirror(MatrixOf<T>& a) {  // the upper triangle into the lower
         for (std::int64_t j = jj; j < std::min(jj + block, i); ++j) a(i, j) = a(j, i);
 }
 
+// a a^T of side `side`, given a and its transpose.
 template <class T>
-MatrixOf<T> gram_of_columns(const MatrixOf<T>& a) {
-  MatrixOf<T> c(a.columns, a.columns);
-  product<T>(turned(a), plain(a), a.rows, c, 1, 0, true);
-  mirror(c);
-  return c;
-}
-
-template <class T>
-MatrixOf<T> gram_of_all_rows(const MatrixOf<T>& a) {
-  MatrixOf<T> c(a.rows, a.rows);
-  product<T>(plain(a), turned(a), a.columns, c, 1, 0, true);
+MatrixOf<T> gram_of(const Operand<T>& a, const Operand<T>& transposed, std::int64_t side, std::int64_t inner) {
+  MatrixOf<T> c(side, side);
+  product<T>(a, transposed, inner, c, 1, 0, true);
   mirror(c);
   return c;
 }
@@ -226,10 +219,10 @@ Matrix multiply_nt(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-Matrix gram(const Matrix& a) { return gram_of_columns(a); }
-Matrix gram_of_rows(const Matrix& a) { return gram_of_all_rows(a); }
-FloatMatrix gram(const FloatMatrix& a) { return gram_of_columns(a); }
-FloatMatrix gram_of_rows(const FloatMatrix& a) { return gram_of_all_rows(a); }
+Matrix gram(const Matrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }
+Matrix gram_of_rows(const Matrix& a) { return gram_of(plain(a), turned(a), a.rows, a.columns); }
+FloatMatrix gram(const FloatMatrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }
+FloatMatrix gram_of_rows(const FloatMatrix& a) { return gram_of(plain(a), turned(a), a.rows, a.columns); }
 
 FloatMatrix to_float(const Matrix& a, double scale) {
   FloatMatrix b(a.rows, a.columns);

@@ -67,6 +67,15 @@ expect_refused() {
   [ "$(wc -l <"$work/.err")" = 1 ] || fail "one line on stderr"
 }
 
+# A command that must be refused and leave no folder: MESSAGE VERB ARGUMENTS...
+run_refused() {
+  local message=$1
+  shift
+  run "$COMERA" "$@" -o new
+  expect_refused "$message"
+  expect_no_file new
+}
+
 finish() {
   [ "$failures" = 0 ] && exit 0
   echo "$failures expectations failed"

@@ -160,21 +160,14 @@ assert head == {"descr": "<f4", "fortran_order": False, "shape": (2, 32)} and (1
 PY
 
 # What is refused.
-refused() {
-  local message=$1
-  shift
-  run "$COMERA" finetune "$@" -o new
-  expect_refused "$message"
-  expect_no_file new
-}
-refused 'MODEL is missing' "${go[@]}" --data train.tsv
-refused 'nowhere: is no folder' nowhere "${go[@]}" --data train.tsv
-refused 'teacher is missing: embeddings' body "${go[@]}" --data corpus.txt
-refused 'has no head for labels' body --task classify --teacher dense "${go[@]}" --data train.tsv --text text
+run_refused 'MODEL is missing' finetune "${go[@]}" --data train.tsv
+run_refused 'nowhere: is no folder' finetune nowhere "${go[@]}" --data train.tsv
+run_refused 'teacher is missing: embeddings' finetune body "${go[@]}" --data corpus.txt
+run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv --text text
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
-refused "a teacher must have the student's vocabulary" small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
+run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 --quiet "${columns[@]}" --data train.tsv -o narrow
-refused 'its vectors have 16 numbers' small --task embed --teacher narrow "${go[@]}" --data corpus.txt
+run_refused 'its vectors have 16 numbers' finetune small --task embed --teacher narrow "${go[@]}" --data corpus.txt
 run "$COMERA" evaluate body --data pairs.tsv --text a --label score
 expect_refused 'name the two columns'
 finish

@@ -47,15 +47,8 @@ losses = [row["loss"] for row in map(json.loads, open("learned/metrics.jsonl")) 
 assert len(losses) == 40 and losses[-1] < losses[0] / 2, losses
 PY
 
-refused() {
-  local message=$1
-  shift
-  run "$COMERA" finetune "$@" -o new
-  expect_refused "$message"
-  expect_no_file new
-}
-refused "its task is clm, the student's mlm; use --distill hidden" masked --teacher next --distill logits "${go[@]}" --data corpus.txt
-refused 'the task has neither labels nor words' masked --task embed --teacher masked --distill logits "${go[@]}" --data corpus.txt
+run_refused "its task is clm, the student's mlm; use --distill hidden" finetune masked --teacher next --distill logits "${go[@]}" --data corpus.txt
+run_refused 'the task has neither labels nor words' finetune masked --task embed --teacher masked --distill logits "${go[@]}" --data corpus.txt
 pretrain short "${model[@]}" --task mlm --form dense --positions 8
-refused 'has 8 positions, --seq is 16' masked --teacher short --distill logits "${go[@]}" --seq 16 --data corpus.txt
+run_refused 'has 8 positions, --seq is 16' finetune masked --teacher short --distill logits "${go[@]}" --seq 16 --data corpus.txt
 finish

@@ -83,7 +83,7 @@ TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3
   CHECK(ties->encode("x-xxxxxxxx") == Ids{2, 1, 3, 4, 4});
   // Beyond 1e5 a score of .002 would be lost in the rounding of the sum, so the sum begins again.
   const auto far = unigram_of({{"a", -1000.0f}, {"b", -.001f}, {"bb", -.003f}});
-  for (const auto [before, ends] : {std::pair{1, Ids{2, 2}}, {100, Ids{3}}, {101, Ids{2, 2}}, {300, Ids{3}}}) {
+  for (const auto& [before, ends] : {std::pair{1, Ids{2, 2}}, {100, Ids{3}}, {101, Ids{2, 2}}, {300, Ids{3}}}) {
     const Ids ids = far->encode(std::string(static_cast<std::size_t>(before), 'a') + "bb");
     CHECK(Ids(ids.begin() + before, ids.end()) == ends);
   }

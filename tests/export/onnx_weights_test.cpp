@@ -32,11 +32,16 @@ onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const std::ve
   return node;
 }
 
-// y = f(words[ids] first) second, where f is an operator of somebody else, and third, which is used in two ways.
-onnx::ModelProto small_model() {
+onnx::ModelProto empty_model() {
   onnx::ModelProto model;
   model.set_ir_version(8);
   model.add_opset_import()->set_version(17);
+  return model;
+}
+
+// y = f(words[ids] first) second, where f is an operator of somebody else, and third, which is used in two ways.
+onnx::ModelProto small_model() {
+  onnx::ModelProto model = empty_model();
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.add_input()->set_name("ids");
   graph.add_output()->set_name("y");
@@ -115,9 +120,7 @@ TEST_CASE("matrices that one kind of product or lookup reads are candidates") {
 }
 
 TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant nodes, and beside subgraphs") {
-  onnx::ModelProto model;
-  model.set_ir_version(8);
-  model.add_opset_import()->set_version(17);
+  onnx::ModelProto model = empty_model();
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.add_input()->set_name("x");
   graph.add_output()->set_name("y");
@@ -155,9 +158,7 @@ TEST_CASE("a chain takes the place of a weight that is read through views of it"
   write_chains(folder / "chains", first, random_table(6, {6, 1}, {1, 4}, {1, 2, 1}, 20), false);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
-  onnx::ModelProto dense;
-  dense.set_ir_version(8);
-  dense.add_opset_import()->set_version(17);
+  onnx::ModelProto dense = empty_model();
   onnx::GraphProto& graph = *dense.mutable_graph();
   graph.add_input()->set_name("x");
   graph.add_output()->set_name("y");

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/cuda/on_host/backend.h"
 #include "kernels/cuda/on_host/threads.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/thread_pool.h"
 #include "tests/kernels/card.h"
 #include "tests/kernels/element.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/element.h"
-#include "kernels/cuda/on_host/backend.h"
+#include "kernels/cuda/runtime.h"
 
 namespace comera::kernels::cuda {
 namespace {

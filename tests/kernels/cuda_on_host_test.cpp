@@ -10,8 +10,8 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/element.h"
-#include "kernels/cuda/on_host/backend.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/runtime.h"
 
 namespace comera::kernels::cuda {
 namespace {

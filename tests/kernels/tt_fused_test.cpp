@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/on_host/backend.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/cuda/tt_fused_backward.h"
 
 namespace comera::kernels::cuda {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "kernels/cuda/on_host/backend.h"
+#include "kernels/cuda/runtime.h"
 #include "lib/train/step.h"
 #include "tests/kernels/card.h"
 #include "tests/models/small_models.h"

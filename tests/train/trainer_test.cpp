@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "kernels/cuda/on_host/backend.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/thread_pool.h"
 #include "lib/core/error.h"
 #include "lib/core/file.h"
