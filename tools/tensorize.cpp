@@ -108,7 +108,9 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
     write_file_atomic(join_path(folder, "report.html"), report::to_html(std::span(results)));
   }
   if (values.flag("json")) return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
-  print_out(report::render(several ? report::tensorize_ratios(results) : report::tensorize_table(results[0]), report::Format::table));
+  const report::LayerLines layers = several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
+  print_out(report::render(layers.table, report::Format::table));
+  for (const std::string& note : layers.notes) print_out(note + "\n");
   for (const compress::Result& result : results) print_out(report::summary(result));
 }
 

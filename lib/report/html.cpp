@@ -22,7 +22,7 @@ p{color:var(--dim);margin:.4rem 0;overflow-wrap:anywhere}
 .facts b{display:block;font-size:1.25rem;font-variant-numeric:tabular-nums}.facts span{color:var(--dim);font-size:.85rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
 .small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,11.5rem),1fr));gap:.6rem}
-figure{margin:0}figcaption{font-size:.9rem;overflow-wrap:anywhere}.small figcaption{font-size:.75rem}
+figure{margin:0}.charts figure{max-width:30rem}figcaption{font-size:.9rem;overflow-wrap:anywhere}.small figcaption{font-size:.75rem}
 svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}
 .small svg text{font-size:14px}
 .grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--dim);stroke-width:1}
@@ -32,9 +32,11 @@ svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim)
 vertical-align:middle;background:var(--c)}
 .bars{max-width:none;display:inline-block}.was{fill:var(--rule)}.now{fill:var(--c0)}
 .bars text{font-size:11px}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}.n{text-align:right}
-th{color:var(--dim);font-weight:600}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .4rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
+th{color:var(--dim);font-weight:600;white-space:normal;vertical-align:bottom}
+th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}.n{text-align:right}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
+@media(max-width:70rem){table{font-size:.75rem}th,td{padding:.25rem .28rem}}
 summary{cursor:pointer;padding:.3rem 0}
 )";
 

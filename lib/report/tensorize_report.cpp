@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include "lib/core/units.h"
 #include "lib/report/html.h"
 #include "lib/report/weight_columns.h"
@@ -13,6 +17,8 @@ using compress::LayerOutcome;
 using compress::Result;
 
 Cell maybe(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
+// Errors are known to a few digits; 7.8e-16 for what stays as it is helps nobody.
+Cell rounded(const std::optional<double>& value) { return value ? Cell(std::round(1e4 * *value) / 1e4) : Cell(); }
 Cell text(const std::string& value) { return value.empty() ? Cell() : Cell(value); }
 
 double ratio_of(const LayerOutcome& layer) {
@@ -28,6 +34,50 @@ std::optional<double> above_optimum(const LayerOutcome& layer) {
 Table layer_columns() {
   Table table{weight_columns(), {}, {}};
   append(table.columns, {{"bytes_dense", "before", Unit::bytes}, {"bytes", "after", Unit::bytes}, {"ratio", "ratio", Unit::ratio}});
+  return table;
+}
+
+// Why layers stay dense: a few sentences that many layers share, so a layer's line has their number alone.
+struct Reasons {
+  std::vector<std::string> texts;
+
+  std::string marked(const std::string& form, const std::string& reason) {
+    if (reason.empty()) return form;
+    const auto found = std::find(texts.begin(), texts.end(), reason);
+    const auto at = found - texts.begin();
+    if (found == texts.end()) texts.push_back(reason);
+    return fmt::format("{} ({})", form, at + 1);
+  }
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < texts.size(); ++i) lines.push_back(fmt::format("({}) {}", i + 1, texts[i]));
+    return lines;
+  }
+};
+
+// Columns that no row has anything in say nothing: output errors without text, milliseconds of a plan.
+Table without_empty(const Table& table) {
+  const auto empty = [&](std::size_t c) {
+    return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return std::holds_alternative<std::monostate>(row[c]); });
+  };
+  Table kept;
+  kept.rows.resize(table.rows.size());
+  kept.totals.resize(table.totals.size());
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    if (!table.rows.empty() && empty(c)) continue;
+    kept.columns.push_back(table.columns[c]);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) kept.rows[i].push_back(table.rows[i][c]);
+    for (std::size_t i = 0; i < table.totals.size(); ++i) kept.totals[i].push_back(table.totals[i][c]);
+  }
+  return kept;
+}
+
+// In a page the names are as short as they can be and still differ.
+Table with_short_names(Table table) {
+  std::set<std::string> names;
+  for (const auto& row : table.rows) names.insert(short_name(std::get<std::string>(row[0])));
+  if (names.size() < table.rows.size()) return table;
+  for (auto& row : table.rows) row[0] = short_name(std::get<std::string>(row[0]));
   return table;
 }
 
@@ -102,6 +152,12 @@ std::vector<std::pair<std::string, std::string>> facts_of(const Result& result) 
           {"seconds", fmt::format("{:.1f}", result.seconds)}};
 }
 
+void add_layers(Page& page, const Result& result) {
+  const LayerLines layers = tensorize_layers(result);
+  page.table(with_short_names(layers.table));
+  for (const std::string& note : layers.notes) page.paragraph(note);
+}
+
 }  // namespace
 
 double mean_error(const Result& result) {
@@ -114,28 +170,40 @@ double mean_error(const Result& result) {
   return count ? sum / static_cast<double>(count) : 0;
 }
 
-Table tensorize_table(const Result& result) {
-  Table table = layer_columns();
-  append(table.columns, {{"rel_error", "weight error"},
-                         {"output_error", "output error"},
-                         {"optimum", "optimum"},
-                         {"above_optimum", "above it", Unit::share},
-                         {"ms", "ms", Unit::ms},
-                         {"reason", "why dense"}});
+LayerLines tensorize_layers(const Result& result) {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"shape", "shape", Unit::sizes},
+                   {"form", "form"},
+                   {"modes", "modes", Unit::sizes},
+                   {"ranks", "ranks"},
+                   {"bytes_dense", "before", Unit::bytes},
+                   {"bytes", "after", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"rel_error", "weight error"},
+                   {"output_error", "output error"},
+                   {"optimum", "optimum"},
+                   {"above_optimum", "above it", Unit::share},
+                   {"ms", "ms", Unit::ms}};
+  Reasons reasons;
   for (const LayerOutcome& layer : result.layers) {
-    std::vector<Cell> row = first_cells(weight_name(layer.name, result.graph), layer.table, layer.shape, layer.form,
-                                        layer.chain ? &*layer.chain : nullptr, layer.bytes_dense, layer.bytes);
-    append(row, {layer.rel_error, maybe(layer.output_error), maybe(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell(),
-                 text(layer.reason)});
-    table.rows.push_back(std::move(row));
+    const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape
+    const io::FileShape none;
+    table.rows.push_back({weight_name(layer.name, result.graph), layer.shape, reasons.marked(layer.form, layer.reason),
+                          list_or_nothing(pair ? none : layer.chain->modes), list_or_nothing(layer.chain ? layer.chain->ranks : none),
+                          whole(layer.bytes_dense), whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
+                          rounded(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
   }
   std::vector<Cell> total(table.columns.size());
   total[0] = file_name(result.graph);
-  total[6] = whole(result.file_bytes_dense);
-  total[7] = whole(result.file_bytes);
-  total[8] = result.ratio();
+  total[5] = whole(result.file_bytes_dense);
+  total[6] = whole(result.file_bytes);
+  total[7] = result.ratio();
   table.totals.push_back(std::move(total));
-  return table;
+  LayerLines lines{without_empty(table), reasons.lines()};
+  if (result.calibration)
+    lines.notes.emplace_back("output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted to");
+  return lines;
 }
 
 Json to_json(const Result& result) {
@@ -157,7 +225,7 @@ std::string summary(const Result& result) {
 std::string to_html(const Result& result) {
   Page page("tensorize: " + result.output);
   page.facts(facts_of(result));
-  page.heading("Layers").table(tensorize_table(result));
+  add_layers(page.heading("Layers"), result);
   if (!result.files.left_out.empty())
     page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.", fmt::join(result.files.left_out, ", ")));
   return page.text();
@@ -190,15 +258,15 @@ Json to_json(std::span<const Result> results) {
 
 std::string to_html(std::span<const Result> results) {
   Page page("tensorize: bytes against error");
-  Chart chart{.title = "mean error over MB of the weights file", .x_label = "MB", .unit = Unit::plain};
+  Chart chart{.title = "mean error over MiB of the weights file", .x_label = "MiB", .unit = Unit::plain};
   Series series{"error", {}, {}, true};
   for (const Result& result : results) {
-    series.x.push_back(static_cast<double>(result.file_bytes) * 1e-6);
+    series.x.push_back(static_cast<double>(result.file_bytes) / 1048576);
     series.y.push_back(mean_error(result));
   }
   chart.series.push_back(std::move(series));
   page.charts({chart}).table(tensorize_ratios(results));
-  for (const Result& result : results) page.heading(result.output).table(tensorize_table(result));
+  for (const Result& result : results) add_layers(page.heading(result.output), result);
   return page.text();
 }
 

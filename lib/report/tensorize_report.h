@@ -10,7 +10,12 @@
 
 namespace comera::report {
 
-Table tensorize_table(const compress::Result& result);
+// For people: a line per layer, and what the numbers behind "dense (1)" mean.
+struct LayerLines {
+  Table table;
+  std::vector<std::string> notes;
+};
+LayerLines tensorize_layers(const compress::Result& result);
 Json to_json(const compress::Result& result);  // "kind": "tensorize"
 std::string summary(const compress::Result& result);
 std::string to_html(const compress::Result& result);

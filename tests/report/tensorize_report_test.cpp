@@ -1,0 +1,75 @@
+#include "lib/report/tensorize_report.h"
+
+#include <catch2/catch.hpp>
+
+#include "lib/report/html.h"
+
+using namespace comera;
+using namespace comera::report;
+using Catch::Matchers::Contains;
+
+namespace {
+
+compress::LayerOutcome layer(const std::string& name, const std::string& form, const std::string& reason = "") {
+  compress::LayerOutcome outcome;
+  outcome.name = name, outcome.form = form, outcome.reason = reason;
+  outcome.shape = {1536, 384};
+  outcome.bytes_dense = outcome.bytes = 1179648;
+  if (form == "dense") return outcome;
+  io::ChainSpec chain;
+  chain.modes = form == "tt" ? io::FileShape{32, 48, 384} : io::FileShape{1536, 384};
+  chain.ranks = form == "tt" ? io::FileShape{1, 14, 192, 1} : io::FileShape{1, 192, 1};
+  outcome.chain = chain;
+  outcome.bytes = 1101004;
+  outcome.rel_error = 0.312345, outcome.output_error = 0.123456, outcome.optimum = 0.1, outcome.error_of_optimum = 0.112;
+  outcome.ms = 11257.32;
+  return outcome;
+}
+
+compress::Result result_of(std::vector<compress::LayerOutcome> layers) {
+  compress::Result result;
+  result.output = "small";
+  result.layers = std::move(layers);
+  result.file_bytes_dense = 45437504, result.file_bytes = 28432588;
+  return result;
+}
+
+const char* const slower = "above rank 307 it would be slower or larger than dense 1536 x 384";
+
+}  // namespace
+
+TEST_CASE("Why layers stay dense stands below their table, once") {
+  const LayerLines lines = tensorize_layers(
+      result_of({layer("encoder.layer.0.output.dense", "dense", slower), layer("encoder.layer.1.output.dense", "dense", "--layer asks for it"),
+                 layer("encoder.layer.2.output.dense", "dense", slower)}));
+  CHECK(lines.notes == std::vector<std::string>{std::string("(1) ") + slower, "(2) --layer asks for it"});
+  const auto form = static_cast<std::size_t>(lines.table.column("form"));
+  CHECK(std::get<std::string>(lines.table.rows[1][form]) == "dense (2)");
+  CHECK(std::get<std::string>(lines.table.rows[2][form]) == "dense (1)");
+  // Nothing was measured and nothing is a chain.
+  for (const char* empty : {"modes", "ranks", "output_error", "optimum", "ms"}) CHECK(lines.table.column(empty) == -1);
+}
+
+TEST_CASE("The line of a layer is as wide as a page of 1,000 pixels, errors included") {
+  const LayerLines lines = tensorize_layers(result_of({layer("encoder.layer.10.attention.output.dense", "tt")}));
+  const auto modes = static_cast<std::size_t>(lines.table.column("modes"));
+  CHECK(show(lines.table.rows[0][modes], Unit::sizes) == "32x48x384");
+  std::size_t pixels = 0;
+  for (std::size_t c = 0; c < lines.table.columns.size(); ++c) {
+    const Column& column = lines.table.columns[c];
+    std::size_t characters =
+        c == 0 ? short_name(std::get<std::string>(lines.table.rows[0][0])).size() : show(lines.table.rows[0][c], column.unit).size();
+    for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {  // titles break between words
+      end = column.title.find(' ', at);
+      characters = std::max(characters, std::min(end, column.title.size()) - at);
+    }
+    pixels += characters * 7 + 9;  // 12 pixel type is about 7 wide; the style's padding
+  }
+  CHECK(pixels <= 1000 - 2 * 16);
+}
+
+TEST_CASE("Names in a page are short while they differ") {
+  CHECK_THAT(to_html(result_of({layer("encoder.layer.0.output.dense", "tt")})), Contains(">layer.0.output<") && Contains(">12.0 %<"));
+  const std::string both = to_html(result_of({layer("encoder.layer.0.output.dense", "tt"), layer("decoder.layer.0.output.dense", "tt")}));
+  CHECK_THAT(both, Contains(">encoder.layer.0.output.dense.weight<") && Contains(">decoder.layer.0.output.dense.weight<"));
+}
