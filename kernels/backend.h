@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention.h"
+#include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/distillation.h"
 #include "kernels/elementwise.h"
@@ -54,6 +55,7 @@ struct Backend {
   Op<LinearBackward> linear_backward;
   Op<Product> product;
   Op<MatMul> matmul;
+  Op<Cast> cast;
   Op<TtLinearForward> tt_linear_forward;
   Op<TtLinearBackward> tt_linear_backward;
   Op<TtMerge> tt_merge;

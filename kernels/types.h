@@ -32,6 +32,9 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
+// Of what lies beside a stream of that type: parameters, their gradients, statistics.
+constexpr DType parameter_type(DType stream) { return stream == DType::bf16 ? DType::f32 : stream; }
+
 enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
 
 enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
@@ -42,6 +45,7 @@ struct Context {
   void* stream = nullptr;
   void* workspace = nullptr;  // at least what workspace_bytes() answered for the same arguments
   std::size_t workspace_bytes = 0;
+  bool tf32 = false;  // factors of f32 products may be rounded to TF32 (10 bits behind the point) where the backend has it; sums stay f32
 };
 
 // One entry of a backend's table. A null `run` means that the backend lacks the op.

@@ -27,7 +27,7 @@ class Decoder final : public layers::Model {
       : Model(dtype),
         spec_(spec),
         merger_(trains_, halves_, step_gradients_),
-        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, threshold_, parameters_dense_},
+        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, parameters_dense_},
         words_(vocabulary_table(builder_, spec, DecoderNames::word)),
         first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}),
         shared_{layers::Rotary(spec.head_size, spec.theta)} {
@@ -41,6 +41,7 @@ class Decoder final : public layers::Model {
     words_->prepare(walk);
     if (head_words_) head_words_->prepare(walk);
     merger_.prepare(walk, threshold_);
+    stream_weights_.prepare(walk);
   }
 
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {

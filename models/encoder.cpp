@@ -99,7 +99,7 @@ class Encoder final : public layers::Model {
       : Model(dtype),
         spec_(spec),
         merger_(trains_, halves_, step_gradients_),
-        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, threshold_, parameters_dense_},
+        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, parameters_dense_},
         embeddings_(builder_, spec) {
     if (spec.pre_norm)
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
@@ -113,6 +113,7 @@ class Encoder final : public layers::Model {
     Walk::Scope scope(walk, "prepare");
     embeddings_.words().prepare(walk);
     merger_.prepare(walk, threshold_);
+    stream_weights_.prepare(walk);
   }
 
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {

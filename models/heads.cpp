@@ -178,7 +178,7 @@ class SentenceEmbedding final : public Head {
   Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
     Walk& walk = pass.walk;
     lengths_ = walk.input(batch["lengths"]);
-    norm_ = walk.make("norm", {pass.sequences});
+    norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
     walk.run(pass.backend().pool_forward, kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
                                                                ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});

@@ -22,6 +22,7 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   json["seq"] = values.integer("seq");
   json.update(measured);
   json["device"] = open.machine.backend->name;
+  json["dtype"] = values.text("dtype");
   json["isa"] = open.machine.backend->variant;
   json["threads"] = open.threads->threads();
   json["cpu"] = cpu_name();
@@ -118,13 +119,13 @@ std::vector<Option> bench_options() {
 
 OptionTable bench_table() {
   OptionTable table("bench", "time one training step and its parts on this machine, without data");
-  table.add(models::model_options()).add(bench_options()).add(machine_options()).add(common_options());
+  table.add(models::model_options()).add(bench_options()).add(machine_options()).add(precision_options()).add(common_options());
   table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
   return table;
 }
 
 int run_bench(const OptionValues& values) {
-  const OpenMachine open = open_machine(values);
+  const OpenMachine open = open_machine(values, values.text("dtype"));
   const report::BenchOptions options{static_cast<int>(values.integer("warmup")), static_cast<int>(values.integer("repetitions")),
                                      values.integer("batch"), values.integer("seq")};
   const double peak_gflops = report::measure_peak_gflops(open.machine);

@@ -48,7 +48,10 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 
 OptionTable evaluate_table() {
   OptionTable table("evaluate", "measure a model on data: accuracy and loss, confusion of labels; of sentence embeddings, cosine against scores");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+      .add(reading_options())
+      .add(machine_options())
+      .add(precision_options());
   table.add(
       {{.name = "seed", .type = OptionType::integer, .default_text = "0", .group = "Data", .help = "of the masked positions (mlm)", .minimum = 0},
        {.name = "stride",

@@ -1,12 +1,14 @@
 #include "tools/machine.h"
 
 #include <charconv>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda_devices.h"
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/plan/precision.h"
 
 namespace comera::tools {
 namespace {
@@ -40,12 +42,12 @@ const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& cards,
   return found;
 }
 
-void open_cuda(const std::string& device, OpenMachine& open) {
+kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
   const int card = card_of(device);
   std::vector<kernels::CudaDevice> cards;
   const kernels::CudaState state = kernels::cuda_devices(cards);
   if (state != kernels::CudaState::ready) fail_input("[device] {}", kernels::sentence_of(state));
-  usable(cards, card);
+  const kernels::CudaDevice& found = usable(cards, card);
   std::string error;
   const kernels::Backend* backend = kernels::cuda_backend(&error);
   if (!backend) fail_input("[device] {}", error);
@@ -55,6 +57,7 @@ void open_cuda(const std::string& device, OpenMachine& open) {
   open.stream = {stream, backend->device.close};
   open.machine.backend = backend;
   open.machine.stream = stream;
+  return found;
 }
 
 }  // namespace
@@ -80,18 +83,30 @@ std::vector<Option> machine_options() {
            .choices = {"auto", "v3", "v4", "v4bf16"}}};
 }
 
-OpenMachine open_machine(const OptionValues& values) {
+std::vector<Option> precision_options() {
+  return {{.name = "dtype",
+           .type = OptionType::choice,
+           .default_text = "fp32",
+           .group = "Machine",
+           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32 (both on cards)",
+           .choices = plan::precisions(),
+           .result_relevant = true}};
+}
+
+OpenMachine open_machine(const OptionValues& values, const std::string& dtype) {
   OpenMachine open;
+  std::optional<kernels::CudaDevice> card;
   const std::string& device = values.text("device");
   open.threads = std::make_unique<kernels::ThreadPool>(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
   if (device.starts_with("cuda")) {
-    open_cuda(device, open);
+    card = open_cuda(device, open);
   } else if (device == "cpu" || device == "reference") {
     open.machine.backend = &cpu_or_reference(values);
     open.machine.stream = open.threads.get();
   } else {
     fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);
   }
+  plan::set_precision(open.machine, dtype, card ? &*card : nullptr);
   return open;
 }
 

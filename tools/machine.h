@@ -9,14 +9,15 @@
 
 namespace comera::tools {
 
-std::vector<Option> machine_options();  // --device, --threads, --isa
+std::vector<Option> machine_options();    // --device, --threads, --isa
+std::vector<Option> precision_options();  // --dtype
 
 struct OpenMachine {
   std::unique_ptr<kernels::ThreadPool> threads;                     // of the host
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
 };
-// InputError that says what is missing and what to do.
-OpenMachine open_machine(const OptionValues& values);
+// InputError that says what is missing and what to do. `dtype`: one of plan::precisions().
+OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32");
 
 }  // namespace comera::tools

@@ -58,7 +58,10 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
 OptionTable predict_table() {
   OptionTable table("predict",
                     "label or embed the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(reading_options()).add(machine_options());
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+      .add(reading_options())
+      .add(machine_options())
+      .add(precision_options());
   table.add(generation_options())
       .add({{.name = "npy",
              .type = OptionType::path,

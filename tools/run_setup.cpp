@@ -74,7 +74,7 @@ RunSetup begin_setup(OptionValues& values) {
 }
 
 void open_computer(const OptionValues& values, RunSetup& setup) {
-  setup.open = open_machine(values);
+  setup.open = open_machine(values, values.text("dtype"));
   setup.factory = models::factory_of(setup.spec, setup.open.machine.dtype);
 }
 

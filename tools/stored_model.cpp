@@ -90,7 +90,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   stored.tokenizer = open_tokenizer(values, folder);
   settle_length(values, stored.spec);
   check_lengths(values, stored.spec, *stored.tokenizer);
-  stored.open = open_machine(values);
+  stored.open = open_machine(values, values.text("dtype"));
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false});

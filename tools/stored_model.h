@@ -19,8 +19,8 @@ struct StoredModel {
 // --document-end.
 std::vector<Option> reading_options();
 
-// `values` has machine_options() and reading_options(). Where the folder's recipe.toml says how the model was trained, --text, --label,
-// --case, --seq and --document-end follow it unless they are given.
+// `values` has machine_options(), precision_options() and reading_options(). Where the folder's recipe.toml says how the model was trained,
+// --text, --label, --case, --seq and --document-end follow it unless they are given.
 StoredModel open_stored_model(OptionValues& values, const std::string& folder);
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files);
 

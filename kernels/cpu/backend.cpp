@@ -11,6 +11,7 @@ static Backend make_table() {
   b.memory = host_memory();
   b.variant = COMERA_TEXT(COMERA_ISA);
   add_attention(b);
+  add_cast(b);
   add_cross_entropy(b);
   add_distillation(b);
   add_elementwise(b);

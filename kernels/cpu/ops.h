@@ -7,6 +7,7 @@
 namespace comera::kernels::COMERA_CPU {
 
 void add_attention(Backend& b);
+void add_cast(Backend& b);
 void add_cross_entropy(Backend& b);
 void add_distillation(Backend& b);
 void add_elementwise(Backend& b);

@@ -12,6 +12,7 @@ Backend make_table() {
   b.device = device_control();
   b.variant = variant_name();
   add_attention(b);
+  add_cast(b);
   add_cross_entropy(b);
   add_distillation(b);
   add_elementwise(b);

@@ -7,7 +7,7 @@ namespace comera::kernels::cuda {
 
 // c [m, n] = or += a b. a [m, k] or its transpose [k, m], b [k, n] or its transpose [n, k]; ld: distance between stored rows.
 // Elements of a and b are of type `in`, of c of type `out`; sums are kept in f32. The order of summation is fixed by the shape: split sums
-// are added in the workspace, never by atomics, so that the same call gives the same bits.
+// are added in the workspace, never by atomics, so that the same call gives the same bits. Context::tf32 counts where both factors are f32.
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;

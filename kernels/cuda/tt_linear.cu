@@ -41,14 +41,16 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
 
 template <class T>
 Status forward(const Context& context, const TtLinearForward& a) {
-  const Status status = try_fused<T>(context, a);
+  // The fused pass multiplies f32 outside the tensor cores, where TF32 is several times as fast by the library.
+  const Status status = context.tf32 ? Status::unsupported_shape : try_fused<T>(context, a);
   return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
 // The fused backward has one block for every few tokens. It wants one on nearly every processor of a large card; where it computes slopes,
 // two, so that one block's arithmetic hides the other's waiting.
 template <class T>
-bool prefers_fused(const TtLinearBackward& a) {
+bool prefers_fused(const Context& context, const TtLinearBackward& a) {
+  if (context.tf32) return false;
   const std::int64_t blocks = blocks_for(a.tokens, fused_back_rows<T>);
   return blocks >= (a.activation == Activation::none ? 120 : 240);
 }
@@ -61,11 +63,11 @@ struct BackwardMemory {
   void* gemm = nullptr;
   std::size_t bytes = 0;
 
-  BackwardMemory(const TtLinearBackward& a, void* workspace) {
+  BackwardMemory(const Context& context, const TtLinearBackward& a, void* workspace) {
     Parts parts(workspace);
     for (int i = 0; i < a.outputs; ++i) {
       if (a.activation != Activation::none) d_pre[i] = parts.take<T>(a.tokens * a.output[i].out);
-      const std::int64_t tiles = column_tiles(a.tokens), blocks = prefers_fused<T>(a) ? blocks_for(a.tokens, fused_back_rows<T>) : 0;
+      const std::int64_t tiles = column_tiles(a.tokens), blocks = prefers_fused<T>(context, a) ? blocks_for(a.tokens, fused_back_rows<T>) : 0;
       sums[i] = parts.take<float>((tiles > blocks ? tiles : blocks) * a.output[i].out);
     }
     gemm = parts.for_gemm();
@@ -142,8 +144,8 @@ Status backward_fused(const Context& context, const TtLinearBackward& a, const B
 
 template <class T>
 Status backward(const Context& context, const TtLinearBackward& a) {
-  const BackwardMemory<T> memory(a, context.workspace);
-  Status status = prefers_fused<T>(a) ? backward_fused(context, a, memory) : Status::unsupported_shape;
+  const BackwardMemory<T> memory(context, a, context.workspace);
+  Status status = prefers_fused<T>(context, a) ? backward_fused(context, a, memory) : Status::unsupported_shape;
   if (status == Status::unsupported_shape) status = backward_by_parts(context, a, memory);
   for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
     const TtOutput& o = a.output[i];
@@ -159,7 +161,7 @@ std::size_t workspace_bytes(const Context&, const TtLinearForward&) {
   return parts.bytes();
 }
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
-  return context.dtype == DType::bf16 ? BackwardMemory<Bf16>(a, nullptr).bytes : BackwardMemory<float>(a, nullptr).bytes;
+  return context.dtype == DType::bf16 ? BackwardMemory<Bf16>(context, a, nullptr).bytes : BackwardMemory<float>(context, a, nullptr).bytes;
 }
 
 Status run(const Context& context, const TtLinearForward& a) {

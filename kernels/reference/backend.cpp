@@ -2,6 +2,7 @@
 #include "kernels/backend.h"
 
 #include "kernels/reference/attention.h"
+#include "kernels/reference/cast.h"
 #include "kernels/reference/cross_entropy.h"
 #include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
@@ -40,6 +41,7 @@ void set_layers(Backend& b) {
   set(b.linear_backward, "linear_backward");
   set(b.product, "product");
   set(b.matmul, "matmul");
+  set(b.cast, "cast");
   set(b.tt_linear_forward, "tt_linear_forward");
   set(b.tt_linear_backward, "tt_linear_backward");
   set(b.tt_merge, "tt_merge");

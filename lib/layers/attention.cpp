@@ -23,7 +23,7 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
   const bool saves = pass.policy.saves();
   out_ = walk.make("attention", {pass.tokens(), wide});
-  if (saves) lse_ = walk.make("lse", {pass.sequences, settings_.heads, pass.length});
+  if (saves) lse_ = walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
   walk.run(pass.backend().attention_forward,
            kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow, pass.dropout(settings_.dropout, site_, pass.length),
                                      out_.data, wide, saves ? lse_.data : nullptr});

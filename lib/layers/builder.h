@@ -7,12 +7,13 @@
 namespace comera::layers {
 
 struct Builder {
-  DType dtype;
+  DType dtype;  // of the stream
   Parameters& parameters;
   std::vector<TensorTrain>& trains;
   plan::Slab& halves;
   plan::Slab& step_gradients;
   TtMerger& merger;
+  StreamWeights& stream_weights;
   const double& threshold;         // of the model
   std::int64_t& parameters_dense;  // summed up by the layers
   std::uint32_t next_site = 0;     // dropout sites are numbered in the order of building

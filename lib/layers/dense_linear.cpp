@@ -8,7 +8,7 @@ namespace {
 class DenseLinear final : public Linear {
  public:
   DenseLinear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation)
-      : name_(spec.name), in_(in), out_(spec.out), activation_(activation) {
+      : name_(spec.name), in_(in), out_(spec.out), activation_(activation), stream_weights_(builder.stream_weights) {
     Parameter weight;
     weight.name = spec.name + ".weight";
     weight.shape = {in, spec.out};
@@ -16,6 +16,7 @@ class DenseLinear final : public Linear {
     weight.decay = true;
     weight.transposed_in_file = true;
     weight_ = builder.add(std::move(weight));
+    read_weight_ = stream_weights_.add(weight_);
     bias_ = add_bias(builder, spec);
   }
 
@@ -32,7 +33,7 @@ class DenseLinear final : public Linear {
                                 out_,
                                 x.tensor.data,
                                 in_,
-                                weight_->value.data,
+                                stream_weights_.of(read_weight_).data,
                                 bias_ ? bias_->value.data : nullptr,
                                 activation_,
                                 y[0].data,
@@ -55,7 +56,7 @@ class DenseLinear final : public Linear {
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
     call.pre = pre_.data, call.activation = activation_;
-    call.weight = weight_->value.data;
+    call.weight = stream_weights_.of(read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;
     pass.walk.run(pass.backend().linear_backward, call);
@@ -71,6 +72,8 @@ class DenseLinear final : public Linear {
   std::string name_;
   std::int64_t in_, out_;
   kernels::Activation activation_;
+  StreamWeights& stream_weights_;
+  int read_weight_;  // of stream_weights_
   Parameter *weight_, *bias_;
   Saved x_;
   Tensor pre_;

@@ -21,7 +21,7 @@ void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch,
   const std::int64_t vectors = pass.sequences * (each_token_ ? pass.length : 1);
   columns_ = x.tensor.elements() / vectors;
   const kernels::VectorDistanceBackward shape = shape_of(pass);
-  Tensor distances = walk.make("distances", {vectors});
+  Tensor distances = walk.make_statistic("distances", {vectors});
   walk.run(pass.backend().vector_distance,
            kernels::VectorDistance{shape.distance, shape.sequences, shape.length, shape.columns, shape.lengths, x.tensor.data, target_.data,
                                    shape.weight, &state.scalars.sequence_scale, distances.data, state.loss});
@@ -51,7 +51,7 @@ void DivergenceLoss::forward(Pass& pass, StepState& state, const data::Batch& ba
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   const double temperature = pass.distillation->temperature;
   teacher_ = walk.input(batch[teacher_logits]);
-  state_ = walk.make("divergence", {rows, kernels::divergence_state});
+  state_ = walk.make_statistic("divergence", {rows, kernels::divergence_state});
   walk.run(pass.backend().divergence_chunk,
            kernels::DivergenceChunk{rows, columns, true, temperature, logits.data, columns, teacher_.data, columns, state_.data});
   walk.run(pass.backend().divergence_loss,
@@ -80,7 +80,7 @@ void VocabularyDivergence::begin(Pass& pass, const data::Batch& batch) {
 
 void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
-  if (first == 0) state_ = pass.walk.make("divergence", {rows, kernels::divergence_state});
+  if (first == 0) state_ = pass.walk.make_statistic("divergence", {rows, kernels::divergence_state});
   Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
   pass.walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
                                                                           columns, teacher.data, columns, state_.data});

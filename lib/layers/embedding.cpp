@@ -5,6 +5,10 @@
 namespace comera::layers {
 namespace {
 
+kernels::Bags bags_of(const Tensor& ids, std::int64_t first, std::int64_t count) {
+  return {count, count, static_cast<const std::int32_t*>(ids.data) + first, nullptr};
+}
+
 class DenseTable final : public Table {
  public:
   DenseTable(Builder& builder, const TableSpec& spec) : rows_(spec.rows), columns_(spec.columns) {
@@ -28,7 +32,13 @@ class DenseTable final : public Table {
     sink.close(walk, *weight_, gradient);
   }
 
-  Tensor rows(Walk&, const Tensor&, std::int64_t first, std::int64_t count) override { return slice(weight_->value, first, count); }
+  // As a product reads them: where they are of another type than the stream they are looked up.
+  Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
+    if (weight_->value.dtype == walk.dtype()) return slice(weight_->value, first, count);
+    Tensor rows = walk.make("rows", {count, columns_});
+    forward(walk, bags_of(ids, first, count), rows, false);
+    return rows;
+  }
 
   void rows_backward(Walk& walk, Sink& sink, const Tensor&, std::int64_t first, std::int64_t count, const Tensor& left,
                      const Tensor& right) override {
@@ -142,16 +152,12 @@ class TtmEmbedding final : public Table {
   }
 
  private:
-  static kernels::Bags bags_of(const Tensor& ids, std::int64_t first, std::int64_t count) {
-    return {count, count, static_cast<const std::int32_t*>(ids.data) + first, nullptr};
-  }
-
   void add_halves(Builder& builder, const std::string& name) {
     const std::int64_t left = empty_ ? 0 : left_elements(table_), right = empty_ ? 0 : right_elements(table_);
     left_ = halves_.add(name + ".left", plan::Kind::scratch, builder.dtype, {left});
     right_ = halves_.add(name + ".right", plan::Kind::scratch, builder.dtype, {right});
-    d_left_ = step_gradients_.add(name + ".d_left", plan::Kind::gradients, builder.dtype, {left});
-    d_right_ = step_gradients_.add(name + ".d_right", plan::Kind::gradients, builder.dtype, {right});
+    d_left_ = step_gradients_.add(name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {left});
+    d_right_ = step_gradients_.add(name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {right});
   }
 
   // Addresses change when memory is planned again; sizes do not.

@@ -5,6 +5,7 @@
 
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 
 namespace comera::layers {
 namespace {
@@ -17,9 +18,9 @@ void CrossEntropy::add(Pass& pass, const Tensor& logits, std::int64_t first, con
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   const bool start = maximum_.empty();
   if (start) {
-    maximum_ = pass.walk.make("maximum", {rows});
-    sum_ = pass.walk.make("sum", {rows});
-    target_logit_ = pass.walk.make("target_logit", {rows});
+    maximum_ = pass.walk.make_statistic("maximum", {rows});
+    sum_ = pass.walk.make_statistic("sum", {rows});
+    target_logit_ = pass.walk.make_statistic("target_logit", {rows});
     best_ = pass.walk.make("best", {rows}, DType::i32);
   }
   pass.walk.run(pass.backend().cross_entropy_chunk,
@@ -58,13 +59,13 @@ VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::
   bias_ = builder.add(std::move(bias));
 }
 
-// Every row of the logits starts as the bias.
+// Every row of the logits starts as the bias: a look-up, which reads parameters and writes the stream.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
   if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
   Tensor zeros = pass.walk.input({zeros_.data(), DType::i32, {tokens}});
   const char* bias = static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
-  pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{tokens, count, ids_of(zeros), bias, count, logits.data});
+  pass.walk.run(pass.backend().embedding_forward, kernels::EmbeddingForward{{tokens, tokens, ids_of(zeros), nullptr}, 1, count, bias, logits.data});
   pass.walk.drop(zeros);
 }
 

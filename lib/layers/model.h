@@ -11,6 +11,7 @@
 #include "lib/layers/cache.h"
 #include "lib/layers/saved.h"
 #include "lib/layers/step_state.h"
+#include "lib/layers/stream_weights.h"
 
 namespace comera::layers {
 
@@ -71,6 +72,8 @@ class Model {
   // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own to the latter).
   plan::Slab& halves() { return halves_; }
   plan::Slab& step_gradients() { return step_gradients_; }
+  // Copies of dense weights, as long-lived as the halves.
+  StreamWeights& stream_weights() { return stream_weights_; }
 
   // Entries of a diagonal at or below the threshold are masked. Minus infinity: nothing is.
   void set_threshold(double threshold) { threshold_ = threshold; }
@@ -98,12 +101,13 @@ class Model {
   virtual std::string config_json() const = 0;
 
  protected:
-  explicit Model(DType dtype) : parameters_(dtype) {}
+  explicit Model(DType stream) : parameters_(kernels::parameter_type(stream)), stream_weights_(stream) {}
 
   Parameters parameters_;
   std::vector<TensorTrain> trains_;
   std::int64_t parameters_dense_ = 0;
   plan::Slab halves_, step_gradients_;
+  StreamWeights stream_weights_;
   double threshold_ = 0.01;
   StepState* state_ = nullptr;
   KeyValueCache* cache_ = nullptr;

@@ -22,8 +22,8 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
 Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream) {
   const std::int64_t tokens = x.elements() / columns_;
   sum_ = x;
-  mean_ = pass.walk.make("mean", {tokens});
-  rstd_ = pass.walk.make("rstd", {tokens});
+  mean_ = pass.walk.make_statistic("mean", {tokens});
+  rstd_ = pass.walk.make_statistic("rstd", {tokens});
   Tensor y = pass.walk.make("norm", {tokens, columns_});
   output_dropout_ = pass.dropout(settings_.output_dropout, output_site_);
   kernels::NormForward call;

@@ -8,6 +8,7 @@
 
 #include "kernels/philox.h"
 #include "lib/core/error.h"
+#include "lib/core/half.h"
 
 namespace comera::layers {
 namespace {
@@ -96,6 +97,7 @@ void store(const Tensor& tensor, std::int64_t index, double value) {
     case DType::f32: static_cast<float*>(tensor.data)[index] = static_cast<float>(value); return;
     case DType::f64: static_cast<double*>(tensor.data)[index] = value; return;
     case DType::c128: static_cast<std::complex<double>*>(tensor.data)[index] = value; return;
+    case DType::bf16: static_cast<std::uint16_t*>(tensor.data)[index] = float_to_bf16(static_cast<float>(value)); return;
     default: COMERA_CHECK(!"a floating-point tensor");
   }
 }
@@ -105,6 +107,7 @@ double load(const Tensor& tensor, std::int64_t index) {
     case DType::f32: return static_cast<const float*>(tensor.data)[index];
     case DType::f64: return static_cast<const double*>(tensor.data)[index];
     case DType::c128: return static_cast<const std::complex<double>*>(tensor.data)[index].real();
+    case DType::bf16: return bf16_to_float(static_cast<const std::uint16_t*>(tensor.data)[index]);
     default: COMERA_CHECK(!"a floating-point tensor");
   }
   return 0;

@@ -12,7 +12,7 @@ void Rotary::begin(Pass& pass, const Tensor& positions, std::int64_t count, cons
   positions_ = positions;
   tables_ = ready;
   if (!ready.cosines.empty()) return;
-  tables_ = {pass.walk.make("cosines", {count, head_size_ / 2}), pass.walk.make("sines", {count, head_size_ / 2})};
+  tables_ = {pass.walk.make_statistic("cosines", {count, head_size_ / 2}), pass.walk.make_statistic("sines", {count, head_size_ / 2})};
   fill(pass.walk, tables_);
 }
 

@@ -23,7 +23,7 @@ class TtLinear final : public Linear {
       width_ += outputs_.back().rank;
     }
     left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
-    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients, builder.dtype, {in, width_});
+    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {in, width_});
     for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
   }
 
@@ -108,7 +108,8 @@ class TtLinear final : public Linear {
     add_indices(train);
     const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
     output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
-    output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, builder.dtype, {output.rank, spec.out});
+    output.d_right =
+        step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {output.rank, spec.out});
     output.bias = add_bias(builder, spec);
     if (output.rank > 0) builder.merger.add(index, {left_, output.right, d_left_, output.d_right, output.offset, width_});
   }

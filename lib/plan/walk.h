@@ -34,11 +34,14 @@ struct InputStage {
 // What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls recorded in a graph.
 enum class Pass : std::uint8_t { all, inputs, calls };
 
-// What computes: a backend's table, the element type of every activation and weight, the backend's stream.
+// What computes: a backend's table, the element type of the stream (kernels/types.h), the backend's stream.
 struct Machine {
   const kernels::Backend* backend = nullptr;
   DType dtype = DType::f32;
   void* stream = nullptr;
+  bool tf32 = false;  // of f32 products
+
+  kernels::Context context() const { return {dtype, stream, nullptr, 0, tf32}; }
 };
 
 class Walk {
@@ -55,6 +58,8 @@ class Walk {
   // A tensor that lives until it has been dropped once, and once more for every keep(). Its contents are unspecified.
   Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
   Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
+  // Of the parameters' type: sums, norms, maxima.
+  Tensor make_statistic(const char* name, Shape shape) { return make(name, shape, kernels::parameter_type(machine_.dtype)); }
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
   // Host data for the kernels to read; where the backend cannot reach the host it goes through the input stage.
@@ -98,7 +103,7 @@ class Walk {
   };
 
  private:
-  kernels::Context context() const { return {machine_.dtype, machine_.stream, nullptr, 0}; }
+  kernels::Context context() const { return machine_.context(); }
   void record_call(const char* op, bool present, std::size_t workspace, double flops);
   kernels::Context next_call(std::size_t workspace);
   void check(const char* op, kernels::Status status) const;

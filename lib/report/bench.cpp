@@ -154,7 +154,7 @@ double measure_peak_gflops(const plan::Machine& machine) {
   const std::size_t matrix = size * size * size_of(machine.dtype);
   const kernels::MatMul product{
       .m = size, .n = size, .k = size, .a = base, .lda = size, .b = base + matrix, .ldb = size, .c = base + 2 * matrix, .ldc = size};
-  kernels::Context context{machine.dtype, machine.stream, nullptr, 0};
+  kernels::Context context = machine.context();
   const auto& op = machine.backend->matmul;
   const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context, product) : 0;
   plan::Arena scratch(*machine.backend, std::max<std::size_t>(workspace, 1), "the measurement of the machine's peak");

@@ -11,21 +11,24 @@ using layers::Tensor;
 // A model of one layer, put together as models are.
 struct OneLayer {
   explicit OneLayer(const plan::Machine& machine, const LinearBench& layer)
-      : machine(machine), parameters(machine.dtype), merger(trains, halves, step_gradients) {
-    layers::Builder builder{machine.dtype, parameters, trains, halves, step_gradients, merger, threshold, dense};
+      : machine(machine), parameters(kernels::parameter_type(machine.dtype)), merger(trains, halves, step_gradients), stream_weights(machine.dtype) {
+    layers::Builder builder{machine.dtype, parameters, trains, halves, step_gradients, merger, stream_weights, threshold, dense};
     layers::LinearSpec spec{"layer", layer.out, layer.form, layer.modes, layer.ranks, layer.ranks};
     set = layers::LinearSet::make(builder, {spec}, layer.in, kernels::Activation::none);
     sink = std::make_unique<layers::AccumulateSink>(parameters, step_gradients);
     weights = plan::Arena(*machine.backend, parameters.bytes(), "the weights of the layer");
     train::initialise(machine, parameters, weights.data(), 1);
-    slab_memory = plan::Arena(*machine.backend, halves.bytes() + step_gradients.bytes() + plan::alignment, "the halves of the layer");
-    halves.bind(slab_memory.data());
-    step_gradients.bind(static_cast<char*>(slab_memory.data()) + plan::aligned(halves.bytes()));
+    slab_memory = plan::Arena(*machine.backend, halves.bytes() + stream_weights.copies().bytes() + step_gradients.bytes(), "the halves of the layer");
+    auto* base = static_cast<char*>(slab_memory.data());
+    halves.bind(base);
+    stream_weights.copies().bind(base += halves.bytes());
+    step_gradients.bind(base + stream_weights.copies().bytes());
   }
 
   void run(layers::Walk& walk, const Tensor& x, const Tensor& dy, const Tensor& dx) {
     sink->begin(walk);
     merger.prepare(walk, threshold);
+    stream_weights.prepare(walk);
     layers::Pass pass{walk, layers::SavePolicy(layers::Recompute::none), 1, x.shape[0]};
     Tensor y, gradient = dy;
     set.forward(pass, {x, nullptr}, &y);
@@ -42,6 +45,7 @@ struct OneLayer {
   std::vector<layers::TensorTrain> trains;
   plan::Slab halves, step_gradients;
   layers::TtMerger merger;
+  layers::StreamWeights stream_weights;
   double threshold = 0.01;
   std::int64_t dense = 0;
   layers::LinearSet set;

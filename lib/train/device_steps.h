@@ -50,7 +50,7 @@ class DeviceSteps {
   void forget();
 
  private:
-  kernels::Context context() const { return {machine_.dtype, machine_.stream, nullptr, 0}; }
+  kernels::Context context() const { return machine_.context(); }
   void check(kernels::Status status, const char* what) const;
   std::byte* next_slot();
   void* record(const Body& body);

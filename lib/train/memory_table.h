@@ -11,7 +11,7 @@ namespace comera::train {
 
 struct MemoryTable {
   struct Row {
-    std::string group;  // "weights", "moments", "halves", "gradients", or a tensor's place in the model ("layer.attention.t1")
+    std::string group;  // "weights", "moments", "halves", "copies of weights", "gradients", or a tensor's place in the model ("layer.attention.t1")
     plan::Kind kind = plan::Kind::scratch;
     std::size_t bytes = 0;
     int tensors = 0;

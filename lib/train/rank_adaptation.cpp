@@ -77,13 +77,13 @@ void RankAdaptation::set_threshold() { engine_.model().set_threshold(active_ && 
 SizeTarget RankAdaptation::size_target() const {
   const Model& model = engine_.model();
   const auto rest = static_cast<double>(rest_of(model));
-  const double element = static_cast<double>(size_of(engine_.machine().dtype));
+  const double element = static_cast<double>(size_of(kernels::parameter_type(engine_.machine().dtype)));
   switch (options_.target) {
     case TargetKind::none: return {};
     case TargetKind::fraction: return {progress_.target_size, 0, 0};
     case TargetKind::ratio: return {static_cast<double>(model.parameters_dense()) / options_.target_value - rest, 0, rest};
     case TargetKind::bytes: {
-      const double fixed = rest + file_overhead(model, size_of(engine_.machine().dtype)) / element;
+      const double fixed = rest + file_overhead(model, size_of(kernels::parameter_type(engine_.machine().dtype))) / element;
       return {options_.target_value / element - fixed, 1, fixed};
     }
   }
@@ -103,7 +103,7 @@ void RankAdaptation::check_target() const {
     fail_input("[rank] --target-ratio {:g} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
                options_.target_value, static_cast<double>(engine_.model().parameters_dense()) / target.rest);
   fail_input("[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} bytes",
-             options_.target_value, target.rest * static_cast<double>(size_of(engine_.machine().dtype)));
+             options_.target_value, target.rest * static_cast<double>(size_of(kernels::parameter_type(engine_.machine().dtype))));
 }
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.

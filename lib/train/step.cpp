@@ -94,7 +94,7 @@ void Engine::plan_evaluation(const Batch& batch) {
 
 std::size_t Engine::slabs_bytes() const {
   Model& model = weights_->model();
-  return model.halves().bytes() + (options_.training ? model.step_gradients().bytes() : 0);
+  return model.halves().bytes() + model.stream_weights().copies().bytes() + (options_.training ? model.step_gradients().bytes() : 0);
 }
 
 // The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
@@ -107,7 +107,8 @@ void Engine::ensure_memory() {
   step_arena_ = plan::Arena(*machine_.backend, std::max<std::size_t>(step_bytes(), plan::alignment), "a step");
   auto* base = static_cast<std::byte*>(step_arena_.data());
   model().halves().bind(base);
-  if (options_.training) model().step_gradients().bind(base + model().halves().bytes());
+  model().stream_weights().copies().bind(base += model().halves().bytes());
+  if (options_.training) model().step_gradients().bind(base + model().stream_weights().copies().bytes());
   prepared_ = false;
 }
 
@@ -296,6 +297,7 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
   table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
+  table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(), tensors(model.stream_weights().copies()));
   if (device_steps_) {
     plan::BytesByKind inputs{};
     inputs[static_cast<int>(plan::Kind::scratch)] = input_bytes();

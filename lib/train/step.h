@@ -1,6 +1,7 @@
 // Runs a model: owns the machine, the memory and the plans, and knows the order of calls of a training step and of an evaluation.
 //
-// Memory: one arena for weights and moments, one for the step, [halves | step-long gradients | the region that the walks share].
+// Memory: one arena for weights and moments, one for the step, [halves | copies of dense weights | step-long
+// gradients | the region that the walks share].
 // Plans are made once per phase and batch shape; a new shape may grow the step arena before the step begins. At a shape already
 // seen nothing is allocated.
 #pragma once

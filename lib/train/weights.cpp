@@ -6,11 +6,6 @@
 #include "lib/core/error.h"
 
 namespace comera::train {
-namespace {
-
-kernels::Context copying(const Machine& machine) { return {machine.dtype, machine.stream, nullptr, 0}; }
-
-}  // namespace
 
 HostBytes::HostBytes(const Machine& machine, const Tensor& tensor) : shape_(tensor) {
   if (machine.backend->memory.host_accessible) {
@@ -18,7 +13,7 @@ HostBytes::HostBytes(const Machine& machine, const Tensor& tensor) : shape_(tens
     return;
   }
   copy_.resize(tensor.bytes());
-  if (machine.backend->memory.download(copying(machine), copy_.data(), tensor.data, tensor.bytes()) != kernels::Status::ok)
+  if (machine.backend->memory.download(machine.context(), copy_.data(), tensor.data, tensor.bytes()) != kernels::Status::ok)
     fail_run("[{}] copying {} bytes to the host failed", machine.backend->name, tensor.bytes());
   bytes_ = copy_;
 }
@@ -32,7 +27,7 @@ Tensor HostBytes::tensor() const {
 void write(const Machine& machine, const Tensor& tensor, std::span<const std::byte> bytes) {
   COMERA_CHECK(bytes.size() == tensor.bytes());
   if (bytes.empty()) return;
-  if (machine.backend->memory.upload(copying(machine), tensor.data, bytes.data(), bytes.size()) != kernels::Status::ok)
+  if (machine.backend->memory.upload(machine.context(), tensor.data, bytes.data(), bytes.size()) != kernels::Status::ok)
     fail_run("[{}] copying {} bytes to the device failed", machine.backend->name, bytes.size());
 }
 
@@ -41,7 +36,7 @@ Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool trai
   if (!training) return;
   for (const Parameter& parameter : model_->parameters().all())
     for (const char* which : {"moment1.", "moment2."})
-      moment_slab_.add(which + parameter.name, plan::Kind::optimizer, machine.dtype, parameter.shape);
+      moment_slab_.add(which + parameter.name, plan::Kind::optimizer, parameter.value.dtype, parameter.shape);
 }
 
 void Weights::allocate() {

@@ -12,7 +12,7 @@ for form in tt dense lowrank; do
 done
 run "$COMERA" bench "${small[@]}" --json
 expect_exit 0
-expect_json "d['schema_version'] == 1 and d['kind'] == 'bench' and d['rows'][0]['work'] == 'step' and d['settings']['threads'] == 2"
+expect_json "d['schema_version'] == 1 and d['kind'] == 'bench' and d['rows'][0]['work'] == 'step' and d['settings']['threads'] == 2 and d['settings']['dtype'] == 'fp32'"
 expect_json "d['peak_gflops'] > 0 and 'OpenBLAS' in d['settings']['blas'] and d['rows'][0]['peak_bytes'] > 0"
 run "$COMERA" bench "${small[@]}" --task mlm --format md --recompute block
 expect_exit 0
@@ -32,6 +32,8 @@ run "$COMERA" bench "${small[@]}" --rank 4000
 expect_refused '4000'
 run "$COMERA" bench --device cuda
 expect_refused 'built without CUDA'
+run "$COMERA" bench --dtype bf16
+expect_refused '--dtype bf16 needs a card'
 run "$COMERA" bench --batch 0
 expect_refused 'too small'
 finish

@@ -9,6 +9,7 @@
 namespace comera::kernels::test {
 
 std::vector<Case> attention_cases();
+std::vector<Case> cast_cases();
 std::vector<Case> cross_entropy_cases();
 std::vector<Case> distillation_cases();
 std::vector<Case> elementwise_cases();

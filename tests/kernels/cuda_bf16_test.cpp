@@ -215,4 +215,18 @@ TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
   }
 }
 
+TEST_CASE("bf16 on CUDA: copies of weights") {
+  for (const std::size_t count : {1u, 37u, 8192u, 20000u})
+    check_stream([&](Call& call) {
+      Floats values = numbers(static_cast<std::int64_t>(count), 1);
+      for (std::size_t i = 0; i < count; ++i) values[i] *= 1 + static_cast<float>(i) * 0x1p-16f;  // more bits than bf16 holds
+      const std::vector<CastTensor> tensors = {{static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))},
+                                               {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))}};
+      call.run(table().cast, Cast{tensors.data(), 2});
+      const Floats first = call.read_stream(tensors[0].to, count);
+      CHECK(call.read_stream(tensors[1].to, count) == first);
+      return first;
+    });
+}
+
 }  // namespace comera::kernels::cuda

@@ -2,6 +2,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/reference/attention.h"
+#include "kernels/reference/cast.h"
 #include "kernels/reference/cross_entropy.h"
 #include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
@@ -28,6 +29,7 @@ template void compute_tracked(const LinearForward&);
 template void compute_tracked(const LinearBackward&);
 template void compute_tracked(const Product&);
 template void compute_tracked(const MatMul&);
+template void compute_tracked(const Cast&);
 template void compute_tracked(const TtLinearForward&);
 template void compute_tracked(const TtLinearBackward&);
 template void compute_tracked(const TtMerge&);

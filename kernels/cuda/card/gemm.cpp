@@ -39,10 +39,11 @@ bool describe(Layout& layout, DType dtype, std::int64_t rows, std::int64_t colum
          ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
 }
 
-bool describe(Operation& operation, const Gemm& g) {
+bool describe(Operation& operation, const Gemm& g, bool tf32) {
   // c^T = b^T a^T by columns: b comes first.
   const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  return ok(cublasLtMatmulDescCreate(&operation.handle, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
+  return ok(cublasLtMatmulDescCreate(&operation.handle, tf32 && g.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                     CUDA_R_32F)) &&
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
 }
@@ -74,7 +75,7 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   Operation operation;
   Layout a, b, c;
   Preference preference;
-  const bool described = library() && describe(operation, g) && describe(preference) &&
+  const bool described = library() && describe(operation, g, context.tf32) && describe(preference) &&
                          describe(b, g.in, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
                          describe(a, g.in, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
                          describe(c, g.out, g.m, g.n, g.ldc, g.batch, g.stride_c);

@@ -6,8 +6,20 @@
 namespace comera::kernels::cuda {
 namespace {
 
+// To the nearest of those with 10 bits behind the point, ties to even.
+float to_tf32(float x) {
+  const std::uint32_t bits = bits_of(x);
+  if ((bits & 0x7F800000u) == 0x7F800000u) return x;
+  return float_of((bits + 0xFFFu + (bits >> 13 & 1u)) & ~0x1FFFu);
+}
+
 float load(const void* data, DType dtype, std::int64_t i) {
   return dtype == DType::bf16 ? to_float(static_cast<const Bf16*>(data)[i]) : static_cast<const float*>(data)[i];
+}
+
+float factor(const void* data, DType dtype, std::int64_t i, bool tf32) {
+  const float x = load(data, dtype, i);
+  return tf32 && dtype == DType::f32 ? to_tf32(x) : x;
 }
 
 void store(void* data, DType dtype, std::int64_t i, float value) {
@@ -18,14 +30,14 @@ void store(void* data, DType dtype, std::int64_t i, float value) {
   }
 }
 
-void multiply(const Gemm& g, std::int64_t batch) {
+void multiply(const Gemm& g, std::int64_t batch, bool tf32) {
   for (std::int64_t i = 0; i < g.m; ++i)
     for (std::int64_t j = 0; j < g.n; ++j) {
       const std::int64_t at = batch * g.stride_c + i * g.ldc + j;
       float sum = 0;
       for (std::int64_t l = 0; l < g.k; ++l)
-        sum += load(g.a, g.in, batch * g.stride_a + (g.transpose_a ? l * g.lda + i : i * g.lda + l)) *
-               load(g.b, g.in, batch * g.stride_b + (g.transpose_b ? j * g.ldb + l : l * g.ldb + j));
+        sum += factor(g.a, g.in, batch * g.stride_a + (g.transpose_a ? l * g.lda + i : i * g.lda + l), tf32) *
+               factor(g.b, g.in, batch * g.stride_b + (g.transpose_b ? j * g.ldb + l : l * g.ldb + j), tf32);
       store(g.c, g.out, at, g.accumulate ? sum + load(g.c, g.out, at) : sum);
     }
 }
@@ -34,10 +46,10 @@ void multiply(const Gemm& g, std::int64_t batch) {
 
 // The workspace is overwritten as a library on a card may do, so that nobody keeps anything in it.
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
-  return on_host::enqueue(context, [g, workspace] {
+  return on_host::enqueue(context, [g, workspace, tf32 = context.tf32] {
     auto* words = static_cast<unsigned*>(workspace);
     words[0] = words[gemm_workspace_bytes / sizeof(unsigned) - 1] = 0xFFFFFFFFu;
-    for (std::int64_t batch = 0; batch < g.batch; ++batch) multiply(g, batch);
+    for (std::int64_t batch = 0; batch < g.batch; ++batch) multiply(g, batch, tf32);
   });
 }
 

@@ -1,0 +1,24 @@
+#include "kernels/cast.h"
+
+#include <cstring>
+
+#include "kernels/cpu/many_tensors.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/workspace.h"
+
+namespace comera::kernels::COMERA_CPU {
+namespace {
+
+Status run(const Context& context, const Cast& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  for_many(context, a.tensors, a.count, [](const CastTensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
+    std::memcpy(f32(t.to) + begin, f32(t.from) + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
+  });
+  return Status::ok;
+}
+
+}  // namespace
+
+void add_cast(Backend& b) { b.cast = {"cast", run, nullptr}; }
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,40 @@
+#include "kernels/cast.h"
+#include "kernels/cuda/eights.h"
+#include "kernels/cuda/many_tensors.h"
+#include "kernels/cuda/ops.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t cast_tile = 8192;  // elements of a block
+
+template <class T>
+struct CastTile {
+  __device__ void operator()(const CastTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
+    const auto* from = static_cast<const float*>(t.from);
+    auto* to = static_cast<T*>(t.to);
+    const bool aligned = begin_aligned(from, to);
+    for (std::int64_t i = begin + 8 * threadIdx.x; i < end; i += 8 * threads) put(to, i, end, aligned, get<Eight>(from, i, end, aligned));
+  }
+};
+
+// Bound by bytes: 4 read and those of T written per number.
+template <class T>
+__global__ void __launch_bounds__(threads) cast(const __grid_constant__ TensorBatch<CastTensor> batch) {
+  for_tiles(batch, cast_tile, CastTile<T>{});
+}
+
+Status run(const Context& context, const Cast& a) {
+  return with_element(context, [&]<class T>(T) {
+    return for_batches(a.tensors, a.count, cast_tile, [&](const TensorBatch<CastTensor>& batch, std::int64_t) {
+      return launch(context, {grid_for(batch.tiles, 1), threads}, cast<T>, batch);
+    });
+  });
+}
+
+}  // namespace
+
+void add_cast(Backend& b) { b.cast = {"cast", run, nullptr}; }
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,24 @@
+#include "lib/layers/stream_weights.h"
+
+#include "kernels/backend.h"
+
+namespace comera::layers {
+
+int StreamWeights::add(const Parameter* weight) {
+  weights_.push_back(weight);
+  if (copied()) copies_.add(weight->name + ".copy", plan::Kind::weights, stream_, weight->shape);
+  return static_cast<int>(weights_.size()) - 1;
+}
+
+// Addresses change when memory is planned again.
+void StreamWeights::prepare(Walk& walk) {
+  if (!copied() || weights_.empty()) return;
+  casts_.clear();
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const Tensor& value = weights_[i]->value;
+    casts_.push_back({value.elements(), value.data, copies_[static_cast<int>(i)].data});
+  }
+  walk.run(walk.backend().cast, kernels::Cast{casts_.data(), static_cast<int>(casts_.size())});
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,42 @@
+#include "lib/plan/precision.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+
+namespace comera::plan {
+namespace {
+
+struct Precision {
+  const char* name;
+  int least;  // compute capability of a card, 10 * major + minor; 0: the host has it too
+  DType stream;
+  bool tf32;
+};
+
+constexpr Precision all[] = {{"fp32", 0, DType::f32, false}, {"tf32", 80, DType::f32, true}, {"bf16", 80, DType::bf16, false}};
+
+}  // namespace
+
+std::vector<std::string> precisions() {
+  std::vector<std::string> names;
+  for (const Precision& precision : all) names.emplace_back(precision.name);
+  return names;
+}
+
+void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* card) {
+  const auto* const found = std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
+  if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
+  if (found->least > 0 && !card)
+    fail_input("[device] --dtype {} needs a card: --device {} computes in fp32; add --device cuda, or leave out --dtype", name,
+               machine.backend->name);
+  if (card && 10 * card->major + card->minor < found->least)
+    fail_input("[device] --dtype {}: {} of compute capability {}.{} lacks it, cards of {}.{} or newer have it; use another card, or --dtype fp32",
+               name, card->name, card->major, card->minor, found->least / 10, found->least % 10);
+  machine.dtype = found->stream;
+  machine.tf32 = found->tf32;
+}
+
+}  // namespace comera::plan

@@ -1,0 +1,308 @@
+// Whole models with bf16 streams, and with products in TF32, on the CUDA backend's double and on a card where there is one.
+//
+// Bounds. A number that is written to the stream is off by a share u = 2^-8 of itself at most (8 significant bits, rounded to nearest). Every
+// tensor of the stream that a walk makes, every half and every copy of a weight is one such rounding; norms keep a transformer's activations at
+// one size, so that each passes on by a factor about one, and as independent errors they add as squares: n of them leave u sqrt(n) of a result's
+// norm. A run may be four times as far, as everywhere here.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "kernels/cuda/runtime.h"
+#include "lib/layers/distillation.h"
+#include "lib/train/generate.h"
+#include "lib/train/step.h"
+#include "tests/kernels/card.h"
+#include "tests/models/small_models.h"
+
+namespace {
+
+using namespace comera;
+
+constexpr double unit = 0x1p-8, tf32_unit = 0x1p-11;
+
+struct Seen {
+  double loss = 0;
+  std::vector<double> logits;
+  Gradients gradients;  // by parameter
+};
+
+plan::Machine on_double(DType dtype, bool tf32 = false) { return {&kernels::cuda::table(), dtype, nullptr, tf32}; }
+
+// The double, and the card where there is one.
+std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
+  std::vector<plan::Machine> found{on_double(dtype, tf32)};
+  if (const kernels::test::Card& card = kernels::test::card(); card.backend) found.push_back({card.backend, dtype, card.stream, tf32});
+  return found;
+}
+
+void set_scalars(train::Engine& engine, std::uint64_t step, double rate, double beta1) {
+  engine.state().scalars.seed = 5;
+  engine.state().scalars.step = step;
+  for (auto& role : engine.state().adamw)
+    for (auto& scalars : role) {
+      scalars.learning_rate = rate;
+      scalars.beta1 = beta1;
+      scalars.epsilon = 1e-3;  // a gradient near zero must not decide a step by its rounding
+      scalars.correction1 = 1 - std::pow(beta1, static_cast<double>(step + 1));
+      scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
+    }
+}
+
+std::vector<double> numbers_of(const plan::Machine& machine, const layers::Tensor& tensor) {
+  const train::HostBytes host(machine, tensor);
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) numbers.push_back(layers::load(host.tensor(), i));
+  return numbers;
+}
+
+std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec, layers::Recompute recompute = {}) {
+  train::EngineOptions options;
+  options.recompute = recompute;
+  options.optimizer.max_norm = 0;
+  const layers::ModelFactory plain = models::factory_of(spec, machine.dtype);
+  const auto taught = [plain](const layers::RankTable& ranks) {
+    auto model = plain(ranks);
+    model->set_distillation({.active = true});
+    return model;
+  };
+  auto engine = std::make_unique<train::Engine>(machine, taught, options);
+  engine->weights().allocate();
+  engine->weights().initialise(11);
+  return engine;
+}
+
+// With what a teacher says in the type of the stream: all that a batch of that task may hold.
+data::Batch batch_of(DType dtype, const models::ModelSpec& spec) {
+  data::Batch batch = small_batch(spec);
+  const models::Spec& common = models::common(spec);
+  const auto add = [&](const char* name, const Shape& shape) {
+    const TensorView view = batch.add(name, dtype, shape);
+    for (std::int64_t i = 0; i < view.elements(); ++i) layers::store({view.data, dtype, shape, -1}, i, static_cast<double>(i % 7 - 3) / 4);
+  };
+  add(layers::teacher_hidden, {batch.sequences * batch.length, common.hidden});
+  if (common.task == data::Task::embed) add(layers::teacher_embedding, {batch.sequences, common.hidden});
+  if (common.task == data::Task::classify) add(layers::teacher_logits, {batch.sequences, static_cast<std::int64_t>(common.labels.size())});
+  return batch;
+}
+
+// One step that changes nothing, whose first moments are the gradients, and an evaluation.
+Seen seen(const plan::Machine& machine, const models::ModelSpec& spec, layers::Recompute recompute = {}) {
+  const auto engine = engine_of(machine, spec, recompute);
+  const data::Batch batch = batch_of(machine.dtype, spec);
+  set_scalars(*engine, 0, 0, 0);
+  engine->train(std::span(&batch, 1));
+  REQUIRE(engine->state().scalars.finite == 1);
+  Seen result;
+  for (const layers::Parameter& parameter : engine->model().parameters().all()) {
+    CHECK(parameter.value.dtype == kernels::parameter_type(machine.dtype));
+    result.gradients.push_back(numbers_of(machine, engine->weights().moment(0, parameter.index)));
+  }
+  const train::Scores scores = engine->evaluate(batch);
+  result.loss = scores.loss / static_cast<double>(batch.counted);
+  result.logits.assign(scores.logits.begin(), scores.logits.end());
+  return result;
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return std::sqrt(sum);
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products.
+struct Counts {
+  double roundings = 0, forward = 0, products = 0;
+};
+Counts counts_of(const models::ModelSpec& spec) {
+  const auto model = models::make_model(spec, DType::bf16);
+  layers::AccumulateSink sink(model->parameters(), model->step_gradients());
+  layers::StepState state;
+  model->set_state(&state);
+  plan::Plan plan;
+  plan::Walk walk(on_double(DType::bf16), plan);
+  model->set_distillation({.active = true});
+  const data::Batch batch = batch_of(DType::bf16, spec);
+  model->forward(walk, batch, layers::SavePolicy(layers::Recompute::none));
+  walk.backward_begins();
+  const std::size_t begins = plan.tensors.size();
+  model->backward(walk, sink);
+  walk.end();
+  Counts counts;
+  counts.forward = counts.roundings = static_cast<double>(model->halves().items().size() + model->stream_weights().copies().items().size());
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (plan.tensors[i].dtype != DType::bf16) continue;
+    ++counts.roundings;
+    if (i < begins) ++counts.forward;
+  }
+  for (const plan::OpCount& op : plan.ops) counts.products += op.flops > 0 ? static_cast<double>(op.calls) : 0;
+  return counts;
+}
+
+// The shares of results of the forward, and of gradients, that may be lost. A parameter whose gradient is small beside the others' is looked at
+// against a twentieth of theirs.
+void check_near(const Seen& found, const Seen& exact, double forward, double share) {
+  CHECK(distance(found.logits, exact.logits) <= forward * norm(exact.logits));
+  CHECK(std::abs(found.loss - exact.loss) <= forward * std::max(1.0, exact.loss));
+  double all = 0;
+  for (const auto& gradient : exact.gradients) all = std::hypot(all, norm(gradient));
+  for (std::size_t p = 0; p < exact.gradients.size(); ++p) {
+    INFO("parameter " << p);
+    CHECK(distance(found.gradients[p], exact.gradients[p]) <= share * std::max(norm(exact.gradients[p]), all / 20));
+  }
+}
+
+void check_bf16(const models::ModelSpec& spec, bool recomputes = false) {
+  const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec);
+  const Counts counts = counts_of(spec);
+  const double forward = 4 * unit * std::sqrt(counts.forward), share = 4 * unit * std::sqrt(counts.roundings);
+  REQUIRE(share < 0.2);
+  for (const plan::Machine& device : devices(DType::bf16)) {
+    const Seen found = seen(device, spec);
+    check_near(found, exact, forward, share);
+    if (!recomputes) continue;
+    CHECK(seen(device, spec).gradients == found.gradients);
+    CHECK(seen(device, spec, layers::Recompute::block).gradients == found.gradients);
+  }
+}
+
+void check_tf32(const models::ModelSpec& spec) {
+  const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec);
+  const double share = 4 * tf32_unit * std::sqrt(2 * counts_of(spec).products);  // both factors of a product
+  for (const plan::Machine& device : devices(DType::f32, true)) {
+    const Seen found = seen(device, spec);
+    check_near(found, exact, share, share);
+    CHECK(seen(on_double(DType::f32), spec).gradients != found.gradients);
+    CHECK(seen(device, spec).gradients == found.gradients);
+  }
+}
+
+// Losses of steps that learn.
+std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec& spec, int steps, std::vector<double>* weights = nullptr) {
+  const auto engine = engine_of(machine, spec);
+  const data::Batch batch = small_batch(spec);
+  std::vector<double> result;
+  for (int step = 0; step < steps; ++step) {
+    set_scalars(*engine, static_cast<std::uint64_t>(step), 1e-2, 0.9);
+    engine->train(std::span(&batch, 1));
+    REQUIRE(engine->state().scalars.finite == 1);
+    result.push_back(engine->state().loss[0]);
+  }
+  if (weights)
+    for (const layers::Parameter& parameter : engine->model().parameters().all())
+      for (const double x : numbers_of(machine, parameter.value)) weights->push_back(x);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 streams: encoders give what double gives, within the roundings of bf16") {
+  check_bf16(small_encoder(false, models::Task::classify, models::Form::dense));
+  check_bf16(small_encoder(false, models::Task::classify, models::Form::tt), true);
+  check_bf16(small_encoder(true, models::Task::classify, models::Form::lowrank));
+  check_bf16(small_encoder(true, models::Task::mlm, models::Form::tt));
+  check_bf16(small_encoder(false, models::Task::mlm, models::Form::dense));
+  check_bf16(tensorized_encoder(false, models::Task::classify));
+  check_bf16(small_encoder(false, models::Task::embed, models::Form::tt));
+}
+
+TEST_CASE("bf16 streams: decoders give what double gives, within the roundings of bf16") {
+  check_bf16(small_decoder(models::Form::dense, true));
+  check_bf16(small_decoder(models::Form::tt, true), true);
+  check_bf16(small_decoder(models::Form::lowrank, false));
+}
+
+TEST_CASE("TF32 products: models give what double gives, within the roundings of TF32") {
+  check_tf32(small_encoder(false, models::Task::classify, models::Form::dense));
+  check_tf32(small_encoder(true, models::Task::mlm, models::Form::tt));
+  check_tf32(small_decoder(models::Form::tt, true));
+}
+
+// What the losses have gone is made of steps that are each off by a share as above; the loss itself changes with the logits by their
+// largest error twice at most.
+TEST_CASE("bf16 streams: losses of a run follow those of double") {
+  for (const models::Form form : {models::Form::dense, models::Form::tt}) {
+    const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
+    constexpr int steps = 8;
+    const plan::Machine truth{&kernels::reference_backend(), DType::f64, nullptr};
+    const std::vector<double> exact = losses(truth, spec, steps);
+    const std::vector<double> logits = seen(truth, spec).logits;
+    const double of_logits = 2 * norm(logits) / std::sqrt(static_cast<double>(logits.size()));
+    const Counts counts = counts_of(spec);
+    for (const plan::Machine& device : devices(DType::bf16)) {
+      std::vector<double> weights, again;
+      const std::vector<double> found = losses(device, spec, steps, &weights);
+      double gone = 0;
+      for (std::size_t step = 0; step < steps; ++step) {
+        gone += step > 0 ? std::abs(exact[step] - exact[step - 1]) : 0;
+        CHECK(std::abs(found[step] - exact[step]) <= 4 * unit * (std::sqrt(counts.roundings) * gone + std::sqrt(counts.forward) * of_logits));
+      }
+      CHECK(losses(device, spec, steps, &again) == found);
+      CHECK(again == weights);
+    }
+  }
+}
+
+TEST_CASE("bf16 streams: the memory table counts two bytes, and the copies of dense weights") {
+  for (const models::Form form : {models::Form::dense, models::Form::tt}) {
+    const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
+    const auto table_of = [&](DType dtype) {
+      train::Engine engine(on_double(dtype), models::factory_of(spec, dtype), {});
+      engine.plan_training(small_batch(spec));
+      return engine.memory_table();
+    };
+    const auto row = [](const train::MemoryTable& table, const std::string& group) {
+      std::size_t bytes = 0;
+      for (const train::MemoryTable::Row& one : table.rows) bytes += one.group == group ? one.bytes : 0;
+      return bytes;
+    };
+    const train::MemoryTable wide = table_of(DType::f32), narrow = table_of(DType::bf16);
+    CHECK(row(narrow, "moments") == row(wide, "moments"));
+    CHECK(row(narrow, "weights") == row(wide, "weights"));
+    CHECK(row(wide, "copies of weights") == 0);
+    CHECK(row(narrow, "copies of weights") > 0);
+    CHECK(narrow.of(plan::Kind::saved) < 3 * wide.of(plan::Kind::saved) / 4);
+    const auto model = models::make_model(spec, DType::bf16);
+    std::size_t counted = 0;
+    for (const auto& item : model->stream_weights().copies().items()) counted += plan::aligned(2 * static_cast<std::size_t>(item.shape.elements()));
+    CHECK(row(narrow, "copies of weights") == counted);
+  }
+}
+
+TEST_CASE("bf16 streams: embeddings of sentences are those of double within bf16") {
+  const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
+  const auto embedding = [&](const plan::Machine& machine) {
+    const train::Scores scores = engine_of(machine, sentence)->evaluate(small_batch(sentence));
+    return std::vector<double>(scores.embedding.begin(), scores.embedding.end());
+  };
+  const std::vector<double> exact = embedding({&kernels::reference_backend(), DType::f64, nullptr});
+  const double share = 4 * unit * std::sqrt(counts_of(sentence).forward);
+  CHECK(distance(embedding(on_double(DType::bf16)), exact) <= share * norm(exact));
+}
+
+TEST_CASE("bf16 streams: a cache of keys and values gives the logits of reading everything again") {
+  models::DecoderSpec spec = small_decoder(models::Form::tt, true);
+  spec.positions = 20;
+  const auto engine = engine_of(on_double(DType::bf16), spec);
+  const data::Ids text{1, 5, 9, 22, 0, 7, 7, 13};
+  engine->open_cache(1, 20);
+  std::int64_t read = 0;
+  for (const std::int64_t next : {5, 6, 8}) {
+    const std::span<const std::int32_t> known(text.data(), static_cast<std::size_t>(next));
+    data::Batch batch, whole;
+    train::fill_generation_batch(batch, known, read, 20);
+    const train::Scores cached = engine->decode(batch);
+    const std::vector<double> with(cached.logits.begin(), cached.logits.end());
+    train::fill_generation_batch(whole, known, 0, 0);
+    const train::Scores again = engine->evaluate(whole);
+    const std::vector<double> without(again.logits.begin(), again.logits.end());
+    CHECK(distance(with, without) <= 4 * unit * std::sqrt(counts_of(small_decoder(models::Form::tt, true)).forward) * norm(without));
+    read = next;
+  }
+}

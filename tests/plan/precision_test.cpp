@@ -1,0 +1,43 @@
+#include "lib/plan/precision.h"
+
+#include <catch2/catch.hpp>
+
+#include "lib/core/error.h"
+
+using namespace comera;
+
+namespace {
+
+const kernels::CudaDevice old_card{"an old card", std::uint64_t{8} << 30, 7, 5}, new_card{"a new card", std::uint64_t{80} << 30, 9, 0};
+
+plan::Machine machine() { return {&kernels::reference_backend(), DType::f32, nullptr}; }
+
+}  // namespace
+
+TEST_CASE("a machine computes in the numbers that were asked for") {
+  plan::Machine on_card = machine();
+  plan::set_precision(on_card, "bf16", &new_card);
+  CHECK(on_card.dtype == DType::bf16);
+  CHECK_FALSE(on_card.context().tf32);
+  plan::set_precision(on_card, "tf32", &new_card);
+  CHECK(on_card.dtype == DType::f32);
+  CHECK(on_card.context().tf32);
+  plan::set_precision(on_card, "fp32", &old_card);
+  CHECK(on_card.dtype == DType::f32);
+  CHECK_FALSE(on_card.tf32);
+  plan::Machine host = machine();
+  plan::set_precision(host, "fp32", nullptr);
+  CHECK(host.dtype == DType::f32);
+}
+
+TEST_CASE("numbers that a machine lacks are refused in one sentence") {
+  plan::Machine any = machine();
+  for (const char* name : {"bf16", "tf32"}) {
+    CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr), Catch::Contains("needs a card: --device reference computes in fp32"));
+    CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card), Catch::Contains("an old card of compute capability 7.5 lacks it") &&
+                                                                     Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
+  }
+  CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_card), InputError);
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16"));
+  CHECK(any.dtype == DType::f32);
+}
