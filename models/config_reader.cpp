@@ -130,6 +130,14 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
   }
 }
 
+const char* torch_dtype(const layers::Model& model) {
+  switch (model.parameters().stored_type()) {
+    case DType::f16: return "float16";
+    case DType::bf16: return "bfloat16";
+    default: return "float32";
+  }
+}
+
 void write_forms(Json& config, const layers::Model& model) {
   io::ComeraBlock block;
   for (const layers::TensorTrain& train : model.tensor_trains()) block.chains.push_back(chain_of(train));

@@ -56,5 +56,6 @@ void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
 io::Json config_start(const Spec& spec);
 // Adds the block, with today's ranks, where the model has tensor trains.
 void write_forms(io::Json& config, const layers::Model& model);
+const char* torch_dtype(const layers::Model& model);  // of the weights file that is handed on
 
 }  // namespace comera::models

@@ -74,7 +74,7 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
   config["tie_word_embeddings"] = spec.tied;
   if (spec.begin >= 0) config["bos_token_id"] = spec.begin;
   if (!spec.end.empty()) config["eos_token_id"] = spec.end.size() == 1 ? Json(spec.end.front()) : Json(spec.end);
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = torch_dtype(model);
   write_forms(config, model);
   return io::json_text(config);
 }

@@ -65,7 +65,7 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config["position_embedding_type"] = "absolute";
   config["pad_token_id"] = spec.pad;
   config["tie_word_embeddings"] = true;
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = torch_dtype(model);
   if (spec.task == Task::classify) {
     config["id2label"] = labels_json(spec);
     for (std::size_t i = 0; i < spec.labels.size(); ++i) config["label2id"][spec.labels[i]] = i;

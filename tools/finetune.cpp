@@ -26,6 +26,22 @@ std::vector<Option> start_options() {
       rows.push_back(std::move(option));
     }
   for (Option& option : rows) option.group = "Model", option.result_relevant = true;
+  rows.push_back({.name = "save-dtype",
+                  .type = OptionType::choice,
+                  .default_text = "source",
+                  .group = "Model",
+                  .help = "type of the weights that are handed on: that of MODEL's tensors, or another; checkpoints keep every bit",
+                  .choices = {"source", "fp32", "fp16", "bf16"}});
+  return rows;
+}
+
+// Rates that heal: what the cores of a compressed model know is lost at the rates that random ones learn at (docs/results.md).
+std::vector<Option> gentle_options() {
+  std::vector<Option> rows = train::training_options();
+  for (Option& option : rows) {
+    if (option.name == "lr-cores") option.default_text = "2e-4";
+    if (option.name == "warmup") option.default_text = "10";
+  }
   return rows;
 }
 
@@ -89,13 +105,23 @@ void settle_diagonals(const std::string& folder, train::Weights& weights) {
     }
 }
 
+// How the folder names what the model has.
+train::LoadOptions naming_of(const std::string& folder, const models::ModelSpec& spec) {
+  train::LoadOptions naming;
+  naming.model_prefix = models::name_prefix(spec);
+  if (!naming.model_prefix.empty()) naming.file_prefix = models::name_prefix(models::spec_from_folder(folder));
+  return naming;
+}
+
+train::StoredTypes types_of(const OptionValues& values) {
+  const std::string& word = values.text("save-dtype");
+  if (word == "source") return train::stored_types(values.text("model"));
+  return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
+}
+
 // Fills a model of `spec` from the folder: a new head keeps its random start, diagonals of folded chains start at one.
 void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
-  const std::string stored_prefix = models::name_prefix(models::spec_from_folder(folder));
-  train::LoadOptions options;
-  options.model_prefix = models::name_prefix(spec);
-  options.file_prefix = stored_prefix;
-  if (options.model_prefix.empty()) options.file_prefix.clear();
+  train::LoadOptions options = naming_of(folder, spec);
   const bool classify = models::common(spec).task == data::Task::classify;
   options.fresh = [=](const layers::Parameter& parameter) {
     return fresh_head && models::is_in_head(spec, parameter.name) && !(classify && parameter.name.find("pooler") != std::string::npos);
@@ -109,6 +135,11 @@ void load_start(const std::string& folder, const models::ModelSpec& spec, bool f
   settle_diagonals(folder, weights);
 }
 
+void open_student(const OptionValues& values, RunSetup& setup) {
+  open_computer(values, setup);
+  setup.factory = train::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
+}
+
 RunSetup set_up(OptionValues& values) {
   RunSetup setup = begin_setup(values);
   setup.source = values.text("model");
@@ -120,7 +151,7 @@ RunSetup set_up(OptionValues& values) {
   // Labels in the model's order, where its head stays.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
-  open_computer(values, setup);
+  open_student(values, setup);
   setup.start = [spec = setup.spec, folder = setup.source, fresh](train::Weights& weights) { load_start(folder, spec, fresh, weights); };
   add_teacher(values, setup);
   finish_setup(values, setup);
@@ -135,7 +166,7 @@ RunSetup set_up_dry(const OptionValues& values) {
   setup.spec = spec_for(values, models::common(models::spec_from_folder(values.text("model"))).labels, fresh);
   setup.tokenizer = open_tokenizer(values, values.text("model"));
   check_lengths(values, setup.spec, *setup.tokenizer);
-  open_computer(values, setup);
+  open_student(values, setup);
   add_teacher(values, setup);
   return setup;
 }
@@ -145,9 +176,9 @@ RunSetup set_up_dry(const OptionValues& values) {
 OptionTable finetune_table() {
   OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
-  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(train::training_options()).add(train::rank_options());
+  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(train::rank_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options()).foreign_table("hashes");
-  table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 --lr 1e-4 --lr-cores 1e-4 -o healed");
+  table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }
 

@@ -5,6 +5,7 @@
 
 #include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/core/process.h"
 #include "lib/io/json.h"
 #include "lib/io/model_folder.h"
 #include "lib/report/plan_report.h"
@@ -100,6 +101,7 @@ int plan_run(const OptionValues& values, const RunSetup& setup) {
 int train_and_report(const OptionValues& values, const RunSetup& setup) {
   const std::string& verb = values.table().verb();
   std::int64_t steps = 0;
+  return_freed_memory();
   const train::RunResult result = learn(values, setup, steps);
   if (result.end == train::RunEnd::signal) {
     log_info("stopped by signal {} after step {}; go on with: comera {} --resume {}", result.signal, result.step, verb, setup.folder);

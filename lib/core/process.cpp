@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -45,6 +46,12 @@ std::uint64_t current_memory() { return kilobytes_of("/proc/self/status", "VmRSS
 std::uint64_t machine_memory() { return kilobytes_of("/proc/meminfo", "MemTotal:"); }
 
 void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+void return_freed_memory() {
+  constexpr int large = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, large);  // said once, it no longer grows with the blocks that are freed
+  mallopt(M_TRIM_THRESHOLD, large);
+}
 
 std::string cpu_name() {
   const std::string name = cpu_info("model name");

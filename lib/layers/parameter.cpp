@@ -1,7 +1,9 @@
 #include "lib/layers/parameter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
+#include <map>
 #include <numbers>
 #include <tuple>
 #include <utility>
@@ -75,6 +77,13 @@ std::int64_t Parameters::rank_entries() const {
   for (const Parameter& parameter : all_)
     if (parameter.role == Role::diagonal) sum += parameter.shape.elements();
   return sum;
+}
+
+DType Parameters::stored_type() const {
+  std::map<DType, std::int64_t> elements;
+  for (const Parameter& parameter : all_) elements[parameter.stored.value_or(parameter.value.dtype)] += parameter.shape.elements();
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return elements.empty() ? dtype_ : std::max_element(elements.begin(), elements.end(), less)->first;
 }
 
 void Parameters::bind(void* memory) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Parameter {
   bool decay = false;               // weight decay applies (matrices; not biases, norms or diagonals)
   bool transposed_in_file = false;  // linear weights are [in x out] in memory and [out x in] in files
   bool from_halves = false;         // its gradient appears once per step, when the halves' gradients are taken apart
+  std::optional<DType> stored;      // its type in files that are handed on; none: that of memory
   int index = -1;                   // in the order of adding
   Tensor value;                     // null until bound
 };
@@ -45,6 +47,8 @@ class Parameters {
   // Numbers that are stored for the model to work: diagonals are counted apart (`rank_entries`).
   std::int64_t count() const;
   std::int64_t rank_entries() const;
+  // The type that most bytes of a file handed on have.
+  DType stored_type() const;
   std::size_t bytes() const { return slab_.bytes(); }
   const plan::Slab& slab() const { return slab_; }
 

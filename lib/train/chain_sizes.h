@@ -31,7 +31,7 @@ std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept);
 // A size to be met, in entries of cores plus `per_entry` for every diagonal entry of a chain that stays.
 struct SizeTarget {
   double size = 0;       // of the cores (and diagonals) alone
-  double per_entry = 0;  // 1 where whole-file bytes count, which hold the diagonals too
+  double per_entry = 0;  // of a core's number, where whole-file bytes count, which hold the diagonals too
   double rest = 0;       // in the same unit: everything else in the model (and the file)
   double tolerance = 0.02;
 

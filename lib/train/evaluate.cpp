@@ -49,6 +49,10 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   double loss = 0, correct = 0;
   data::Batch batch;
   for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
+    if (stop_signal() != 0) {
+      result.stopped = true;
+      return result;
+    }
     if (options.teacher) options.teacher->teach(batch);
     const Scores scores = engine.evaluate(batch);
     loss += scores.loss;

@@ -17,6 +17,7 @@ struct Evaluation {
   std::int64_t counted = 0;                          // with a known label, or all without labels; 0: loss and accuracy mean nothing
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   double seconds = 0;
+  bool stopped = false;  // by a signal, before its end: the rest means nothing
 };
 
 // One classified example.
@@ -36,7 +37,7 @@ struct EvaluationOptions {
   Teacher* teacher = nullptr;  // the loss against it is part of the loss
 };
 
-// One pass over the data in its order. `each` (classify) is called for every example.
+// One pass over the data in its order; between batches it looks for stop_signal(). `each` (classify) is called for every example.
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
                     const std::function<void(const Prediction&)>& each = {});
 

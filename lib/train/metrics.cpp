@@ -23,7 +23,7 @@ layers::RankTable active_ranks(const Engine& engine) {
 Metrics::Metrics(const std::string& path, std::uint64_t keep) : file_(path, keep) {}
 
 void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
-  if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model());
+  if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model(), FileTypes::stored);
   line["parameters"] = engine.model().parameters().count();
   line["rank_entries"] = engine.model().parameters().rank_entries();
   line["bytes"] = bytes_;

@@ -23,10 +23,26 @@ std::int64_t rest_of(const Model& model) {
   return model.parameters().count() - cores;
 }
 
-// Bytes of the file beside the numbers themselves.
-double file_overhead(const Model& model, std::size_t element) {
-  const std::int64_t numbers = model.parameters().count() + model.parameters().rank_entries();
-  return static_cast<double>(weights_file_bytes(model)) - static_cast<double>(numbers) * static_cast<double>(element);
+// Bytes of a core's number, and of a diagonal's, in the file that is handed on.
+struct Widths {
+  double core = 0, entry = 0;
+};
+
+Widths widths_of(const Model& model) {
+  Widths widths;
+  for (const Parameter& parameter : model.parameters().all()) {
+    const auto bytes = static_cast<double>(size_of(parameter.stored.value_or(parameter.value.dtype)));
+    if (parameter.role == layers::Role::core) widths.core = bytes;
+    if (parameter.role == layers::Role::diagonal) widths.entry = bytes;
+  }
+  return widths;
+}
+
+// Bytes of that file beside cores and diagonals.
+double file_rest(const Model& model, const Widths& widths) {
+  const auto cores = static_cast<double>(model.parameters().count() - rest_of(model));
+  return static_cast<double>(weights_file_bytes(model, FileTypes::stored)) - cores * widths.core -
+         static_cast<double>(model.parameters().rank_entries()) * widths.entry;
 }
 
 bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 0; }
@@ -77,14 +93,14 @@ void RankAdaptation::set_threshold() { engine_.model().set_threshold(active_ && 
 SizeTarget RankAdaptation::size_target() const {
   const Model& model = engine_.model();
   const auto rest = static_cast<double>(rest_of(model));
-  const double element = static_cast<double>(size_of(kernels::parameter_type(engine_.machine().dtype)));
   switch (options_.target) {
     case TargetKind::none: return {};
     case TargetKind::fraction: return {progress_.target_size, 0, 0};
     case TargetKind::ratio: return {static_cast<double>(model.parameters_dense()) / options_.target_value - rest, 0, rest};
     case TargetKind::bytes: {
-      const double fixed = rest + file_overhead(model, size_of(kernels::parameter_type(engine_.machine().dtype))) / element;
-      return {options_.target_value / element - fixed, 1, fixed};
+      const Widths widths = widths_of(model);
+      const double fixed = file_rest(model, widths) / widths.core;
+      return {options_.target_value / widths.core - fixed, widths.entry / widths.core, fixed};
     }
   }
   return {};
@@ -103,7 +119,7 @@ void RankAdaptation::check_target() const {
     fail_input("[rank] --target-ratio {:g} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
                options_.target_value, static_cast<double>(engine_.model().parameters_dense()) / target.rest);
   fail_input("[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} bytes",
-             options_.target_value, target.rest * static_cast<double>(size_of(kernels::parameter_type(engine_.machine().dtype))));
+             options_.target_value, target.rest * widths_of(engine_.model()).core);
 }
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.

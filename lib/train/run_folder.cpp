@@ -20,8 +20,8 @@ std::string padded(std::int64_t step) { return fmt::format("{:08}", step); }
 // What a run writes at the top of its folder beside checkpoints and tokenizer; anything else there is not ours to remove.
 constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json", "recipe.toml"};
 
-void save_model(const std::string& folder, const Weights& weights) {
-  save_weights(join_path(folder, "model.safetensors"), weights);
+void save_model(const std::string& folder, const Weights& weights, FileTypes types) {
+  save_weights(join_path(folder, "model.safetensors"), weights, types);
   write_file_atomic(join_path(folder, "config.json"), weights.model().config_json());
 }
 
@@ -41,6 +41,7 @@ std::string TrainState::to_json() const {
   json["best_loss"] = best_loss;
   json["best_accuracy"] = best_accuracy;
   json["evaluations_without_gain"] = evaluations_without_gain;
+  json["evaluation_due"] = evaluation_due;
   json["recent_losses"] = recent_losses;
   json["first_loss"] = first_loss;
   return io::json_text(json);
@@ -60,6 +61,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   json.at("best_loss").get_to(state.best_loss);
   json.at("best_accuracy").get_to(state.best_accuracy);
   json.at("evaluations_without_gain").get_to(state.evaluations_without_gain);
+  state.evaluation_due = json.value("evaluation_due", false);
   json.at("recent_losses").get_to(state.recent_losses);
   json.at("first_loss").get_to(state.first_loss);
   return state;
@@ -116,7 +118,7 @@ void RunFolder::save_tokenizer(const data::Tokenizer& tokenizer) { tokenizer.sav
 
 void RunFolder::save(const Weights& weights, const TrainState& state) {
   AtomicFolder folder(checkpoint_path(state.step));
-  save_model(folder.temporary(), weights);
+  save_model(folder.temporary(), weights, FileTypes::memory);
   save_moments(join_path(folder.temporary(), "optimizer.safetensors"), weights);
   write_file_atomic(join_path(folder.temporary(), "state.json"), state.to_json());
   folder.commit();
@@ -134,7 +136,7 @@ void RunFolder::load(std::int64_t step, Weights& weights) const {
 
 void RunFolder::save_best(const Weights& weights, std::int64_t step) {
   AtomicFolder folder(best_path(step));
-  save_model(folder.temporary(), weights);
+  save_model(folder.temporary(), weights, FileTypes::stored);
   folder.commit();
 }
 
@@ -146,7 +148,7 @@ void RunFolder::prune(std::int64_t keep, const TrainState& state) {
 }
 
 void RunFolder::publish(const Weights& weights, const TrainState& state) {
-  if (state.best_step < 0) return save_model(path_, weights);
+  if (state.best_step < 0) return save_model(path_, weights, FileTypes::stored);
   for (const char* name : {"model.safetensors", "config.json"}) copy_file(join_path(best_path(state.best_step), name), join_path(path_, name));
 }
 

@@ -29,6 +29,7 @@ struct TrainState {
   std::int64_t best_step = -1;  // -1: none yet
   double best_loss = 0, best_accuracy = 0;
   std::int64_t evaluations_without_gain = 0;
+  bool evaluation_due = false;        // a signal came before it ended: the run goes on with it
   std::vector<double> recent_losses;  // of the last steps: is the run diverging?
   double first_loss = 0;              // mean of the run's first steps
 

@@ -258,7 +258,10 @@ void Trainer::evaluate_now() {
   EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
   evaluation.teacher = dev_teacher();
-  last_ = evaluate(*engine_, inputs_.dev, evaluation);
+  const Evaluation found = evaluate(*engine_, inputs_.dev, evaluation);
+  state_.evaluation_due = found.stopped;
+  if (found.stopped) return;
+  last_ = found;
   evaluated_step_ = state_.step;
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models on the way to a target are not yet what was asked for.
@@ -323,6 +326,7 @@ void Trainer::close(RunResult& result) {
     if (event.target_met) saved_step_ = evaluated_step_ = -1;
     adapt(event);
     evaluate_now();
+    if (state_.evaluation_due) result.end = RunEnd::signal, result.signal = stop_signal();
   }
   save();
   folder_.publish(engine_->weights(), state_);
@@ -330,6 +334,7 @@ void Trainer::close(RunResult& result) {
 
 RunResult Trainer::run() {
   begin();
+  if (std::exchange(state_.evaluation_due, false)) evaluate_now();
   RunResult result;
   std::optional<RunEnd> end;
   while (!(end = ended())) {

@@ -13,8 +13,12 @@ namespace comera::train {
 namespace {
 
 io::StoredType stored_type(DType dtype) {
-  COMERA_CHECK(dtype == DType::f32 || dtype == DType::f64);
-  return dtype == DType::f32 ? io::StoredType::F32 : io::StoredType::F64;
+  switch (dtype) {
+    case DType::f32: return io::StoredType::F32;
+    case DType::f64: return io::StoredType::F64;
+    case DType::f16: return io::StoredType::F16;
+    default: COMERA_CHECK(dtype == DType::bf16); return io::StoredType::BF16;
+  }
 }
 
 io::FileShape file_shape(const Shape& shape, bool transposed) {
@@ -28,10 +32,14 @@ const io::Metadata& metadata() {
   return metadata;
 }
 
-std::vector<io::TensorToWrite> tensors_of(const Model& model) {
+DType file_type(const Parameter& parameter, FileTypes types) {
+  return types == FileTypes::stored ? parameter.stored.value_or(parameter.value.dtype) : parameter.value.dtype;
+}
+
+std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   std::vector<io::TensorToWrite> tensors;
   for (const Parameter& parameter : model.parameters().all())
-    tensors.push_back({parameter.name, stored_type(parameter.value.dtype), file_shape(parameter.shape, parameter.transposed_in_file)});
+    tensors.push_back({parameter.name, stored_type(file_type(parameter, types)), file_shape(parameter.shape, parameter.transposed_in_file)});
   for (const layers::TensorTrain& train : model.tensor_trains()) {
     if (train.cores.empty()) continue;
     if (train.chain.sorted) tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
@@ -56,6 +64,35 @@ void put(const Machine& machine, const Tensor& tensor, bool transposed, io::Tens
   if (!transposed) return sink.bytes(host.bytes().data(), host.bytes().size());
   transpose(host.bytes(), tensor.shape[0], tensor.shape[1], size_of(tensor.dtype),
             [&](std::span<const std::byte> row) { sink.bytes(row.data(), row.size()); });
+}
+
+constexpr double too_large_for_half = 65520;  // from here on numbers round to infinity
+
+// Numbers of type `from` into a tensor of another type, a few at a time.
+void convert(std::span<const std::byte> bytes, DType from, const io::TensorToWrite& into, io::TensorSink& sink) {
+  constexpr std::size_t most = 4096;
+  const std::size_t count = bytes.size() / size_of(from);
+  const Tensor host{const_cast<std::byte*>(bytes.data()), from, {static_cast<std::int64_t>(count)}, -1};
+  std::vector<float> floats;
+  for (std::size_t at = 0; at < count; at += floats.size()) {
+    floats.resize(std::min(most, count - at));
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const double value = layers::load(host, static_cast<std::int64_t>(at + i));
+      if (into.type == io::StoredType::F16 && std::abs(value) >= too_large_for_half)
+        fail_run("[weights] tensor {}: {:g} is too large for fp16; go on with --resume and --save-dtype fp32", into.name, value);
+      floats[i] = static_cast<float>(value);
+    }
+    sink.floats(floats);
+  }
+}
+
+void put(const Machine& machine, const Parameter& parameter, const io::TensorToWrite& into, io::TensorSink& sink) {
+  const DType from = parameter.value.dtype;
+  if (into.type == stored_type(from)) return put(machine, parameter.value, parameter.transposed_in_file, sink);
+  const HostBytes host(machine, parameter.value);
+  if (!parameter.transposed_in_file) return convert(host.bytes(), from, into, sink);
+  transpose(host.bytes(), parameter.shape[0], parameter.shape[1], size_of(from),
+            [&](std::span<const std::byte> row) { convert(row, from, into, sink); });
 }
 
 // A tensor's bytes as the file has them, in the element type wanted.
@@ -173,17 +210,16 @@ std::string moment_name(int which, const Parameter& parameter) { return (which =
 
 }  // namespace
 
-std::uint64_t weights_file_bytes(const Model& model) { return io::safetensors_bytes(tensors_of(model), metadata()); }
+std::uint64_t weights_file_bytes(const Model& model, FileTypes types) { return io::safetensors_bytes(tensors_of(model, types), metadata()); }
 
-void save_weights(const std::string& path, const Weights& weights) {
+void save_weights(const std::string& path, const Weights& weights, FileTypes types) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
   const auto indices = indices_of(weights.model());
-  io::write_safetensors(path, tensors_of(weights.model()), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+  io::write_safetensors(path, tensors_of(weights.model(), types), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     if (const auto found = indices.find(tensor.name); found != indices.end())
       return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
-    const Parameter& parameter = *parameters.at(tensor.name);
-    put(weights.machine(), parameter.value, parameter.transposed_in_file, sink);
+    put(weights.machine(), *parameters.at(tensor.name), tensor, sink);
   });
 }
 
@@ -200,6 +236,40 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
       get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value, parameter.transposed_in_file);
   }
   return kept;
+}
+
+StoredTypes stored_types(const std::string& path) {
+  const io::ModelFolder folder(path);
+  StoredTypes types;
+  std::map<DType, std::uint64_t> bytes;
+  for (const io::ModelFolder::Entry& entry : folder.entries()) {
+    if (!io::is_floating(entry.tensor.type)) continue;
+    const DType type = entry.tensor.type == io::StoredType::F16 ? DType::f16 : entry.tensor.type == io::StoredType::BF16 ? DType::bf16 : DType::f32;
+    types.by_name[entry.tensor.name] = type;
+    bytes[type] += entry.tensor.bytes();
+  }
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  if (!bytes.empty()) types.others = std::max_element(bytes.begin(), bytes.end(), less)->first;
+  return types;
+}
+
+layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming) {
+  const auto type_of = [types = std::move(types), model = naming.model_prefix, file = naming.file_prefix](const Parameter& parameter) {
+    std::vector<std::string> names = parameter.aliases;
+    names.insert(names.begin(), parameter.name);
+    for (const std::string& name : names) {
+      const auto found = types.by_name.find(!model.empty() && name.starts_with(model) ? file + name.substr(model.size()) : name);
+      if (found != types.by_name.end()) return found->second;
+    }
+    return types.others;
+  };
+  return [base = std::move(base), type_of](const layers::RankTable& ranks) {
+    auto model = base(ranks);
+    for (Parameter& parameter : model->parameters().all())
+      if (const DType type = type_of(parameter); size_of(type) < size_of(parameter.value.dtype) && parameter.role != layers::Role::diagonal)
+        parameter.stored = type;
+    return model;
+  };
 }
 
 void save_moments(const std::string& path, const Weights& weights) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,14 @@
 
 namespace comera::train {
 
-// Whole-file bytes of what save_weights() would write, from shapes alone.
-std::uint64_t weights_file_bytes(const Model& model);
+// What a run goes on from keeps every bit; what is handed on has each parameter's stored type.
+enum class FileTypes : std::uint8_t { memory, stored };
 
-void save_weights(const std::string& path, const Weights& weights);
+// Whole-file bytes of what save_weights() would write, from shapes alone.
+std::uint64_t weights_file_bytes(const Model& model, FileTypes types = FileTypes::memory);
+
+// RunError where a number is too large for its stored type.
+void save_weights(const std::string& path, const Weights& weights, FileTypes types = FileTypes::memory);
 // `path`: a file, or a folder with model.safetensors or shards. Every parameter must be there with its shape, under its name or an alias;
 // where several are there they must agree. Other tensors are not looked at. InputError naming file and tensor. A chain that is stored with a
 // gauge fills one without.
@@ -26,6 +31,16 @@ struct LoadOptions {
 };
 // Gives the names of the parameters that kept what they had.
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
+
+// The types that a model's file has, by tensor, and the one that most of its bytes have.
+struct StoredTypes {
+  std::map<std::string, DType> by_name = {};
+  DType others = DType::f32;
+};
+StoredTypes stored_types(const std::string& path);
+// Models of the factory whose parameters are handed on in these types; rank diagonals, which a threshold judges, stay as in memory.
+// `naming`: how names in the file differ.
+layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming = {});
 
 // "moment1.<name>" and "moment2.<name>", in the orientation of memory.
 void save_moments(const std::string& path, const Weights& weights);

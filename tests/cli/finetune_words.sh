@@ -37,6 +37,14 @@ for kind in masked next; do
   expect_out '^teacher '
 done
 
+# What reading, evaluating and saving large weights took goes back: the memory of a run is what was planned.
+pretrain large "${llama[@]}" --form dense --layers 1 --hidden 512 --intermediate 8192 --heads 8 --key-heads 8
+run "$COMERA" finetune large "${go[@]}" "${corpus[@]}" --lr 1e-4 -o larger --json
+expect_exit 0
+expect_json "d['memory']['planned_peak'] > 150e6"
+expect_json "d['memory']['measured_peak'] <= 1.03 * d['memory']['planned_peak'] + (8 << 20)"
+rm -r large larger
+
 # The teacher's words are learned.
 run "$COMERA" finetune next-tt --teacher next --distill logits --distill-temperature 1 --distill-weight 4 "${go[@]}" --lr 1e-2 --lr-cores 1e-2 \
   --steps 40 "${corpus[@]}" -o learned --json

@@ -46,7 +46,7 @@ zstd -dc "$COMERA_DATA/text/wordnet_glosses.txt.zst" | awk 'NR % 40 == 1' > "$wo
 step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 --exclude '*embeddings*,pooler*' \
   --calibrate "$work/sentences.txt" --calibrate-tokens 16000
 step "$comera" finetune "$work/minilm-tt" --task embed --teacher "$checkpoints/all-MiniLM-L6-v2" --distill embedding --data "$work/sentences.txt" \
-  --steps 2 --batch 16 --seq 64 --lr 1e-4 --lr-cores 1e-4 -o "$work/minilm-healed"
+  --steps 2 --batch 16 --seq 64 --lr 1e-4 --lr-cores 1e-4 --save-dtype fp32 -o "$work/minilm-healed"
 for name in tt healed; do
   step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-dense" --to safetensors --form dense
   for form in tt factors dense; do step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"; done

@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/half.h"
 #include "lib/train/step.h"
 #include "lib/train/weights_file.h"
 #include "models/architecture.h"
@@ -154,6 +155,37 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
   CHECK(!train::load_weights(folder / "model.safetensors", unfolded.weights(), loading).empty());
   CHECK(answer(unfolded) == answer(first));
   CHECK(unfolded.model().parameters().count() > first.model().parameters().count());
+}
+
+TEST_CASE("weights are handed on in the types that are asked for, and refused where a number does not fit") {
+  const TemporaryFolder folder;
+  const models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  train::StoredTypes types;
+  types.others = DType::f16;
+  types.by_name["model.bert.embeddings.LayerNorm.weight"] = DType::f32;
+  train::LoadOptions naming;
+  naming.model_prefix = "bert.", naming.file_prefix = "model.bert.";
+  train::Engine engine(machine, train::storing(models::factory_of(spec, DType::f32), types, naming), {.optimizer = {}, .training = false});
+  engine.weights().allocate();
+  engine.weights().initialise(5);
+  const std::string path = folder / "model.safetensors", exact = folder / "exact.safetensors";
+  train::save_weights(path, engine.weights(), train::FileTypes::stored);
+  train::save_weights(exact, engine.weights());
+  CHECK(file_size(path) == train::weights_file_bytes(engine.model(), train::FileTypes::stored));
+  const io::SafetensorsFile half(path), whole(exact);
+  for (const layers::Parameter& parameter : engine.model().parameters().all()) {
+    const io::StoredTensor& tensor = *half.find(parameter.name);
+    const bool kept = parameter.role == layers::Role::diagonal || parameter.name == "bert.embeddings.LayerNorm.weight";
+    CHECK(tensor.type == (kept ? io::StoredType::F32 : io::StoredType::F16));
+    CHECK(whole.find(parameter.name)->type == io::StoredType::F32);
+    const std::vector<float> ours = half.read_floats(parameter.name), numbers = whole.read_floats(parameter.name);
+    for (std::size_t i = 0; i < ours.size(); ++i) REQUIRE(ours[i] == (kept ? numbers[i] : half_to_float(float_to_half(numbers[i]))));
+  }
+  layers::Parameter& bias = *engine.model().parameters().find("classifier.bias");
+  layers::store(bias.value, 0, 7e4);
+  CHECK_THROWS_WITH(train::save_weights(path, engine.weights(), train::FileTypes::stored), Catch::Contains("classifier.bias: 70000 is too large"));
+  train::save_weights(exact, engine.weights());
 }
 
 TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
