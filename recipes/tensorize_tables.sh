@@ -6,7 +6,7 @@
 #
 # COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, text/*.txt.zst and glue/STS-B/dev.tsv.zst. Only linear
 # layers are compressed, embeddings stay dense: CUTS (1.25 1.67 2.5 5 10) say by how much the linear layers' bytes shrink. METHODS (ttsvd svd white
-# ours healed), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration, 24576) and THREADS narrow or widen the job. What is there is
+# ours healed), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration, 53248) and THREADS narrow or widen the job. What is there is
 # not made again, so a stopped job goes on; tables of what is there are printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ cuts=${CUTS:-1.25 1.67 2.5 5 10}
 methods=${METHODS:-ttsvd svd white ours healed}
 models=${MODELS:-minilm stories}
 steps=${STEPS:-200}
-tokens=${TOKENS:-24576}
+tokens=${TOKENS:-53248}
 threads=${THREADS:-$(nproc)}
 [ -r "${COMERA_DATA:-}/checkpoints/all-MiniLM-L6-v2/model.safetensors" ] ||
   { echo "tensorize_tables.sh: COMERA_DATA is not set, or lacks checkpoints/all-MiniLM-L6-v2; the top of this script says what it needs" >&2 && exit 2; }
@@ -46,7 +46,7 @@ sentences() {
 # N lines of stdin side by side.
 by() { awk -v n="$1" '{ printf "%s%s", $0, NR % n ? "\t" : "\n" }'; }
 
-# Web pages, children's stories, a dictionary's examples and definitions, novels, in turn: one line in 13 calibrates, one in 101 of the others is
+# Web pages, children's stories, a dictionary's examples and definitions, novels, in turn: one line in 8 calibrates, one in 101 of the others is
 # looked at while healing, the rest heals.
 minilm_text() {
   [ -f "$1/healing.txt" ] && return
@@ -58,9 +58,9 @@ minilm_text() {
     <(zstd -dc "$text/wordnet_glosses.txt.zst" | sed 's/; ".*//; s/^[^:]*: //' | by 2) \
     <(zstd -dc "$text/gutenberg16.txt.zst" | sentences -v RS= | by 1) |
     awk -F '\t' 'NF == 10 && $1 != "" && $3 != ""' | tr '\t' '\n' > "$1/all.txt"
-  awk 'NR % 13 == 0' "$1/all.txt" > "$1/calibration.txt"
-  awk 'NR % 13 && NR % 101 == 0' "$1/all.txt" > "$1/looked-at.txt"
-  awk 'NR % 13 && NR % 101' "$1/all.txt" > "$1/healing.txt"
+  awk 'NR % 8 == 3' "$1/all.txt" > "$1/calibration.txt"
+  awk 'NR % 8 != 3 && NR % 101 == 0' "$1/all.txt" > "$1/looked-at.txt"
+  awk 'NR % 8 != 3 && NR % 101' "$1/all.txt" > "$1/healing.txt"
   { printf 'sentence1\tsentence2\tscore\n' && zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" | awk -F '\t' 'NR > 1 { print $8 "\t" $9 "\t" $10 }'; } \
     > "$1/sts-dev.tsv"
 }

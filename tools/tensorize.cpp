@@ -194,7 +194,8 @@ std::vector<Option> form_options() {
        .type = OptionType::flag,
        .default_text = "true",
        .group = "Form",
-       .help = "with --calibrate: every layer is fitted to the inputs that the compressed layers before it give"},
+       .help = "with --calibrate: every layer is fitted to the inputs that the compressed blocks before it give, and makes up for what they did to "
+               "the residual stream"},
       {.name = "again", .type = OptionType::flag, .group = "Form", .help = "take a model that is tensorized already; its chains stay"}};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -140,49 +141,66 @@ class Finder final : public layers::InputObserver {
   std::string last_;
 };
 
-// Adds the moments of the inputs of some groups, rows of padding left out.
+// Keeps what some groups read of one batch, and the stream that what they give is added to; rows of padding are left out.
 class Collector final : public layers::InputObserver {
  public:
-  explicit Collector(std::span<const Group> groups) {
-    for (const Group& group : groups) {
-      index_[group.layers.front()] = moments.size();
-      moments.push_back({group.layers, Matrix(group.width, group.width), Matrix(group.width, group.width)});
-    }
+  struct Seen {
+    Matrix x, stream;  // [tokens x in], [tokens x out]; empty where a head reads some of the rows alone, or adds to nothing
+  };
+
+  explicit Collector(std::span<const Group> groups) : seen(groups.size()) {
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      for (const std::string& layer : groups[g].layers) index_[layer] = g;
   }
 
-  void open(const TextBatch& batch) { batch_ = &batch, seen_ = 0; }
+  void open(const TextBatch& batch) {
+    batch_ = &batch, last_ = nullptr;
+    std::fill(seen.begin(), seen.end(), Seen{});
+  }
 
   void see(const std::string& layer, const plan::Tensor& x) override {
     const auto found = index_.find(layer);
-    if (found == index_.end()) return;
-    MomentGroup& group = moments[found->second];
-    add(x, batch_->held ? group.held : group.fit);
-    if (++seen_ == moments.size()) throw SeenEnough();
+    if (found == index_.end() && last_ == &seen.back()) throw SeenEnough();
+    last_ = found == index_.end() ? nullptr : &seen[found->second];
+    if (last_ && last_->x.values.empty()) last_->x = read(x);
   }
 
-  std::vector<MomentGroup> moments;
+  void join(const plan::Tensor& stream) override {
+    if (last_) last_->stream = read(stream);
+    if (last_ == &seen.back()) throw SeenEnough();
+  }
+
+  std::vector<Seen> seen;  // of each group
 
  private:
-  void add(const plan::Tensor& x, Matrix& sum) const {
-    const std::int64_t width = sum.rows, length = batch_->batch.length;
+  Matrix read(const plan::Tensor& x) const {
+    const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
+    if (x.elements() / width != batch_->batch.sequences * length) return {};
     const auto lengths = batch_->batch["lengths"].as<const std::int32_t>();
-    std::int64_t rows = 0;
-    for (const std::int32_t count : lengths) rows += count;
-    if (x.elements() / width != batch_->batch.sequences * length) return;  // a head that reads some of the rows is not measured
-    Matrix values(rows, width);
+    Matrix values(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), width);
     double* out = values.values.data();
     for (std::size_t b = 0; b < lengths.size(); ++b) {
       const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
       out = std::copy(from, from + lengths[b] * width, out);
     }
-    const Matrix product = tt::gram(values);
-    for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += product.values[i];
+    return values;
   }
 
   std::map<std::string, std::size_t> index_;
   const TextBatch* batch_ = nullptr;
-  std::size_t seen_ = 0;
+  Seen* last_ = nullptr;
 };
+
+void add(Matrix& sum, const Matrix& product) {
+  if (sum.values.empty()) sum = Matrix(product.rows, product.columns);
+  for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += product.values[i];
+}
+
+void add_moved(MomentGroup::Sums& sums, const Collector::Seen& now, const Collector::Seen& before) {
+  if (now.stream.values.empty() || before.stream.values.empty()) return;
+  add(sums.cross, tt::multiply_tn(now.x, before.x));
+  add(sums.shift, tt::multiply_tn(now.x, tt::difference(before.stream, now.stream)));
+}
 
 class Calibration final : public InputMoments {
  public:
@@ -204,10 +222,14 @@ class Calibration final : public InputMoments {
       for (const std::int32_t id : sequence.ids) counts_[static_cast<std::size_t>(id)] += 1;
     }
     batches_ = batches_of(std::move(sequences), common);
-    engine_ = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                              train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-    engine_->weights().allocate();
-    load();
+    open_ = [machine, spec] {
+      auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                    train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+      engine->weights().allocate();
+      return engine;
+    };
+    engine_ = open_();
+    load(*engine_);
     find_groups();
   }
 
@@ -232,6 +254,7 @@ class Calibration final : public InputMoments {
     COMERA_CHECK(parameter->shape[0] == weight.rows && parameter->shape[1] == weight.columns);
     std::copy(weight.values.begin(), weight.values.end(), static_cast<float*>(parameter->value.data));
     engine_->weights_changed();
+    replaced_ = true;
   }
 
   std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
@@ -240,7 +263,8 @@ class Calibration final : public InputMoments {
     if (outputs_.empty()) outputs_ = outputs();
     const auto* numbers = static_cast<const float*>(parameter->value.data);
     const std::vector<float> before(numbers, numbers + parameter->value.elements());
-    replace(layer, weight);
+    std::copy(weight.values.begin(), weight.values.end(), static_cast<float*>(parameter->value.data));
+    engine_->weights_changed();
     const std::vector<double> moved = outputs();
     std::copy(before.begin(), before.end(), static_cast<float*>(parameter->value.data));
     engine_->weights_changed();
@@ -252,7 +276,10 @@ class Calibration final : public InputMoments {
     return whole > 0 ? std::optional(change / whole) : std::nullopt;
   }
 
-  void restore() override { load(); }
+  void restore() override {
+    load(*engine_);
+    replaced_ = false;
+  }
 
  private:
   // What the model gives for some held-out batches: the hidden states of their tokens, or the classes' logits.
@@ -283,16 +310,29 @@ class Calibration final : public InputMoments {
   }
 
   void measure(std::size_t first, std::size_t last, const std::function<void(const MomentGroup& group)>& each) {
-    Collector collector{std::span<const Group>(groups_).subspan(first, last - first)};
-    run(collector, [&](const TextBatch& batch) { collector.open(batch); });
-    for (const MomentGroup& group : collector.moments)
-      if (group.fit.values[0] > 0 || tt::trace(group.fit) > 0) each(group);
+    const std::span<const Group> groups = std::span<const Group>(groups_).subspan(first, last - first);
+    if (replaced_ && !before_) load(*(before_ = open_()));
+    std::vector<MomentGroup> moments;
+    for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
+    Collector now(groups), before(groups);
+    for (const TextBatch& batch : batches_) {
+      run(*engine_, batch, now);
+      if (replaced_) run(*before_, batch, before);
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        MomentGroup::Sums& sums = batch.held ? moments[g].held : moments[g].fit;
+        if (now.seen[g].x.values.empty()) continue;
+        add(sums.moment, tt::gram(now.seen[g].x));
+        if (replaced_) add_moved(sums, now.seen[g], before.seen[g]);
+      }
+    }
+    for (const MomentGroup& group : moments)
+      if (!group.fit.moment.values.empty() && tt::trace(group.fit.moment) > 0) each(group);
   }
 
-  void load() {
+  void load(train::Engine& engine) const {
     const std::string single = join_path(settings_.model, "model.safetensors");
-    train::load_weights(path_exists(single) ? single : settings_.model, engine_->weights());
-    engine_->weights_changed();
+    train::load_weights(path_exists(single) ? single : settings_.model, engine.weights());
+    engine.weights_changed();
   }
 
   // The file may name a weight with or without what stands before the blocks ("bert.").
@@ -322,22 +362,19 @@ class Calibration final : public InputMoments {
     std::size_t last = first;
     std::uint64_t bytes = 0;
     while (last < groups_.size() && (!follows || groups_[last].block == groups_[first].block)) {
-      bytes += 2 * sizeof(double) * static_cast<std::uint64_t>(groups_[last].width) * static_cast<std::uint64_t>(groups_[last].width);
+      bytes += 6 * sizeof(double) * static_cast<std::uint64_t>(groups_[last].width) * static_cast<std::uint64_t>(groups_[last].width);
       if (last > first && bytes > largest_chunk) break;
       ++last;
     }
     return last;
   }
 
-  template <class Open>
-  void run(layers::InputObserver& observer, Open&& open) {
-    const layers::ObserveInputs observe(observer);
-    for (const TextBatch& batch : batches_) {
-      open(batch);
-      try {
-        engine_->evaluate(batch.batch);
-      } catch (const SeenEnough&) {
-      }
+  static void run(train::Engine& engine, const TextBatch& batch, Collector& collector) {
+    const layers::ObserveInputs observe(collector);
+    collector.open(batch);
+    try {
+      engine.evaluate(batch.batch);
+    } catch (const SeenEnough&) {
     }
   }
 
@@ -345,7 +382,9 @@ class Calibration final : public InputMoments {
   MomentsInfo info_;
   std::vector<double> counts_;
   std::vector<TextBatch> batches_;
-  std::unique_ptr<train::Engine> engine_;
+  std::function<std::unique_ptr<train::Engine>()> open_;
+  std::unique_ptr<train::Engine> engine_, before_;  // the model as it is compressed so far, and (once that is another) as it came
+  bool replaced_ = false;
   std::vector<Group> groups_;
   std::vector<double> outputs_;  // of the model as it came, for effects
 };

@@ -70,6 +70,11 @@ double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
 
 }  // namespace
 
+Matrix target_of(Matrix weight, const MomentGroup& inputs) {
+  if (!inputs.moved()) return weight;
+  return tt::best_target(weight, {inputs.fit.moment, inputs.fit.cross, inputs.fit.shift}, {inputs.held.moment, inputs.held.cross, inputs.held.shift});
+}
+
 struct LayerFactors::Curve {
   std::optional<tt::LowRankCurve> plain;
   std::optional<tt::WhitenedCurve> whitened;
@@ -84,10 +89,11 @@ struct LayerFactors::Curve {
 
 LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence evidence, std::int64_t largest_rank)
     : candidate_(candidate), weight_(std::move(weight)), evidence_(std::move(evidence)), curve_(std::make_unique<Curve>()) {
+  if (evidence_.inputs) target_ = target_of(weight_, *evidence_.inputs);
   if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
     curve_->table.emplace(weight_, evidence_.row_weights);
-  else if (evidence_.fit)
-    curve_->whitened.emplace(weight_, *evidence_.fit);
+  else if (evidence_.inputs)
+    curve_->whitened.emplace(target_, evidence_.inputs->fit.moment);
   else
     curve_->plain.emplace(weight_, largest_rank);
 }
@@ -108,18 +114,18 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
         .chain;
   if (candidate_.table) return table_pair(curve_->pair(weight_, plan.rank));
   const int element = static_cast<int>(io::size_of(candidate_.type));
-  if (plan.form == PlannedForm::automatic && evidence_.fit) {
+  if (plan.form == PlannedForm::automatic && evidence_.inputs) {
     tt::Search search;
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
     search.storage = {element, plan.gauge};
     search.shrinkage = {0, 0.03, 0.1};
-    return tt::best_candidate(weight_, *evidence_.fit, *evidence_.held, search).chain;
+    return tt::best_candidate(target_, evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search).chain;
   }
   tt::Chain chain;
   if (plan.form != PlannedForm::tt)
     chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
-  else if (evidence_.fit && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
-    chain = tt::fit_order3(weight_, *evidence_.fit, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
+  else if (evidence_.inputs && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
+    chain = tt::fit_order3(target_, evidence_.inputs->fit.moment, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
   else
     chain = tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}).chain;
   return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
@@ -133,9 +139,9 @@ Matrix LayerFactors::approximation(std::int64_t rank) const {
 void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
-  if (evidence_.fit) {
-    outcome.output_error = tt::output_error(weight_, fitted, evidence_.held ? *evidence_.held : *evidence_.fit);
-    outcome.error_of_optimum = tt::output_error(weight_, fitted, *evidence_.fit);
+  if (evidence_.inputs) {
+    outcome.output_error = tt::output_error(target_, fitted, evidence_.inputs->held.moment);
+    outcome.error_of_optimum = tt::output_error(target_, fitted, evidence_.inputs->fit.moment);
     return;
   }
   const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);

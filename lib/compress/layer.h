@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/compress/moments.h"
 #include "lib/compress/plan.h"
 #include "lib/tt/chain.h"
 
@@ -13,12 +14,15 @@ namespace comera::compress {
 
 // What is known of a layer's inputs; all empty without calibration.
 struct Evidence {
-  const tt::Matrix* fit = nullptr;   // linear: sum of x xᵀ over the tokens that are fitted, [in x in]
-  const tt::Matrix* held = nullptr;  // the same over held-out tokens
-  std::vector<double> row_weights;   // table: how often each row was looked up, [rows]
+  const MomentGroup* inputs = nullptr;  // linear
+  std::vector<double> row_weights;      // table: how often each row was looked up, [rows]
 
-  bool given() const { return fit != nullptr || !row_weights.empty(); }
+  bool given() const { return inputs != nullptr || !row_weights.empty(); }
 };
+
+// What the layer should be with these inputs: the weight itself, or the one that also makes up for what replaced layers before it did to the stream
+// that it adds to.
+tt::Matrix target_of(tt::Matrix weight, const MomentGroup& inputs);
 
 // A weight as tensorize sees it, [in x out] or [rows x columns], in double. NaN and infinity are an InputError that names the tensor.
 tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate);
@@ -33,7 +37,7 @@ struct LayerOutcome {
   std::int64_t parameters = 0, parameters_dense = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;
   double rel_error = 0;                    // ||W - Ŵ|| / ||W||, of the numbers as stored
-  std::optional<double> output_error;      // ||x W - x Ŵ|| / ||x W|| over the held-out tokens
+  std::optional<double> output_error;      // where layers before it were replaced, W is target_of()
   std::optional<double> optimum;           // the least error that a matrix of that rank can have: of the outputs that were fitted where there is
                                            // calibration, else of the weight
   std::optional<double> error_of_optimum;  // ours, in the same measure
@@ -68,6 +72,7 @@ class LayerFactors {
   const Candidate& candidate_;
   tt::Matrix weight_;
   Evidence evidence_;
+  tt::Matrix target_;  // what is fitted to inputs that are known
   std::unique_ptr<Curve> curve_;
 };
 

@@ -20,10 +20,19 @@ struct MomentsInfo {
   bool sequential = false;  // the inputs of a layer were those that the compressed layers before it give
 };
 
-// Layers that read the same input.
+// Layers that read the same input x. One whose output is added to a residual stream r has x₀ and r₀ besides, what both are in the model as it came,
+// where weights were replaced.
 struct MomentGroup {
+  struct Sums {
+    tt::Matrix moment;  // sum of x xᵀ over tokens, [in x in]
+    tt::Matrix cross;   // of x x₀ᵀ, [in x in]
+    tt::Matrix shift;   // of x (r₀ - r)ᵀ, [in x out]
+  };
+
   std::vector<std::string> layers;  // without ".weight"
-  tt::Matrix fit, held;             // sum of x xᵀ over the fitted and over the held-out tokens, [in x in]
+  Sums fit, held;                   // of the fitted and of the held-out tokens
+
+  bool moved() const { return !fit.shift.values.empty() && !held.shift.values.empty(); }
 };
 
 // Of the blocks of a model whose weights are replaced on the way: what the first one reads depends on no replaced layer but the tables.

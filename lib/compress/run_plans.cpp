@@ -91,7 +91,7 @@ class Runner {
 
   void tables() {
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (candidates_[i].table) layer(i, {nullptr, nullptr, moments_->row_weights(candidates_[i].name)});
+      if (candidates_[i].table) layer(i, {nullptr, moments_->row_weights(candidates_[i].name)});
   }
 
   void visit_moments(Part part) {
@@ -99,7 +99,7 @@ class Runner {
         sequential_,
         [&](const MomentGroup& group) {
           for (const std::string& name : group.layers)
-            if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group.fit, &group.held, {}});
+            if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group, {}});
         },
         part);
   }

@@ -138,7 +138,7 @@ struct Tensorizer::Work {
       owner.moments_->visit(false, [&](const MomentGroup& group) {
         for (const std::string& layer : group.layers)
           if (const auto found = left.find(layer); found != left.end()) {
-            measure(found->second, {&group.fit, &group.held, {}});
+            measure(found->second, {&group, {}});
             left.erase(found);
           }
       });
@@ -146,7 +146,7 @@ struct Tensorizer::Work {
       owner.progress_(0, 0, "spectrum of " + name);
       const Candidate& candidate = candidates()[i];
       if (spectra)
-        measure(i, {nullptr, nullptr, owner.moments_ && candidate.table ? owner.moments_->row_weights(name) : std::vector<double>()});
+        measure(i, {nullptr, owner.moments_ && candidate.table ? owner.moments_->row_weights(name) : std::vector<double>()});
       else
         add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
     }
@@ -292,7 +292,8 @@ std::uint64_t Tensorizer::calibration_bytes() const {
   for (const io::ModelFolder::Entry& entry : folder_.entries()) floats += static_cast<std::uint64_t>(entry.tensor.elements()) * sizeof(float);
   for (const Candidate& candidate : candidates_)
     if (!candidate.table) widest = std::max(widest, static_cast<std::uint64_t>(candidate.in()) * static_cast<std::uint64_t>(candidate.in()));
-  return floats + 2 * widest * sizeof(double) * 2;  // fitted and held-out, of the widest group and of those beside it
+  // Fitted and held-out: x xᵀ, x x₀ᵀ and x (r₀ - r)ᵀ of the widest layer, and x xᵀ of those beside it.
+  return 2 * floats + 2 * widest * sizeof(double) * 4;
 }
 
 namespace {

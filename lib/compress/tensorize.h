@@ -42,7 +42,7 @@ struct Settings {
   bool allow_slower = false;  // ranks at which two products take longer than the dense one
   double floor = 0.5;         // no layer gets less than this share of its uniform rank
   bool again = false;         // the model has chains already; they stay as they are
-  bool sequential = true;     // calibration follows the compressed prefix
+  bool sequential = true;     // calibration follows the compressed prefix, and makes up for it
   bool graph = false;         // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
 };
 
@@ -83,7 +83,8 @@ class Tensorizer {
   bool graph() const { return settings_.graph; }
   // Of the weights file; of a graph, of the graph.
   std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
-  // Bytes that calibration would need for this model: weights in float, and the moments of the widest group of layers.
+  // Bytes that calibration would need for this model: weights in float, as they come and as they are compressed so far, and the moments of the widest
+  // layers.
   std::uint64_t calibration_bytes() const;
 
   // Writes every folder. Interrupted by a signal it ends with RunError and goes on with the next call.

@@ -85,7 +85,7 @@ class Verifier {
         const auto found = chains_.find(name);
         if (found == chains_.end()) continue;
         const Matrix fitted = expanded(found->second);
-        outputs[name] = tt::output_error(read_weight(dense_, candidate_of(found->second)), fitted, group.held);
+        outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted, group.held.moment);
         if (sequential) moments_->replace(name, fitted);
       }
     });

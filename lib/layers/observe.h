@@ -12,6 +12,8 @@ class InputObserver {
   virtual ~InputObserver() = default;
   // x [K, M], read by the dense layer of this name (without ".weight"), while a walk computes. May end the walk by an exception.
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
+  // What the layer that was seen last gives is about to be added to this residual stream, [K, N].
+  virtual void join(const plan::Tensor& stream) { static_cast<void>(stream); }
 };
 
 // While it lives, the layers that this thread runs show their inputs.

@@ -30,6 +30,10 @@ std::vector<double> tails_of(const std::vector<double>& values) {
   return losses;
 }
 
+void add(Matrix& a, const Matrix& b) {
+  for (std::size_t i = 0; i < b.values.size(); ++i) a.values[i] += b.values[i];
+}
+
 }  // namespace
 
 Matrix shrunk(const Matrix& moment, double rho, double damping) {
@@ -50,13 +54,31 @@ double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& mo
   return std::sqrt(loss / norm);
 }
 
-Matrix corrected_target(const Matrix& weight, const Matrix& moment, const Matrix& cross, double damping) {
-  // The damping pulls towards the weight itself, not towards zero: solved for the difference.
-  const Matrix damped = shrunk(moment, 0, damping);
-  Matrix change = multiply(difference(cross, moment), weight);
-  solve_positive(damped, change);
-  for (std::size_t i = 0; i < change.values.size(); ++i) change.values[i] += weight.values[i];
+double followed_loss(const Matrix& weight, const Matrix& fitted, const Followed& inputs) {
+  Matrix wanted = multiply(inputs.cross, weight);
+  add(wanted, inputs.shift);
+  return output_norm(fitted, inputs.moment) - 2 * dot(fitted, wanted);
+}
+
+Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping) {
+  Matrix change = multiply(difference(inputs.cross, inputs.moment), weight);
+  add(change, inputs.shift);
+  solve_positive(shrunk(inputs.moment, 0, damping), change);
+  add(change, weight);
   return change;
+}
+
+Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held) {
+  Matrix best = weight;
+  double least = followed_loss(weight, weight, held);
+  for (const double damping : {1e-4, 1e-3, 1e-2, 1e-1}) {
+    Matrix target = corrected_target(weight, fit, damping);
+    const double loss = followed_loss(weight, target, held);
+    if (loss >= least) continue;
+    least = loss;
+    best = std::move(target);
+  }
+  return best;
 }
 
 WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment) : weight_(weight), outputs_(weight.columns <= weight.rows) {

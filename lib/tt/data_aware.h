@@ -18,9 +18,21 @@ double output_norm(const Matrix& weight, const Matrix& moment);                 
 double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
 double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
 
-// W' = Ŝ⁻¹ (X̂ᵀ X) W, what the layer should do when its inputs come as X̂ from a compressed prefix in place of X: ||X W - X̂ V||² differs from
-// tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. moment = X̂ᵀ X̂ (damped inside by `damping` of its mean diagonal), cross = X̂ᵀ X.
-Matrix corrected_target(const Matrix& weight, const Matrix& moment, const Matrix& cross, double damping = 1e-6);
+// Sums over tokens where inputs come as X̂ from a compressed prefix in place of X, and what the layer gives is added to R̂ in place of R.
+struct Followed {
+  const Matrix& moment;  // X̂ᵀ X̂ = Ŝ
+  const Matrix& cross;   // X̂ᵀ X
+  const Matrix& shift;   // X̂ᵀ (R - R̂) [in x out]; empty where it is added to nothing
+};
+
+// ||X W + R - (X̂ V + R̂)||² without what does not depend on V.
+double followed_loss(const Matrix& weight, const Matrix& fitted, const Followed& inputs);
+
+// W' = Ŝ⁻¹ X̂ᵀ (X W + R - R̂), what the layer should do with inputs that a compressed prefix gives: the loss of any V differs from
+// tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ is damped inside by `damping` of its mean diagonal, towards W.
+Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping);
+// Of W itself and corrected_target() at some dampings the one that loses least on held-out inputs.
+Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held);
 
 // Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ, Ŵ_r = W U_r U_rᵀ,
 // loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).

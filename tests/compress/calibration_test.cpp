@@ -10,6 +10,7 @@
 #include "lib/compress/tensorize.h"
 #include "lib/compress/verify.h"
 #include "lib/core/error.h"
+#include "lib/tt/data_aware.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -114,9 +115,9 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   double key_trace = 0, last_trace = 0;
   moments->visit(true, [&](const MomentGroup& group) {
     seen.insert(seen.end(), group.layers.begin(), group.layers.end());
-    CHECK(group.fit(0, 1) == group.fit(1, 0));
-    if (seen.size() == 3) key_trace = tt::trace(group.fit);
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") last_trace = tt::trace(group.fit);
+    CHECK(group.fit.moment(0, 1) == group.fit.moment(1, 0));
+    if (seen.size() == 3) key_trace = tt::trace(group.fit.moment);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") last_trace = tt::trace(group.fit.moment);
   });
   CHECK(std::vector<std::string>(seen.begin(), seen.begin() + 4) ==
         std::vector<std::string>{"bert.encoder.layer.0.attention.self.query", "bert.encoder.layer.0.attention.self.key",
@@ -127,14 +128,41 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
   double again = 0;
   moments->visit(false, [&](const MomentGroup& group) {
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
   });
   CHECK(again != last_trace);
   moments->restore();
   moments->visit(false, [&](const MomentGroup& group) {
-    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit);
+    if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
   });
   CHECK(again == Approx(last_trace).epsilon(1e-12));
+}
+
+TEST_CASE("calibration: behind a replaced weight a layer that adds to the stream is shown what it should make up for") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
+  const std::string value = "bert.encoder.layer.0.attention.self.value", up = "bert.encoder.layer.1.intermediate.dense",
+                    down = "bert.encoder.layer.1.output.dense";
+  moments->visit(true, [&](const MomentGroup& group) { CHECK(!group.moved()); });
+  moments->replace(value, tt::Matrix(hidden, hidden));
+  std::size_t shown = 0;
+  moments->visit(true, [&](const MomentGroup& group) {
+    CHECK(group.moved() == group.layers.front().ends_with("output.dense"));
+    if (group.layers.front() == up) CHECK(!group.moved());
+    if (group.layers.front() != down) return;
+    ++shown;
+    const Candidate candidate{down, down + ".weight", false, false, io::StoredType::F32, {hidden, intermediate}};
+    const tt::Matrix w = read_weight(io::ModelFolder(folder.path()), candidate), target = target_of(w, group);
+    const tt::Followed held{group.held.moment, group.held.cross, group.held.shift};
+    CHECK(tt::followed_loss(w, target, held) < tt::followed_loss(w, w, held));
+    CHECK(group.fit.shift.rows == intermediate);
+    CHECK(group.fit.shift.columns == hidden);
+  });
+  CHECK(shown == 1);
+  moments->restore();
+  moments->visit(false, [&](const MomentGroup& group) { CHECK(!group.moved()); });
 }
 
 TEST_CASE("calibration: an effect is how far the model's output moves, and leaves no trace") {
@@ -212,7 +240,7 @@ TEST_CASE("tensorize: with calibration outputs are kept better than without, at 
         const tt::Matrix weight = read_weight(dense, candidate), fitted = tt::expand(load_chain(made, chain, {}));
         double loss = 0;
         const tt::Matrix error = tt::difference(weight, fitted);
-        loss = tt::dot(error, tt::multiply(group.held, error)) / tt::dot(weight, tt::multiply(group.held, weight));
+        loss = tt::dot(error, tt::multiply(group.held.moment, error)) / tt::dot(weight, tt::multiply(group.held.moment, weight));
         (which[0] == 'p' ? plain : calibrated) += loss;
       }
     }
