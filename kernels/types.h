@@ -46,6 +46,7 @@ struct Context {
   void* workspace = nullptr;  // at least what workspace_bytes() answered for the same arguments
   std::size_t workspace_bytes = 0;
   bool tf32 = false;  // factors of f32 products may be rounded to TF32 (10 bits behind the point) where the backend has it; sums stay f32
+  bool fp8 = false;   // bf16 calls: factors of the tall products of TT layers are taken in eight bits where the shape allows it
 };
 
 // One entry of a backend's table. A null `run` means that the backend lacks the op.

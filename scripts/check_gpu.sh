@@ -119,7 +119,7 @@ say ""
 make_data
 export COMERA_REQUIRE_CARD=1
 check kernels 240 "$bin/test_kernels"
-check models 120 "$bin/test_models" 'a step on a device*,bf16 streams*,TF32 products*'
+check models 120 "$bin/test_models" 'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
 check pinned-loss 120 same_losses fp32 1e-5 1e-2
 check pinned-loss-tf32 60 same_losses tf32 2e-2 2e-2
 check pinned-loss-bf16 60 same_losses bf16 0.12 0.12
@@ -145,6 +145,7 @@ if [ "${QUICK:-}" != 1 ]; then
       bench_ours "mnli-6enc $batch x 128 tt $dtype" --model mnli-6enc --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
       bench_ours "mnli-6enc $batch x 128 dense $dtype" --model mnli-6enc --form dense --batch "$batch" --seq 128 --dtype "$dtype"
     done
+    bench_ours "mnli-6enc $batch x 128 tt fp8" --model mnli-6enc --form tt --rank 30 --batch "$batch" --seq 128 --dtype fp8
     if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
       bench_theirs "mnli-6enc $batch x 128" --batch "$batch"
       bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --dtype bf16
@@ -153,7 +154,7 @@ if [ "${QUICK:-}" != 1 ]; then
     fi
   done
   for batch in 32 512; do
-    for dtype in fp32 tf32 bf16; do
+    for dtype in fp32 tf32 bf16 fp8; do
       bench_ours "linear 768x3072 at $((batch * 128)) tokens tt $dtype" --linear 768x3072 --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
     done
     if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then

@@ -88,7 +88,8 @@ std::vector<Option> precision_options() {
            .type = OptionType::choice,
            .default_text = "fp32",
            .group = "Machine",
-           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32 (both on cards)",
+           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32; fp8, bf16 with products of TT layers "
+                   "in fp8 (on cards)",
            .choices = plan::precisions(),
            .result_relevant = true}};
 }

@@ -20,6 +20,11 @@ struct Gemm {
   std::int64_t ldc = 0;
   bool accumulate = false;
   DType in = DType::f32, out = DType::f32;
+  // Both given: a and b are floats of eight bits (fp8.h), b e4m3 and a e4m3 or e5m2, and the product is times *a_scale *b_scale (device memory).
+  // Only for b transposed and a not, n and k multiples of 16, one product.
+  const float *a_scale = nullptr, *b_scale = nullptr;
+  bool a_is_e5m2 = false;
+  bool eight_bits() const { return a_scale != nullptr; }
   // Many of one shape: element i lies i * stride_... elements behind the first.
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };

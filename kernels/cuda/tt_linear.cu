@@ -1,3 +1,4 @@
+#include "kernels/cuda/fp8_product.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
 #include "kernels/cuda/tt_fused_backward.h"
@@ -17,22 +18,40 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
   return g;
 }
 
+// The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know no eight bits.
+bool by_library(const Context& context) { return context.tf32 || context.fp8; }
+
+std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
+
+// What the forward's products need.
+struct ForwardMemory {
+  Parts parts;
+  void* gemm;
+  Fp8Room room;
+
+  ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace) : parts(workspace), gemm(parts.for_gemm()) {
+    std::int64_t widest = larger(a.in, a.width), weights = a.in * a.width;
+    for (int i = 0; i < a.outputs; ++i) weights = larger(weights, a.output[i].rank * a.output[i].out);
+    room = {context, parts, a.tokens * widest, weights};
+  }
+};
+
 // Two products and a pass for bias and activation, where the fused path does not fit.
 template <class T>
 Status forward_by_parts(const Context& context, const TtLinearForward& a) {
-  void* const workspace = Parts(context.workspace).for_gemm();
+  const ForwardMemory memory(context, a, context.workspace);
   if (!a.t1_is_given) {
     Gemm g;
     g.m = a.tokens, g.n = a.width, g.k = a.in, g.in = g.out = context.dtype;
     g.a = a.x, g.lda = a.ldx, g.b = a.left, g.ldb = a.width, g.c = a.t1, g.ldc = a.width;
-    const Status status = gemm(context, g, workspace);
+    const Status status = product<E4m3>(context, g, memory.room, memory.gemm);
     if (status != Status::ok) return status;
   }
   TallItems<FinishItem<T>> items;
   items.count = a.outputs;
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    const Status status = gemm(context, right_product(context, a.tokens, a.width, a.t1, o, o.y, o.ldy), workspace);
+    const Status status = product<E4m3>(context, right_product(context, a.tokens, a.width, a.t1, o, o.y, o.ldy), memory.room, memory.gemm);
     if (status != Status::ok) return status;
     items.item[i] = {static_cast<const float*>(o.bias), static_cast<T*>(o.y), static_cast<T*>(o.pre), o.out, o.ldy};
   }
@@ -41,8 +60,7 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
 
 template <class T>
 Status forward(const Context& context, const TtLinearForward& a) {
-  // The fused pass multiplies f32 outside the tensor cores, where TF32 is several times as fast by the library.
-  const Status status = context.tf32 ? Status::unsupported_shape : try_fused<T>(context, a);
+  const Status status = by_library(context) ? Status::unsupported_shape : try_fused<T>(context, a);
   return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
@@ -50,7 +68,7 @@ Status forward(const Context& context, const TtLinearForward& a) {
 // two, so that one block's arithmetic hides the other's waiting.
 template <class T>
 bool prefers_fused(const Context& context, const TtLinearBackward& a) {
-  if (context.tf32) return false;
+  if (by_library(context)) return false;
   const std::int64_t blocks = blocks_for(a.tokens, fused_back_rows<T>);
   return blocks >= (a.activation == Activation::none ? 120 : 240);
 }
@@ -61,6 +79,7 @@ struct BackwardMemory {
   T* d_pre[max_outputs] = {};
   float* sums[max_outputs] = {};
   void* gemm = nullptr;
+  Fp8Room room;
   std::size_t bytes = 0;
 
   BackwardMemory(const Context& context, const TtLinearBackward& a, void* workspace) {
@@ -71,7 +90,18 @@ struct BackwardMemory {
       sums[i] = parts.take<float>((tiles > blocks ? tiles : blocks) * a.output[i].out);
     }
     gemm = parts.for_gemm();
+    room = eight_bits(context, parts, a);
     bytes = parts.bytes();
+  }
+
+ private:
+  static Fp8Room eight_bits(const Context& context, Parts& parts, const TtLinearBackward& a) {
+    std::int64_t widest = a.width, weights = a.in * a.width;
+    for (int i = 0; i < a.outputs; ++i) {
+      widest = larger(widest, larger(a.output[i].out, a.output[i].rank));
+      weights = larger(weights, a.output[i].rank * a.output[i].out);
+    }
+    return {context, parts, a.tokens * widest, weights};
   }
 };
 
@@ -88,7 +118,8 @@ Status slopes(const Context& context, const TtLinearBackward& a, const BackwardM
     if (a.activation == Activation::none) continue;
     item.pre = static_cast<const T*>(o.pre), item.ld_pre = o.ldy;
     if (!recomputes(a, o)) continue;
-    const Status status = gemm(context, right_product(context, a.tokens, a.width, a.t1, o, memory.d_pre[i], o.out), memory.gemm);
+    const Status status =
+        product<E4m3>(context, right_product(context, a.tokens, a.width, a.t1, o, memory.d_pre[i], o.out), memory.room, memory.gemm);
     if (status != Status::ok) return status;
     item.pre = memory.d_pre[i], item.ld_pre = o.out, item.pre_bias = static_cast<const float*>(o.bias);
   }
@@ -120,13 +151,13 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a, cons
   for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
     const TtOutput& o = a.output[i];
     const bool own = memory.d_pre[i] != nullptr;
-    status = gemm(context, left_columns(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.gemm);
+    status = product<E5m2>(context, left_columns(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.room, memory.gemm);
   }
   if (status != Status::ok || !a.dx) return status;
   Gemm g;
   g.m = a.tokens, g.n = a.in, g.k = a.width, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
   g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
-  return gemm(context, g, memory.gemm);
+  return product<E5m2>(context, g, memory.room, memory.gemm);
 }
 
 template <class T>
@@ -155,11 +186,7 @@ Status backward(const Context& context, const TtLinearBackward& a) {
   return status;
 }
 
-std::size_t workspace_bytes(const Context&, const TtLinearForward&) {
-  Parts parts;
-  parts.for_gemm();
-  return parts.bytes();
-}
+std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) { return ForwardMemory(context, a, nullptr).parts.bytes(); }
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
   return context.dtype == DType::bf16 ? BackwardMemory<Bf16>(context, a, nullptr).bytes : BackwardMemory<float>(context, a, nullptr).bytes;
 }

@@ -13,10 +13,13 @@ struct Precision {
   const char* name;
   int least;  // compute capability of a card, 10 * major + minor; 0: the host has it too
   DType stream;
-  bool tf32;
+  bool tf32, fp8;
 };
 
-constexpr Precision all[] = {{"fp32", 0, DType::f32, false}, {"tf32", 80, DType::f32, true}, {"bf16", 80, DType::bf16, false}};
+constexpr Precision all[] = {{"fp32", 0, DType::f32, false, false},
+                             {"tf32", 80, DType::f32, true, false},
+                             {"bf16", 80, DType::bf16, false, false},
+                             {"fp8", 89, DType::bf16, false, true}};
 
 }  // namespace
 
@@ -36,7 +39,7 @@ void set_precision(Machine& machine, const std::string& name, const kernels::Cud
     fail_input("[device] --dtype {}: {} of compute capability {}.{} lacks it, cards of {}.{} or newer have it; use another card, or --dtype fp32",
                name, card->name, card->major, card->minor, found->least / 10, found->least % 10);
   machine.dtype = found->stream;
-  machine.tf32 = found->tf32;
+  machine.tf32 = found->tf32, machine.fp8 = found->fp8;
 }
 
 }  // namespace comera::plan

@@ -1,5 +1,6 @@
 // What numbers a run computes with (--dtype). fp32: all in float. tf32: the same, factors of products rounded to 10 bits behind the point. bf16:
-// activations, their gradients and what products read of weights in bf16; parameters, their gradients, moments, statistics and sums in float.
+// activations, their gradients and what products read of weights in bf16; parameters, their gradients, moments, statistics and sums in float. fp8:
+// the same, and the factors of the tall products of TT layers in eight bits (kernels/cuda/fp8.h).
 #pragma once
 
 #include <string>

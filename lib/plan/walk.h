@@ -39,9 +39,9 @@ struct Machine {
   const kernels::Backend* backend = nullptr;
   DType dtype = DType::f32;
   void* stream = nullptr;
-  bool tf32 = false;  // of f32 products
+  bool tf32 = false, fp8 = false;  // kernels::Context
 
-  kernels::Context context() const { return {dtype, stream, nullptr, 0, tf32}; }
+  kernels::Context context() const { return {dtype, stream, nullptr, 0, tf32, fp8}; }
 };
 
 class Walk {

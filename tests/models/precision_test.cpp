@@ -116,9 +116,9 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products.
+// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products, of TT layers apart.
 struct Counts {
-  double roundings = 0, forward = 0, products = 0;
+  double roundings = 0, forward = 0, products = 0, tt_forwards = 0, tt_backwards = 0;
 };
 Counts counts_of(const models::ModelSpec& spec) {
   const auto model = models::make_model(spec, DType::bf16);
@@ -141,7 +141,12 @@ Counts counts_of(const models::ModelSpec& spec) {
     ++counts.roundings;
     if (i < begins) ++counts.forward;
   }
-  for (const plan::OpCount& op : plan.ops) counts.products += op.flops > 0 ? static_cast<double>(op.calls) : 0;
+  for (const plan::OpCount& op : plan.ops) {
+    const auto calls = static_cast<double>(op.calls);
+    if (op.flops > 0) counts.products += calls;
+    if (std::string_view(op.op) == "tt_linear_forward") counts.tt_forwards = calls;
+    if (std::string_view(op.op) == "tt_linear_backward") counts.tt_backwards = calls;
+  }
   return counts;
 }
 
@@ -179,6 +184,27 @@ void check_tf32(const models::ModelSpec& spec) {
     const Seen found = seen(device, spec);
     check_near(found, exact, share, share);
     CHECK(seen(on_double(DType::f32), spec).gradients != found.gradients);
+    CHECK(seen(device, spec).gradients == found.gradients);
+  }
+}
+
+// A factor in e4m3 is off by u = 2^-4 at most, one in e5m2 by 2^-3; spread evenly they have a third of u^2 as mean square. A forward of TT
+// layers takes both factors of two products in e4m3; a backward those of the product that it makes again, and of two more, of which one factor is
+// e5m2. Four times as far would be further than the gradients are long, so here the sum itself is the bound.
+void check_fp8(const models::ModelSpec& spec) {
+  const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec), bf16 = seen(on_double(DType::bf16), spec);
+  const Counts counts = counts_of(spec);
+  const double share = std::sqrt((counts.tt_forwards * 4 + counts.tt_backwards * 4) * 0x1p-8 / 3 + counts.tt_backwards * 2 * 0x1p-6 / 3);
+  REQUIRE(share < 0.6);
+  for (plan::Machine device : devices(DType::bf16)) {
+    device.fp8 = true;
+    const Seen found = seen(device, spec);
+    double off = 0, all = 0;
+    for (std::size_t p = 0; p < exact.gradients.size(); ++p)
+      off = std::hypot(off, distance(found.gradients[p], exact.gradients[p])), all = std::hypot(all, norm(exact.gradients[p]));
+    CHECK(off <= share * all);
+    CHECK(std::abs(found.loss - exact.loss) <= share * exact.loss);
+    CHECK(found.gradients != bf16.gradients);
     CHECK(seen(device, spec).gradients == found.gradients);
   }
 }
@@ -222,6 +248,11 @@ TEST_CASE("TF32 products: models give what double gives, within the roundings of
   check_tf32(small_encoder(false, models::Task::classify, models::Form::dense));
   check_tf32(small_encoder(true, models::Task::mlm, models::Form::tt));
   check_tf32(small_decoder(models::Form::tt, true));
+}
+
+TEST_CASE("fp8 products: gradients of TT layers go the way of double's") {
+  check_fp8(small_encoder(false, models::Task::classify, models::Form::tt, 32, 48));
+  check_fp8(small_encoder(true, models::Task::mlm, models::Form::lowrank, 32, 48));
 }
 
 // What the losses have gone is made of steps that are each off by a share as above; the loss itself changes with the logits by their

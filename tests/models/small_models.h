@@ -13,14 +13,15 @@
 #include "models/forms.h"
 #include "models/presets.h"
 
-inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form) {
+inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form, std::int64_t hidden = 8,
+                                                 std::int64_t intermediate = 12) {
   using namespace comera;
   models::EncoderSpec spec;
   spec.vocabulary = 23;
-  spec.hidden = 8;
+  spec.hidden = hidden;
   spec.layers = 2;
   spec.heads = 2;
-  spec.intermediate = 12;
+  spec.intermediate = intermediate;
   spec.positions = 8;
   spec.pre_norm = pre_norm;
   spec.task = task;

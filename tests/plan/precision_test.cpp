@@ -19,7 +19,11 @@ TEST_CASE("a machine computes in the numbers that were asked for") {
   plan::set_precision(on_card, "bf16", &new_card);
   CHECK(on_card.dtype == DType::bf16);
   CHECK_FALSE(on_card.context().tf32);
+  plan::set_precision(on_card, "fp8", &new_card);
+  CHECK(on_card.dtype == DType::bf16);
+  CHECK(on_card.context().fp8);
   plan::set_precision(on_card, "tf32", &new_card);
+  CHECK_FALSE(on_card.context().fp8);
   CHECK(on_card.dtype == DType::f32);
   CHECK(on_card.context().tf32);
   plan::set_precision(on_card, "fp32", &old_card);
@@ -37,7 +41,11 @@ TEST_CASE("numbers that a machine lacks are refused in one sentence") {
     CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card), Catch::Contains("an old card of compute capability 7.5 lacks it") &&
                                                                      Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
   }
+  const kernels::CudaDevice ampere{"an Ampere card", std::uint64_t{40} << 30, 8, 6};
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp8", &ampere),
+                    Catch::Contains("--dtype fp8: an Ampere card of compute capability 8.6 lacks it") && Catch::Contains("8.9 or newer"));
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp8", nullptr), Catch::Contains("needs a card"));
   CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_card), InputError);
-  CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16"));
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16, fp8"));
   CHECK(any.dtype == DType::f32);
 }

@@ -32,11 +32,21 @@ cublasLtHandle_t library() {
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 // A stored matrix of `rows` rows of `columns`, `ld` apart; the library counts by columns, so it is told of the transpose.
-bool describe(Layout& layout, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
+bool describe(Layout& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch,
+              std::int64_t stride) {
   const int count = static_cast<int>(batch);
-  return ok(cublasLtMatrixLayoutCreate(&layout.handle, type_of(dtype), static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), ld)) &&
+  return ok(cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), ld)) &&
          ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)) &&
          ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+}
+
+cudaDataType_t type_of_a(const Gemm& g) { return !g.eight_bits() ? type_of(g.in) : g.a_is_e5m2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3; }
+cudaDataType_t type_of_b(const Gemm& g) { return g.eight_bits() ? CUDA_R_8F_E4M3 : type_of(g.in); }
+
+bool describe_scales(Operation& operation, const Gemm& g) {
+  if (!g.eight_bits()) return true;
+  return ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g.b_scale, sizeof g.b_scale)) &&
+         ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g.a_scale, sizeof g.a_scale));
 }
 
 bool describe(Operation& operation, const Gemm& g, bool tf32) {
@@ -75,10 +85,10 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   Operation operation;
   Layout a, b, c;
   Preference preference;
-  const bool described = library() && describe(operation, g, context.tf32) && describe(preference) &&
-                         describe(b, g.in, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
-                         describe(a, g.in, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
-                         describe(c, g.out, g.m, g.n, g.ldc, g.batch, g.stride_c);
+  const bool described = library() && describe(operation, g, context.tf32) && describe_scales(operation, g) && describe(preference) &&
+                         describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
+                         describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
+                         describe(c, type_of(g.out), g.m, g.n, g.ldc, g.batch, g.stride_c);
   if (!described) return Status::failed;
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;

@@ -1,6 +1,6 @@
 #include "kernels/cuda/gemm.h"
 
-#include "kernels/cuda/element.h"
+#include "kernels/cuda/fp8.h"
 #include "kernels/cuda/on_host/queue.h"
 
 namespace comera::kernels::cuda {
@@ -21,6 +21,14 @@ float factor(const void* data, DType dtype, std::int64_t i, bool tf32) {
   const float x = load(data, dtype, i);
   return tf32 && dtype == DType::f32 ? to_tf32(x) : x;
 }
+float factor_a(const Gemm& g, std::int64_t i, bool tf32) {
+  if (!g.eight_bits()) return factor(g.a, g.in, i, tf32);
+  const std::uint8_t code = static_cast<const std::uint8_t*>(g.a)[i];
+  return g.a_is_e5m2 ? from_fp8<E5m2>(code) : from_fp8<E4m3>(code);
+}
+float factor_b(const Gemm& g, std::int64_t i, bool tf32) {
+  return g.eight_bits() ? from_fp8<E4m3>(static_cast<const std::uint8_t*>(g.b)[i]) : factor(g.b, g.in, i, tf32);
+}
 
 void store(void* data, DType dtype, std::int64_t i, float value) {
   if (dtype == DType::bf16) {
@@ -36,8 +44,9 @@ void multiply(const Gemm& g, std::int64_t batch, bool tf32) {
       const std::int64_t at = batch * g.stride_c + i * g.ldc + j;
       float sum = 0;
       for (std::int64_t l = 0; l < g.k; ++l)
-        sum += factor(g.a, g.in, batch * g.stride_a + (g.transpose_a ? l * g.lda + i : i * g.lda + l), tf32) *
-               factor(g.b, g.in, batch * g.stride_b + (g.transpose_b ? j * g.ldb + l : l * g.ldb + j), tf32);
+        sum += factor_a(g, batch * g.stride_a + (g.transpose_a ? l * g.lda + i : i * g.lda + l), tf32) *
+               factor_b(g, batch * g.stride_b + (g.transpose_b ? j * g.ldb + l : l * g.ldb + j), tf32);
+      if (g.eight_bits()) sum *= *g.a_scale * *g.b_scale;
       store(g.c, g.out, at, g.accumulate ? sum + load(g.c, g.out, at) : sum);
     }
 }
@@ -46,6 +55,7 @@ void multiply(const Gemm& g, std::int64_t batch, bool tf32) {
 
 // The workspace is overwritten as a library on a card may do, so that nobody keeps anything in it.
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
+  if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1)) return Status::unsupported_shape;
   return on_host::enqueue(context, [g, workspace, tf32 = context.tf32] {
     auto* words = static_cast<unsigned*>(workspace);
     words[0] = words[gemm_workspace_bytes / sizeof(unsigned) - 1] = 0xFFFFFFFFu;
