@@ -58,6 +58,21 @@ bool describe(Operation& operation, const Gemm& g, bool tf32) {
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
 }
 
+// The library takes pointers for multiples of 256 bytes unless it is told otherwise, and may then choose what reads wider than they allow.
+std::uint32_t alignment_of(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256u;
+  return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
+bool describe_alignment(Preference& preference, const Gemm& g) {
+  const std::uint32_t first = alignment_of(g.b), second = alignment_of(g.a), out = alignment_of(g.c);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const std::uint32_t& bytes) {
+    return ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, what, &bytes, sizeof bytes));
+  };
+  return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, first) && set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, second) &&
+         set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out) && set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
+}
+
 bool describe(Preference& preference) {
   const std::size_t bytes = gemm_workspace_bytes;
   // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed order.
@@ -86,6 +101,7 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   Layout a, b, c;
   Preference preference;
   const bool described = library() && describe(operation, g, context.tf32) && describe_scales(operation, g) && describe(preference) &&
+                         describe_alignment(preference, g) &&
                          describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
                          describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
                          describe(c, type_of(g.out), g.m, g.n, g.ldc, g.batch, g.stride_c);
