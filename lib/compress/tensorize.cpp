@@ -29,6 +29,9 @@ std::vector<double> straight_losses(std::int64_t largest) {
   return losses;
 }
 
+// Of its squared norm: beyond that too little of the words is left for layers that read it as it was.
+constexpr double most_that_a_table_gives = 0.4;
+
 void scale_bytes(tt::LossCurve& curve, std::size_t to, std::size_t from) {
   const auto scaled = [&](std::int64_t bytes) { return bytes * static_cast<std::int64_t>(to) / static_cast<std::int64_t>(from); };
   curve.dense_bytes = scaled(curve.dense_bytes);
@@ -110,8 +113,8 @@ struct Tensorizer::Work {
     return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
   }
 
-  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, a table counts as much as all
-  // linear layers together, for every one of them reads what it gives.
+  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, where tables do not pay alone,
+  // a table counts as much as all linear layers together, for every one of them reads what it gives.
   void weigh() {
     double linear = 0;
     bool measured = true;
@@ -192,6 +195,29 @@ struct Tensorizer::Work {
   }
   std::uint64_t dense_bytes() const { return owner.settings_.goal.counted ? owner.settings_.goal.counted({}) : owner.folder_.bytes(); }
 
+  // Without text: where the tables alone can pay, every linear layer stays as it is. Tables give first, down to their floor; empty where a
+  // linear layer would have to give too, or a table most of its norm.
+  std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
+    if (owner.moments_) return std::nullopt;
+    std::vector<tt::LossCurve> open = open_curves();
+    std::vector<bool> tables;
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].form != PlannedForm::keep_dense) tables.push_back(candidates()[i].table);
+    for (std::size_t l = 0; l < open.size(); ++l)
+      if (tables[l]) open[l].weight = 1e-9;
+    tt::Allocation allocation = tt::water_fill(open, budget, owner.settings_.floor);
+    for (std::size_t l = 0; l < open.size(); ++l)
+      if (tables[l] ? allocation.layers[l].loss > most_that_a_table_gives : !allocation.layers[l].dense) return std::nullopt;
+    return allocation;
+  }
+
+  // What each layer gets of the budget, and why what stays dense does where that is another reason than its size.
+  std::pair<tt::Allocation, const char*> shared(std::int64_t budget) const {
+    if (owner.settings_.uniform || !looks_at_spectra()) return {tt::by_share(open_curves(), budget), nullptr};
+    if (std::optional<tt::Allocation> paid = paid_by_tables(budget)) return {std::move(*paid), "the embeddings alone pay for this size"};
+    return {tt::water_fill(open_curves(), budget, owner.settings_.floor), nullptr};
+  }
+
   // Allots what is left of `budget` for the layers, until the whole file fits.
   Plan within(std::uint64_t budget, double ratio) const {
     Plan plan{first, ratio};
@@ -203,11 +229,12 @@ struct Tensorizer::Work {
     }
     std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest().bytes;
     for (int round = 0;; ++round) {
-      const std::vector<tt::LossCurve> open = open_curves();
-      layers_budget = std::max(layers_budget, tt::smallest_bytes(open));
-      const tt::Allocation allocation = owner.settings_.uniform || !looks_at_spectra() ? tt::by_share(open, layers_budget)
-                                                                                       : tt::water_fill(open, layers_budget, owner.settings_.floor);
+      layers_budget = std::max(layers_budget, tt::smallest_bytes(open_curves()));
+      const auto [allocation, reason] = shared(layers_budget);
       Plan settled_plan = settled(allocation, plan);
+      for (std::size_t i = 0; i < first.size() && reason; ++i)
+        if (first[i].form != PlannedForm::keep_dense && settled_plan.layers[i].form == PlannedForm::keep_dense)
+          settled_plan.layers[i].reason = reason;
       const std::uint64_t bytes = bytes_of(settled_plan);
       if (bytes <= budget || round == 8) return settled_plan;
       layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1

@@ -1,6 +1,9 @@
 #include "lib/data/corpus.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
+#include "lib/core/file.h"
 #include "lib/data/random.h"
 
 namespace comera::data {
@@ -70,6 +73,18 @@ void Corpus::take(std::string_view line, Piece& piece) const {
   } else {
     piece.text = line;
   }
+}
+
+std::size_t tokenising_bytes(const Dataset& dataset, int threads) {
+  if (dataset.spec().task != Task::clm) return 0;
+  std::size_t longest = 0;
+  for (const std::string& path : dataset.files()) {
+    const Format format = format_of(path);
+    if (format == Format::jsonl) continue;
+    const bool plain = !path.ends_with(".gz") && !path.ends_with(".zst");
+    longest = std::max(longest, plain ? std::min<std::size_t>(file_size(path), Corpus::longest_piece) : Corpus::longest_piece);
+  }
+  return longest * Corpus::tokenising_factor * static_cast<std::size_t>(threads);
 }
 
 }  // namespace comera::data

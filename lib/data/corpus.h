@@ -20,9 +20,10 @@ struct Piece {
 
 class Corpus {
  public:
-  // Bytes of a document at which it is cut into pieces, at the next end of a line: what is tokenised as a whole. Tokenising a text takes some
-  // hundred times its bytes for a moment.
+  // Bytes of a document at which it is cut into pieces, at the next end of a line: what is tokenised as a whole.
   static constexpr std::size_t longest_piece = std::size_t{1} << 18;
+  // Tokenising a text takes some hundred times its bytes for a moment.
+  static constexpr std::size_t tokenising_factor = 100;
 
   Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start);
 
@@ -41,5 +42,8 @@ class Corpus {
   bool inside_;  // clm: the piece before ended inside a document
   std::optional<LineReader> reader_;
 };
+
+// What making tokens of the data set's documents takes at most on the host; 0 where texts are lines or rows.
+std::size_t tokenising_bytes(const Dataset& dataset, int threads);
 
 }  // namespace comera::data

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/data/corpus.h"
 
 namespace comera::train {
 namespace {
@@ -75,7 +76,7 @@ void Trainer::plan_memory() {
   if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
   if (inputs_.dev) engine_->plan_evaluation(batch);
-  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0));
+  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0) + reader_bytes());
 }
 
 // A device says what it has left before anything is taken, and before the folder is touched.
@@ -106,7 +107,17 @@ std::string Trainer::what_fits(std::size_t free) const {
 MemoryTable Trainer::memory_table() const {
   MemoryTable table = engine_->memory_table(options_.accumulate);
   if (inputs_.teacher) inputs_.teacher->add_to(table, options_.accumulate);
+  plan::BytesByKind readers{};
+  readers[static_cast<int>(plan::Kind::scratch)] = reader_bytes();
+  table.add("documents to tokens", readers, 0);
   return table;
+}
+
+// Of the host: the readers of training go on while dev is read.
+std::size_t Trainer::reader_bytes() const {
+  if (inputs_.machine.backend->device.free_bytes) return 0;
+  const std::size_t dev = inputs_.dev ? data::tokenising_bytes(*inputs_.dev, options_.threads) : 0;
+  return data::tokenising_bytes(*inputs_.data, options_.threads) + dev;
 }
 
 void Trainer::begin() {

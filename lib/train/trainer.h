@@ -68,6 +68,7 @@ class Trainer {
   // Who judges the model on dev: of language models nobody, so that loss and perplexity there are those of the words.
   Teacher* dev_teacher() const { return predicts_words(options_.task) ? nullptr : inputs_.teacher; }
   MemoryTable memory_table() const;
+  std::size_t reader_bytes() const;
   void begin();
   void set_rates();
   void train_step();

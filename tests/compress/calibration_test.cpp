@@ -197,7 +197,8 @@ TEST_CASE("tensorize: without text a table counts as much as all linear layers t
   settings.choice.exclude = {"*position*", "*type*"};
   Tensorizer plain(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
   double table = -1, linear = 0, count = 0;
-  for (const LayerOutcome& layer : plain.run().at(0).layers) {
+  const std::vector<Result> results = plain.run();
+  for (const LayerOutcome& layer : results.at(0).layers) {
     if (layer.table)
       table = layer.rel_error;
     else
@@ -205,6 +206,20 @@ TEST_CASE("tensorize: without text a table counts as much as all linear layers t
   }
   CHECK(table >= 0);
   CHECK(table < linear / count);
+}
+
+TEST_CASE("tensorize: without text every linear layer stays as it is where the table alone can pay") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  kernels::ThreadPool pool(1);
+  Settings settings = settings_for(folder.path(), folder / "out", 1.01);
+  settings.choice.exclude = {"*position*", "*type*", "*attention*", "*transform*", "*layer.1*"};
+  Tensorizer plain(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  const std::vector<Result> results = plain.run();
+  for (const LayerOutcome& layer : results.at(0).layers) {
+    CHECK(layer.chain.has_value() == layer.table);
+    if (!layer.table) CHECK_THAT(layer.reason, Catch::Contains("alone pay"));
+  }
 }
 
 TEST_CASE("tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
