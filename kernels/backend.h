@@ -7,6 +7,7 @@
 #include "kernels/distillation.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/exact_rows.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
@@ -66,6 +67,8 @@ struct Backend {
   Op<TtmMergeBackward> ttm_merge_backward;
   Op<TtmForward> ttm_forward;
   Op<TtmBackward> ttm_backward;
+  Op<ExactRowsForward> exact_rows_forward;
+  Op<ExactRowsBackward> exact_rows_backward;
   Op<NormForward> norm_forward;
   Op<NormApply> norm_apply;
   Op<NormBackward> norm_backward;

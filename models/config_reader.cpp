@@ -21,6 +21,7 @@ io::ChainSpec chain_of(const layers::TensorTrain& train) {
   chain.folded = train.chain.folded;
   chain.sorted = train.chain.sorted;
   chain.gauge = train.chain.gauge;
+  chain.exact = train.chain.exact;
   chain.ranks = train.ranks;
   chain.initial_ranks = train.initial_ranks;
   return chain;
@@ -126,7 +127,8 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
                  site->rows, site->columns);
     const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
     if (chain.conv1d) fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(), chain.name);
-    spec.forms[chain.name] = {form, chain.modes, chain.ranks, chain.initial_ranks, {chain.in_count, chain.folded, chain.sorted, chain.gauge}};
+    spec.forms[chain.name] = {
+        form, chain.modes, chain.ranks, chain.initial_ranks, {chain.in_count, chain.folded, chain.sorted, chain.gauge, chain.exact}};
   }
 }
 

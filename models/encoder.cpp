@@ -23,8 +23,8 @@ class Embeddings {
     const WeightForm form = spec.form_of(names.word);
     // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
-    words_ = make_table(
-        builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks, form.chain.folded});
+    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks,
+                                  form.chain.folded, form.chain.exact});
     const double small = deviation * spec.position_deviation;
     positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
     if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small, Form::dense, {}, {}, {}});

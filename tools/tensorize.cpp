@@ -61,6 +61,7 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.gauge = values.flag("gauge");
   settings.uniform = values.flag("uniform");
   settings.allow_slower = values.flag("allow-slower");
+  settings.exact_rows = values.integer("exact-rows");
   settings.floor = values.real("floor");
   settings.again = values.flag("again");
   settings.sequential = values.flag("sequential");
@@ -174,13 +175,20 @@ std::vector<Option> form_options() {
       {.name = "layer",
        .type = OptionType::list,
        .group = "Form",
-       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off'",
+       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', 'glob=exact:1024'",
        .metavar = "RULE"},
       {.name = "gauge",
        .type = OptionType::flag,
        .default_text = "true",
        .group = "Form",
        .help = "an identity block in the last core: R^2 numbers fewer"},
+      {.name = "exact-rows",
+       .type = OptionType::integer,
+       .default_text = "0",
+       .group = "Form",
+       .help = "with --calibrate: so many rows of each compressed table, those that the text uses most, stay exactly as they are",
+       .metavar = "N",
+       .minimum = 0},
       {.name = "uniform", .type = OptionType::flag, .group = "Form", .help = "every layer the same share of its bytes, in place of water-filling"},
       {.name = "floor",
        .type = OptionType::real,

@@ -17,6 +17,7 @@ Backend make_table() {
   add_distillation(b);
   add_elementwise(b);
   add_embedding(b);
+  add_exact_rows(b);
   add_linear(b);
   add_norm(b);
   add_optimizer(b);

@@ -12,6 +12,7 @@ void add_cross_entropy(Backend& b);
 void add_distillation(Backend& b);
 void add_elementwise(Backend& b);
 void add_embedding(Backend& b);
+void add_exact_rows(Backend& b);
 void add_linear(Backend& b);
 void add_norm(Backend& b);
 void add_optimizer(Backend& b);

@@ -7,6 +7,7 @@
 #include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/embedding.h"
+#include "kernels/reference/exact_rows.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
@@ -52,6 +53,8 @@ void set_layers(Backend& b) {
   set(b.ttm_merge_backward, "ttm_merge_backward");
   set(b.ttm_forward, "ttm_forward");
   set(b.ttm_backward, "ttm_backward");
+  set(b.exact_rows_forward, "exact_rows_forward");
+  set(b.exact_rows_backward, "exact_rows_backward");
   set(b.norm_forward, "norm_forward");
   set(b.norm_apply, "norm_apply");
   set(b.norm_backward, "norm_backward");

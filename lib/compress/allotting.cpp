@@ -13,6 +13,7 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
   if (rule.form) plan.form = *rule.form;
   if (rule.rank) plan.rank = *rule.rank;
   if (rule.gauge) plan.gauge = *rule.gauge;
+  if (rule.exact) plan.exact = *rule.exact;
   if (rule.in_modes.empty()) return;
   plan.in_modes = rule.in_modes;
   plan.out_modes = rule.out_modes;
@@ -32,11 +33,12 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, std::
   plan.name = candidate.name;
   plan.form = settings.form;
   plan.gauge = settings.gauge;
+  if (candidate.table) plan.exact = settings.exact_rows;
   if (candidate.table && plan.form == PlannedForm::tt) plan.form = PlannedForm::ttm;
   if (!candidate.table && plan.form == PlannedForm::ttm) plan.form = PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
-  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it";
+  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.exact = 0;
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm) default_modes(plan, candidate, settings);
   LayerPlan checked = plan;
   checked.rank = std::max<std::int64_t>(plan.rank, 1);
@@ -83,6 +85,11 @@ void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& cu
     return;
   }
   plan.form = PlannedForm::keep_dense;
+  if (plan.exact > 0) {
+    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.exact, candidate.in(), candidate.out());
+    plan.exact = 0;
+    return;
+  }
   plan.reason =
       fmt::format("above rank {} it would be {} than dense {} x {}", curve.largest_rank > 0 ? curve.largest_rank : break_even_rank(candidate),
                   candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());

@@ -17,19 +17,39 @@ namespace {
 
 using tt::Matrix;
 
+// sum over rows of weight * |row|^2.
+double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    double row = 0;
+    for (std::int64_t j = 0; j < a.columns; ++j) row += a(i, j) * a(i, j);
+    sum += weights[static_cast<std::size_t>(i)] * row;
+  }
+  return sum;
+}
+
+// Weights of rows as a fit sees them: it need not care for rows that stay exact.
+std::vector<double> fitted_weights(const Evidence& evidence) {
+  std::vector<double> weights = evidence.row_weights;
+  for (const std::int32_t row : evidence.exact_rows) weights[static_cast<std::size_t>(row)] = 0;
+  return weights;
+}
+
 // The best projection of a table's rows under weights: rows meet it unscaled, so the weights need not be undone.
 class TableCurve {
  public:
-  TableCurve(const Matrix& table, const std::vector<double>& row_weights) {
+  TableCurve(const Matrix& table, const Evidence& evidence) {
     Matrix scaled = table;
-    for (std::int64_t i = 0; i < table.rows && !row_weights.empty(); ++i) {
-      const double factor = std::sqrt(row_weights[static_cast<std::size_t>(i)]);
+    const std::vector<double> weights = fitted_weights(evidence);
+    for (std::int64_t i = 0; i < table.rows && !weights.empty(); ++i) {
+      const double factor = std::sqrt(weights[static_cast<std::size_t>(i)]);
       for (std::int64_t j = 0; j < table.columns; ++j) scaled(i, j) *= factor;
     }
     tt::SymmetricEigen eigen = tt::symmetric_eigen(tt::gram(scaled));
     basis_ = std::move(eigen.vectors);
     losses_.assign(eigen.values.size() + 1, 0);
     for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
+    if (!evidence.exact_rows.empty()) losses_[0] = weighted_norm(table, evidence.row_weights);  // errors are relative to the whole table
   }
 
   const std::vector<double>& losses() const { return losses_; }
@@ -57,17 +77,6 @@ tt::Chain table_pair(tt::Pair pair) {
 
 double square_root_of_ratio(double part, double whole) { return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0; }
 
-// sum over rows of weight * |row|^2.
-double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    double row = 0;
-    for (std::int64_t j = 0; j < a.columns; ++j) row += a(i, j) * a(i, j);
-    sum += weights[static_cast<std::size_t>(i)] * row;
-  }
-  return sum;
-}
-
 }  // namespace
 
 Matrix target_of(Matrix weight, const MomentGroup& inputs) {
@@ -91,7 +100,7 @@ LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence e
     : candidate_(candidate), weight_(std::move(weight)), evidence_(std::move(evidence)), curve_(std::make_unique<Curve>()) {
   if (evidence_.inputs) target_ = target_of(weight_, *evidence_.inputs);
   if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
-    curve_->table.emplace(weight_, evidence_.row_weights);
+    curve_->table.emplace(weight_, evidence_);
   else if (evidence_.inputs)
     curve_->whitened.emplace(target_, evidence_.inputs->fit.moment);
   else
@@ -107,12 +116,21 @@ LayerFactors::~LayerFactors() = default;
 
 const std::vector<double>& LayerFactors::losses() const { return curve_->losses(); }
 
+tt::Chain LayerFactors::fit_table(const LayerPlan& plan) const {
+  if (plan.form != PlannedForm::ttm) return table_pair(curve_->pair(weight_, plan.rank));
+  const tt::Sizes ranks = chain_of(plan, candidate_).ranks;
+  return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = ranks, .tolerance = {}, .middle_rank = {}}, fitted_weights(evidence_)).chain;
+}
+
 tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   const io::ChainSpec wanted = chain_of(plan, candidate_);
-  if (plan.form == PlannedForm::ttm)
-    return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}, evidence_.row_weights)
-        .chain;
-  if (candidate_.table) return table_pair(curve_->pair(weight_, plan.rank));
+  if (candidate_.table) {
+    tt::Chain chain = fit_table(plan);
+    chain.exact_ids = evidence_.exact_rows;
+    for (const std::int32_t row : chain.exact_ids)
+      chain.exact_rows.insert(chain.exact_rows.end(), weight_.row(row), weight_.row(row) + weight_.columns);
+    return chain;
+  }
   const int element = static_cast<int>(io::size_of(candidate_.type));
   if (plan.form == PlannedForm::automatic && evidence_.inputs) {
     tt::Search search;
@@ -133,7 +151,9 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
 
 Matrix LayerFactors::approximation(std::int64_t rank) const {
   const tt::Pair pair = curve_->pair(weight_, rank);
-  return tt::multiply(pair.left, pair.right);
+  Matrix all = tt::multiply(pair.left, pair.right);
+  for (const std::int32_t row : evidence_.exact_rows) std::copy_n(weight_.row(row), weight_.columns, all.row(row));
+  return all;
 }
 
 void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
@@ -193,6 +213,7 @@ io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
   spec.modes.insert(spec.modes.end(), chain.out_modes.begin(), chain.out_modes.end());
   spec.ranks = spec.initial_ranks = chain.ranks;
   spec.folded = true;
+  spec.exact = static_cast<std::int64_t>(chain.exact_ids.size());
   if (chain.kind == tt::Kind::ttm) return spec;
   spec.in_count = chain.in_modes.size();
   spec.sorted = !chain.order.empty();
@@ -222,6 +243,8 @@ tt::Chain load_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, s
   for (const std::vector<float>& core : tensors.cores) chain.cores.emplace_back(core.begin(), core.end());
   chain.order = std::move(tensors.order);
   chain.gauge = std::move(tensors.gauge);
+  chain.exact_ids = std::move(tensors.exact_ids);
+  chain.exact_rows.assign(tensors.exact_rows.begin(), tensors.exact_rows.end());
   return chain;
 }
 

@@ -16,6 +16,8 @@ namespace comera::compress {
 struct Evidence {
   const MomentGroup* inputs = nullptr;  // linear
   std::vector<double> row_weights;      // table: how often each row was looked up, [rows]
+  // table: rows that stay as they are, rising: what the chain makes of them costs nothing. Only beside row weights.
+  std::vector<std::int32_t> exact_rows = {};
 
   bool given() const { return inputs != nullptr || !row_weights.empty(); }
 };
@@ -57,16 +59,17 @@ class LayerFactors {
   LayerFactors(const LayerFactors&) = delete;
   LayerFactors& operator=(const LayerFactors&) = delete;
 
-  // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank.
+  // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank; [0] is the squared norm, exact rows in it.
   const std::vector<double>& losses() const;
   tt::Chain fit(const LayerPlan& plan) const;         // not for dense
-  tt::Matrix approximation(std::int64_t rank) const;  // the best matrix of that rank, as losses() says
+  tt::Matrix approximation(std::int64_t rank) const;  // the best matrix of that rank, as losses() says, exact rows in it
   // Fills errors and optimum of a chain whose numbers are already rounded to what is stored.
   void measure(const tt::Chain& chain, LayerOutcome& outcome) const;
   const tt::Matrix& weight() const { return weight_; }
 
  private:
   struct Curve;
+  tt::Chain fit_table(const LayerPlan& plan) const;
   void measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const;
 
   const Candidate& candidate_;

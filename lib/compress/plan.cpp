@@ -9,6 +9,7 @@
 #include "lib/core/log.h"
 #include "lib/core/rule.h"
 #include "lib/core/suggest.h"
+#include "lib/core/units.h"
 #include "lib/tt/modes.h"
 
 namespace comera::compress {
@@ -18,8 +19,8 @@ using io::FileShape;
 using io::Json;
 
 constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank};
-const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks", "in_modes",
-                                          "out_modes", "row_modes", "column_modes", "gauge", "reason"};
+const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks",      "in_modes",
+                                          "out_modes", "row_modes", "column_modes", "gauge", "exact_rows", "reason"};
 
 std::optional<PlannedForm> form_named(std::string_view word) {
   for (const PlannedForm form : forms)
@@ -88,6 +89,10 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     plan.gauge = found->get<bool>();
   }
   if (plan.form == PlannedForm::keep_dense) return plan;
+  if (const auto found = json.find("exact_rows"); found != json.end()) {
+    if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
+    plan.exact = found->get<std::int64_t>();
+  }
   read_ranks(json, plan, where);
   check_layer(plan, candidate, where);
   return plan;
@@ -103,10 +108,12 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     const tt::Sides sides = tt::parse_sides(item.value);
     rule.in_modes = sides.in;
     rule.out_modes = sides.out;
+  } else if (item.key == "exact" && parse_integer(item.value)) {
+    rule.exact = *parse_integer(item.value);
   } else if (item.key == "gauge" && (item.value == "on" || item.value == "off")) {
     rule.gauge = item.value == "on";
   } else {
-    fail_unknown(words, "[tensorize]", item, "rank:, form:, modes: or gauge:on|off");
+    fail_unknown(words, "[tensorize]", item, "rank:, form:, modes:, gauge:on|off or exact: (a number of rows)");
   }
 }
 
@@ -175,6 +182,7 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
   chain.modes.insert(chain.modes.end(), shaped.out_modes.begin(), shaped.out_modes.end());
   chain.ranks = chain.initial_ranks = ranks_of(shaped, entry_sizes(shaped));
   chain.folded = true;
+  chain.exact = plan.exact;
   if (chain.kind == io::ChainKind::ttm) return chain;
   chain.in_count = shaped.in_modes.size();
   chain.conv1d = candidate.conv1d;
@@ -190,6 +198,10 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   const std::int64_t largest = plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)
     fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest, candidate.in(), candidate.out());
+  if (plan.exact != 0 && !candidate.table) fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
+  if (plan.exact < 0 || (plan.exact > 0 && plan.exact >= candidate.in()))
+    fail_input("{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the table dense", where,
+               plan.exact, candidate.in() - 1, candidate.in());
   if (!has_modes(plan.form)) return;
   const auto bounded = [](const FileShape& modes) {
     std::int64_t product = 1;
@@ -209,6 +221,10 @@ std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::Stored
   for (std::size_t k = 0; k < chain.cores(); ++k) tensors.push_back({chain.core_name(k), type, chain.core_shape(k)});
   if (chain.sorted) tensors.push_back({chain.order_name(), io::StoredType::I32, {chain.in()}});
   if (chain.gauge) tensors.push_back({chain.gauge_name(), io::StoredType::I32, {chain.ranks[chain.middle()]}});
+  if (chain.exact > 0) {
+    tensors.push_back({chain.exact_ids_name(), io::StoredType::I32, {chain.exact}});
+    tensors.push_back({chain.exact_rows_name(), type, {chain.exact, chain.shape[1]}});
+  }
   return tensors;
 }
 
@@ -241,6 +257,7 @@ Json to_json(const Plan& plan, const std::vector<Candidate>& candidates) {
       else
         entry["rank"] = layer.rank;
       if (!candidates[i].table) entry["gauge"] = layer.gauge;
+      if (layer.exact > 0) entry["exact_rows"] = layer.exact;
     }
     if (!layer.reason.empty()) entry["reason"] = layer.reason;
     json["layers"].push_back(std::move(entry));

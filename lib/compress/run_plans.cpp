@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/compress/hot_rows.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
@@ -10,17 +11,24 @@
 namespace comera::compress {
 namespace {
 
-// The bytes of a chain's tensors in the order of tensors_of().
-std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type) {
+// The bytes of a chain's tensors in the order of tensors_of(); exact rows are those of the dense tensor, bit for bit.
+std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type, std::span<const std::byte> dense) {
   std::vector<std::vector<std::byte>> all;
   for (const std::vector<double>& core : chain.cores) {
     const std::vector<float> values(core.begin(), core.end());
     io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
   }
-  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge}) {
+  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge, &chain.exact_ids}) {
     if (indices->empty()) continue;
     const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
     all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
+  }
+  if (chain.exact_ids.empty()) return all;
+  std::vector<std::byte>& rows = all.emplace_back();
+  const std::size_t row_bytes = static_cast<std::size_t>(chain.columns()) * io::size_of(type);
+  for (const std::int32_t id : chain.exact_ids) {
+    const auto row = dense.subspan(static_cast<std::size_t>(id) * row_bytes, row_bytes);
+    rows.insert(rows.end(), row.begin(), row.end());
   }
   return all;
 }
@@ -91,7 +99,14 @@ class Runner {
 
   void tables() {
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (candidates_[i].table) layer(i, {nullptr, moments_->row_weights(candidates_[i].name)});
+      if (candidates_[i].table) layer(i, table_evidence(moments_, candidates_[i], exact_rows_of(i)));
+  }
+
+  // The same in every plan that cuts the table.
+  std::int64_t exact_rows_of(std::size_t i) const {
+    std::int64_t exact = 0;
+    for (const Planned& planned : plans_) exact = std::max(exact, planned.plan.layers[i].exact);
+    return exact;
   }
 
   void visit_moments(Part part) {
@@ -184,7 +199,8 @@ class Runner {
     outcome.parameters = tt::stored_numbers(chain);
     outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
     factors.measure(chain, outcome);
-    stored_ = stored_bytes_of(chain, candidate.type);
+    const io::ModelFolder::Entry& entry = *folder_.find(candidate.tensor);
+    stored_ = stored_bytes_of(chain, candidate.type, folder_.file_of(entry).bytes(entry.tensor));
     Hasher hasher;
     for (const std::vector<std::byte>& bytes : stored_) hasher.update(bytes.data(), bytes.size());
     outcome.chain_hash = hasher.hex();

@@ -7,6 +7,7 @@
 
 #include "lib/compress/allotting.h"
 #include "lib/compress/assemble.h"
+#include "lib/compress/hot_rows.h"
 #include "lib/compress/run_plans.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -46,8 +47,8 @@ std::string output_of(const Settings& settings, std::size_t index) {
 // Everything that decides the result, in one line.
 std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
   std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order, s.table_order, s.gauge, s.uniform,
-                  s.allow_slower, s.floor, s.again, s.sequential, fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order, s.table_order, s.gauge, s.uniform,
+                  s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows, fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
                       s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
@@ -149,7 +150,7 @@ struct Tensorizer::Work {
       owner.progress_(0, 0, "spectrum of " + name);
       const Candidate& candidate = candidates()[i];
       if (spectra)
-        measure(i, {nullptr, owner.moments_ && candidate.table ? owner.moments_->row_weights(name) : std::vector<double>()});
+        measure(i, table_evidence(owner.moments_.get(), candidate, first[i].exact));
       else
         add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
     }
@@ -292,6 +293,9 @@ Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique
 Tensorizer::~Tensorizer() = default;
 
 void Tensorizer::check_input() {
+  if (settings_.exact_rows > 0 && !moments_)
+    fail_input("[tensorize] --exact-rows {}: which rows of a table are the hottest is what text says; give text with --calibrate, or leave it out",
+               settings_.exact_rows);
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // refuses cores that belong nowhere
   if (block_ && !block_->chains.empty() && !settings_.again)
@@ -307,8 +311,12 @@ void Tensorizer::make_plans() {
     plans_.push_back({std::move(plan), output_of(settings_, index), settings_.graph ? *counted : bytes, settings_.graph ? std::nullopt : counted});
   };
   Work work(*this);
-  if (!settings_.goal.plan_file.empty())
-    return add(parse_plan(read_file(settings_.goal.plan_file, 64 << 20), settings_.goal.plan_file, candidates_), work, 0);
+  if (!settings_.goal.plan_file.empty()) {
+    Plan plan = parse_plan(read_file(settings_.goal.plan_file, 64 << 20), settings_.goal.plan_file, candidates_);
+    settle_exact_rows(plan.layers, moments_.get());
+    return add(std::move(plan), work, 0);
+  }
+  settle_exact_rows(work.first, moments_.get());
   work.look();
   const std::size_t count = std::max<std::size_t>(1, settings_.goal.ratios.size());
   for (std::size_t i = 0; i < count; ++i) add(work.by_goal(settings_.goal.ratios.empty() ? 0 : settings_.goal.ratios[i]), work, i);

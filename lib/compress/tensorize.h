@@ -38,12 +38,13 @@ struct Settings {
   Choice choice;
   std::vector<LayerRule> rules;
   bool gauge = true;
-  bool uniform = false;       // every layer the same share of its bytes, in place of water-filling
-  bool allow_slower = false;  // ranks at which two products take longer than the dense one
-  double floor = 0.5;         // no layer gets less than this share of its uniform rank
-  bool again = false;         // the model has chains already; they stay as they are
-  bool sequential = true;     // calibration follows the compressed prefix, and makes up for it
-  bool graph = false;         // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
+  bool uniform = false;         // every layer the same share of its bytes, in place of water-filling
+  bool allow_slower = false;    // ranks at which two products take longer than the dense one
+  double floor = 0.5;           // no layer gets less than this share of its uniform rank
+  bool again = false;           // the model has chains already; they stay as they are
+  std::int64_t exact_rows = 0;  // of every table so many of its hottest rows stay as they are; needs calibration
+  bool sequential = true;       // calibration follows the compressed prefix, and makes up for it
+  bool graph = false;           // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
 };
 
 // Called before and after every layer: how many of how many are done, and which comes next ("" at the end).

@@ -104,7 +104,7 @@ class Verifier {
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
     else if (!core || hash_chain(compressed_.file_of(*core), chain, core->tensor.type) != layer.chain_hash)
-      check.fault = "the cores are not the ones that were written";
+      check.fault = chain.exact > 0 ? "the cores or exact rows are not the ones that were written" : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
       check.fault = "its error is not the one that was certified";
     else if (check.output_error && layer.output_error && !agrees(*layer.output_error, *check.output_error, output_tolerance))

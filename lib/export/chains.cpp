@@ -160,14 +160,19 @@ TableHalves halves_of(const Chain& chain) {
   return halves;
 }
 
-Matrix dense_table(const TableHalves& halves, std::int64_t rows) {
-  Matrix out{rows, halves.left_columns * halves.right_columns, {}};
+Matrix dense_table(const Chain& chain) {
+  Matrix out{chain.rows, chain.columns, {}};
   out.values.reserve(static_cast<std::size_t>(out.rows * out.columns));
-  for (std::int64_t i = 0; i < rows; ++i) {
+  const TableHalves halves = chain.empty() ? TableHalves{} : halves_of(chain);
+  for (std::int64_t i = 0; i < chain.rows && !chain.empty(); ++i) {
     const Matrix row =
         multiply(row_of(halves.left, i / halves.right_rows, halves.left_columns), row_of(halves.right, i % halves.right_rows, halves.rank));
     out.values.insert(out.values.end(), row.values.begin(), row.values.end());
   }
+  out.values.resize(static_cast<std::size_t>(out.rows * out.columns));
+  for (std::size_t e = 0; e < chain.exact_ids.size(); ++e)
+    std::copy_n(chain.exact_rows.values.begin() + static_cast<std::ptrdiff_t>(e) * out.columns, out.columns,
+                out.values.begin() + chain.exact_ids[e] * out.columns);
   return out;
 }
 
@@ -201,9 +206,10 @@ Chain WeightReader::chain(const io::ChainSpec& spec) const {
   chain.left_modes.assign(spec.modes.begin(), spec.modes.begin() + half);
   chain.right_modes.assign(spec.modes.begin() + half, spec.modes.end());
   chain.ranks = spec.ranks;
-  if (spec.empty()) return chain;
   if (shapes_alone_) {
-    chain.cores.resize(spec.cores());
+    chain.exact_ids.resize(static_cast<std::size_t>(spec.exact));
+    chain.exact_rows = {spec.exact, chain.columns, {}};
+    if (!spec.empty()) chain.cores.resize(spec.cores());
     chain.order.resize(spec.sorted ? static_cast<std::size_t>(chain.rows) : 0);
     chain.gauge.resize(spec.gauge ? static_cast<std::size_t>(spec.ranks[spec.middle()]) : 0);
     std::iota(chain.order.begin(), chain.order.end(), 0);
@@ -214,6 +220,8 @@ Chain WeightReader::chain(const io::ChainSpec& spec) const {
   chain.cores = std::move(tensors.cores);
   chain.order = std::move(tensors.order);
   chain.gauge = std::move(tensors.gauge);
+  chain.exact_ids = std::move(tensors.exact_ids);
+  chain.exact_rows = {spec.exact, chain.columns, std::move(tensors.exact_rows)};
   return chain;
 }
 
@@ -231,9 +239,7 @@ Matrix WeightReader::table(const std::string& name, std::int64_t rows, std::int6
   if (shapes_alone_) return {rows, columns, {}};
   const io::ChainSpec* spec = chain_spec(name);
   if (!spec) return {rows, columns, folder_.read_floats(name + ".weight", {rows, columns})};
-  const Chain chain = this->chain(*spec);
-  if (chain.empty()) return {rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
-  return dense_table(halves_of(chain), rows);
+  return dense_table(chain(*spec));
 }
 
 }  // namespace comera::exporting

@@ -12,7 +12,7 @@ constexpr std::uint64_t shard_bytes = 5'000'000'000;
 bool belongs_to_chain(const std::string& name, const std::string& chain) {
   if (!name.starts_with(chain + ".")) return false;
   const std::string rest = name.substr(chain.size() + 1);
-  return rest.starts_with("tt.") || rest.starts_with("rank.") || rest == "order" || rest == "gauge";
+  return rest.starts_with("tt.") || rest.starts_with("rank.") || rest == "order" || rest == "gauge" || rest.starts_with("exact.");
 }
 
 // The dense tensors of the folder: those that it has, and what the chains stand for.

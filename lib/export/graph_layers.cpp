@@ -149,6 +149,29 @@ Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const Tabl
   return graph.reshape(graph.node("MatMul", {a, b}), {0, 0, left.columns * right.columns});
 }
 
+Name exact_ids(Graph& graph, const Chain& chain) {
+  return graph.node("Cast", {graph.indices(chain.name + ".exact.ids", chain.exact_ids)}, {{"to", std::int64_t{onnx::TensorProto::INT64}}});
+}
+
+Name exact_rows(Graph& graph, const Chain& chain) {
+  return graph.weight(chain.name + ".exact.rows", {chain.exact_rows.rows, chain.exact_rows.columns}, chain.exact_rows.values);
+}
+
+Name exact_places(Graph& graph, const Chain& chain, const Name& ids) { return graph.reshape(ids, {chain.exact_rows.rows, 1}); }
+
+// What the chain gave for `ids`, overwritten where an id is that of an exact row. A place among these is known for every id of the vocabulary (0 for
+// those that have none); the id that stands at that place tells whether it is its own.
+Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Name& y) {
+  if (chain.exact_ids.empty()) return y;
+  const Name own = exact_ids(graph, chain);
+  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.rows})});
+  const Name count = graph.node("Range", {graph.integer(0), graph.integer(chain.exact_rows.rows), graph.integer(1)});
+  const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
+  const Name place = graph.node("Gather", {place_of, ids});
+  const Name is_exact = graph.node("Equal", {graph.node("Gather", {own, place}), ids});
+  return graph.node("Where", {graph.node("Unsqueeze", {is_exact, graph.integers({2})}), graph.node("Gather", {exact_rows(graph, chain), place}), y});
+}
+
 Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t rows, std::int64_t columns) {
   return build.graph.weight(name + ".weight", {rows, columns}, build.weights.table(name, rows, columns).values);
 }
@@ -179,7 +202,9 @@ Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
   return build.graph.node("MatMul", {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
 }
 
-Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) { return lookup_halves(build.graph, chain, ids, table_pair(build, chain)); }
+Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) {
+  return with_exact_rows(build.graph, chain, ids, lookup_halves(build.graph, chain, ids, table_pair(build, chain)));
+}
 
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
   const Graph::Scope scope(build.graph, name);
@@ -209,7 +234,8 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   const Name a = graph.reshape(left.name, {left.rows, 1, left.columns, rank});
   const Name b = graph.reshape(right.name, {right.rows, rank, right.columns});
   const Name table = graph.reshape(graph.node("MatMul", {a, b}), {left.rows * right.rows, columns});
-  const Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
+  Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
+  if (!chain.exact_ids.empty()) used = graph.node("ScatterND", {used, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
   return graph.node("MatMul", {x, graph.transpose(used, {1, 0})});
 }
 

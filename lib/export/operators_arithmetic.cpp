@@ -110,6 +110,12 @@ ValueOf<T> less_or_equal(const Call<T>& call) {
       call, [](T a, T) { return a; }, [](std::int64_t a, std::int64_t b) { return std::int64_t{a <= b}; });
 }
 template <class T>
+ValueOf<T> equal(const Call<T>& call) {
+  if (call.in(0).is_real) call.fail("only integers are compared");
+  return binary(
+      call, [](T a, T) { return a; }, [](std::int64_t a, std::int64_t b) { return std::int64_t{a == b}; });
+}
+template <class T>
 ValueOf<T> square_root(const Call<T>& call) {
   return unary(call, [](T x) { return std::sqrt(x); });
 }
@@ -260,6 +266,7 @@ Operator<T> find_arithmetic(const std::string& op) {
       {"Div", div<T>},
       {"Max", maximum<T>},
       {"LessOrEqual", less_or_equal<T>},
+      {"Equal", equal<T>},
       {"Pow", power<T>},
       {"And", both<T>},
       {"Cos", cosine<T>},

@@ -196,6 +196,26 @@ ValueOf<T> range(const Call<T>& call) {
   return out;
 }
 
+// Whole slices of the first axis, places [E, 1].
+template <class T>
+ValueOf<T> scatter_nd(const Call<T>& call) {
+  ValueOf<T> out = call.in(0);
+  const ValueOf<T>&places = call.in(1), &updates = call.in(2);
+  if (out.dims.empty() || places.dims.size() != 2 || places.dims[1] != 1 || updates.is_real != out.is_real) call.fail("its inputs do not fit");
+  const std::int64_t length = count_of({out.dims.begin() + 1, out.dims.end()});
+  if (updates.count() != places.dims[0] * length) call.fail("its inputs do not fit");
+  std::int64_t from = 0;
+  for (const std::int64_t place : integers_of(call, 1)) {
+    if (place < 0 || place >= out.dims[0]) call.fail("an index is out of range");
+    if (out.is_real)
+      std::copy_n(updates.reals.begin() + from, length, out.reals.begin() + place * length);
+    else
+      std::copy_n(updates.integers.begin() + from, length, out.integers.begin() + place * length);
+    from += length;
+  }
+  return out;
+}
+
 // Zeros: the only value that graphs of this room ask for.
 template <class T>
 ValueOf<T> constant_of_shape(const Call<T>& call) {
@@ -234,10 +254,10 @@ ValueOf<T> cast(const Call<T>& call) {
 template <class T>
 Operator<T> find_shaping(const std::string& op) {
   static const std::map<std::string, Operator<T>> all{
-      {"Identity", identity<T>},   {"Gather", gather<T>}, {"Reshape", reshape<T>}, {"Unsqueeze", unsqueeze<T>},
-      {"Transpose", transpose<T>}, {"Slice", slice<T>},   {"Concat", concat<T>},   {"Expand", expand<T>},
-      {"Shape", shape<T>},         {"Range", range<T>},   {"Cast", cast<T>},       {"ConstantOfShape", constant_of_shape<T>},
-      {"EyeLike", eye_like<T>},
+      {"Identity", identity<T>},   {"Gather", gather<T>},        {"Reshape", reshape<T>}, {"Unsqueeze", unsqueeze<T>},
+      {"Transpose", transpose<T>}, {"Slice", slice<T>},          {"Concat", concat<T>},   {"Expand", expand<T>},
+      {"Shape", shape<T>},         {"Range", range<T>},          {"Cast", cast<T>},       {"ConstantOfShape", constant_of_shape<T>},
+      {"EyeLike", eye_like<T>},    {"ScatterND", scatter_nd<T>},
   };
   const auto found = all.find(op);
   return found == all.end() ? nullptr : found->second;

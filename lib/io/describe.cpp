@@ -10,9 +10,10 @@
 namespace comera::io {
 namespace {
 
-// "x.tt.3" and "x.rank.0" belong to a chain x, as do "x.order" and "x.gauge".
+// "x.tt.3" and "x.rank.0" belong to a chain x, as do its indices and exact rows.
 bool is_chain_tensor(std::string_view name) {
-  if (name.ends_with(".order") || name.ends_with(".gauge")) return true;
+  for (const char* ending : {".order", ".gauge", ".exact.ids", ".exact.rows"})
+    if (name.ends_with(ending)) return true;
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot + 1 == name.size()) return false;
   if (name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) return false;
@@ -56,10 +57,12 @@ class Describer {
     form.in_count = chain.kind == ChainKind::tt ? chain.middle() : 0;
     form.sorted = chain.sorted;
     form.gauge = chain.gauge;
+    form.exact = chain.exact;
     form.parameters_dense = elements_of(chain.shape);
     if (find(form.name))
       fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name), printable(chain.name));
     if (!chain.empty()) add_tensors(chain, form);
+    if (chain.exact > 0) add_exact(chain, form);
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
     return form;
   }
@@ -118,6 +121,14 @@ class Describer {
     }
     if (chain.sorted) add_indices(chain.order_name(), chain.in(), form);
     if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()], form);
+  }
+
+  void add_exact(const ChainSpec& chain, TensorForm& form) {
+    add_indices(chain.exact_ids_name(), chain.exact, form);
+    const StoredTensor& rows = take(chain.exact_rows_name(), {chain.exact, chain.shape[1]});
+    form.parameters += rows.elements();
+    form.bytes += rows.bytes();
+    element_bytes_ = size_of(rows.type);
   }
 
   std::span<const ModelFolder::Entry> entries_;  // sorted by natural_less

@@ -1,4 +1,5 @@
 // The tensors of a chain, with everything a file may get wrong about them.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -36,6 +37,12 @@ std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std:
   return indices;
 }
 
+std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit) {
+  std::vector<std::int32_t> indices = distinct_indices(folder, name, count, limit);
+  if (!std::is_sorted(indices.begin(), indices.end())) fail_input("{}: tensor {}: its ids do not rise; the file is damaged", folder.path(), name);
+  return indices;
+}
+
 namespace {
 
 void multiply_columns(std::vector<float>& core, const std::vector<float>& diagonal, std::optional<double> threshold) {
@@ -49,6 +56,10 @@ void multiply_columns(std::vector<float>& core, const std::vector<float>& diagon
 
 ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold) {
   ChainTensors tensors;
+  if (chain.exact > 0) {
+    tensors.exact_ids = rising_indices(folder, chain.exact_ids_name(), chain.exact, chain.shape[0]);
+    tensors.exact_rows = finite_floats(folder, chain.exact_rows_name(), {chain.exact, chain.shape[1]});
+  }
   if (chain.empty()) return tensors;
   for (std::size_t k = 0; k < chain.cores(); ++k) {
     tensors.cores.push_back(finite_floats(folder, chain.core_name(k), chain.core_shape(k)));

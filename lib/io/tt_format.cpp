@@ -67,11 +67,18 @@ bool flag_from(const Json& json, const char* key, const std::string& where) {
   return found->get<bool>();
 }
 
-// What a TT may have beside a TTM.
+// What a TT may have that a TTM has not.
 void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
   chain.sorted = flag_from(json, "sorted", where);
   chain.gauge = flag_from(json, "gauge", where);
   chain.conv1d = flag_from(json, "conv1d", where);
+}
+
+std::int64_t exact_from(const Json& json, const std::string& where) {
+  const auto found = json.find("exact");
+  if (found == json.end()) return 0;
+  if (!found->is_number_integer() || *found < 1 || *found > largest_size) fail_input("{}: \"exact\" is not a number of rows from 1", where);
+  return found->get<std::int64_t>();
 }
 
 ChainSpec chain_from(const std::string& name, const Json& json, const std::string& file_name) {
@@ -85,8 +92,10 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   const char* const second = tt ? "out_modes" : "column_modes";
   std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals"};
   if (tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
+  if (!tt) known.emplace_back("exact");
   check_keys(json, known, where);
   if (tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
+  if (!tt) chain.exact = exact_from(json, where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
   chain.modes = sizes_from(json, first, 1, where);
@@ -145,6 +154,7 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
     if (chain.ranks[k] > chain.initial_ranks[k])
       fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k, chain.initial_ranks[k]);
   check_gauge(chain, where);
+  if (chain.exact > chain.shape[0]) fail_input("{}: {} exact rows are more than the {} rows of the table", where, chain.exact, chain.shape[0]);
 }
 
 Json to_json(const ComeraBlock& block) {
@@ -165,6 +175,7 @@ Json to_json(const ComeraBlock& block) {
     if (chain.sorted) entry["sorted"] = true;
     if (chain.gauge) entry["gauge"] = true;
     if (chain.conv1d) entry["conv1d"] = true;
+    if (chain.exact > 0) entry["exact"] = chain.exact;
     tensors[chain.name] = std::move(entry);
   }
   return json;

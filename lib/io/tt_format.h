@@ -30,6 +30,7 @@ struct ChainSpec {
   bool sorted = false;       // tt: the inputs were permuted before they were split into modes: `.order`
   bool gauge = false;        // tt with one out mode: the last core holds an identity block that is not stored: `.gauge`
   bool conv1d = false;       // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
+  std::int64_t exact = 0;    // ttm: rows that stand beside the chain as they are: `.exact.ids`, `.exact.rows`
 
   std::size_t cores() const { return kind == ChainKind::tt ? modes.size() : modes.size() / 2; }
   std::size_t middle() const { return in_count != 0 ? in_count : modes.size() / 2; }  // the bond between in and out modes
@@ -41,6 +42,8 @@ struct ChainSpec {
   std::string diagonal_name(std::size_t k) const;                                     // between core k and core k + 1
   std::string order_name() const { return name + ".order"; }
   std::string gauge_name() const { return name + ".gauge"; }
+  std::string exact_ids_name() const { return name + ".exact.ids"; }
+  std::string exact_rows_name() const { return name + ".exact.rows"; }
 };
 
 // The `comera` block of config.json.
@@ -64,8 +67,9 @@ struct TensorForm {
   FileShape modes, ranks, initial_ranks;  // empty where dense
   std::size_t in_count = 0;               // tt: how many of the modes are in modes
   bool sorted = false, gauge = false;     // see ChainSpec
+  std::int64_t exact = 0;                 // see ChainSpec
   std::int64_t parameters = 0, parameters_dense = 0, rank_entries = 0;
-  std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals, order and gauge included in `bytes`
+  std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals, order, gauge and exact rows included in `bytes`
 };
 
 // Every weight of a folder from headers and config alone, in the order of their names. InputError: cores that do not chain or are missing,
@@ -78,10 +82,14 @@ struct ChainTensors {
   std::vector<std::vector<float>> cores;  // as core_shape() says: a gauge's identity block is not in the last one
   std::vector<std::int32_t> order;        // [in] where sorted: row order[p] of W is row p of the chain
   std::vector<std::int32_t> gauge;        // [R] where gauge: column gauge[r] of the last core is the unit vector e_r
+  std::vector<std::int32_t> exact_ids;    // [E], rising: row exact_ids[e] of the table is row e of exact_rows, whatever the cores give
+  std::vector<float> exact_rows;          // [E, columns]
 };
 // The tensor of that name: `count` different numbers in [0, limit), I32; anything else is an InputError.
 std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit);
-// InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist.
+// The same in rising order.
+std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit);
+// InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist, exact ids that do not rise.
 ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
 // The last core [R, out] in full: the identity's columns put back between the stored ones. `stored` is [R, out - R].

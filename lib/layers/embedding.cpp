@@ -1,6 +1,9 @@
 #include "lib/layers/embedding.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "lib/core/error.h"
 
 namespace comera::layers {
 namespace {
@@ -91,6 +94,8 @@ class TtmEmbedding final : public Table {
     train.ranks = spec.ranks;
     train.initial_ranks = spec.initial_ranks;
     train.chain.folded = spec.folded;
+    train.chain.exact = spec.exact;
+    if (spec.exact > 0) add_exact_rows(builder, spec, train);
     table_.d = static_cast<int>(order);
     table_.cut = best_cut(train);
     std::copy_n(spec.modes.begin(), order, table_.row_modes);
@@ -108,17 +113,22 @@ class TtmEmbedding final : public Table {
   }
 
   void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
-    if (empty_ && accumulate) return;
-    if (empty_) return walk.run(walk.backend().fill, kernels::Fill{y.data, y.bytes()});
-    describe();
-    walk.run(walk.backend().ttm_forward, kernels::TtmForward{bags, &table_, y.data, accumulate});
+    if (!exact_rows()) return chain_forward(walk, bags, y, accumulate);
+    COMERA_CHECK(!accumulate);  // what is overwritten must be this table's alone
+    chain_forward(walk, bags, y, false);
+    Tensor ids = exact_ids(walk);
+    walk.run(walk.backend().exact_rows_forward, kernels::ExactRowsForward{exact(bags, ids), exact_rows()->value.data, y.data});
+    walk.drop(ids);
   }
 
-  void backward(Walk& walk, Sink&, const kernels::Bags& bags, const Tensor& dy) override {
-    if (empty_) return;
-    describe();
-    walk.run(walk.backend().ttm_backward,
-             kernels::TtmBackward{bags, &table_, dy.data, step_gradients_[d_left_].data, step_gradients_[d_right_].data});
+  void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
+    if (!exact_rows()) return chain_backward(walk, bags, dy);
+    Tensor d_chain = walk.make("d_chain", {bags.bags, columns_}), ids = exact_ids(walk), gradient = sink.open(walk, *exact_rows());
+    walk.run(walk.backend().exact_rows_backward, kernels::ExactRowsBackward{exact(bags, ids), dy.data, gradient.data, d_chain.data});
+    sink.close(walk, *exact_rows(), gradient);
+    walk.drop(ids);
+    chain_backward(walk, bags, d_chain);
+    walk.drop(d_chain);
   }
 
   Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
@@ -152,6 +162,45 @@ class TtmEmbedding final : public Table {
   }
 
  private:
+  void chain_forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) {
+    if (empty_ && accumulate) return;
+    if (empty_) return walk.run(walk.backend().fill, kernels::Fill{y.data, y.bytes()});
+    describe();
+    walk.run(walk.backend().ttm_forward, kernels::TtmForward{bags, &table_, y.data, accumulate});
+  }
+
+  void chain_backward(Walk& walk, const kernels::Bags& bags, const Tensor& dy) {
+    if (empty_) return;
+    describe();
+    walk.run(walk.backend().ttm_backward,
+             kernels::TtmBackward{bags, &table_, dy.data, step_gradients_[d_left_].data, step_gradients_[d_right_].data});
+  }
+
+  // A parameter like a dense table, of any ids until the real ones are loaded. The chain counts its rows in the dense model.
+  static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
+    Parameter rows;
+    rows.name = spec.name + ".exact.rows";
+    rows.shape = {spec.exact, spec.columns};
+    rows.init = {Init::Kind::normal, spec.deviation};
+    rows.decay = true;
+    train.exact_rows = builder.parameters.add(std::move(rows));
+    train.exact_ids.resize(static_cast<std::size_t>(spec.exact));
+    std::iota(train.exact_ids.begin(), train.exact_ids.end(), 0);
+  }
+
+  Parameter* exact_rows() const { return trains_[train_].exact_rows; }
+
+  Tensor exact_ids(Walk& walk) const {
+    const std::vector<std::int32_t>& ids = trains_[train_].exact_ids;
+    // The kernels only read; a view of the host's memory has no const form.
+    return walk.input({const_cast<std::int32_t*>(ids.data()), DType::i32, {static_cast<std::int64_t>(ids.size())}});
+  }
+
+  kernels::ExactIds exact(const kernels::Bags& bags, const Tensor& ids) const {
+    COMERA_CHECK(bags.offsets == nullptr);
+    return {bags.bags, bags.id, ids.elements(), columns_, static_cast<const std::int32_t*>(ids.data)};
+  }
+
   void add_halves(Builder& builder, const std::string& name) {
     const std::int64_t left = empty_ ? 0 : left_elements(table_), right = empty_ ? 0 : right_elements(table_);
     left_ = halves_.add(name + ".left", plan::Kind::scratch, builder.dtype, {left});

@@ -1,4 +1,5 @@
-// Tables that ids look up: dense, and TTM (tensor-train matrix). A table may also be the decoder of a language model (tied).
+// Tables that ids look up: dense, and TTM (tensor-train matrix), some rows of which may stand beside it as they are. A table may also be the decoder
+// of a language model (tied).
 #pragma once
 
 #include <memory>
@@ -15,6 +16,7 @@ struct TableSpec {
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;  // ttm
   bool folded = false;                                    // ttm: without diagonals
+  std::int64_t exact = 0;                                 // ttm: rows that stand beside the chain as they are
 };
 
 class Table {

@@ -18,12 +18,13 @@ namespace comera::layers {
 enum class Form : std::uint8_t { dense, tt, lowrank, ttm };
 const char* name_of(Form form);
 
-// What a chain may have beyond modes and ranks (lib/io/FORMAT.md). TTM tables know `folded` alone.
+// What a chain may have beyond modes and ranks (lib/io/FORMAT.md). TTM tables know `folded` and `exact` alone.
 struct ChainShape {
   std::size_t in_count = 0;  // tt: how many of the modes are the input's; 0: half of them
   bool folded = false;       // no diagonals: they are multiplied into the cores
   bool sorted = false;       // tt: inputs were permuted before they were split into modes
   bool gauge = false;        // tt with one output mode, folded: the right half holds an identity block, which is not stored
+  std::int64_t exact = 0;    // ttm: rows that stand beside the chain as they are
 };
 
 // A weight in tensor-train form as the rank machinery sees it: a chain of cores with diagonals on the inner bonds.
@@ -38,7 +39,9 @@ struct TensorTrain {
   ChainShape chain;
   std::vector<std::int32_t> order;           // sorted: row order[p] of the weight [in, out] is row p of the chain
   std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right half is the unit vector e_r
+  std::vector<std::int32_t> exact_ids;       // exact: row exact_ids[e] of the table is row e of exact_rows; rising
   std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0; diagonals also when folded
+  Parameter* exact_rows = nullptr;           // [E, columns] where exact
 
   std::size_t middle() const { return chain.in_count != 0 ? chain.in_count : modes.size() / 2; }  // tt: the bond between in and out modes
 };

@@ -57,6 +57,7 @@ Json layer_json(const io::TensorForm& layer, const Totals& model) {
   json["modes"] = layer.modes;
   json["ranks"] = layer.ranks;
   json["initial_ranks"] = layer.initial_ranks;
+  if (layer.exact > 0) json["exact_rows"] = layer.exact;
   json["parameters"] = layer.parameters;
   json["parameters_dense"] = layer.parameters_dense;
   json["rank_entries"] = layer.rank_entries;
@@ -157,7 +158,7 @@ Table layer_table(const ModelReport& report) {
                          {"ratio", "ratio", Unit::ratio},
                          {"share", "share", Unit::share}});
   for (const io::TensorForm& layer : report.layers) {
-    table.rows.push_back(weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks));
+    table.rows.push_back(weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks, layer.exact));
     append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
                                share_of(layer.parameters, report.totals.parameters)});
   }

@@ -20,6 +20,8 @@ io::TensorForm form_of(const layers::TensorTrain& train, std::size_t element) {
   form.parameters_dense = train.rows * train.columns;
   for (const layers::Parameter* core : train.cores) form.parameters += core->shape.elements();
   for (const layers::Parameter* diagonal : train.diagonals) form.rank_entries += diagonal->shape.elements();
+  if (train.exact_rows) form.parameters += train.exact_rows->shape.elements();
+  form.exact = train.chain.exact;
   form.bytes = static_cast<std::uint64_t>(form.parameters + form.rank_entries) * element;
   form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element;
   return form;
@@ -57,6 +59,7 @@ ModelReport report_of(const layers::Model& model, const std::string& name) {
     report.layers.push_back(form_of(train, element));
     in_trains.insert(train.cores.begin(), train.cores.end());
     in_trains.insert(train.diagonals.begin(), train.diagonals.end());
+    in_trains.insert(train.exact_rows);
   }
   for (const layers::Parameter& parameter : model.parameters().all())
     if (!in_trains.contains(&parameter)) report.layers.push_back(form_of(parameter, element));

@@ -84,7 +84,7 @@ Table with_short_names(Table table) {
 std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape, const std::string& form, const io::ChainSpec* chain,
                               std::uint64_t dense, std::uint64_t bytes) {
   std::vector<Cell> cells = weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->modes : io::FileShape{},
-                                         chain ? chain->ranks : io::FileShape{});
+                                         chain ? chain->ranks : io::FileShape{}, chain ? chain->exact : 0);
   append(cells, {whole(dense), whole(bytes), static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
   return cells;
 }
@@ -99,6 +99,7 @@ Json layer_json(const LayerOutcome& layer, bool graph) {
   json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
   json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
   if (layer.chain) json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
+  if (layer.chain && layer.chain->exact > 0) json["exact_rows"] = layer.chain->exact;
   json["parameters"] = layer.parameters;
   json["parameters_dense"] = layer.parameters_dense;
   json["bytes"] = layer.bytes;

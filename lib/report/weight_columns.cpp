@@ -1,5 +1,7 @@
 #include "lib/report/weight_columns.h"
 
+#include <fmt/format.h>
+
 #include <iterator>
 
 namespace comera::report {
@@ -10,8 +12,8 @@ std::vector<Column> weight_columns() {
 }
 
 std::vector<Cell> weight_cells(const std::string& name, const std::string& kind, const std::vector<std::int64_t>& shape, const std::string& form,
-                               const std::vector<std::int64_t>& modes, const std::vector<std::int64_t>& ranks) {
-  return {name, kind, shape, form, list_or_nothing(modes), list_or_nothing(ranks)};
+                               const std::vector<std::int64_t>& modes, const std::vector<std::int64_t>& ranks, std::int64_t exact) {
+  return {name, kind, shape, exact > 0 ? fmt::format("{} + {} exact", form, exact) : form, list_or_nothing(modes), list_or_nothing(ranks)};
 }
 
 Cell list_or_nothing(const std::vector<std::int64_t>& list) { return list.empty() ? Cell() : Cell(list); }

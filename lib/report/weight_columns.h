@@ -6,9 +6,9 @@
 namespace comera::report {
 
 std::vector<Column> weight_columns();  // name, kind, shape, form, modes, ranks
-// Empty lists of modes and ranks (of dense weights) are nothing.
+// Empty lists of modes and ranks (of dense weights) are nothing. `exact`: how many rows of a table stand beside its chain; a word behind the form.
 std::vector<Cell> weight_cells(const std::string& name, const std::string& kind, const std::vector<std::int64_t>& shape, const std::string& form,
-                               const std::vector<std::int64_t>& modes, const std::vector<std::int64_t>& ranks);
+                               const std::vector<std::int64_t>& modes, const std::vector<std::int64_t>& ranks, std::int64_t exact = 0);
 
 Cell list_or_nothing(const std::vector<std::int64_t>& list);
 Cell whole(std::uint64_t value);

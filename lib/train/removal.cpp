@@ -40,7 +40,10 @@ void transfer(const Machine& machine, const Tensor& from, const Tensor& to, cons
 }
 
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
-  for (std::size_t i = 0; i < to.model().tensor_trains().size(); ++i) to.model().tensor_trains()[i].order = from.model().tensor_trains()[i].order;
+  for (std::size_t i = 0; i < to.model().tensor_trains().size(); ++i) {
+    to.model().tensor_trains()[i].order = from.model().tensor_trains()[i].order;
+    to.model().tensor_trains()[i].exact_ids = from.model().tensor_trains()[i].exact_ids;
+  }
   for (const Parameter& target : to.model().parameters().all()) {
     const Parameter* source = from.model().parameters().find(target.name);
     COMERA_CHECK(source != nullptr);

@@ -41,6 +41,7 @@ std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   for (const Parameter& parameter : model.parameters().all())
     tensors.push_back({parameter.name, stored_type(file_type(parameter, types)), file_shape(parameter.shape, parameter.transposed_in_file)});
   for (const layers::TensorTrain& train : model.tensor_trains()) {
+    if (train.exact_rows) tensors.push_back({train.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(train.exact_ids.size())}});
     if (train.cores.empty()) continue;
     if (train.chain.sorted) tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
     if (train.chain.gauge) tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
@@ -142,6 +143,9 @@ class Source {
   std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const {
     return io::distinct_indices(folder_, file_name(name), count, limit);
   }
+  std::vector<std::int32_t> rising(const std::string& name, std::int64_t count, std::int64_t limit) const {
+    return io::rising_indices(folder_, file_name(name), count, limit);
+  }
 
  private:
   io::ModelFolder folder_;
@@ -183,10 +187,11 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
   write(machine, core.value, bytes);
 }
 
-// Orders and gauges; gives the cores that are loaded with them.
+// Orders, gauges and ids of exact rows; gives the cores that are loaded with them.
 std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
   std::vector<const Parameter*> done;
   for (layers::TensorTrain& train : weights.model().tensor_trains()) {
+    if (train.exact_rows) train.exact_ids = source.rising(train.name + ".exact.ids", train.chain.exact, train.rows);
     if (train.cores.empty()) continue;
     if (train.chain.sorted) train.order = source.indices(train.name + ".order", train.columns, train.columns);
     if (train.chain.gauge) train.gauge = source.indices(train.name + ".gauge", train.ranks[train.middle()], train.rows);
@@ -202,6 +207,7 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
   for (const layers::TensorTrain& train : model.tensor_trains()) {
     indices[train.name + ".order"] = &train.order;
     indices[train.name + ".gauge"] = &train.gauge;
+    indices[train.name + ".exact.ids"] = &train.exact_ids;
   }
   return indices;
 }

@@ -25,6 +25,15 @@ Matrix with_identity(const Matrix& rest, const std::vector<std::int32_t>& gauge,
   return full;
 }
 
+// Over the rows of `table`, which are those of the chain from `first` on.
+void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
+  for (std::size_t e = 0; e < chain.exact_ids.size(); ++e) {
+    const std::int64_t row = chain.exact_ids[e] - first;
+    if (row < 0 || row >= table.rows) continue;
+    std::copy_n(chain.exact_rows.begin() + static_cast<std::ptrdiff_t>(e) * table.columns, table.columns, table.row(row));
+  }
+}
+
 // The cores of a ttm multiplied out with their axes in the order of the cores, then sorted into rows and columns.
 Matrix expand_table(const Chain& chain) {
   const Matrix merged = merge_cores(chain, 0, chain.size());
@@ -34,6 +43,7 @@ Matrix expand_table(const Chain& chain) {
     const double* from = merged.values.data() + at.rows[static_cast<std::size_t>(i)];
     for (std::int64_t j = 0; j < table.columns; ++j) table(i, j) = from[at.columns[static_cast<std::size_t>(j)]];
   }
+  put_exact_rows(chain, table);
   return table;
 }
 
@@ -51,6 +61,11 @@ void check_extras(const Chain& chain, const std::string& what) {
   check_indices(chain.gauge, chain.columns(), what, "gauge");
   if (!chain.order.empty() && (chain.kind != Kind::tt || static_cast<std::int64_t>(chain.order.size()) != chain.rows()))
     fail_input("{}: order has {} entries; wanted one per input of a tt, {}", what, chain.order.size(), chain.rows());
+  check_indices(chain.exact_ids, chain.kind == Kind::ttm ? chain.rows() : 0, what, "the list of exact rows");
+  if (!std::is_sorted(chain.exact_ids.begin(), chain.exact_ids.end()) ||
+      static_cast<std::int64_t>(chain.exact_rows.size()) != static_cast<std::int64_t>(chain.exact_ids.size()) * chain.columns())
+    fail_input("{}: {} exact rows hold {} numbers; wanted ids that rise and {} numbers for each", what, chain.exact_ids.size(),
+               chain.exact_rows.size(), chain.columns());
   if (!chain.gauge.empty() &&
       (chain.kind != Kind::tt || chain.out_modes.size() != 1 || static_cast<std::int64_t>(chain.gauge.size()) != chain.middle()))
     fail_input("{}: gauge has {} entries; wanted one per rank of a tt with one out mode", what, chain.gauge.size());
@@ -90,10 +105,12 @@ void check_chain(const Chain& chain, const std::string& what) {
 std::int64_t stored_numbers(const Chain& chain) {
   std::int64_t sum = 0;
   for (const auto& core : chain.cores) sum += static_cast<std::int64_t>(core.size());
-  return sum;
+  return sum + static_cast<std::int64_t>(chain.exact_rows.size());
 }
 
-std::int64_t stored_indices(const Chain& chain) { return static_cast<std::int64_t>(chain.order.size() + chain.gauge.size()); }
+std::int64_t stored_indices(const Chain& chain) {
+  return static_cast<std::int64_t>(chain.order.size() + chain.gauge.size() + chain.exact_ids.size());
+}
 
 std::int64_t stored_bytes(const Chain& chain, int bytes_per_number) { return stored_numbers(chain) * bytes_per_number + 4 * stored_indices(chain); }
 
@@ -171,7 +188,9 @@ double chain_error(const Matrix& weight, const Chain& chain) {
     const std::int64_t rows = std::min(strip, weight.rows - first);
     const auto part = [&](const Matrix& a) { return Matrix(rows, a.columns, std::vector<double>(a.row(first), a.row(first) + rows * a.columns)); };
     const Matrix wanted = part(weight);
-    error += squared_norm(difference(wanted, multiply(part(pair.left), pair.right)));
+    Matrix fitted = multiply(part(pair.left), pair.right);
+    put_exact_rows(chain, fitted, first);
+    error += squared_norm(difference(wanted, fitted));
     norm += squared_norm(wanted);
   }
   if (norm == 0) return error == 0 ? 0 : std::numeric_limits<double>::infinity();

@@ -22,6 +22,9 @@ struct Chain {
   // tt with one out mode only, else empty. gauge [R]: column gauge[r] of the last core is the unit vector e_r and is not stored; `cores` holds its
   // other columns in rising order, [R, out - R, 1].
   std::vector<std::int32_t> gauge;
+  // ttm only, else empty. Row exact_ids[e] of the table is row e of exact_rows [E, columns], whatever the cores give; the ids rise.
+  std::vector<std::int32_t> exact_ids;
+  std::vector<double> exact_rows;
 
   std::size_t size() const { return kind == Kind::tt ? in_modes.size() + out_modes.size() : in_modes.size(); }
   std::int64_t rows() const { return product(in_modes); }  // of the matrix that the chain stands for: inputs, or padded rows of a table
@@ -31,11 +34,11 @@ struct Chain {
   Sizes core_shape(std::size_t k) const;                                                 // as stored: [r, n, r'] or [r, m, n, r']
 };
 
-// InputError that begins with `what` where ranks, cores, order or gauge do not fit together or a number is not finite.
+// InputError that begins with `what` where ranks, cores, order, gauge or exact rows do not fit together or a number is not finite.
 void check_chain(const Chain& chain, const std::string& what);
 
-std::int64_t stored_numbers(const Chain& chain);  // entries of the cores as stored
-std::int64_t stored_indices(const Chain& chain);  // entries of order and gauge, 4 bytes each
+std::int64_t stored_numbers(const Chain& chain);  // entries of the cores as stored, and of exact rows
+std::int64_t stored_indices(const Chain& chain);  // entries of order, gauge and exact ids, 4 bytes each
 std::int64_t stored_bytes(const Chain& chain, int bytes_per_number);
 
 // Cores [begin, end) multiplied out, the gauge not written out: [(r_begin s_begin .. s_{end-1}) x r_end], an identity where there are none.

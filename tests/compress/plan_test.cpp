@@ -57,13 +57,26 @@ TEST_CASE("compress plan: what is written reads back, and what it leaves out sta
   Plan plan;
   plan.layers = {{"up", PlannedForm::tt, {4, 4}, {32}, 8},
                  {"down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"},
-                 {"words", PlannedForm::lowrank, {}, {}, 3}};
+                 {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12}};
   const Plan again = parse_plan(io::json_text(to_json(plan, candidates())), "p.json", candidates());
   CHECK(to_json(again, candidates()) == to_json(plan, candidates()));
   const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})", "p.json", candidates());
   CHECK(partial.layers[0].form == PlannedForm::keep_dense);
   CHECK(partial.layers[1].rank == 5);
   CHECK(partial.ratio == 0);
+}
+
+TEST_CASE("compress plan: exact rows are those of a table, fewer than all, and counted") {
+  const char* words = R"({"name": "words", "form": "lowrank", "rank": 3, "exact_rows": )";
+  CHECK(refusal(std::string(words) + "99}") == "accepted");
+  CHECK_THAT(refusal(std::string(words) + "100}"), Contains("100 exact rows are not between 0 and 99"));
+  CHECK_THAT(refusal(std::string(words) + "-1}"), Contains("-1 exact rows"));
+  CHECK_THAT(refusal(std::string(words) + "1.5}"), Contains("whole number"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 3, "exact_rows": 2})"), Contains("a linear layer has none"));
+  const LayerPlan plan{"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12};
+  CHECK(planned_bytes(plan, candidates()[2]) == 4 * (100 * 3 + 3 * 16) + 12 * (4 + 4 * 16));
+  CHECK(parse_layer_rule("words=exact:7;rank:2").exact == 7);
+  CHECK_THAT(message([] { parse_layer_rule("words=exact:many"); }), Contains("exact: (a number of rows)"));
 }
 
 TEST_CASE("compress plan: every bond of a chain stands in the file and may be edited") {

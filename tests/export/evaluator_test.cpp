@@ -58,6 +58,7 @@ TEST_CASE("operators compute what their definitions say") {
   check({"Pow", {reals({2}, {3, -2}), reals({}, {2})}}, reals({2}, {9, 4}));
   check({"Max", {reals({2}, {3, -2}), reals({}, {0})}}, reals({2}, {3, 0}));
   check({"LessOrEqual", {integers({1, 3}, {0, 1, 2}), integers({2, 1}, {0, 1})}}, integers({2, 3}, {1, 0, 0, 1, 1, 0}));
+  check({"Equal", {integers({1, 3}, {0, 1, 2}), integers({2, 1}, {0, 1})}}, integers({2, 3}, {1, 0, 0, 0, 1, 0}));
   check({"And", {integers({2}, {1, 1}), integers({2}, {0, 1})}}, integers({2}, {0, 1}));
   check({"Where", {integers({2}, {1, 0}), reals({}, {5}), reals({2}, {1, 2})}}, reals({2}, {5, 2}));
   check({"MatMul", {matrix, reals({3, 1}, {1, 0, -1})}}, reals({2, 1}, {-2, -2}));
@@ -81,6 +82,8 @@ TEST_CASE("operators move elements as their definitions say") {
   check({"Shape", {matrix}}, integers({2}, {2, 3}));
   check({"Range", {integers({}, {2}), integers({}, {5}), integers({}, {1})}}, integers({3}, {2, 3, 4}));
   check({"ConstantOfShape", {integers({2}, {1, 2})}}, reals({1, 2}, {0, 0}));
+  check({"ScatterND", {matrix, integers({1, 1}, {1}), reals({1, 3}, {7, 8, 9})}}, reals({2, 3}, {1, 2, 3, 7, 8, 9}));
+  check({"ScatterND", {integers({3}, {0, 0, 0}), integers({2, 1}, {2, 0}), integers({2}, {5, 6})}}, integers({3}, {6, 0, 5}));
   check({"EyeLike", {reals({2, 2}, {0, 0, 0, 0})}}, reals({2, 2}, {1, 0, 0, 1}));
   check({"Cast", {integers({2}, {0, 3})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}}, reals({2}, {0, 3}));
 }
@@ -96,6 +99,8 @@ TEST_CASE("what cannot be evaluated is refused by name") {
   CHECK_THROWS_AS(run({"Add", {matrix, reals({2}, {1, 2})}}), InputError);
   CHECK_THROWS_AS(run({"MatMul", {matrix, matrix}}), InputError);
   CHECK_THROWS_AS(run({"Gather", {matrix, integers({1}, {2})}}), InputError);
+  CHECK_THROWS_AS(run({"ScatterND", {matrix, integers({1, 1}, {2}), reals({1, 3}, {7, 8, 9})}}), InputError);
+  CHECK_THROWS_AS(run({"ScatterND", {matrix, integers({1, 1}, {0}), reals({1, 2}, {7, 8})}}), InputError);
   CHECK_THROWS_AS(run({"Reshape", {matrix, integers({1}, {5})}}), InputError);
   CHECK_THROWS_AS(run({"Div", {integers({1}, {1}), integers({1}, {0})}}), InputError);
   CHECK_THROWS_AS(evaluate(model_of({"Erf", {matrix}}), {}, Precision::single), InputError);

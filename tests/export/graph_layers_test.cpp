@@ -139,6 +139,32 @@ TEST_CASE("a table in a graph gives the rows that its chain stands for") {
   }
 }
 
+TEST_CASE("exact rows overwrite what a chain gives, in look-ups and where the table decodes") {
+  Chain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
+  chain.exact_ids = {1, 4, 10};
+  chain.exact_rows = {3, 6, random_floats(18, 5)};
+  const Matrix dense = dense_table(chain);
+  for (std::int64_t i = 0; i < 11; ++i)
+    for (std::int64_t j = 0; j < 6; ++j) {
+      const auto exact = std::find(chain.exact_ids.begin(), chain.exact_ids.end(), i);
+      const double entry = exact == chain.exact_ids.end()
+                               ? table_entry(chain, i, j)
+                               : chain.exact_rows.values[static_cast<std::size_t>((exact - chain.exact_ids.begin()) * 6 + j)];
+      CHECK(dense.values[static_cast<std::size_t>(i * 6 + j)] == Approx(entry).epsilon(1e-5).margin(1e-5));
+    }
+  const Array ids{{2, 3}, false, {}, {0, 1, 10, 4, 2, 1}};
+  for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
+    const Array rows = run([&](GraphBuild& build, const Name& x) { return lookup_chain(build, chain, x); }, ids, form);
+    REQUIRE(rows.dims == std::vector<std::int64_t>{2, 3, 6});
+    for (std::size_t k = 0; k < 6; ++k)
+      for (std::size_t j = 0; j < 6; ++j) {
+        const float wanted = dense.values[static_cast<std::size_t>(ids.integers[k]) * 6 + j];
+        CHECK(rows.reals[k * 6 + j] == Approx(wanted).epsilon(1e-5).margin(1e-5));
+        if (k != 0 && k != 4) CHECK(rows.reals[k * 6 + j] == wanted);
+      }
+  }
+}
+
 TEST_CASE("LayerNorm is the same as an operator and from its parts") {
   const Array x{{1, 2, 3}, true, {1, 2, 6, -1, 0, 0.5}, {}};
   const Layer norm = [](GraphBuild& build, const Name& in) { return layer_norm(build, "norm", in, 3, 1e-3); };

@@ -27,6 +27,10 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
     entries.push_back({{name, StoredType::F32, shape, 0, static_cast<std::uint64_t>(elements_of(shape)) * 4}, 0});
   };
   for (const ChainSpec& chain : block.chains) {
+    if (chain.exact > 0) {
+      add(chain.exact_rows_name(), {chain.exact, chain.shape[1]});
+      entries.push_back({{chain.exact_ids_name(), StoredType::I32, {chain.exact}, 0, static_cast<std::uint64_t>(chain.exact) * 4}, 0});
+    }
     if (chain.empty()) continue;
     for (std::size_t k = 0; k < chain.cores(); ++k) add(chain.core_name(k), chain.core_shape(k));
     for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k) add(chain.diagonal_name(k), {chain.ranks[k + 1]});
@@ -256,6 +260,47 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and what is wron
   CHECK_THAT(message(read), Contains("encoder.output.gauge") && Contains("5 is not one of 3 different numbers below 5"));
   gauge[1] = 0, values[2] = std::numeric_limits<float>::infinity();
   CHECK_THAT(message(read), Contains("encoder.output.tt.0") && Contains("element 2 is inf"));
+}
+
+TEST_CASE("tt format: rows that stand beside a chain are described, read and checked") {
+  const TemporaryFolder folder;
+  ChainSpec chain = table();
+  chain.exact = 2;
+  const ComeraBlock block{{chain}, {}, {}};
+  const auto again = parse_comera_block(parse_json(json_text(config_of(block)), "config.json"), "config.json");
+  REQUIRE(again);
+  CHECK(again->chains[0].exact == 2);
+  const TensorForm form = describe(entries_of(block), block, "model")[0];
+  CHECK((form.exact == 2 && form.parameters == 36 + 12 + 12 && form.bytes == 4 * (60 + 2)));
+  CHECK_THAT(message([&] { describe(entries_of(block), {{table()}, {}, {}}, "model"); }), Contains("exact.") && Contains("does not describe"));
+  Json config = config_of(block);
+  for (const Json& wrong : {Json(0), Json(8), Json(1.5), Json("2")}) {
+    config["comera"]["tensors"][chain.name]["exact"] = wrong;
+    CHECK_THAT(message_for(config), Contains("exact"));
+  }
+  config = config_of(good_block());
+  config["comera"]["tensors"]["encoder.query"]["exact"] = 2;
+  CHECK_THAT(message_for(config), Contains("unknown key \"exact\""));
+
+  std::vector<float> values(60);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<std::int32_t> ids{1, 5};
+  const auto read = [&] {
+    std::vector<TensorToWrite> tensors;
+    for (const ModelFolder::Entry& entry : entries_of(block))
+      tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape,
+                         entry.tensor.type == StoredType::I32 ? static_cast<const void*>(ids.data()) : values.data()});
+    write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
+    return read_chain(ModelFolder(folder.path()), chain, {});
+  };
+  CHECK(read().exact_ids == ids);
+  CHECK(read().exact_rows == std::vector<float>(values.begin(), values.begin() + 12));
+  ids = {5, 1};
+  CHECK_THAT(message(read), Contains("embeddings.word_embeddings.exact.ids") && Contains("do not rise"));
+  ids = {1, 7};
+  CHECK_THAT(message(read), Contains("7 is not one of 2 different numbers below 7"));
+  ids = {1, 5}, values[3] = std::numeric_limits<float>::infinity();
+  CHECK_THAT(message(read), Contains("exact.rows") && Contains("element 3 is inf"));
 }
 
 TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those below the threshold as zero") {

@@ -14,6 +14,7 @@ std::vector<Case> cross_entropy_cases();
 std::vector<Case> distillation_cases();
 std::vector<Case> elementwise_cases();
 std::vector<Case> embedding_cases();
+std::vector<Case> exact_rows_cases();
 std::vector<Case> linear_cases();
 std::vector<Case> norm_cases();
 std::vector<Case> optimizer_cases();

@@ -48,6 +48,31 @@ TEST_CASE("bf16 on CUDA: look-ups in dense tables") {
     }
 }
 
+TEST_CASE("bf16 on CUDA: exact rows of a table") {
+  const std::vector<std::int32_t> rows = {0, 7, 11, 23};
+  for (const std::int64_t columns : {5, 24}) {
+    const auto ids_in = [&](Call& call) { return ExactIds{11, call.ints(some_ids), 4, columns, call.ints(rows)}; };
+    check_stream([&](Call& call) {
+      void* const y = call.stream(numbers(11 * columns, 1));
+      call.run(table().exact_rows_forward, ExactRowsForward{ids_in(call), call.f32(numbers(4 * columns, 2)), y});
+      return call.read_stream(y, static_cast<std::size_t>(11 * columns));
+    });
+    const auto backward = [&](Call& call, void* d_rows, void* d_chain) {
+      call.run(table().exact_rows_backward, ExactRowsBackward{ids_in(call), call.stream(numbers(11 * columns, 3)), d_rows, d_chain});
+    };
+    check_stream([&](Call& call) {
+      void* const d_chain = call.stream(Floats(static_cast<std::size_t>(11 * columns)));
+      backward(call, call.f32(numbers(4 * columns, 4)), d_chain);
+      return call.read_stream(d_chain, static_cast<std::size_t>(11 * columns));
+    });
+    check_gradient([&](Call& call) {
+      void* const d_rows = call.f32(numbers(4 * columns, 4));
+      backward(call, d_rows, call.stream(Floats(static_cast<std::size_t>(11 * columns))));
+      return call.read_f32(d_rows, static_cast<std::size_t>(4 * columns));
+    });
+  }
+}
+
 TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
   for (const bool many : {false, true})
     for (const std::int64_t rank : {3, 8}) {

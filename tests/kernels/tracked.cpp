@@ -7,6 +7,7 @@
 #include "kernels/reference/distillation.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/embedding.h"
+#include "kernels/reference/exact_rows.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/optimizer.h"
@@ -40,6 +41,8 @@ template void compute_tracked(const TtmMerge&);
 template void compute_tracked(const TtmMergeBackward&);
 template void compute_tracked(const TtmForward&);
 template void compute_tracked(const TtmBackward&);
+template void compute_tracked(const ExactRowsForward&);
+template void compute_tracked(const ExactRowsBackward&);
 template void compute_tracked(const RotaryTable&);
 template void compute_tracked(const Rotary&);
 template void compute_tracked(const NormForward&);

@@ -139,6 +139,7 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
     for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
     for (std::size_t r = 0; r < train.gauge.size(); ++r)
       train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
+    for (std::int32_t& id : train.exact_ids) id = 2 * id + 1;
   }
   train::save_weights(folder / "model.safetensors", first.weights());
   CHECK(file_size(folder / "model.safetensors") == train::weights_file_bytes(first.model()));

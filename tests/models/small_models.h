@@ -45,6 +45,7 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
     spec.forms[name] = {models::Form::tt, modes, ranks, ranks, chain};
   };
   spec.forms[names.word].chain.folded = true;
+  spec.forms[names.word].chain.exact = 9;
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     set(names.layer(i, names.query), {2, 4, 8}, {1, 2, 3, 1}, {2, true, true, true});
     set(names.layer(i, names.key), {8, 8}, {1, 4, 1}, {1, true, false, true});
@@ -57,7 +58,7 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
 }
 
 // Two heads of keys for four of queries; heads that do not fill the width.
-inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied) {
+inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied, std::int64_t exact = 0) {
   using namespace comera;
   models::DecoderSpec spec;
   spec.vocabulary = 23;
@@ -78,6 +79,7 @@ inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool
   rules.order = 2;
   rules.embedding_order = 3;
   models::apply_forms(spec, models::weight_sites(spec), rules);
+  if (exact > 0) spec.forms[models::DecoderNames::word].chain.exact = exact;
   return spec;
 }
 

@@ -1,0 +1,46 @@
+#include "lib/compress/hot_rows.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/core/error.h"
+#include "lib/core/log.h"
+
+namespace comera::compress {
+
+std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::int64_t count) {
+  std::vector<std::int32_t> rows(row_weights.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto weight = [&](std::int32_t row) { return row_weights[static_cast<std::size_t>(row)]; };
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t a, std::int32_t b) { return weight(a) > weight(b); });
+  rows.resize(static_cast<std::size_t>(count));
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact) {
+  Evidence evidence;
+  if (!moments || !candidate.table) return evidence;
+  evidence.row_weights = moments->row_weights(candidate.name);
+  if (exact > 0) evidence.exact_rows = hot_rows(evidence.row_weights, exact);
+  return evidence;
+}
+
+void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments) {
+  for (LayerPlan& plan : plans) {
+    if (plan.exact == 0) continue;
+    if (!moments)
+      fail_input("[tensorize] {}: which of its rows are the {} hottest is what text says; give text with --calibrate, or leave exact rows out",
+                 plan.name, plan.exact);
+    const std::vector<double> weights = moments->row_weights(plan.name);
+    if (weights.empty())
+      fail_input("[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer '{}=exact:0'",
+                 plan.name, plan.name);
+    const auto used = static_cast<std::int64_t>(std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
+    if (used >= plan.exact) continue;
+    log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name, plan.exact, used);
+    plan.exact = used;
+  }
+}
+
+}  // namespace comera::compress

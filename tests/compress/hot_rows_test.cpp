@@ -1,0 +1,107 @@
+#include "lib/compress/hot_rows.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+
+#include "lib/core/error.h"
+
+using namespace comera;
+using namespace comera::compress;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr std::int64_t rows = 60, columns = 12;
+
+Candidate words() { return {"words", "words.weight", true, false, io::StoredType::F32, {rows, columns}}; }
+
+tt::Matrix random_table() {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  tt::Matrix table(rows, columns);
+  for (double& value : table.values) value = normal(random);
+  return table;
+}
+
+// A few rows are looked up far more often than the others.
+std::vector<double> counts() {
+  std::vector<double> weights(static_cast<std::size_t>(rows), 2);
+  weights[7] = 900, weights[41] = 500, weights[3] = 700;
+  return weights;
+}
+
+double squared_distance(const tt::Matrix& a, const tt::Matrix& b, std::int64_t row) {
+  double sum = 0;
+  for (std::int64_t j = 0; j < columns; ++j) sum += (a(row, j) - b(row, j)) * (a(row, j) - b(row, j));
+  return sum;
+}
+
+// What the text says, for tables of so many rows.
+class Counted final : public InputMoments {
+ public:
+  explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}
+  MomentsInfo info() const override { return {}; }
+  std::vector<double> row_weights(const std::string& table) override { return table == "words" ? weights_ : std::vector<double>(); }
+  void visit(bool, const std::function<void(const MomentGroup&)>&, Part) override {}
+  void replace(const std::string&, const tt::Matrix&) override {}
+  std::optional<double> effect(const std::string&, const tt::Matrix&) override { return std::nullopt; }
+  void restore() override {}
+
+ private:
+  std::vector<double> weights_;
+};
+
+}  // namespace
+
+TEST_CASE("hot rows: those of the largest weights in rising order, of equal ones the first") {
+  CHECK(hot_rows(counts(), 3) == std::vector<std::int32_t>{3, 7, 41});
+  CHECK(hot_rows(counts(), 2) == std::vector<std::int32_t>{3, 7});
+  CHECK(hot_rows(counts(), 5) == std::vector<std::int32_t>{0, 1, 3, 7, 41});
+}
+
+TEST_CASE("hot rows: no more than the text uses, and only where it says which") {
+  std::vector<double> weights(static_cast<std::size_t>(rows), 1);  // counts begin at one
+  weights[5] = 3, weights[9] = 2;
+  Counted moments(weights);
+  std::vector<LayerPlan> plans{{"up", PlannedForm::lowrank, {}, {}, 3}, {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 10}};
+  settle_exact_rows(plans, &moments);
+  CHECK(plans[1].exact == 2);
+  plans[1].name = "others";
+  CHECK_THROWS_WITH(settle_exact_rows(plans, &moments), Contains("how often each of its rows is used") && Contains("others=exact:0"));
+  CHECK_THROWS_WITH(settle_exact_rows(plans, nullptr), Contains("--calibrate"));
+  plans[1].exact = 0;
+  settle_exact_rows(plans, nullptr);
+}
+
+TEST_CASE("hot rows: a table keeps them bit for bit, and its chain fits the others better than without") {
+  const tt::Matrix table = random_table();
+  Counted moments(counts());
+  for (const PlannedForm form : {PlannedForm::lowrank, PlannedForm::ttm}) {
+    LayerPlan plan{"words", form, {10, 6}, {4, 3}, 3};
+    tt::Matrix fitted[2];
+    LayerOutcome outcomes[2];
+    for (const bool exact : {false, true}) {
+      plan.exact = exact ? 3 : 0;
+      const LayerFactors factors(words(), table, table_evidence(&moments, words(), plan.exact), 0);
+      const tt::Chain chain = factors.fit(plan);
+      CHECK(chain.exact_ids.size() == static_cast<std::size_t>(plan.exact));
+      CHECK(static_cast<std::uint64_t>(tt::stored_bytes(chain, 4)) == planned_bytes(plan, words()));
+      factors.measure(chain, outcomes[exact]);
+      fitted[exact] = tt::expand(chain);
+      CHECK(outcomes[exact].rel_error == Approx(tt::relative_error(table, fitted[exact])).epsilon(1e-12));
+      if (form == PlannedForm::lowrank) {
+        CHECK(*outcomes[exact].error_of_optimum == Approx(*outcomes[exact].optimum).epsilon(1e-9));
+        CHECK(tt::relative_error(factors.approximation(3), fitted[exact]) < 1e-12);
+      }
+    }
+    double rest[2] = {};
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const bool hot = i == 3 || i == 7 || i == 41;
+      if (hot) CHECK(squared_distance(table, fitted[1], i) == 0);
+      for (int which = 0; which < 2 && !hot; ++which) rest[which] += squared_distance(table, fitted[which], i);
+    }
+    CHECK(rest[1] < rest[0]);
+    CHECK(*outcomes[1].output_error < *outcomes[0].output_error);
+  }
+}
