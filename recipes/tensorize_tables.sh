@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What compression costs on two real checkpoints at five sizes: plain TT-SVD, plain SVD, whitened SVD at uniform rank (SVD-LLM's method), ours,
-# and ours healed after the dense model; of stories15M also rounding to nearest at equal bytes. Two tables.
+# and ours healed; of stories15M also rounding to nearest at equal bytes. Two tables.
 #
 #   COMERA_DATA=... recipes/tensorize_tables.sh [FOLDER]          default: runs/tensorize_tables
 #
@@ -129,19 +129,19 @@ compress() { # model method
   rm -rf "$folder/$1/$2.made"
 }
 
-# Towards the dense model's last hidden states; no labels, text alone.
+# MiniLM towards the dense model's last hidden states, stories15M on the words of its text: no labels, text alone.
 heal() { # model cut
   local from out options
   from=$folder/$1/ours/ratio-$(ratio_of "$1" "$2")
   out=$folder/$1/healed/ratio-$(ratio_of "$1" "$2")
   [ -f "$out/report.json" ] && return
   if [ "$1" = minilm ]; then
-    options=(--task embed --distill hidden --batch 64 --seq 32 --lr 5e-5 --lr-cores 2e-4)
+    options=(--task embed --teacher "$(dense_of minilm)" --distill hidden --batch 64 --seq 32 --lr 5e-5)
   else
-    options=(--task clm --distill hidden --batch 8 --seq 256 --lr 5e-5 --lr-cores 2e-4)
+    options=(--task clm --batch 8 --seq 256 --lr 2e-4)
   fi
-  "$comera" finetune "$from" --teacher "$(dense_of "$1")" --data "$folder/$1/text/healing.txt" "${options[@]}" --schedule cosine --warmup 10 \
-    --steps "$steps" --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" --resume >&2
+  "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" --lr-cores 2e-4 --schedule cosine --warmup 10 --steps "$steps" \
+    --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" --resume >&2
 }
 
 # The number behind the first such key of a JSON file.
