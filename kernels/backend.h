@@ -39,7 +39,8 @@ struct Device {
   void (*release_pinned)(void* data) = nullptr;
   Status (*wait)(const Context&) = nullptr;  // until everything asked for on the stream is done
   Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
-  const char* (*failure)() = nullptr;  // the words of the last call of this thread that answered failed
+  Status (*joules)(double* used) = nullptr;  // of the whole card since some moment; fails where its driver does not count them
+  const char* (*failure)() = nullptr;        // the words of the last call of this thread that answered failed
   // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
   Status (*begin_graph)(const Context&) = nullptr;
   Status (*end_graph)(const Context&, void** graph) = nullptr;  // after a failure: ends the recording, gives null

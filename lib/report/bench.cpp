@@ -129,7 +129,7 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   engine.weights().initialise(options.seed);
   engine.state().rank.surrogate_start = std::max(1.0, train::surrogate_at_start(engine.model()));
   for (int i = 0; i < options.warmup; ++i) stepper.step_ms();
-  EnergyMeter energy;
+  EnergyMeter energy = EnergyMeter::of(engine.machine().backend->device);
   std::vector<double> whole;
   for (int i = 0; i < options.repetitions; ++i) whole.push_back(stepper.step_ms());
   const auto joules = energy.joules();

@@ -2,6 +2,7 @@
 #include "lib/core/process.h"
 #include "lib/layers/linear.h"
 #include "lib/report/bench.h"
+#include "lib/report/energy.h"
 
 namespace comera::report {
 namespace {
@@ -85,7 +86,9 @@ BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench,
     layer.run(walk, x, dy, dx);
   };
   std::vector<double> ms;
+  EnergyMeter energy = EnergyMeter::of(machine.backend->device);
   for (int i = 0; i < options.warmup + options.repetitions; ++i) {
+    if (i == options.warmup) energy.joules();
     const double start = wall_seconds();
     if (on_device) {
       steps.launch({&plan, true}, step);
@@ -97,6 +100,7 @@ BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench,
   }
   BenchReport report;
   report.rows.push_back({.work = "step", .ms = spread_of(ms), .flops = plan.flops(), .peak_bytes = memory.peak(), .joules = {}});
+  if (const auto joules = energy.joules()) report.rows.back().joules = *joules / options.repetitions;
   report.settings["parameters"] = layer.parameters.count();
   return report;
 }

@@ -1,6 +1,7 @@
 #include "lib/report/energy.h"
 
 #include <fstream>
+#include <utility>
 
 #include "lib/core/file.h"
 
@@ -33,7 +34,24 @@ EnergyMeter::EnergyMeter(const std::string& root) {
   }
 }
 
+EnergyMeter EnergyMeter::of(const kernels::Device& device) {
+  if (!device.open) return EnergyMeter();
+  EnergyMeter meter("");
+  meter.device_ = &device;
+  meter.last_ = meter.device_joules();
+  return meter;
+}
+
+std::optional<double> EnergyMeter::device_joules() const {
+  double used = 0;
+  return device_->joules && device_->joules(&used) == kernels::Status::ok ? std::optional(used) : std::nullopt;
+}
+
 std::optional<double> EnergyMeter::joules() {
+  if (device_) {
+    const std::optional<double> before = std::exchange(last_, device_joules());
+    return before && last_ ? std::optional(*last_ - *before) : std::nullopt;
+  }
   if (zones_.empty()) return std::nullopt;
   double microjoules = 0;
   for (Zone& zone : zones_) {

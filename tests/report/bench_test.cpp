@@ -51,6 +51,21 @@ TEST_CASE("Energy is the sum over packages, and a counter may run over") {
   CHECK_FALSE(EnergyMeter("/nowhere").joules().has_value());
 }
 
+TEST_CASE("Energy of a device is what its driver counted in between, and nothing where it does not count") {
+  static double used;
+  used = 7;
+  kernels::Device device;
+  device.open = [](int, void**) { return kernels::Status::ok; };
+  CHECK_FALSE(EnergyMeter::of(device).joules().has_value());
+  device.joules = [](double* now) { return *now = used, kernels::Status::ok; };
+  EnergyMeter meter = EnergyMeter::of(device);
+  used = 9.5;
+  CHECK(meter.joules().value() == 2.5);
+  CHECK(meter.joules().value() == 0);
+  device.joules = [](double*) { return kernels::Status::failed; };
+  CHECK_FALSE(meter.joules().has_value());
+}
+
 TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward and backward") {
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};

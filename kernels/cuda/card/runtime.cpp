@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "kernels/cuda/card/energy.h"
 #include "kernels/cuda/card/errors.h"
 
 namespace comera::kernels::cuda {
@@ -77,7 +78,7 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
 Device device_control() {
-  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, last_failure, begin_graph, end_graph, launch_graph, release_graph};
+  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, joules, last_failure, begin_graph, end_graph, launch_graph, release_graph};
 }
 
 const char* variant_name() {
