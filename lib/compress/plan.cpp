@@ -108,8 +108,8 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     const tt::Sides sides = tt::parse_sides(item.value);
     rule.in_modes = sides.in;
     rule.out_modes = sides.out;
-  } else if (item.key == "exact" && parse_integer(item.value)) {
-    rule.exact = *parse_integer(item.value);
+  } else if (const auto rows = parse_integer(item.value); item.key == "exact" && rows) {
+    rule.exact = rows;
   } else if (item.key == "gauge" && (item.value == "on" || item.value == "off")) {
     rule.gauge = item.value == "on";
   } else {

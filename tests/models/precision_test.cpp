@@ -307,7 +307,8 @@ TEST_CASE("bf16 streams: the memory table counts two bytes, and the copies of de
 TEST_CASE("bf16 streams: embeddings of sentences are those of double within bf16") {
   const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
   const auto embedding = [&](const plan::Machine& machine) {
-    const train::Scores scores = engine_of(machine, sentence)->evaluate(small_batch(sentence));
+    const auto engine = engine_of(machine, sentence);  // holds what the scores show
+    const train::Scores scores = engine->evaluate(small_batch(sentence));
     return std::vector<double>(scores.embedding.begin(), scores.embedding.end());
   };
   const std::vector<double> exact = embedding({&kernels::reference_backend(), DType::f64, nullptr});
