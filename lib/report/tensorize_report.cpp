@@ -190,7 +190,8 @@ LayerLines tensorize_layers(const Result& result) {
   for (const LayerOutcome& layer : result.layers) {
     const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape
     const io::FileShape none;
-    table.rows.push_back({weight_name(layer.name, result.graph), layer.shape, reasons.marked(layer.form, layer.reason),
+    table.rows.push_back({weight_name(layer.name, result.graph), layer.shape,
+                          reasons.marked(form_words(layer.form, layer.chain ? layer.chain->exact : 0), layer.reason),
                           list_or_nothing(pair ? none : layer.chain->modes), list_or_nothing(layer.chain ? layer.chain->ranks : none),
                           whole(layer.bytes_dense), whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
                           rounded(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});

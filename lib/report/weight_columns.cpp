@@ -11,9 +11,11 @@ std::vector<Column> weight_columns() {
           {"ranks", "ranks"}};
 }
 
+std::string form_words(const std::string& form, std::int64_t exact) { return exact > 0 ? fmt::format("{} + {} exact", form, exact) : form; }
+
 std::vector<Cell> weight_cells(const std::string& name, const std::string& kind, const std::vector<std::int64_t>& shape, const std::string& form,
                                const std::vector<std::int64_t>& modes, const std::vector<std::int64_t>& ranks, std::int64_t exact) {
-  return {name, kind, shape, exact > 0 ? fmt::format("{} + {} exact", form, exact) : form, list_or_nothing(modes), list_or_nothing(ranks)};
+  return {name, kind, shape, form_words(form, exact), list_or_nothing(modes), list_or_nothing(ranks)};
 }
 
 Cell list_or_nothing(const std::vector<std::int64_t>& list) { return list.empty() ? Cell() : Cell(list); }
