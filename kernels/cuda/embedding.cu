@@ -32,20 +32,9 @@ __global__ void look_up(const EmbeddingForward a) {
   }
 }
 
-struct BackwardMemory {
-  SortMemory sort;
-  std::int32_t *keys, *order;
-  float* pieces;
-  BackwardMemory(const EmbeddingBackward& a, Parts& parts)
-      : sort(a.bags.ids, parts),
-        keys(parts.take<std::int32_t>(a.bags.ids)),
-        order(parts.take<std::int32_t>(a.bags.ids)),
-        pieces(parts.take<float>(2 * blocks_for(a.bags.ids, ids_of_chunk) * a.columns)) {}
-};
-
 std::size_t workspace_bytes(const Context&, const EmbeddingBackward& a) {
   Parts parts;
-  BackwardMemory(a, parts);
+  FoldMemory(a.bags.ids, a.columns, parts);
   return parts.bytes();
 }
 
@@ -65,7 +54,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
   return with_element(context, [&](auto element) {
     using T = decltype(element);
     Parts parts(context.workspace);
-    const BackwardMemory memory(a, parts);
+    const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);
     const Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, rows}, memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;

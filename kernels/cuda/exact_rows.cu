@@ -49,20 +49,9 @@ struct KeyOfRow {
   COMERA_DEVICE int operator()(int i) const { return row_of(ids, i); }
 };
 
-struct BackwardMemory {
-  SortMemory sort;
-  std::int32_t *keys, *order;
-  float* pieces;
-  BackwardMemory(const ExactRowsBackward& a, Parts& parts)
-      : sort(a.ids.tokens, parts),
-        keys(parts.take<std::int32_t>(a.ids.tokens)),
-        order(parts.take<std::int32_t>(a.ids.tokens)),
-        pieces(parts.take<float>(2 * blocks_for(a.ids.tokens, ids_of_chunk) * a.ids.columns)) {}
-};
-
 std::size_t workspace_bytes(const Context&, const ExactRowsBackward& a) {
   Parts parts;
-  BackwardMemory(a, parts);
+  FoldMemory(a.ids.tokens, a.ids.columns, parts);
   return parts.bytes();
 }
 
@@ -87,7 +76,7 @@ Status run(const Context& context, const ExactRowsBackward& a) {
     Status status = aligned ? launch(context, launch_of(a.ids), mask_chain<T, 4>, a) : launch(context, launch_of(a.ids), mask_chain<T, 1>, a);
     if (status != Status::ok) return status;
     Parts parts(context.workspace);
-    const BackwardMemory memory(a, parts);
+    const FoldMemory memory(a.ids.tokens, a.ids.columns, parts);
     status = sort_keys(context, a.ids.tokens, KeyOfRow{a.ids}, memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;
     const Runs runs{memory.keys, memory.order, static_cast<int>(a.ids.tokens), static_cast<int>(a.ids.rows), a.ids.columns};

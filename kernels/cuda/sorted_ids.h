@@ -84,6 +84,20 @@ Status sort_keys(const Context& context, std::int64_t count, Key key, const Sort
   return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
 }
 
+// What sort_keys() works in and gives.
+struct SortedIds {
+  SortMemory sort;
+  std::int32_t *keys, *order;
+  SortedIds(std::int64_t count, Parts& parts) : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
+};
+
+// What summing rows of `columns` gradients by id works in: the pieces are those of DenseSums.
+struct FoldMemory : SortedIds {
+  float* pieces;
+  FoldMemory(std::int64_t count, std::int64_t columns, Parts& parts)
+      : SortedIds(count, parts), pieces(parts.take<float>(2 * blocks_for(count, ids_of_chunk) * columns)) {}
+};
+
 // Indices of ids are of 32 bits.
 inline bool ids_fit(const Bags& bags, std::int64_t rows) {
   constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - large_sort_tile;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/cuda/fp8_product.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
@@ -21,8 +23,6 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
 // The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know no eight bits.
 bool by_library(const Context& context) { return context.tf32 || context.fp8; }
 
-std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
-
 // What the forward's products need.
 struct ForwardMemory {
   Parts parts;
@@ -30,8 +30,8 @@ struct ForwardMemory {
   Fp8Room room;
 
   ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace) : parts(workspace), gemm(parts.for_gemm()) {
-    std::int64_t widest = larger(a.in, a.width), weights = a.in * a.width;
-    for (int i = 0; i < a.outputs; ++i) weights = larger(weights, a.output[i].rank * a.output[i].out);
+    std::int64_t widest = std::max(a.in, a.width), weights = a.in * a.width;
+    for (int i = 0; i < a.outputs; ++i) weights = std::max(weights, a.output[i].rank * a.output[i].out);
     room = {context, parts, a.tokens * widest, weights};
   }
 };
@@ -98,8 +98,8 @@ struct BackwardMemory {
   static Fp8Room eight_bits(const Context& context, Parts& parts, const TtLinearBackward& a) {
     std::int64_t widest = a.width, weights = a.in * a.width;
     for (int i = 0; i < a.outputs; ++i) {
-      widest = larger(widest, larger(a.output[i].out, a.output[i].rank));
-      weights = larger(weights, a.output[i].rank * a.output[i].out);
+      widest = std::max(widest, std::max(a.output[i].out, a.output[i].rank));
+      weights = std::max(weights, a.output[i].rank * a.output[i].out);
     }
     return {context, parts, a.tokens * widest, weights};
   }

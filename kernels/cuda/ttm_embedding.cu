@@ -174,18 +174,11 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
         gradient[(static_cast<std::int64_t>(row) * rows + m0 + y + i) * columns + n0 + x + j] += sum[i][j];
 }
 
-struct ForwardMemory {
-  SortMemory sort;
-  std::int32_t *keys, *order;
-  ForwardMemory(const Bags& bags, Parts& parts)
-      : sort(bags.ids, parts), keys(parts.take<std::int32_t>(bags.ids)), order(parts.take<std::int32_t>(bags.ids)) {}
-};
-
-struct BackwardMemory : ForwardMemory {
+struct BackwardMemory : SortedIds {
   std::int32_t *right_keys, *right_order;
   float* sums;
   BackwardMemory(const TtmBackward& a, Parts& parts)
-      : ForwardMemory(a.bags, parts),
+      : SortedIds(a.bags.ids, parts),
         right_keys(parts.take<std::int32_t>(a.bags.ids)),
         right_order(parts.take<std::int32_t>(a.bags.ids)),
         sums(parts.take<float>(a.bags.ids * left_columns(*a.table) * right_columns(*a.table))) {}
@@ -193,7 +186,7 @@ struct BackwardMemory : ForwardMemory {
 
 std::size_t workspace_bytes(const Context&, const TtmForward& a) {
   Parts parts;
-  if (!a.bags.offsets) ForwardMemory(a.bags, parts);
+  if (!a.bags.offsets) SortedIds(a.bags.ids, parts);
   return parts.bytes();
 }
 std::size_t workspace_bytes(const Context&, const TtmBackward& a) {
@@ -209,7 +202,7 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
   T* const y = static_cast<T*>(a.y);
   if (a.bags.offsets) return launch(context, {grid_for(a.bags.bags, 1), row_threads}, look_up_bags<T, wide>, s, a.bags, left, right, y, a.accumulate);
   Parts parts(context.workspace);
-  const ForwardMemory memory(a.bags, parts);
+  const SortedIds memory(a.bags.ids, parts);
   const Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
   const unsigned across = static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));

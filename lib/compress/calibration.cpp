@@ -191,29 +191,31 @@ class Collector final : public layers::InputObserver {
   Seen* last_ = nullptr;
 };
 
-void add(Matrix& sum, const Matrix& product) {
-  if (sum.values.empty()) sum = Matrix(product.rows, product.columns);
-  for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += product.values[i];
+void accumulate(Matrix& sum, Matrix product) {
+  if (sum.values.empty())
+    sum = std::move(product);
+  else
+    tt::add(sum, product);
 }
 
 void add_moved(MomentGroup::Sums& sums, const Collector::Seen& now, const Collector::Seen& before) {
   if (now.stream.values.empty() || before.stream.values.empty()) return;
-  add(sums.cross, tt::multiply_tn(now.x, before.x));
-  add(sums.shift, tt::multiply_tn(now.x, tt::difference(before.stream, now.stream)));
+  accumulate(sums.cross, tt::multiply_tn(now.x, before.x));
+  accumulate(sums.shift, tt::multiply_tn(now.x, tt::difference(before.stream, now.stream)));
 }
 
 class Calibration final : public InputMoments {
  public:
-  Calibration(const plan::Machine& machine, const CalibrationSettings& settings) : settings_(settings) {
-    const models::ModelSpec spec = models::spec_from_folder(settings.model);
-    const models::Spec& common = models::common(spec);
+  Calibration(const plan::Machine& machine, const CalibrationSettings& settings)
+      : machine_(machine), settings_(settings), spec_(models::spec_from_folder(settings.model)) {
+    const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
     if (tokenizer->vocab_size() > common.vocabulary)
       fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
                  tokenizer->vocab_size(), common.vocabulary);
     std::vector<Sequence> sequences =
-        read_sequences(files, *tokenizer, {settings.tokens, enough_tokens(widest_layer(spec))}, std::min(settings.length, common.positions));
+        read_sequences(files, *tokenizer, {settings.tokens, enough_tokens(widest_layer(spec_))}, std::min(settings.length, common.positions));
     info_.files = files;
     info_.hash = data::hash_files(files);
     counts_.assign(static_cast<std::size_t>(common.vocabulary), 1);
@@ -222,14 +224,7 @@ class Calibration final : public InputMoments {
       for (const std::int32_t id : sequence.ids) counts_[static_cast<std::size_t>(id)] += 1;
     }
     batches_ = batches_of(std::move(sequences), common);
-    open_ = [machine, spec] {
-      auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                                    train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-      engine->weights().allocate();
-      return engine;
-    };
-    engine_ = open_();
-    load(*engine_);
+    engine_ = open();
     find_groups();
   }
 
@@ -252,8 +247,7 @@ class Calibration final : public InputMoments {
     layers::Parameter* parameter = find(layer);
     if (!parameter) return;
     COMERA_CHECK(parameter->shape[0] == weight.rows && parameter->shape[1] == weight.columns);
-    std::copy(weight.values.begin(), weight.values.end(), static_cast<float*>(parameter->value.data));
-    engine_->weights_changed();
+    write(*parameter, weight.values);
     replaced_ = true;
   }
 
@@ -263,11 +257,9 @@ class Calibration final : public InputMoments {
     if (outputs_.empty()) outputs_ = outputs();
     const auto* numbers = static_cast<const float*>(parameter->value.data);
     const std::vector<float> before(numbers, numbers + parameter->value.elements());
-    std::copy(weight.values.begin(), weight.values.end(), static_cast<float*>(parameter->value.data));
-    engine_->weights_changed();
+    write(*parameter, weight.values);
     const std::vector<double> moved = outputs();
-    std::copy(before.begin(), before.end(), static_cast<float*>(parameter->value.data));
-    engine_->weights_changed();
+    write(*parameter, before);
     double change = 0, whole = 0;
     for (std::size_t i = 0; i < moved.size(); ++i) {
       change += (moved[i] - outputs_[i]) * (moved[i] - outputs_[i]);
@@ -311,7 +303,7 @@ class Calibration final : public InputMoments {
 
   void measure(std::size_t first, std::size_t last, const std::function<void(const MomentGroup& group)>& each) {
     const std::span<const Group> groups = std::span<const Group>(groups_).subspan(first, last - first);
-    if (replaced_ && !before_) load(*(before_ = open_()));
+    if (replaced_ && !before_) before_ = open();
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
     Collector now(groups), before(groups);
@@ -321,7 +313,7 @@ class Calibration final : public InputMoments {
       for (std::size_t g = 0; g < groups.size(); ++g) {
         MomentGroup::Sums& sums = batch.held ? moments[g].held : moments[g].fit;
         if (now.seen[g].x.values.empty()) continue;
-        add(sums.moment, tt::gram(now.seen[g].x));
+        accumulate(sums.moment, tt::gram(now.seen[g].x));
         if (replaced_) add_moved(sums, now.seen[g], before.seen[g]);
       }
     }
@@ -329,10 +321,24 @@ class Calibration final : public InputMoments {
       if (!group.fit.moment.values.empty() && tt::trace(group.fit.moment) > 0) each(group);
   }
 
+  std::unique_ptr<train::Engine> open() const {
+    auto engine = std::make_unique<train::Engine>(machine_, models::factory_of(spec_, machine_.dtype),
+                                                  train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+    engine->weights().allocate();
+    load(*engine);
+    return engine;
+  }
+
   void load(train::Engine& engine) const {
     const std::string single = join_path(settings_.model, "model.safetensors");
     train::load_weights(path_exists(single) ? single : settings_.model, engine.weights());
     engine.weights_changed();
+  }
+
+  template <class T>
+  void write(layers::Parameter& parameter, const std::vector<T>& values) {
+    std::copy(values.begin(), values.end(), static_cast<float*>(parameter.value.data));
+    engine_->weights_changed();
   }
 
   // The file may name a weight with or without what stands before the blocks ("bert.").
@@ -378,11 +384,12 @@ class Calibration final : public InputMoments {
     }
   }
 
+  plan::Machine machine_;
   CalibrationSettings settings_;
+  models::ModelSpec spec_;
   MomentsInfo info_;
   std::vector<double> counts_;
   std::vector<TextBatch> batches_;
-  std::function<std::unique_ptr<train::Engine>()> open_;
   std::unique_ptr<train::Engine> engine_, before_;  // the model as it is compressed so far, and (once that is another) as it came
   bool replaced_ = false;
   std::vector<Group> groups_;

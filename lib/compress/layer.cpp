@@ -98,11 +98,11 @@ struct LayerFactors::Curve {
 
 LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence evidence, std::int64_t largest_rank)
     : candidate_(candidate), weight_(std::move(weight)), evidence_(std::move(evidence)), curve_(std::make_unique<Curve>()) {
-  if (evidence_.inputs) target_ = target_of(weight_, *evidence_.inputs);
+  if (evidence_.inputs && evidence_.inputs->moved()) corrected_ = target_of(weight_, *evidence_.inputs);
   if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
     curve_->table.emplace(weight_, evidence_);
   else if (evidence_.inputs)
-    curve_->whitened.emplace(target_, evidence_.inputs->fit.moment);
+    curve_->whitened.emplace(target(), evidence_.inputs->fit.moment);
   else
     curve_->plain.emplace(weight_, largest_rank);
 }
@@ -137,13 +137,13 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
     search.storage = {element, plan.gauge};
     search.shrinkage = {0, 0.03, 0.1};
-    return tt::best_candidate(target_, evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search).chain;
+    return tt::best_candidate(target(), evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search).chain;
   }
   tt::Chain chain;
   if (plan.form != PlannedForm::tt)
     chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
   else if (evidence_.inputs && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
-    chain = tt::fit_order3(target_, evidence_.inputs->fit.moment, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
+    chain = tt::fit_order3(target(), evidence_.inputs->fit.moment, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
   else
     chain = tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}).chain;
   return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
@@ -160,8 +160,8 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
   if (evidence_.inputs) {
-    outcome.output_error = tt::output_error(target_, fitted, evidence_.inputs->held.moment);
-    outcome.error_of_optimum = tt::output_error(target_, fitted, evidence_.inputs->fit.moment);
+    outcome.output_error = tt::output_error(target(), fitted, evidence_.inputs->held.moment);
+    outcome.error_of_optimum = tt::output_error(target(), fitted, evidence_.inputs->fit.moment);
     return;
   }
   const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);

@@ -69,13 +69,14 @@ class LayerFactors {
 
  private:
   struct Curve;
+  const tt::Matrix& target() const { return corrected_ ? *corrected_ : weight_; }  // what is fitted to inputs that are known
   tt::Chain fit_table(const LayerPlan& plan) const;
   void measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const;
 
   const Candidate& candidate_;
   tt::Matrix weight_;
   Evidence evidence_;
-  tt::Matrix target_;  // what is fitted to inputs that are known
+  std::optional<tt::Matrix> corrected_;  // target_of(), where replaced layers before this one moved its inputs
   std::unique_ptr<Curve> curve_;
 };
 

@@ -30,8 +30,24 @@ std::vector<double> tails_of(const std::vector<double>& values) {
   return losses;
 }
 
-void add(Matrix& a, const Matrix& b) {
-  for (std::size_t i = 0; i < b.values.size(); ++i) a.values[i] += b.values[i];
+// X̂ᵀ (X W + R - R̂), and the same less Ŝ W.
+Matrix wanted_products(const Matrix& weight, const Followed& inputs) {
+  Matrix wanted = multiply(inputs.cross, weight);
+  if (!inputs.shift.values.empty()) add(wanted, inputs.shift);
+  return wanted;
+}
+Matrix missing_products(const Matrix& weight, const Followed& inputs) {
+  Matrix missing = multiply(difference(inputs.cross, inputs.moment), weight);
+  if (!inputs.shift.values.empty()) add(missing, inputs.shift);
+  return missing;
+}
+
+double loss_of(const Matrix& fitted, const Matrix& moment, const Matrix& wanted) { return output_norm(fitted, moment) - 2 * dot(fitted, wanted); }
+
+Matrix corrected(const Matrix& weight, const Matrix& moment, Matrix missing, double damping) {
+  solve_positive(shrunk(moment, 0, damping), missing);
+  add(missing, weight);
+  return missing;
 }
 
 }  // namespace
@@ -55,25 +71,20 @@ double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& mo
 }
 
 double followed_loss(const Matrix& weight, const Matrix& fitted, const Followed& inputs) {
-  Matrix wanted = multiply(inputs.cross, weight);
-  add(wanted, inputs.shift);
-  return output_norm(fitted, inputs.moment) - 2 * dot(fitted, wanted);
+  return loss_of(fitted, inputs.moment, wanted_products(weight, inputs));
 }
 
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping) {
-  Matrix change = multiply(difference(inputs.cross, inputs.moment), weight);
-  add(change, inputs.shift);
-  solve_positive(shrunk(inputs.moment, 0, damping), change);
-  add(change, weight);
-  return change;
+  return corrected(weight, inputs.moment, missing_products(weight, inputs), damping);
 }
 
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held) {
+  const Matrix missing = missing_products(weight, fit), wanted = wanted_products(weight, held);
   Matrix best = weight;
-  double least = followed_loss(weight, weight, held);
+  double least = loss_of(weight, held.moment, wanted);
   for (const double damping : {1e-4, 1e-3, 1e-2, 1e-1}) {
-    Matrix target = corrected_target(weight, fit, damping);
-    const double loss = followed_loss(weight, target, held);
+    Matrix target = corrected(weight, fit.moment, missing, damping);
+    const double loss = loss_of(target, held.moment, wanted);
     if (loss >= least) continue;
     least = loss;
     best = std::move(target);

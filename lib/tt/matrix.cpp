@@ -181,6 +181,13 @@ Matrix first_columns(const Matrix& a, std::int64_t count) {
   return b;
 }
 
+void add(Matrix& a, const Matrix& b) {
+  COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
+  for_each_strip(std::ssize(a.values), [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = first; i < first + count; ++i) a.values[static_cast<std::size_t>(i)] += b.values[static_cast<std::size_t>(i)];
+  });
+}
+
 Matrix difference(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
   Matrix c = a;

@@ -56,6 +56,7 @@ Matrix first_columns(const Matrix& a, std::int64_t count);
 // [(x y) x (u v)] -> [(x u) x (y v)]: row and column indices split as x y and u v, the second of the rows exchanged with the first of the columns.
 Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
 Matrix difference(const Matrix& a, const Matrix& b);
+void add(Matrix& a, const Matrix& b);  // a <- a + b
 
 Matrix multiply(const Matrix& a, const Matrix& b);     // a b
 Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b

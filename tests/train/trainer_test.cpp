@@ -94,6 +94,20 @@ std::string model_of(const std::string& run) { return read_file(join_path(run, "
 
 struct Killed {};
 
+// A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its folder.
+std::string check_stop(const Job& job, std::int64_t stop, const Temporary& folder) {
+  const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
+  Job first = job, rest = job;
+  first.on_step = [&](const train::StepReport& report, bool) {
+    if (report.step == stop) throw Killed{};
+  };
+  CHECK_THROWS_AS(first.run(run), Killed);
+  rest.resume = true;
+  rest.run(run);
+  CHECK(model_of(run) == model_of(folder / "whole"));
+  return run;
+}
+
 }  // namespace
 
 TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoints") {
@@ -118,17 +132,8 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
 TEST_CASE("a run that stops anywhere goes on to the same bytes") {
   Temporary folder;
   Job().run(folder / "whole");
-  for (std::int64_t stop : {1, 6, 13, 17, 23}) {
-    const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
-    Job job;
-    job.on_step = [&](const train::StepReport& report, bool) {
-      if (report.step == stop) throw Killed{};
-    };
-    CHECK_THROWS_AS(job.run(run), Killed);
-    Job rest;
-    rest.resume = true;
-    rest.run(run);
-    CHECK(model_of(run) == model_of(folder / "whole"));
+  for (const std::int64_t stop : {1, 6, 13, 17, 23}) {
+    const std::string run = check_stop(Job(), stop, folder);
     const std::string last = "checkpoints/step-00000024/optimizer.safetensors";
     CHECK(read_file(join_path(run, last)) == read_file(join_path(folder / "whole", last)));
   }
@@ -145,17 +150,7 @@ TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on t
   CHECK(result.last.counted == on_host.last.counted);
   CHECK(std::filesystem::file_size(join_path(folder / "whole", "model.safetensors")) ==
         std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks are left
-  for (std::int64_t stop : {6, 17}) {
-    const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
-    Job first = job, rest = job;
-    first.on_step = [&](const train::StepReport& report, bool) {
-      if (report.step == stop) throw Killed{};
-    };
-    CHECK_THROWS_AS(first.run(run), Killed);
-    rest.resume = true;
-    rest.run(run);
-    CHECK(model_of(run) == model_of(folder / "whole"));
-  }
+  for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
 }
 
 // The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20 for the tensors of the
@@ -173,17 +168,7 @@ TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to 
     CHECK(std::abs(result.loss - exact.loss) <= 4 * 0x1p-8 * std::sqrt(20.0) * exact.loss);
     CHECK(model_of(folder / "whole") != model_of(folder / "float"));
     CHECK(result.memory.of(plan::Kind::optimizer) == exact.memory.of(plan::Kind::optimizer));
-    for (std::int64_t stop : {6, 17}) {
-      const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
-      Job first = job, rest = job;
-      first.on_step = [&](const train::StepReport& report, bool) {
-        if (report.step == stop) throw Killed{};
-      };
-      CHECK_THROWS_AS(first.run(run), Killed);
-      rest.resume = true;
-      rest.run(run);
-      CHECK(model_of(run) == model_of(folder / "whole"));
-    }
+    for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
   }
 }
 
