@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lib/layers/observe.h"
+
 namespace comera::models {
 namespace {
 
@@ -21,7 +23,13 @@ void BlockStack::add(std::unique_ptr<Block> block) {
 }
 
 Flow BlockStack::forward(Pass& pass, Flow in, const KeyRanges& keys) {
-  for (std::size_t i = 0; i < blocks_.size(); ++i) in = run(pass, i, in, keys);
+  layers::InputObserver* observer = pass.walk.recording() ? nullptr : layers::input_observer();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    pass.walk.set_silent(observer && observer->enter(i));
+    in = run(pass, i, in, keys);
+    pass.walk.set_silent(false);
+    if (observer) observer->leave(i, in.normed.tensor, in.stream);
+  }
   return in;
 }
 

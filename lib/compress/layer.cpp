@@ -81,7 +81,7 @@ double square_root_of_ratio(double part, double whole) { return whole > 0 ? std:
 
 Matrix target_of(Matrix weight, const MomentGroup& inputs) {
   if (!inputs.moved()) return weight;
-  return tt::best_target(weight, {inputs.fit.moment, inputs.fit.cross, inputs.fit.shift}, {inputs.held.moment, inputs.held.cross, inputs.held.shift});
+  return tt::best_target(weight, {inputs.fit.moment, inputs.fit.products}, {inputs.held.moment, inputs.held.products});
 }
 
 struct LayerFactors::Curve {

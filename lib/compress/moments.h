@@ -20,19 +20,18 @@ struct MomentsInfo {
   bool sequential = false;  // the inputs of a layer were those that the compressed layers before it give
 };
 
-// Layers that read the same input x. One whose output is added to a residual stream r has x₀ and r₀ besides, what both are in the model as it came,
-// where weights were replaced.
+// Layers that read the same input x. Where weights were replaced, one that adds to a residual stream r is wanted to give y = x₀ W + r₀ - r, with x₀
+// and r₀ of the model as it came.
 struct MomentGroup {
   struct Sums {
-    tt::Matrix moment;  // sum of x xᵀ over tokens, [in x in]
-    tt::Matrix cross;   // of x x₀ᵀ, [in x in]
-    tt::Matrix shift;   // of x (r₀ - r)ᵀ, [in x out]
+    tt::Matrix moment;    // sum of xᵀ x over tokens, [in x in]
+    tt::Matrix products;  // of xᵀ y, [in x out]
   };
 
   std::vector<std::string> layers;  // without ".weight"
   Sums fit, held;                   // of the fitted and of the held-out tokens
 
-  bool moved() const { return !fit.shift.values.empty() && !held.shift.values.empty(); }
+  bool moved() const { return !fit.products.values.empty() && !held.products.values.empty(); }
 };
 
 // Of the blocks of a model whose weights are replaced on the way: what the first one reads depends on no replaced layer but the tables.

@@ -7,6 +7,7 @@
 
 #include "lib/compress/allotting.h"
 #include "lib/compress/assemble.h"
+#include "lib/compress/calibration.h"
 #include "lib/compress/hot_rows.h"
 #include "lib/compress/run_plans.h"
 #include "lib/core/error.h"
@@ -323,12 +324,18 @@ void Tensorizer::make_plans() {
 }
 
 std::uint64_t Tensorizer::calibration_bytes() const {
-  std::uint64_t floats = 0, widest = 0;
+  std::uint64_t floats = 0, input = 0, stream = 0;
   for (const io::ModelFolder::Entry& entry : folder_.entries()) floats += static_cast<std::uint64_t>(entry.tensor.elements()) * sizeof(float);
-  for (const Candidate& candidate : candidates_)
-    if (!candidate.table) widest = std::max(widest, static_cast<std::uint64_t>(candidate.in()) * static_cast<std::uint64_t>(candidate.in()));
-  // Fitted and held-out: x xᵀ, x x₀ᵀ and x (r₀ - r)ᵀ of the widest layer, and x xᵀ of those beside it.
-  return 2 * floats + 2 * widest * sizeof(double) * 4;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.table) continue;
+    input = std::max(input, static_cast<std::uint64_t>(candidate.in()));
+    stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
+  }
+  // Fitted and held-out: xᵀ x of the widest layer and of those beside it, xᵀ y.
+  const std::uint64_t moments = 2 * sizeof(double) * input * (2 * input + stream);
+  // What a block gives for every token, a quarter of which is held out: the stream, and its norm.
+  const std::uint64_t outputs = 2 * sizeof(float) * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  return 2 * (floats + outputs) + moments;
 }
 
 namespace {

@@ -84,8 +84,8 @@ class Tensorizer {
   bool graph() const { return settings_.graph; }
   // Of the weights file; of a graph, of the graph.
   std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
-  // Bytes that calibration would need for this model: weights in float, as they come and as they are compressed so far, and the moments of the widest
-  // layers.
+  // Bytes that calibration would need for this model: weights in float and what a block gives for the text, as they come and as they are compressed
+  // so far, and the moments of the widest layers.
   std::uint64_t calibration_bytes() const;
 
   // Writes every folder. Interrupted by a signal it ends with RunError and goes on with the next call.

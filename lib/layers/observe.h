@@ -14,6 +14,12 @@ class InputObserver {
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
   // What the layer that was seen last gives is about to be added to this residual stream, [K, N].
   virtual void join(const plan::Tensor& stream) { static_cast<void>(stream); }
+  // A block of a stack begins; true: it need not compute, because leave() writes what it gives.
+  virtual bool enter(std::size_t block) { return static_cast<void>(block), false; }
+  // What it gives to the next one: what that reads and, where norms stand before the branches, the residual stream; else empty.
+  virtual void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
+    static_cast<void>(block), static_cast<void>(normed), static_cast<void>(stream);
+  }
 };
 
 // While it lives, the layers that this thread runs show their inputs.

@@ -78,7 +78,7 @@ class Walk {
     const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
     if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
     const kernels::Context call = next_call(workspace);
-    if (pass_ == Pass::inputs) return;
+    if (pass_ == Pass::inputs || silent_) return;
     if (!profile_) return check(op.name, op.run(call, args));
     const auto start = std::chrono::steady_clock::now();
     check(op.name, op.run(call, args));
@@ -86,6 +86,8 @@ class Walk {
     profile_->add(op.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
+  // While a replay is silent tensors come and go, but no op runs.
+  void set_silent(bool silent) { silent_ = silent; }
   void set_profile(Profile* profile) { profile_ = profile; }
   void set_poison(bool poison);  // dead tensors are filled with NaN; host memory only; before the first make()
 
@@ -120,6 +122,7 @@ class Walk {
   std::string prefix_;
   InputStage* stage_ = nullptr;
   Pass pass_ = Pass::all;
+  bool silent_ = false;
   Profile* profile_ = nullptr;
 };
 

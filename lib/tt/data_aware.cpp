@@ -30,25 +30,14 @@ std::vector<double> tails_of(const std::vector<double>& values) {
   return losses;
 }
 
-// X̂ᵀ (X W + R - R̂), and the same less Ŝ W.
-Matrix wanted_products(const Matrix& weight, const Followed& inputs) {
-  Matrix wanted = multiply(inputs.cross, weight);
-  if (!inputs.shift.values.empty()) add(wanted, inputs.shift);
-  return wanted;
-}
-Matrix missing_products(const Matrix& weight, const Followed& inputs) {
-  Matrix missing = multiply(difference(inputs.cross, inputs.moment), weight);
-  if (!inputs.shift.values.empty()) add(missing, inputs.shift);
-  return missing;
-}
-
-double loss_of(const Matrix& fitted, const Matrix& moment, const Matrix& wanted) { return output_norm(fitted, moment) - 2 * dot(fitted, wanted); }
-
+// `missing` is X̂ᵀ (Y - X̂ W).
 Matrix corrected(const Matrix& weight, const Matrix& moment, Matrix missing, double damping) {
   solve_positive(shrunk(moment, 0, damping), missing);
   add(missing, weight);
   return missing;
 }
+
+Matrix missing_products(const Matrix& weight, const Followed& inputs) { return difference(inputs.products, multiply(inputs.moment, weight)); }
 
 }  // namespace
 
@@ -70,21 +59,19 @@ double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& mo
   return std::sqrt(loss / norm);
 }
 
-double followed_loss(const Matrix& weight, const Matrix& fitted, const Followed& inputs) {
-  return loss_of(fitted, inputs.moment, wanted_products(weight, inputs));
-}
+double followed_loss(const Matrix& fitted, const Followed& inputs) { return output_norm(fitted, inputs.moment) - 2 * dot(fitted, inputs.products); }
 
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping) {
   return corrected(weight, inputs.moment, missing_products(weight, inputs), damping);
 }
 
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held) {
-  const Matrix missing = missing_products(weight, fit), wanted = wanted_products(weight, held);
+  const Matrix missing = missing_products(weight, fit);
   Matrix best = weight;
-  double least = loss_of(weight, held.moment, wanted);
+  double least = followed_loss(weight, held);
   for (const double damping : {1e-4, 1e-3, 1e-2, 1e-1}) {
     Matrix target = corrected(weight, fit.moment, missing, damping);
-    const double loss = loss_of(target, held.moment, wanted);
+    const double loss = followed_loss(target, held);
     if (loss >= least) continue;
     least = loss;
     best = std::move(target);

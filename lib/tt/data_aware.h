@@ -18,18 +18,17 @@ double output_norm(const Matrix& weight, const Matrix& moment);                 
 double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
 double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
 
-// Sums over tokens where inputs come as X̂ from a compressed prefix in place of X, and what the layer gives is added to R̂ in place of R.
+// Sums over tokens whose inputs X̂ come from a compressed prefix, in place of X, and of what the layer should give for them, Y = X W + R - R̂: it is
+// added to a stream that has become R̂ in place of R.
 struct Followed {
-  const Matrix& moment;  // X̂ᵀ X̂ = Ŝ
-  const Matrix& cross;   // X̂ᵀ X
-  const Matrix& shift;   // X̂ᵀ (R - R̂) [in x out]; empty where it is added to nothing
+  const Matrix& moment;    // X̂ᵀ X̂ = Ŝ [in x in]
+  const Matrix& products;  // X̂ᵀ Y [in x out]
 };
 
-// ||X W + R - (X̂ V + R̂)||² without what does not depend on V.
-double followed_loss(const Matrix& weight, const Matrix& fitted, const Followed& inputs);
+double followed_loss(const Matrix& fitted, const Followed& inputs);  // ||Y - X̂ V||² - ||Y||²
 
-// W' = Ŝ⁻¹ X̂ᵀ (X W + R - R̂), what the layer should do with inputs that a compressed prefix gives: the loss of any V differs from
-// tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ is damped inside by `damping` of its mean diagonal, towards W.
+// W' = Ŝ⁻¹ X̂ᵀ Y, what the layer should do with these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ is damped by
+// `damping` of its mean diagonal, towards W.
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping);
 // Of W itself and corrected_target() at some dampings the one that loses least on held-out inputs.
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held);

@@ -119,12 +119,11 @@ TEST_CASE("the corrected target gives the least squares of the dense outputs on 
   Matrix seen = x;
   const Matrix noise = random_matrix(200, 12, 13);
   for (std::size_t i = 0; i < seen.values.size(); ++i) seen.values[i] += 0.3 * noise.values[i];
-  const Matrix w = random_matrix(12, 7, 14), moment = gram(seen), cross = multiply_tn(seen, x);
+  const Matrix w = random_matrix(12, 7, 14), moment = gram(seen);
   // What the layer adds to has moved as well, partly as its inputs have.
-  const Matrix moved = multiply(difference(x, seen), random_matrix(12, 7, 16)), shift = multiply_tn(seen, moved);
-  const Matrix target = corrected_target(w, {moment, cross, shift}, 0);
   Matrix outputs = multiply(x, w);
-  for (std::size_t i = 0; i < moved.values.size(); ++i) outputs.values[i] += moved.values[i];
+  add(outputs, multiply(difference(x, seen), random_matrix(12, 7, 16)));
+  const Matrix target = corrected_target(w, {moment, multiply_tn(seen, outputs)}, 0);
   // Normal equations: what is left is orthogonal to the inputs.
   const Matrix left = difference(outputs, multiply(seen, target));
   CHECK(squared_norm(multiply_tn(seen, left)) <= 1e-20 * squared_norm(multiply_tn(seen, outputs)));
@@ -132,14 +131,14 @@ TEST_CASE("the corrected target gives the least squares of the dense outputs on 
   const double constant = squared_norm(left);
   const Matrix v = random_matrix(12, 7, 15);
   CHECK(squared_norm(difference(outputs, multiply(seen, v))) == Approx(constant + output_loss(target, v, moment)).epsilon(1e-10));
-  CHECK(relative_error(w, corrected_target(w, {gram(x), gram(x), Matrix(12, 7)}, 1e-6)) <= 1e-12);
+  CHECK(relative_error(w, corrected_target(w, {gram(x), multiply(gram(x), w)}, 1e-6)) <= 1e-12);
 }
 
 TEST_CASE("the best target is one that helps where it was not fitted") {
   const Matrix w = random_matrix(12, 7, 16), spread = random_matrix(12, 7, 17);
   struct Inputs {
-    Matrix seen, wanted, moment, cross, shift;
-    Followed sums() const { return {moment, cross, shift}; }
+    Matrix seen, wanted, moment, products;
+    Followed sums() const { return {moment, products}; }
     double left(const Matrix& v) const { return squared_norm(difference(wanted, multiply(seen, v))); }
   };
   // The stream moves against the inputs' own move.
@@ -148,19 +147,18 @@ TEST_CASE("the best target is one that helps where it was not fitted") {
     Matrix seen = x;
     for (std::int64_t t = 0; t < tokens; ++t)
       for (std::int64_t i = 0; i < 12; ++i) seen(t, i) += 0.4 * x(t, (i + 1) % 12) + noise * other(t, i);
-    const Matrix moved = multiply(difference(x, seen), spread);
     Matrix wanted = multiply(x, w);
-    for (std::size_t i = 0; i < moved.values.size(); ++i) wanted.values[i] += moved.values[i];
-    return Inputs{seen, wanted, gram(seen), multiply_tn(seen, x), multiply_tn(seen, moved)};
+    add(wanted, multiply(difference(x, seen), spread));
+    return Inputs{seen, wanted, gram(seen), multiply_tn(seen, wanted)};
   };
   const Inputs fit = inputs(400, 0.2, 18), held = inputs(150, 0.2, 20);
   const Matrix v = random_matrix(12, 7, 22);
-  CHECK(fit.left(v) == Approx(squared_norm(fit.wanted) + followed_loss(w, v, fit.sums())).epsilon(1e-12));
+  CHECK(fit.left(v) == Approx(squared_norm(fit.wanted) + followed_loss(v, fit.sums())).epsilon(1e-12));
   CHECK(held.left(best_target(w, fit.sums(), held.sums())) < 0.3 * held.left(w));
   // Three tokens tell nothing of twelve inputs: what they would correct is worse where nothing moved, so the weight stays.
   const Inputs few = inputs(3, 3, 24);
-  const Matrix x = random_matrix(150, 12, 26), same = gram(x), still(12, 7);
-  CHECK(best_target(w, few.sums(), {same, same, still}).values == w.values);
+  const Matrix x = random_matrix(150, 12, 26), same = gram(x), still = multiply(same, w);
+  CHECK(best_target(w, few.sums(), {same, still}).values == w.values);
 }
 
 TEST_CASE("order 3 finds a weight of that form again and never gets worse by sweeping") {

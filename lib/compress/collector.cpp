@@ -1,0 +1,75 @@
+#include "lib/compress/collector.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+
+namespace comera::compress {
+namespace {
+
+std::span<float> numbers_of(const plan::Tensor& tensor) {
+  return {static_cast<float*>(tensor.data), tensor.empty() ? 0 : static_cast<std::size_t>(tensor.elements())};
+}
+
+}  // namespace
+
+void Finder::see(const std::string& layer, const plan::Tensor& x) {
+  const std::string hash = hash_bytes(std::as_bytes(numbers_of(x)));
+  if (hash != last_) groups.push_back({{}, x.shape[x.shape.dims() - 1], block_});
+  groups.back().layers.push_back(layer);
+  last_ = hash;
+}
+
+Collector::Collector(std::span<const Group> groups, BlockOutputs& outputs) : seen(groups.size()), outputs_(outputs) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::string& layer : groups[g].layers) index_[layer] = g;
+  if (groups.front().block > 0) kept_ = groups.front().block - 1;
+  if (outputs.block && outputs.block <= kept_) known_ = outputs.block;
+  outputs.block.reset();
+}
+
+void Collector::open(const TextBatch& batch, BlockOutputs::Streams& streams) {
+  batch_ = &batch, streams_ = &streams, last_ = nullptr;
+  std::fill(seen.begin(), seen.end(), Seen{});
+}
+
+void Collector::see(const std::string& layer, const plan::Tensor& x) {
+  const auto found = index_.find(layer);
+  if (found == index_.end() && last_ == &seen.back()) throw SeenEnough();
+  last_ = found == index_.end() ? nullptr : &seen[found->second];
+  if (last_ && last_->x.values.empty()) last_->x = read(x);
+}
+
+void Collector::join(const plan::Tensor& stream) {
+  if (last_) last_->stream = read(stream);
+  if (last_ == &seen.back()) throw SeenEnough();
+}
+
+void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
+  const std::span<float> a = numbers_of(normed), b = numbers_of(stream);
+  if (block == known_) {
+    COMERA_CHECK(a.size() == streams_->normed.size() && b.size() == streams_->stream.size());
+    std::copy(streams_->normed.begin(), streams_->normed.end(), a.begin());
+    std::copy(streams_->stream.begin(), streams_->stream.end(), b.begin());
+  } else if (block == kept_) {
+    streams_->normed.assign(a.begin(), a.end());
+    streams_->stream.assign(b.begin(), b.end());
+  }
+}
+
+tt::Matrix Collector::read(const plan::Tensor& x) const {
+  const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
+  if (x.elements() / width != batch_->batch.sequences * length) return {};
+  const std::span<const std::int32_t> lengths = batch_->lengths();
+  tt::Matrix values(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), width);
+  double* out = values.values.data();
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
+    out = std::copy(from, from + lengths[b] * width, out);
+  }
+  return values;
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,78 @@
+// What the layers of a running model read, for calibration (lib/layers/observe.h).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/compress/calibration_text.h"
+#include "lib/layers/observe.h"
+#include "lib/tt/matrix.h"
+
+namespace comera::compress {
+
+// Layers that read one input, in the order in which the model runs.
+struct Group {
+  std::vector<std::string> layers;  // as the model names them
+  std::int64_t width = 0;
+  std::size_t block = 0;  // of the stack; behind it, the number of its blocks. Groups of one block are measured together
+};
+
+// Finds the groups in one forward: layers one after the other that see the same numbers belong together.
+class Finder final : public layers::InputObserver {
+ public:
+  void see(const std::string& layer, const plan::Tensor& x) override;
+  void leave(std::size_t block, plan::Tensor&, plan::Tensor&) override { block_ = block + 1; }
+  std::vector<Group> groups;
+
+ private:
+  std::size_t block_ = 0;
+  std::string last_;  // hash of what was seen
+};
+
+// What one block of a model gives for every batch, so that the blocks up to it need not run again while their weights stay as they are.
+struct BlockOutputs {
+  struct Streams {
+    std::vector<float> normed, stream;
+  };
+  std::optional<std::size_t> block;  // empty: of none
+  std::vector<Streams> batches;
+};
+
+// Ends a forward whose rest nobody needs.
+struct SeenEnough {};
+
+// Keeps what some groups read of one batch, and the stream that what they give is added to; rows of padding are left out.
+class Collector final : public layers::InputObserver {
+ public:
+  struct Seen {
+    tt::Matrix x, stream;  // [tokens x in], [tokens x out]; empty where a head reads some of the rows alone, or adds to nothing
+  };
+
+  // Forwards begin behind the block that `outputs` knows and leave there what the block before the groups' gives: known after all batches' by
+  // close().
+  Collector(std::span<const Group> groups, BlockOutputs& outputs);
+
+  void open(const TextBatch& batch, BlockOutputs::Streams& streams);
+  void close() { outputs_.block = kept_; }
+  void see(const std::string& layer, const plan::Tensor& x) override;
+  void join(const plan::Tensor& stream) override;
+  bool enter(std::size_t block) override { return known_ && block <= *known_; }
+  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override;
+
+  std::vector<Seen> seen;  // of each group
+
+ private:
+  tt::Matrix read(const plan::Tensor& x) const;
+
+  std::map<std::string, std::size_t> index_;
+  BlockOutputs& outputs_;
+  std::optional<std::size_t> known_, kept_;
+  const TextBatch* batch_ = nullptr;
+  BlockOutputs::Streams* streams_ = nullptr;
+  Seen* last_ = nullptr;
+};
+
+}  // namespace comera::compress
