@@ -59,7 +59,7 @@ std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const i
                                                 train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
   const auto block = io::parse_comera_block(folder.config(), folder.config_path());
   if (block && block->threshold) engine->model().set_threshold(*block->threshold);
-  engine->weights().allocate();
+  engine->allocate();
   train::load_weights(folder.path(), engine->weights());
   engine->weights_changed();
   return engine;

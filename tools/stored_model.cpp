@@ -95,7 +95,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false});
   follow_threshold(folder, stored.engine->model());
-  stored.engine->weights().allocate();
+  stored.engine->allocate();
   train::load_weights(folder, stored.engine->weights());
   stored.engine->weights_changed();
   return stored;

@@ -181,7 +181,7 @@ class Calibration final : public InputMoments {
   Running open() const {
     auto engine = std::make_unique<train::Engine>(machine_, models::factory_of(spec_, machine_.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-    engine->weights().allocate();
+    engine->allocate();
     load(*engine);
     return {std::move(engine), {}};
   }

@@ -36,7 +36,8 @@ std::string spelling(const Option& option) {
 
 std::string default_of(const Option& option) {
   if (!option.default_words.empty()) return option.default_words;
-  return option.type == OptionType::flag ? "" : option.default_text;
+  if (option.type != OptionType::flag) return option.default_text;
+  return option.default_text == "true" ? "on" : "";  // spelled --no-NAME
 }
 
 std::vector<std::string> groups_of(const OptionTable& table) {

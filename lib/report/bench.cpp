@@ -125,7 +125,7 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   const data::Batch batch = random_batch(task, vocabulary, labels, options);
   Stepper stepper(engine, batch, options.seed);
   engine.plan_training(batch);
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(options.seed);
   engine.state().rank.surrogate_start = std::max(1.0, train::surrogate_at_start(engine.model()));
   for (int i = 0; i < options.warmup; ++i) stepper.step_ms();

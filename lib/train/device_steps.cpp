@@ -1,5 +1,7 @@
 #include "lib/train/device_steps.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 
 namespace comera::train {
@@ -15,13 +17,12 @@ void DeviceSteps::check(kernels::Status status, const char* what) const {
   if (status != kernels::Status::ok) fail_run("[{}] {} failed: {}", machine_.backend->name, what, machine_.backend->device.failure());
 }
 
-void DeviceSteps::reserve(std::size_t input_bytes) {
-  if (input_bytes <= inputs_.bytes()) return;
+void DeviceSteps::set_inputs(std::byte* inputs, std::size_t bytes) {
   forget();
   wait();
-  inputs_ = plan::Arena();
-  inputs_ = plan::Arena(*machine_.backend, input_bytes, "batches");
-  pinned_ = PinnedMemory(*machine_.backend, slots * input_bytes);
+  inputs_ = inputs;
+  if (bytes > input_bytes_) pinned_ = PinnedMemory(*machine_.backend, slots * bytes);
+  input_bytes_ = std::max(input_bytes_, bytes);
 }
 
 void DeviceSteps::wait() {
@@ -37,17 +38,17 @@ void DeviceSteps::forget() {
 // Waits only where a step has more micro-batches than there are slots.
 std::byte* DeviceSteps::next_slot() {
   if (pending_ == slots) wait();
-  return pinned_.data() + pending_++ * inputs_.bytes();
+  return pinned_.data() + pending_++ * input_bytes_;
 }
 
 void DeviceSteps::run(const Body& body) {
-  plan::InputStage stage{nullptr, static_cast<std::byte*>(inputs_.data()), 0};
+  plan::InputStage stage{nullptr, inputs_, 0};
   body(&stage, plan::Pass::all);
 }
 
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
-  plan::InputStage stage{nullptr, static_cast<std::byte*>(inputs_.data()), 0};
+  plan::InputStage stage{nullptr, inputs_, 0};
   void* graph = nullptr;
   check(device.begin_graph(context()), "recording a step");
   try {
@@ -61,7 +62,7 @@ void* DeviceSteps::record(const Body& body) {
 }
 
 void DeviceSteps::launch(const Key& key, const Body& body) {
-  plan::InputStage stage{next_slot(), static_cast<std::byte*>(inputs_.data()), 0};
+  plan::InputStage stage{next_slot(), inputs_, 0};
   body(&stage, plan::Pass::inputs);
   const auto [place, fresh] = graphs_.try_emplace(key, nullptr);
   if (fresh) place->second = record(body);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "lib/plan/plan.h"
-#include "lib/plan/slab.h"
 #include "lib/plan/walk.h"
 
 namespace comera::train {
@@ -34,9 +33,8 @@ class DeviceSteps {
   DeviceSteps(const DeviceSteps&) = delete;
   DeviceSteps& operator=(const DeviceSteps&) = delete;
 
-  // Makes room for walks that hand over this much; a larger one than before forgets the graphs, whose copies read the old place.
-  void reserve(std::size_t input_bytes);
-  std::size_t bytes() const { return inputs_.bytes(); }  // on the device
+  // Where on the device inputs of at most so many bytes go. Graphs, which read the place before, are forgotten.
+  void set_inputs(std::byte* inputs, std::size_t bytes);
 
   // Runs body's walks, which take their inputs from the stage in the pass that they are told.
   using Body = std::function<void(plan::InputStage*, plan::Pass)>;
@@ -57,7 +55,8 @@ class DeviceSteps {
 
   static constexpr std::size_t slots = 4;  // copies on their way at a time
   plan::Machine machine_;
-  plan::Arena inputs_;
+  std::byte* inputs_ = nullptr;
+  std::size_t input_bytes_ = 0;
   PinnedMemory pinned_;
   std::size_t pending_ = 0;
   std::map<Key, void*> graphs_;

@@ -30,13 +30,20 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
   return cuts;
 }
 
-void transfer(const Machine& machine, const Tensor& from, const Tensor& to, const Cut* cut) {
-  const HostBytes host(machine, from);
-  if (!cut) return write(machine, to, host.bytes());
+// A tensor and the machine that it lies on.
+struct Place {
+  const Machine& machine;
+  const Tensor tensor;
+};
+
+void transfer(const Place& source, const Place& target, const Cut* cut) {
+  const Tensor& from = source.tensor;
+  const HostBytes host(source.machine, from);
+  if (!cut) return write(target.machine, target.tensor, host.bytes());
   const std::int64_t r_right = from.shape[from.shape.dims() - 1];
   const std::int64_t r_left = from.shape.dims() == 1 ? 1 : from.shape[0];
   const std::int64_t middle = from.elements() / std::max<std::int64_t>(r_left * r_right, 1);
-  write(machine, to, slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
+  write(target.machine, target.tensor, slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
 }
 
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
@@ -49,9 +56,9 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     COMERA_CHECK(source != nullptr);
     const auto cut = cuts.find(target.name);
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
-    transfer(from.machine(), source->value, target.value, which);
+    transfer({from.machine(), source->value}, {to.machine(), target.value}, which);
     for (int moment = 0; from.training() && moment < Weights::moments; ++moment)
-      transfer(from.machine(), from.moment(moment, source->index), to.moment(moment, target.index), which);
+      transfer({from.machine(), from.moment(moment, source->index)}, {to.machine(), to.moment(moment, target.index)}, which);
   }
 }
 

@@ -12,8 +12,7 @@ namespace comera::train {
 Engine::Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options, const layers::RankTable& ranks)
     : machine_(machine), factory_(std::move(factory)), options_(options), device_state_(&state_) {
   if (!machine.backend->memory.host_accessible) {
-    state_arena_ = plan::Arena(*machine.backend, sizeof(layers::StepState), "the scalars of a step");
-    device_state_ = static_cast<layers::StepState*>(state_arena_.data());
+    device_state_ = static_cast<layers::StepState*>(plan::unbound);
     device_steps_ = std::make_unique<DeviceSteps>(machine);
   }
   adopt(factory_(ranks));
@@ -47,7 +46,7 @@ void Engine::record(const Key& key, Body&& body) {
 
 template <class Body>
 void Engine::replay(const Key& key, Body&& body) {
-  layers::Walk walk(machine_, plans_.at(key), static_cast<std::byte*>(step_arena_.data()) + slabs_bytes());
+  layers::Walk walk(machine_, plans_.at(key), step_memory_ + slabs_bytes());
   walk.set_profile(profile_);
   walk.set_inputs(stage_, pass_);
   body(walk);
@@ -98,17 +97,38 @@ std::size_t Engine::slabs_bytes() const {
 }
 
 // The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
-void Engine::ensure_memory() {
+void Engine::allocate() {
+  if (device_steps_) return allocate_block();
   if (!weights_->allocated()) weights_->allocate();
-  if (device_steps_) device_steps_->reserve(std::max<std::size_t>(input_bytes(), plan::alignment));
   if (step_arena_.bytes() >= step_bytes() && step_arena_.bytes() > 0) return;
   step_arena_ = plan::Arena();
-  if (device_steps_) device_steps_->forget();
   step_arena_ = plan::Arena(*machine_.backend, std::max<std::size_t>(step_bytes(), plan::alignment), "a step");
-  auto* base = static_cast<std::byte*>(step_arena_.data());
-  model().halves().bind(base);
-  model().stream_weights().copies().bind(base += model().halves().bytes());
-  if (options_.training) model().step_gradients().bind(base + model().stream_weights().copies().bytes());
+  bind_step(step_arena_.data());
+}
+
+DeviceBlock::Layout Engine::block_layout() const { return {weights_->bytes(), sizeof state_, input_bytes(), step_bytes()}; }
+
+void Engine::allocate_block() {
+  const DeviceBlock::Layout wanted = block_layout();
+  if (weights_->allocated() && block_.holds(wanted)) return;
+  const auto weights = [&] { return Tensor{block_.weights(), DType::u8, {static_cast<std::int64_t>(wanted.weights)}, -1}; };
+  std::optional<HostBytes> kept;
+  if (weights_->allocated()) kept.emplace(machine_, weights());
+  block_.take(*machine_.backend, wanted);
+  weights_->bind(block_.weights());
+  if (kept) write(machine_, weights(), kept->bytes());
+  device_state_ = reinterpret_cast<layers::StepState*>(block_.state());
+  model().set_state(device_state_);
+  device_steps_->set_inputs(block_.inputs(), wanted.inputs);
+  bind_step(block_.step());
+}
+
+void Engine::bind_step(void* base) {
+  step_memory_ = static_cast<std::byte*>(base);
+  std::byte* next = step_memory_;
+  model().halves().bind(next);
+  model().stream_weights().copies().bind(next += model().halves().bytes());
+  if (options_.training) model().step_gradients().bind(next + model().stream_weights().copies().bytes());
   prepared_ = false;
 }
 
@@ -210,7 +230,7 @@ void Engine::train(std::span<const Batch> parts) {
     counted += part.counted;
     sequences += part.sequences;
   }
-  ensure_memory();
+  allocate();
   state_.scalars.loss_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(counted, 1));
   state_.scalars.sequence_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(sequences, 1));
   state_.scalars.gradient_scale = state_.scalars.finite = 1;
@@ -226,7 +246,7 @@ Scores Engine::evaluate(const Batch& batch) {
 }
 
 Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
-  ensure_memory();
+  allocate();
   state_.scalars.loss_scale = state_.scalars.sequence_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
@@ -248,7 +268,7 @@ void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
   model().set_cache(cache_.get());
   const auto clear = [&](layers::Walk& walk) { model().clear_cache(walk); };
   record(key(Phase::clear), clear);
-  ensure_memory();
+  allocate();
   run([&] { replay(key(Phase::clear), clear); });
   model().set_cache(nullptr);
 }
@@ -266,9 +286,10 @@ void Engine::replace(const layers::RankTable& ranks, const Fill& fill) {
   step_arena_ = plan::Arena();
   const double threshold = model().threshold();
   const std::unique_ptr<Weights> old = std::move(weights_);
+  if (device_steps_) old->move_to_host();
   adopt(factory_(ranks));
   model().set_threshold(threshold);
-  weights_->allocate();
+  device_steps_ ? allocate_block() : weights_->allocate();
   fill(*old, *weights_);
 }
 

@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "lib/data/loader.h"
+#include "lib/train/device_block.h"
 #include "lib/train/device_steps.h"
 #include "lib/train/memory_table.h"
 #include "lib/train/optimizer.h"
@@ -61,7 +62,7 @@ class Engine {
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
   // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
   std::vector<plan::OpCount> op_counts() const;
-  std::size_t planned_bytes() const { return weights_->bytes() + step_bytes() + (device_steps_ ? input_bytes() + state_arena_.bytes() : 0); }
+  std::size_t planned_bytes() const { return device_steps_ ? block_layout().bytes() : weights_->bytes() + step_bytes(); }
 
   // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
   // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight
@@ -73,6 +74,10 @@ class Engine {
   void open_cache(std::int64_t sequences, std::int64_t capacity);
   // Reads the batch's tokens behind those in the cache (models/decoder.h says what the batch holds); gives logits.
   Scores decode(const Batch& batch);
+
+  // Memory for the weights, zero where they had none, and for all that has been planned. Plans that come later may need more: on a device that takes
+  // another block, and the weights move.
+  void allocate();
 
   // Weights were written from outside: merged halves are stale.
   void weights_changed() { prepared_ = false; }
@@ -106,7 +111,9 @@ class Engine {
   std::size_t input_bytes() const;
   std::size_t step_bytes() const { return slabs_bytes() + region_bytes_; }
   std::size_t slabs_bytes() const;
-  void ensure_memory();
+  DeviceBlock::Layout block_layout() const;
+  void allocate_block();
+  void bind_step(void* base);
   void prepare();
   void send_state();
   void receive_state();
@@ -124,14 +131,15 @@ class Engine {
   layers::ModelFactory factory_;
   EngineOptions options_;
   layers::StepState state_;
-  plan::Arena state_arena_;  // where the host's memory is out of the kernels' reach
-  layers::StepState* device_state_ = nullptr;
+  layers::StepState* device_state_ = nullptr;  // where kernels reach it
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<layers::AccumulateSink> sink_;
   std::unique_ptr<Optimizer> optimizer_;
   std::map<Key, plan::Plan> plans_;
   std::size_t region_bytes_ = 0;
   plan::Arena step_arena_;
+  DeviceBlock block_;  // where the backend does not read the host's memory: in place of the arenas of weights and steps
+  std::byte* step_memory_ = nullptr;
   std::unique_ptr<layers::KeyValueCache> cache_;
   plan::Arena cache_arena_;
   bool prepared_ = false;

@@ -26,7 +26,7 @@ void Teacher::plan(Batch& batch) {
 }
 
 void Teacher::allocate() {
-  engine_->weights().allocate();
+  engine_->allocate();
   load_(engine_->weights());
   engine_->weights_changed();
 }

@@ -128,7 +128,7 @@ void Trainer::begin() {
   folder_.prune(options_.keep, state_);
   if (callbacks_.start) callbacks_.start(memory_table());
   meter_ = MemoryMeter(engine_->machine());  // what data and readers took is not the step's
-  engine_->weights().allocate();
+  engine_->allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
   if (fresh) {
     engine_->weights().initialise(options_.seed);

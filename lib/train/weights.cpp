@@ -41,9 +41,21 @@ Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool trai
 
 void Weights::allocate() {
   arena_ = plan::Arena(*machine_.backend, bytes(), training_ ? "the weights and the optimiser's moments" : "the weights");
-  auto* base = static_cast<std::byte*>(arena_.data());
-  model_->parameters().bind(base);
-  moment_slab_.bind(base + model_->parameters().bytes());
+  bind(arena_.data());
+}
+
+void Weights::bind(void* base) {
+  base_ = static_cast<std::byte*>(base);
+  model_->parameters().bind(base_);
+  moment_slab_.bind(base_ + model_->parameters().bytes());
+}
+
+void Weights::move_to_host() {
+  const Tensor all{base_, DType::u8, {static_cast<std::int64_t>(bytes())}, -1};
+  const HostBytes host(machine_, all);
+  machine_ = {&kernels::reference_backend(), machine_.dtype, nullptr};
+  allocate();
+  write(machine_, {base_, DType::u8, all.shape, -1}, host.bytes());
 }
 
 void initialise(const Machine& machine, layers::Parameters& parameters, void* data, std::uint64_t seed) {
@@ -58,6 +70,6 @@ void initialise(const Machine& machine, layers::Parameters& parameters, void* da
   write(machine, {data, DType::u8, {static_cast<std::int64_t>(host.size())}, -1}, host);
 }
 
-void Weights::initialise(std::uint64_t seed) { train::initialise(machine_, model_->parameters(), arena_.data(), seed); }
+void Weights::initialise(std::uint64_t seed) { train::initialise(machine_, model_->parameters(), base_, seed); }
 
 }  // namespace comera::train

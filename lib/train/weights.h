@@ -47,9 +47,12 @@ class Weights {
   const Machine& machine() const { return machine_; }
   bool training() const { return training_; }
 
-  // Takes the memory, all zero. Nothing before needs it: plans and tables are made without.
-  void allocate();
-  bool allocated() const { return arena_.data() != nullptr; }
+  // Memory for bytes(), all zero; nothing before needs it: plans and tables are made without.
+  void allocate();        // of its own
+  void bind(void* base);  // in somebody's block
+  bool allocated() const { return base_ != nullptr; }
+  // From a device's memory, which may then go, to the host's.
+  void move_to_host();
   // Random weights; moments stay zero.
   void initialise(std::uint64_t seed);
 
@@ -64,6 +67,7 @@ class Weights {
   bool training_;
   plan::Slab moment_slab_;
   plan::Arena arena_;
+  std::byte* base_ = nullptr;
 };
 
 }  // namespace comera::train

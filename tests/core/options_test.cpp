@@ -203,7 +203,8 @@ TEST_CASE("options: help, markdown and completion show every option") {
     CHECK_THAT(markdown(tables[0]), Contains(name));
     for (const char* shell : {"bash", "zsh", "fish"}) CHECK_THAT(completion_script(shell, tables), Contains(name));
   }
-  CHECK_THAT(help, Contains("(default: 16)") && Contains("(default: number of cores)") && Contains("Examples:") && Contains("--no-shuffle"));
+  CHECK_THAT(help, Contains("(default: 16)") && Contains("(default: number of cores)") && Contains("Examples:") && Contains("--no-shuffle") &&
+                       Contains("(default: on)"));
   CHECK(help.find("Model:") < help.find("General:"));
   CHECK_THROWS_AS(completion_script("tcsh", tables), InputError);
 }

@@ -52,7 +52,7 @@ struct Numbers {
 Numbers run_sentences(const std::string& folder, const kernels::Backend& backend, DType dtype) {
   train::Engine engine({&backend, dtype, nullptr}, models::factory_of(models::spec_from_folder(folder), dtype),
                        {.optimizer = {}, .training = false, .fetch_hidden = true});
-  engine.weights().allocate();
+  engine.allocate();
   train::load_weights(folder, engine.weights());
   engine.weights_changed();
   const train::Scores scores = engine.evaluate(batch_of_sentences());
@@ -133,7 +133,7 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
     return std::vector<double>(scores.logits.begin(), scores.logits.end());
   };
   train::Engine first({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
-  first.weights().allocate();
+  first.allocate();
   first.weights().initialise(3);
   for (layers::TensorTrain& train : first.model().tensor_trains()) {
     for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
@@ -144,12 +144,12 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
   train::save_weights(folder / "model.safetensors", first.weights());
   CHECK(file_size(folder / "model.safetensors") == train::weights_file_bytes(first.model()));
   train::Engine again({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
-  again.weights().allocate();
+  again.allocate();
   CHECK(train::load_weights(folder / "model.safetensors", again.weights()).empty());
   CHECK(answer(again) == answer(first));
   models::unfold(models::common(spec));
   train::Engine unfolded({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
-  unfolded.weights().allocate();
+  unfolded.allocate();
   unfolded.weights().initialise(3);
   train::LoadOptions loading;
   loading.may_miss = [](const layers::Parameter& parameter) { return parameter.role == layers::Role::diagonal; };
@@ -168,7 +168,7 @@ TEST_CASE("weights are handed on in the types that are asked for, and refused wh
   train::LoadOptions naming;
   naming.model_prefix = "bert.", naming.file_prefix = "model.bert.";
   train::Engine engine(machine, train::storing(models::factory_of(spec, DType::f32), types, naming), {.optimizer = {}, .training = false});
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(5);
   const std::string path = folder / "model.safetensors", exact = folder / "exact.safetensors";
   train::save_weights(path, engine.weights(), train::FileTypes::stored);
@@ -196,7 +196,7 @@ TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
   const auto engine = [&] {
     auto made = std::make_unique<train::Engine>(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
                                                 models::factory_of(spec, DType::f32), train::EngineOptions{.optimizer = {}, .training = false});
-    made->weights().allocate();
+    made->allocate();
     return made;
   };
   const auto first = engine(), again = engine();

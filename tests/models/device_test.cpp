@@ -33,7 +33,7 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
   train::EngineOptions options;
   options.recompute = recompute;
   train::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(11);
   std::vector<data::Batch> batches;
   for (int part = 0; part < parts; ++part) batches.push_back(small_batch(spec));

@@ -20,7 +20,7 @@ models::DecoderSpec writer(models::Form form) {
 std::unique_ptr<train::Engine> engine_of(const models::ModelSpec& spec, DType dtype) {
   const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
   auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, dtype), train::EngineOptions{.optimizer = {}, .training = false});
-  engine->weights().allocate();
+  engine->allocate();
   engine->weights().initialise(3);
   return engine;
 }

@@ -66,7 +66,7 @@ std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const mod
     return model;
   };
   auto engine = std::make_unique<train::Engine>(machine, taught, options);
-  engine->weights().allocate();
+  engine->allocate();
   engine->weights().initialise(11);
   return engine;
 }

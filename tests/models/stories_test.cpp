@@ -32,7 +32,7 @@ Stories stories() {
   stories.tokenizer = data::load_tokenizer(folder);
   stories.engine = std::make_unique<train::Engine>(machine, models::factory_of(models::spec_from_folder(folder), machine.dtype),
                                                    train::EngineOptions{.optimizer = {}, .training = false});
-  stories.engine->weights().allocate();
+  stories.engine->allocate();
   train::load_weights(folder + "/model.safetensors", stories.engine->weights());
   return stories;
 }

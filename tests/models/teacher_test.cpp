@@ -183,7 +183,7 @@ TEST_CASE("the loss on a teacher's words is the divergence of two whole softmaxe
   auto said = make(other, {});
   auto engine = make(other, {.teaches = true});
   auto pupil = make(student, words_of(engine->model().vocabulary_decoder()));
-  for (train::Engine* one : {said.get(), pupil.get()}) one->weights().allocate(), one->weights().initialise(one == pupil.get() ? 4 : 3);
+  for (train::Engine* one : {said.get(), pupil.get()}) one->allocate(), one->weights().initialise(one == pupil.get() ? 4 : 3);
   train::Teacher teacher(std::move(engine), layers::teacher_decoder_input, other.hidden, begin);
   teacher.allocate();
 

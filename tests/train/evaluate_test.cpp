@@ -20,7 +20,7 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
   train::EngineOptions options;
   options.training = false;
   train::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), options);
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(2);
   std::vector<train::Evaluation> results;
   for (std::int64_t batch : {1, 4, 29}) {

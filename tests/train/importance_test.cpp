@@ -9,7 +9,7 @@ using namespace comera;
 
 TEST_CASE("the importance of a rank entry is its curvature times its square, per parameter, and follows removals") {
   train::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), {});
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(4);
   for (const layers::TensorTrain& train : engine.model().tensor_trains())
     for (const layers::Parameter* diagonal : train.diagonals)

@@ -19,7 +19,7 @@ const layers::TensorTrain& train_of(Engine& engine, const std::string& name) {
 }
 
 void start(Engine& engine) {
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(11);
 }
 

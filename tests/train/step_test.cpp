@@ -36,7 +36,7 @@ void set_rates(Engine& engine, std::uint64_t step, double rate) {
 }
 
 void begin(Engine& engine) {
-  engine.weights().allocate();
+  engine.allocate();
   engine.weights().initialise(3);
 }
 

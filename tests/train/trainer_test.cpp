@@ -172,6 +172,24 @@ TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to 
   }
 }
 
+TEST_CASE("a run takes a device's memory in one block, of the size that was planned") {
+  static std::vector<std::size_t> taken;
+  taken.clear();
+  kernels::Backend counting = kernels::cuda::table();
+  counting.memory.allocate = [](std::size_t bytes) {
+    taken.push_back(bytes);
+    return kernels::cuda::table().memory.allocate(bytes);
+  };
+  Temporary folder;
+  Job job;
+  job.machine = {&counting, DType::f32, nullptr};
+  job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
+  const train::RunResult result = job.run(folder / "run");
+  CHECK(taken == std::vector<std::size_t>{result.planned_peak});
+  CHECK(result.memory.peak <= result.planned_peak);
+  CHECK(result.planned_peak - result.memory.peak <= plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // where parts begin
+}
+
 TEST_CASE("what does not fit on a device is refused before the folder is touched, with what would fit") {
   Temporary folder;
   static kernels::Backend small = kernels::cuda::table();
