@@ -33,6 +33,7 @@ void DeviceSteps::wait() {
 void DeviceSteps::forget() {
   for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
   graphs_.clear();
+  driver_memory_.graphs = 0;
 }
 
 // Waits only where a step has more micro-batches than there are slots.
@@ -46,10 +47,16 @@ void DeviceSteps::run(const Body& body) {
   body(&stage, plan::Pass::all);
 }
 
+std::size_t DeviceSteps::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  return machine_.backend->device.free_bytes(&free, &total) == kernels::Status::ok ? free : 0;
+}
+
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
   plan::InputStage stage{nullptr, inputs_, 0};
   void* graph = nullptr;
+  const std::size_t before = free_bytes();
   check(device.begin_graph(context()), "recording a step");
   try {
     body(&stage, plan::Pass::calls);
@@ -57,7 +64,11 @@ void* DeviceSteps::record(const Body& body) {
     if (device.end_graph(context(), &graph) == kernels::Status::ok) device.release_graph(graph);
     throw;
   }
+  const std::size_t recorded = free_bytes();
   check(device.end_graph(context(), &graph), "recording a step");
+  const std::size_t made = free_bytes();
+  driver_memory_.modules += before - std::min(before, recorded);
+  driver_memory_.graphs += recorded - std::min(recorded, made);
   return graph;
 }
 

@@ -44,6 +44,11 @@ class DeviceSteps {
   void wait();                                    // until the device has done everything that was asked for
   // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
+  // What the driver took of the device's memory while graphs were recorded: kernels that were loaded on their first call, and the graphs.
+  struct DriverMemory {
+    std::size_t modules = 0, graphs = 0;
+  };
+  const DriverMemory& driver_memory() const { return driver_memory_; }
   // Addresses have changed: graphs are recorded again when they are next asked for.
   void forget();
 
@@ -51,6 +56,7 @@ class DeviceSteps {
   kernels::Context context() const { return machine_.context(); }
   void check(kernels::Status status, const char* what) const;
   std::byte* next_slot();
+  std::size_t free_bytes() const;
   void* record(const Body& body);
 
   static constexpr std::size_t slots = 4;  // copies on their way at a time
@@ -60,6 +66,7 @@ class DeviceSteps {
   PinnedMemory pinned_;
   std::size_t pending_ = 0;
   std::map<Key, void*> graphs_;
+  DriverMemory driver_memory_;
 };
 
 }  // namespace comera::train

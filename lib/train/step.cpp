@@ -320,9 +320,14 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
   table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(), tensors(model.stream_weights().copies()));
   if (device_steps_) {
-    plan::BytesByKind inputs{};
-    inputs[static_cast<int>(plan::Kind::scratch)] = input_bytes();
-    table.add("batches", inputs, 1);
+    const auto scratch = [&](const char* group, std::size_t bytes) {
+      plan::BytesByKind kinds{};
+      kinds[static_cast<int>(plan::Kind::scratch)] = bytes;
+      table.add(group, kinds, 1);
+    };
+    scratch("batches", input_bytes());
+    scratch("modules", device_steps_->driver_memory().modules);
+    scratch("graphs", device_steps_->driver_memory().graphs);
   }
   if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
   if (options_.training) table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));

@@ -62,7 +62,10 @@ class Engine {
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
   // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
   std::vector<plan::OpCount> op_counts() const;
+  // Without what the driver takes beside it, which is known once graphs were recorded.
   std::size_t planned_bytes() const { return device_steps_ ? block_layout().bytes() : weights_->bytes() + step_bytes(); }
+
+  std::size_t driver_bytes() const { return device_steps_ ? device_steps_->driver_memory().modules + device_steps_->driver_memory().graphs : 0; }
 
   // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
   // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight

@@ -368,7 +368,7 @@ RunResult Trainer::run() {
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
   result.memory = memory_table();
-  result.planned_peak = planned_peak_;
+  result.planned_peak = planned_peak_ + engine_->driver_bytes();
   result.measured_peak = meter_.peak();
   result.waited_ms = loader_->waited_ms();
   return result;

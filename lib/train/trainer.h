@@ -39,7 +39,7 @@ struct RunResult {
   std::int64_t best_step = -1;
   double best_loss = 0, best_accuracy = 0;
   MemoryTable memory;            // as planned when the run ended
-  std::size_t planned_peak = 0;  // the most that was planned at any time
+  std::size_t planned_peak = 0;  // the most that was planned at any time, and what a device's driver took beside it
   std::size_t measured_peak = 0;
   double waited_ms = 0;  // for the readers
 };

@@ -15,7 +15,8 @@ cudaStream_t stream_of(const Context& context) { return static_cast<cudaStream_t
 void* allocate(std::size_t bytes) {
   void* data = nullptr;
   if (bytes == 0 || !ok(cudaMalloc(&data, bytes))) return nullptr;
-  if (ok(cudaMemset(data, 0, bytes))) return data;
+  // Our streams do not wait for the one that sets the memory.
+  if (ok(cudaMemset(data, 0, bytes)) && ok(cudaDeviceSynchronize())) return data;
   cudaFree(data);
   return nullptr;
 }
@@ -32,9 +33,20 @@ Status download(const Context& context, void* to, const void* from, std::size_t 
   return status == Status::ok ? status_of(cudaStreamSynchronize(stream_of(context))) : status;
 }
 
+char card[320] = "no device";
+
+void describe_card() {
+  int device = 0;
+  cudaDeviceProp properties;
+  if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess)
+    std::snprintf(card, sizeof card, "sm_%d%d %s", properties.major, properties.minor, properties.name);
+}
+
 Status open(int index, void** stream) {
   cudaStream_t opened = nullptr;
-  if (!ok(cudaSetDevice(index)) || !ok(cudaStreamCreateWithFlags(&opened, cudaStreamNonBlocking))) return Status::failed;
+  if (!ok(cudaSetDevice(index))) return Status::failed;
+  describe_card();
+  if (!ok(cudaStreamCreateWithFlags(&opened, cudaStreamNonBlocking))) return Status::failed;
   *stream = opened;
   return Status::ok;
 }
@@ -48,7 +60,8 @@ void release_pinned(void* data) { cudaFreeHost(data); }
 Status wait(const Context& context) { return status_of(cudaStreamSynchronize(stream_of(context))); }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_of(cudaMemGetInfo(free_bytes, total)); }
 
-Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeThreadLocal)); }
+// Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a graph is captured.
+Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed)); }
 
 Status end_graph(const Context& context, void** graph) {
   *graph = nullptr;
@@ -82,12 +95,8 @@ Device device_control() {
 }
 
 const char* variant_name() {
-  static char text[320] = "no device";
-  int device = 0;
-  cudaDeviceProp properties;
-  if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess)
-    std::snprintf(text, sizeof text, "sm_%d%d %s", properties.major, properties.minor, properties.name);
-  return text;
+  describe_card();
+  return card;
 }
 
 Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {
