@@ -41,6 +41,10 @@ struct Device {
   Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
   Status (*joules)(double* used) = nullptr;  // of the whole card since some moment; fails where its driver does not count them
   const char* (*failure)() = nullptr;        // the words of the last call of this thread that answered failed
+  // A copy from pinned memory on a queue of its own, while the stream's work goes on; what the stream is asked for behind join_copies() finds all of
+  // them there.
+  Status (*upload_beside)(const Context&, void* to, const void* from_pinned, std::size_t bytes) = nullptr;
+  Status (*join_copies)(const Context&) = nullptr;
   // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
   Status (*begin_graph)(const Context&) = nullptr;
   Status (*end_graph)(const Context&, void** graph) = nullptr;  // after a failure: ends the recording, gives null

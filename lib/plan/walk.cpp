@@ -100,7 +100,10 @@ Tensor Walk::input(const TensorView& host) {
   COMERA_CHECK(stage_ != nullptr);
   std::byte *to = stage_->device + stage_->used, *collected = stage_->host + stage_->used;
   stage_->used += aligned(bytes);
-  if (pass_ == Pass::inputs) std::memcpy(collected, host.data, bytes);
+  if (pass_ == Pass::inputs) {
+    std::memcpy(collected, host.data, bytes);
+    std::memset(collected + bytes, 0, aligned(bytes) - bytes);  // equal inputs are equal bytes
+  }
   if (pass_ == Pass::all) check("upload", machine_.backend->memory.upload(context(), to, host.data, bytes));
   return {to, host.dtype, host.shape, -1};
 }

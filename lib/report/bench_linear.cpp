@@ -77,10 +77,10 @@ BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench,
   layers::Walk recording(machine, plan);
   layer.run(recording, x, dy, dx);
   const bool on_device = !machine.backend->memory.host_accessible;
-  const std::size_t step_bytes = plan::aligned(plan.bytes), input_bytes = on_device ? plan.input_bytes : 0;
-  plan::Arena arena(*machine.backend, step_bytes + input_bytes, "the step of the layer");
+  const std::size_t step_bytes = plan::aligned(plan.bytes);
+  plan::Arena arena(*machine.backend, step_bytes + (on_device ? train::DeviceSteps::input_places(plan.input_bytes) : 0), "the step of the layer");
   train::DeviceSteps steps(machine);
-  if (on_device) steps.set_inputs(static_cast<std::byte*>(arena.data()) + step_bytes, input_bytes);
+  if (on_device) steps.set_inputs(static_cast<std::byte*>(arena.data()) + step_bytes, plan.input_bytes);
   const auto step = [&](plan::InputStage* stage, plan::Pass pass) {
     layers::Walk walk(machine, plan, arena.data());
     walk.set_inputs(stage, pass);

@@ -1,6 +1,7 @@
 #include "lib/train/device_steps.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lib/core/error.h"
 
@@ -17,11 +18,10 @@ void DeviceSteps::check(kernels::Status status, const char* what) const {
   if (status != kernels::Status::ok) fail_run("[{}] {} failed: {}", machine_.backend->name, what, machine_.backend->device.failure());
 }
 
-void DeviceSteps::set_inputs(std::byte* inputs, std::size_t bytes) {
+void DeviceSteps::set_inputs(std::byte* places, std::size_t bytes) {
   forget();
-  wait();
-  inputs_ = inputs;
-  if (bytes > input_bytes_) pinned_ = PinnedMemory(*machine_.backend, slots * bytes);
+  inputs_ = places;
+  if (bytes > input_bytes_) pinned_ = PinnedMemory(*machine_.backend, (slots + 2) * bytes);
   input_bytes_ = std::max(input_bytes_, bytes);
 }
 
@@ -30,7 +30,10 @@ void DeviceSteps::wait() {
   arrived();
 }
 
+// Also what was sent ahead, to a place that may go.
 void DeviceSteps::forget() {
+  if (ahead_.bytes > 0 && machine_.backend->device.join_copies(context()) == kernels::Status::ok) machine_.backend->device.wait(context());
+  ahead_.bytes = 0;
   for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
   graphs_.clear();
   driver_memory_.graphs = 0;
@@ -43,7 +46,7 @@ std::byte* DeviceSteps::next_slot() {
 }
 
 void DeviceSteps::run(const Body& body) {
-  plan::InputStage stage{nullptr, inputs_, 0};
+  plan::InputStage stage{nullptr, place(place_), 0};
   body(&stage, plan::Pass::all);
 }
 
@@ -54,7 +57,7 @@ std::size_t DeviceSteps::free_bytes() const {
 
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
-  plan::InputStage stage{nullptr, inputs_, 0};
+  plan::InputStage stage{nullptr, place(place_), 0};
   void* graph = nullptr;
   const std::size_t before = free_bytes();
   check(device.begin_graph(context()), "recording a step");
@@ -72,13 +75,35 @@ void* DeviceSteps::record(const Body& body) {
   return graph;
 }
 
-void DeviceSteps::launch(const Key& key, const Body& body) {
-  plan::InputStage stage{next_slot(), inputs_, 0};
+void DeviceSteps::send_ahead(const Body& body) {
+  ahead_.slot = 1 - ahead_.slot;
+  plan::InputStage stage{ahead_slot(), place(1 - place_), 0};
   body(&stage, plan::Pass::inputs);
-  const auto [place, fresh] = graphs_.try_emplace(key, nullptr);
-  if (fresh) place->second = record(body);
-  check(machine_.backend->memory.upload(context(), stage.device, stage.host, stage.used), "sending a batch");
-  check(machine_.backend->device.launch_graph(context(), place->second), "launching a step");
+  ahead_.bytes = stage.used;
+  if (stage.used == 0) return;
+  check(machine_.backend->device.upload_beside(context(), stage.device, stage.host, stage.used), "sending a batch ahead");
+}
+
+// Only the bytes tell whether what was sent ahead is what is wanted now.
+void DeviceSteps::send(const plan::InputStage& stage) {
+  if (stage.used == 0) return;
+  const bool there = ahead_.bytes == stage.used && std::memcmp(ahead_slot(), stage.host, stage.used) == 0;
+  if (ahead_.bytes > 0) check(machine_.backend->device.join_copies(context()), "waiting for a batch");
+  ahead_.bytes = 0;
+  if (there) {
+    place_ = 1 - place_;
+  } else {
+    check(machine_.backend->memory.upload(context(), place(place_), stage.host, stage.used), "sending a batch");
+  }
+}
+
+void DeviceSteps::launch(const Key& key, const Body& body) {
+  plan::InputStage stage{next_slot(), place(place_), 0};
+  body(&stage, plan::Pass::inputs);
+  send(stage);
+  const auto [found, fresh] = graphs_.try_emplace({key, place_}, nullptr);
+  if (fresh) found->second = record(body);
+  check(machine_.backend->device.launch_graph(context(), found->second), "launching a step");
 }
 
 }  // namespace comera::train

@@ -1,5 +1,6 @@
 // Steps on a device with a queue of its own: inputs go there in one copy from pinned memory, and the calls of a walk are recorded once per
-// batch shape in a graph and launched again from then on. Nothing waits for the device before the step's results are read.
+// batch shape in a graph and launched again from then on. Nothing waits for the device before the step's results are read. The inputs of the next
+// step may be sent while one runs: they go where that one does not read, so that two graphs take turns.
 #pragma once
 
 #include <functional>
@@ -33,15 +34,19 @@ class DeviceSteps {
   DeviceSteps(const DeviceSteps&) = delete;
   DeviceSteps& operator=(const DeviceSteps&) = delete;
 
-  // Where on the device inputs of at most so many bytes go. Graphs, which read the place before, are forgotten.
-  void set_inputs(std::byte* inputs, std::size_t bytes);
+  // Of two places for inputs of at most so many bytes.
+  static std::size_t input_places(std::size_t bytes) { return 2 * plan::aligned(bytes); }
+  // Where on the device they are. Graphs, which read the places before, are forgotten.
+  void set_inputs(std::byte* places, std::size_t bytes);
 
   // Runs body's walks, which take their inputs from the stage in the pass that they are told.
   using Body = std::function<void(plan::InputStage*, plan::Pass)>;
   void run(const Body& body);  // call by call
   using Key = std::pair<const plan::Plan*, bool>;
   void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
-  void wait();                                    // until the device has done everything that was asked for
+  // Sends the inputs of body's walks beside what runs; the next launch that has the same ones finds them there.
+  void send_ahead(const Body& body);
+  void wait();  // until the device has done everything that was asked for
   // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
   // What the driver took of the device's memory while graphs were recorded: kernels that were loaded on their first call, and the graphs.
@@ -49,7 +54,7 @@ class DeviceSteps {
     std::size_t modules = 0, graphs = 0;
   };
   const DriverMemory& driver_memory() const { return driver_memory_; }
-  // Addresses have changed: graphs are recorded again when they are next asked for.
+  // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again. Nothing runs any more.
   void forget();
 
  private:
@@ -57,15 +62,25 @@ class DeviceSteps {
   void check(kernels::Status status, const char* what) const;
   std::byte* next_slot();
   std::size_t free_bytes() const;
+  std::byte* place(std::size_t which) const { return inputs_ + which * plan::aligned(input_bytes_); }
+  std::byte* ahead_slot() const { return pinned_.data() + (slots + ahead_.slot) * input_bytes_; }
+  void send(const plan::InputStage& stage);
   void* record(const Body& body);
 
-  static constexpr std::size_t slots = 4;  // copies on their way at a time
+  // What was sent ahead: its bytes, and which of two slots of pinned memory it left from. The other one may be written while it is on its way.
+  struct Ahead {
+    std::size_t bytes = 0, slot = 0;
+  };
+
+  static constexpr std::size_t slots = 4;  // copies on their way at a time, those sent ahead apart
   plan::Machine machine_;
   std::byte* inputs_ = nullptr;
   std::size_t input_bytes_ = 0;
+  std::size_t place_ = 0;  // which of the two is read now
   PinnedMemory pinned_;
   std::size_t pending_ = 0;
-  std::map<Key, void*> graphs_;
+  Ahead ahead_;
+  std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by place
   DriverMemory driver_memory_;
 };
 

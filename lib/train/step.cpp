@@ -106,7 +106,9 @@ void Engine::allocate() {
   bind_step(step_arena_.data());
 }
 
-DeviceBlock::Layout Engine::block_layout() const { return {weights_->bytes(), sizeof state_, input_bytes(), step_bytes()}; }
+DeviceBlock::Layout Engine::block_layout() const {
+  return {weights_->bytes(), sizeof state_, DeviceSteps::input_places(input_bytes()), step_bytes()};
+}
 
 void Engine::allocate_block() {
   const DeviceBlock::Layout wanted = block_layout();
@@ -114,12 +116,13 @@ void Engine::allocate_block() {
   const auto weights = [&] { return Tensor{block_.weights(), DType::u8, {static_cast<std::int64_t>(wanted.weights)}, -1}; };
   std::optional<HostBytes> kept;
   if (weights_->allocated()) kept.emplace(machine_, weights());
+  device_steps_->forget();
   block_.take(*machine_.backend, wanted);
   weights_->bind(block_.weights());
   if (kept) write(machine_, weights(), kept->bytes());
   device_state_ = reinterpret_cast<layers::StepState*>(block_.state());
   model().set_state(device_state_);
-  device_steps_->set_inputs(block_.inputs(), wanted.inputs);
+  device_steps_->set_inputs(block_.inputs(), input_bytes());
   bind_step(block_.step());
 }
 
@@ -222,7 +225,24 @@ void Engine::run_step(std::span<const Batch> parts) {
   run([&] { finish_step(); }, graph(key(Phase::finish), false));
 }
 
+// With one micro-batch: what its step reads is known then.
+void Engine::send_ahead(std::span<const Batch> parts) {
+  if (!device_steps_ || profile_ || parts.size() != 1 || !plans_.contains(key(Phase::train, parts[0]))) return;
+  const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
+    stage_ = stage, pass_ = pass;
+    begin_step(), micro_step(parts[0]), finish_step();
+  };
+  device_steps_->send_ahead(body);
+}
+
 void Engine::train(std::span<const Batch> parts) {
+  start(parts);
+  finish();
+}
+
+void Engine::finish() { receive_state(); }
+
+void Engine::start(std::span<const Batch> parts) {
   std::int64_t counted = 0, sequences = 0;
   for (const Batch& part : parts) {
     if (part.sequences == 0) continue;
@@ -237,7 +257,6 @@ void Engine::train(std::span<const Batch> parts) {
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
   run_step(parts);
-  receive_state();
 }
 
 Scores Engine::evaluate(const Batch& batch) {
@@ -325,7 +344,7 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
       kinds[static_cast<int>(plan::Kind::scratch)] = bytes;
       table.add(group, kinds, 1);
     };
-    scratch("batches", input_bytes());
+    scratch("batches", DeviceSteps::input_places(input_bytes()));
     scratch("modules", device_steps_->driver_memory().modules);
     scratch("graphs", device_steps_->driver_memory().graphs);
   }

@@ -71,6 +71,12 @@ class Engine {
   // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight
   // has changed.
   void train(std::span<const Batch> parts);
+  // The same in two halves: on a device the step runs when start() returns, and what the next step reads can be sent beside it (a step of one
+  // micro-batch; else nothing happens).
+  void start(std::span<const Batch> parts);
+  bool runs_beside() const { return device_steps_ != nullptr; }
+  void send_ahead(std::span<const Batch> parts);
+  void finish();
   Scores evaluate(const Batch& batch);
 
   // A cache of keys and values for `sequences` texts of up to `capacity` tokens, empty; InputError where the model cannot generate.

@@ -168,15 +168,38 @@ void Trainer::train_step() {
   if (late_seconds_ && seconds() >= *late_seconds_) ranks_->start_late(state_.step), late_seconds_.reset();
   adapt(ranks_->before_step(state_.step));
   set_rates();
-  loader_->next(parts_);
+  take_batches();
   if (inputs_.teacher)
     for (data::Batch& part : parts_) inputs_.teacher->teach(part);
-  engine_->train(parts_);
+  engine_->start(parts_);
+  if (engine_->runs_beside() && !inputs_.teacher) look_ahead();
+  engine_->finish();
   check_loss();
   ++state_.step;
   count_step();
   stretch_.seconds += wall_seconds() - start;
   adapt(ranks_->after_step(state_.step));
+}
+
+void Trainer::take_batches() {
+  if (ahead_.error) std::rethrow_exception(ahead_.error);
+  if (std::exchange(ahead_.made, false)) {
+    std::swap(parts_, ahead_.parts);
+  } else {
+    loader_->next(parts_);
+  }
+  state_.data = loader_->state();
+}
+
+// The next step's batches, while the device works on this one's. What is wrong with them is said when their turn comes.
+void Trainer::look_ahead() {
+  ahead_.parts.resize(parts_.size());
+  try {
+    ahead_.made = loader_->next(ahead_.parts);
+    engine_->send_ahead(ahead_.parts);
+  } catch (const InputError&) {
+    ahead_.error = std::current_exception();
+  }
 }
 
 void Trainer::count_step() {
@@ -294,7 +317,6 @@ void Trainer::evaluate_now() {
 void Trainer::save() {
   if (saved_step_ == state_.step) return;
   state_.seconds = seconds();
-  state_.data = loader_->state();
   state_.ranks = ranks_->progress();
   state_.rank_table.clear();
   for (const layers::TensorTrain& train : engine_->model().tensor_trains()) state_.rank_table[train.name] = train.ranks;

@@ -72,6 +72,8 @@ class Trainer {
   void begin();
   void set_rates();
   void train_step();
+  void take_batches();
+  void look_ahead();
   void count_step();
   void check_loss();
   void adapt(const RankAdaptation::Event& event);
@@ -96,6 +98,11 @@ class Trainer {
   std::unique_ptr<RankAdaptation> ranks_;
   std::unique_ptr<Metrics> metrics_;
   std::vector<data::Batch> parts_;
+  struct {
+    std::vector<data::Batch> parts;
+    bool made = false;
+    std::exception_ptr error;
+  } ahead_;  // of the step to come
   TrainState state_;
   std::int64_t steps_ = 0;  // 0: no end is known
   std::optional<double> late_seconds_;

@@ -194,6 +194,38 @@ TEST_CASE("a run takes a device's memory in one block, of the size that was plan
   CHECK(result.planned_peak - result.memory.peak <= plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // where parts begin
 }
 
+TEST_CASE("a step's batch is on the device before the step before it has ended") {
+  static std::vector<std::pair<const std::byte*, std::size_t>> pinned;
+  static int beside, in_turn;
+  pinned.clear(), beside = in_turn = 0;
+  kernels::Backend watched = kernels::cuda::table();
+  watched.device.allocate_pinned = [](std::size_t bytes) {
+    void* data = kernels::cuda::table().device.allocate_pinned(bytes);
+    pinned.emplace_back(static_cast<const std::byte*>(data), bytes);
+    return data;
+  };
+  watched.device.upload_beside = [](const kernels::Context& context, void* to, const void* from, std::size_t bytes) {
+    ++beside;
+    return kernels::cuda::table().device.upload_beside(context, to, from, bytes);
+  };
+  watched.memory.upload = [](const kernels::Context& context, void* to, const void* from, std::size_t bytes) {
+    for (const auto& [data, size] : pinned) in_turn += data <= from && from < data + size;
+    return kernels::cuda::table().memory.upload(context, to, from, bytes);
+  };
+  Temporary folder;
+  Job job;
+  job.machine = {&watched, DType::f32, nullptr};
+  job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
+  job.options.batch = 16, job.options.accumulate = 1;
+  const train::RunResult result = job.run(folder / "whole");
+  CHECK(beside >= result.step - 2);            // not where a batch is the first of its shape
+  CHECK(beside + in_turn == result.step + 1);  // the last one looks ahead too
+  Job plain = job;
+  plain.machine = {&kernels::reference_backend(), DType::f32, nullptr};
+  CHECK(result.loss == Approx(plain.run(folder / "host").loss).epsilon(1e-5));
+  for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
+}
+
 TEST_CASE("what does not fit on a device is refused before the folder is touched, with what would fit") {
   Temporary folder;
   static kernels::Backend small = kernels::cuda::table();

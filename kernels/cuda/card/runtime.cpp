@@ -60,6 +60,24 @@ void release_pinned(void* data) { cudaFreeHost(data); }
 Status wait(const Context& context) { return status_of(cudaStreamSynchronize(stream_of(context))); }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_of(cudaMemGetInfo(free_bytes, total)); }
 
+// The queue of copies beside the stream, and the moment when those asked for so far are done.
+struct Copies {
+  cudaStream_t stream = nullptr;
+  cudaEvent_t done = nullptr;
+  bool open = ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) && ok(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+};
+const Copies& copies() {
+  static const Copies made;
+  return made;
+}
+
+Status upload_beside(const Context&, void* to, const void* from, std::size_t bytes) {
+  const Copies& beside = copies();
+  if (!beside.open || !ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, beside.stream))) return Status::failed;
+  return status_of(cudaEventRecord(beside.done, beside.stream));
+}
+Status join_copies(const Context& context) { return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0)); }
+
 // Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a graph is captured.
 Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed)); }
 
@@ -91,7 +109,8 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
 Device device_control() {
-  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, joules, last_failure, begin_graph, end_graph, launch_graph, release_graph};
+  return {open,         close,         allocate_pinned, release_pinned, wait,      free_bytes,   joules,
+          last_failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
 }
 
 const char* variant_name() {

@@ -101,6 +101,18 @@ Status joules(double* used) {
 }
 const char* failure() { return "a call that may not be recorded in a graph, or a device that is not there"; }
 
+// As late as a card may make them.
+std::vector<Work> copies;
+Status upload_beside(const Context&, void* to, const void* from, std::size_t bytes) {
+  copies.push_back([=] { std::memcpy(to, from, bytes); });
+  return Status::ok;
+}
+Status join_copies(const Context&) {
+  if (capture) return Status::failed;
+  for (const Work& work : std::exchange(copies, {})) run(work);
+  return Status::ok;
+}
+
 Status begin_graph(const Context&) {
   if (capture) return Status::failed;
   capture = new Graph;
@@ -129,7 +141,8 @@ Memory device_memory() { return {false, on_host::allocate, on_host::release, on_
 
 Device device_control() {
   using namespace on_host;
-  return {open, close, allocate_pinned, release_pinned, wait, free_bytes, joules, failure, begin_graph, end_graph, launch_graph, release_graph};
+  return {open,    close,         allocate_pinned, release_pinned, wait,      free_bytes,   joules,
+          failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
 }
 
 const char* variant_name() { return "on host"; }
