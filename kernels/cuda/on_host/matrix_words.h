@@ -25,7 +25,15 @@ inline Copies& own_copies() {
   return all[static_cast<std::size_t>(thread_of_block())];
 }
 
-inline void copy_async(void* shared, const void* from, bool valid) { own_copies().open.push_back({shared, from, valid}); }
+// A card moves sixteen bytes from and to multiples of 16 alone; elsewhere a kernel ends, and so does a test.
+inline void require_aligned(const void* address) {
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) __builtin_trap();
+}
+
+inline void copy_async(void* shared, const void* from, bool valid) {
+  require_aligned(shared), require_aligned(from);
+  own_copies().open.push_back({shared, from, valid});
+}
 inline void commit_copies() {
   Copies& own = own_copies();
   own.groups.push_back(std::move(own.open));
@@ -60,12 +68,14 @@ inline unsigned pair_of(Bf16 low, Bf16 high) { return static_cast<unsigned>(high
 inline float element_of(unsigned pair, int index) { return to_float(Bf16{static_cast<std::uint16_t>(pair >> (16 * index))}); }
 
 inline void load_blocks(unsigned (&block)[4], const Bf16* row) {
+  require_aligned(row);
   Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
     const int y = lane() / 4, x = lane() % 4 * 2;
     for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + y][x], rows[8 * i + y][x + 1]);
   });
 }
 inline void load_blocks_transposed(unsigned (&block)[4], const Bf16* row) {
+  require_aligned(row);
   Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
     const int y = lane() / 4, x = lane() % 4 * 2;
     for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + x][y], rows[8 * i + x + 1][y]);
