@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""One training step of the six-encoder transformer in plain PyTorch, timed: the peer that bench_vs_pytorch.sh measures against.
+"""One training step of the six-encoder transformer in plain PyTorch, timed: the peer that bench_vs_pytorch.sh and check_gpu.sh measure against.
 
 The same model as the preset mnli-6enc: post-LN encoder, 768 wide, 12 heads, feed-forward 3072, learned positions, two token types, a
 768 -> 768 tanh head and 3 classes. `--form tt` has every linear layer but the last in tensor-train form with merged halves (A and B are
 multiplied out once per step by autograd, y = (x A) B + b, never the dense weight) and the word table in TTM form over distinct ids.
-Rank diagonals are masked as CoMERA does it. `--work linear` times one 768 -> 3072 layer instead of the model.
-On a card (`--device cuda`) memory is what PyTorch's allocator reserved at most, `--compile` compiles the model and replays CUDA graphs, and
-`--optimizer galore` projects the gradients of the dense layers (rank 128) as GaLore does (arXiv 2403.03507, algorithm 2).
+Rank diagonals are masked as CoMERA does it.
+
+`--work linear` times one 768 -> 3072 layer instead of the model; `lookup` one 30522 x 768 table in TTM form without CoMERA's optimisation
+(each id's slices of the cores are gathered and multiplied from left to right, equal ids one by one); `epoch` steps over batches that lie
+in pinned memory; `rates` how fast this machine copies and multiplies matrices.
+On a card (`--device cuda`) memory is what PyTorch's allocator reserved at most, `--compile` compiles the model and replays the whole step as
+one CUDA graph (where that cannot be recorded: mode="reduce-overhead"; "graph" says which), and `--optimizer galore` projects the gradients of
+the dense layers (rank 128) as GaLore does (arXiv 2403.03507, algorithm 2).
 
 Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch before anything was made.
 """
@@ -16,11 +21,14 @@ import json
 import math
 import resource
 import statistics
+import sys
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from energy import Energy
 
 TAU = 1e-2
 ATTENTION = ([12, 8, 8], [8, 8, 12])
@@ -95,6 +103,20 @@ class TTMTable(nn.Module):
         inner = TABLE_ROWS[2] * TABLE_ROWS[3]
         rows = torch.bmm(left[distinct // inner], right[distinct % inner]).reshape(distinct.numel(), -1)
         return rows[place]
+
+
+class UnfoldedTable(TTMTable):
+    def forward(self, ids):
+        rest, places = ids.reshape(-1), []
+        for size in reversed(TABLE_ROWS):
+            places.insert(0, rest % size)
+            rest = rest // size
+        rows = None
+        for core, place in zip(self.chain.masked(), places):
+            slices = core.index_select(1, place).transpose(0, 1)  # [K, left rank, columns, right rank]
+            flat = slices.reshape(slices.shape[0], slices.shape[1], -1)
+            rows = (flat if rows is None else torch.bmm(rows, flat)).reshape(slices.shape[0], -1, slices.shape[3])
+        return rows.reshape(ids.numel(), -1)
 
 
 def linear(form, modes, rank):
@@ -176,48 +198,155 @@ class GaLore:
 
 
 def make_optimizer(parameters):
+    options = {"lr": 1e-4, "weight_decay": 0.0}
+    parameters = list(parameters)
     try:
-        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.0, fused=True)
+        return torch.optim.AdamW(parameters, fused=True, capturable=parameters[0].is_cuda, **options)
     except (RuntimeError, TypeError):  # fused on the CPU came with 2.4
-        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.0)
+        return torch.optim.AdamW(parameters, **options)
+
+
+def precision(arguments):
+    # A graph cannot hold casts that were made outside of it.
+    return torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16", cache_enabled=not arguments.compile)
+
+
+def captured(step):
+    """The step as one CUDA graph, after three steps beside it that settle what libraries allocate."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def compiled(arguments, model, make_step):
+    """make_step(forward) compiled, and what runs it: a step is a graph, or is made of graphs."""
+    if arguments.device == "cpu":
+        return make_step(torch.compile(model)), "none"
+    try:
+        return captured(make_step(torch.compile(model))), "whole step"
+    except RuntimeError as error:
+        print(f"the whole step cannot be recorded: {error}", file=sys.stderr)
+        torch.cuda.synchronize()
+        return make_step(torch.compile(model, mode="reduce-overhead")), "reduce-overhead"
+
+
+def count(module):
+    return sum(p.numel() for name, p in module.named_parameters() if ".diagonals." not in name)
 
 
 def model_step(arguments):
     model = SixEncoders(arguments.form, arguments.rank, arguments.embedding_rank, arguments.dropout)
     optimizer = GaLore(model) if arguments.optimizer == "galore" else make_optimizer(model.parameters())
-    forward = torch.compile(model, mode="reduce-overhead") if arguments.compile else model
     shape = (arguments.batch, arguments.seq)
     ids, types = torch.randint(1000, 30000, shape), torch.zeros(shape, dtype=torch.long)
     mask, labels = torch.zeros(arguments.batch, 1, 1, arguments.seq), torch.randint(0, 3, (arguments.batch,))
 
-    def step():
-        with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
-            loss = F.cross_entropy(forward(ids, types, mask).float(), labels)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
+    def make_step(forward):
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            with precision(arguments):
+                loss = F.cross_entropy(forward(ids, types, mask).float(), labels)
+            loss.backward()
+            optimizer.step()
+        return step
 
-    return step, sum(p.numel() for name, p in model.named_parameters() if ".diagonals." not in name)
+    step, graph = compiled(arguments, model, make_step) if arguments.compile else (make_step(model), "none")
+    if arguments.work == "epoch":
+        step = fed(arguments, step, (ids, types, mask, labels))
+    return step, {"parameters": count(model), "graph": graph}
 
 
-def linear_step(arguments):
-    layer = linear(arguments.form, UP, arguments.rank)
-    x = torch.randn(arguments.batch * arguments.seq, 768, requires_grad=True)
-    dy = torch.randn(arguments.batch * arguments.seq, 3072)
+def fed(arguments, step, tensors):
+    """Before each step its batch is copied from pinned memory."""
+    batches = [[t.cpu().pin_memory() if t.is_cuda else t.clone() for t in tensors] for _ in range(64)]
+    for batch in batches:
+        batch[0].random_(1000, 30000)
+        batch[3].random_(0, 3)
+    turn = iter(range(sys.maxsize))
+
+    def fed_step():
+        for tensor, source in zip(tensors, batches[next(turn) % len(batches)]):
+            tensor.copy_(source, non_blocking=True)
+        step()
+    return fed_step
+
+
+def layer_step(arguments):
+    on_table = arguments.work == "lookup"
+    tokens = arguments.batch * arguments.seq
+    layer = UnfoldedTable(arguments.embedding_rank) if on_table else linear(arguments.form, UP, arguments.rank)
+    x = torch.randint(0, 30522, (tokens,)) if on_table else torch.randn(tokens, 768, requires_grad=True)
+    dy = torch.randn(tokens, 768 if on_table else 3072)
 
     def step():
         for tensor in [x, *layer.parameters()]:
             tensor.grad = None
-        with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16"):
+        with precision(arguments):
             y = layer(x)
         y.backward(dy.to(y.dtype))
 
-    return step, sum(p.numel() for name, p in layer.named_parameters() if ".diagonals." not in name)
+    graph = "none"
+    if arguments.compile and arguments.device == "cuda":  # one layer: nothing to compile
+        step, graph = captured(step), "whole step"
+    return step, {"parameters": count(layer), "graph": graph}
+
+
+def measure_rates(arguments):
+    dtype = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
+    size, elements = (8192, 1 << 27) if arguments.device == "cuda" else (512, 1 << 20)
+    a, b, source = torch.randn(size, size, dtype=dtype), torch.randn(size, size, dtype=dtype), torch.randn(elements)
+    product, target = torch.empty_like(a), torch.empty_like(source)
+
+    def best(call, repeats=4):
+        seconds = []
+        for _ in range(8):
+            finish(arguments)
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            finish(arguments)
+            seconds.append((time.perf_counter() - start) / repeats)
+        return min(seconds)
+
+    return {"peak_gflops": 2e-9 * size**3 / best(lambda: torch.mm(a, b, out=product)),
+            "copy_gb_per_s": 8e-9 * elements / best(lambda: target.copy_(source))}
+
+
+def finish(arguments):
+    if arguments.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def time_steps(arguments, step):
+    """Each step waited for, as often as asked and on a card for a second at least (its energy is counted that slowly); an epoch's steps, which
+    prepare the next one while the card computes, in groups."""
+    group = arguments.repetitions if arguments.work == "epoch" else 1
+    for _ in range(arguments.warmup):
+        step()
+    finish(arguments)
+    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None) if arguments.device == "cuda" else None
+    energy, times, begin = Energy(arguments.device, uuid), [], time.perf_counter()
+    while len(times) * group < arguments.repetitions or (arguments.device == "cuda" and time.perf_counter() - begin < 1):
+        start = time.perf_counter()
+        for _ in range(group):
+            step()
+        finish(arguments)
+        times.append(1e3 * (time.perf_counter() - start) / group)
+    joules = energy.joules()
+    return {"median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
+            "joules": None if joules is None else joules / (len(times) * group)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", choices=["step", "linear"], default="step")
+    parser.add_argument("--work", choices=["step", "epoch", "linear", "lookup", "rates"], default="step")
     parser.add_argument("--form", choices=["dense", "tt"], default="dense")
     parser.add_argument("--rank", type=int, default=30)
     parser.add_argument("--embedding-rank", type=int, default=32)
@@ -239,21 +368,17 @@ def main():
     on_card = arguments.device == "cuda"
     torch.ones(8, 8) @ torch.ones(8, 8)  # the library that multiplies is loaded before the base is taken
     base = torch.cuda.memory_reserved() if on_card else resident_bytes()
-    step, parameters = (linear_step if arguments.work == "linear" else model_step)(arguments)
-    times = []
-    for i in range(arguments.warmup + arguments.repetitions):
-        start = time.perf_counter()
-        step()
-        if on_card:
-            torch.cuda.synchronize()
-        if i >= arguments.warmup:
-            times.append(1e3 * (time.perf_counter() - start))
-    print(json.dumps({
-        "program": f"torch {torch.__version__}", "work": arguments.work, "form": arguments.form, "dtype": arguments.dtype,
-        "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq, "threads": torch.get_num_threads(),
-        "device": arguments.device, "compile": arguments.compile, "optimizer": arguments.optimizer,
-        "parameters": parameters, "median_ms": statistics.median(times), "min_ms": min(times), "max_ms": max(times),
-        "peak_bytes": (torch.cuda.max_memory_reserved() if on_card else peak_bytes()) - base, "base_bytes": base}))
+    answer = {
+        "program": f"torch {torch.__version__}", "work": arguments.work, "form": "ttm" if arguments.work == "lookup" else arguments.form,
+        "dtype": arguments.dtype, "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq,
+        "threads": torch.get_num_threads(), "device": arguments.device, "compile": arguments.compile, "optimizer": arguments.optimizer}
+    if arguments.work == "rates":
+        answer.update(measure_rates(arguments))
+    else:
+        step, facts = (model_step if arguments.work in ("step", "epoch") else layer_step)(arguments)
+        answer.update(facts, **time_steps(arguments, step))
+        answer.update(peak_bytes=(torch.cuda.max_memory_reserved() if on_card else peak_bytes()) - base, base_bytes=base)
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

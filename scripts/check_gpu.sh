@@ -5,7 +5,8 @@
 #
 #   scripts/check_gpu.sh [OUT]     writes OUT/gpu-report.md and OUT/gpu-report.jsonl; default: the current folder
 #
-# COMERA_BUILD names a build folder (default: the package that this script lies in). QUICK=1 leaves out the sanitizer and the benches.
+# COMERA_BUILD names a build folder (default: the package that this script lies in). QUICK=1 leaves out the sanitizer and the benches. What
+# does not fit into BUDGET seconds (530) is cut off and said to be; the benches come before the sanitizer.
 set -uo pipefail
 out=$(realpath "${1:-.}")
 here=$(dirname "$(realpath "$0")")
@@ -14,8 +15,9 @@ if [ -n "${COMERA_BUILD:-}" ]; then
 else
   bin=$here/../bin
 fi
-peer=$here/pytorch_peer.py
-[ -f "$peer" ] || peer=$here/../recipes/pytorch_peer.py
+recipes=$here
+[ -f "$recipes/pytorch_peer.py" ] || recipes=$here/../recipes
+budget=${BUDGET:-530}
 mkdir -p "$out"
 report=$out/gpu-report.md
 lines=$out/gpu-report.jsonl
@@ -24,14 +26,23 @@ trap 'rm -rf "$work"' EXIT
 : > "$lines"
 failures=0
 
+# The seconds that a command may take: its own limit, or what is left of all.
+limit_of() { echo $(($1 < budget - SECONDS ? $1 : (budget - SECONDS > 0 ? budget - SECONDS : 0))); }
+
 say() { echo "$*" | tee -a "$report"; }
 record() { echo "$1" >> "$lines"; } # one JSON object
 
 # A named check: its last lines go into the report, its outcome into both.
 check() { # NAME SECONDS COMMAND...
-  local name=$1 limit=$2 status=0 start=$SECONDS
+  local name=$1 limit status=0 start=$SECONDS
+  limit=$(limit_of "$2")
   shift 2
-  timeout "$limit" "$@" > "$work/log" 2>&1 || status=$?
+  if [ "$limit" -lt 5 ]; then
+    say "- $name: not run, no time was left"
+    record "{\"check\": \"$name\", \"status\": null, \"seconds\": 0}"
+    return
+  fi
+  timeout "$limit" bash -c '"$@"' bash "$@" > "$work/log" 2>&1 || status=$? # a command, or an exported function
   if [ "$status" = 0 ]; then
     say "- $name: passed in $((SECONDS - start)) s"
   else
@@ -54,16 +65,21 @@ make_data() {
   { printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n'; for i in $(seq 0 39); do echo "w$i"; done; } > "$work/vocab.txt"
 }
 
-pinned_run() { # DEVICE [DTYPE [OUT]]
-  "$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt --rank 8 --embedding-rank 8 \
-    --task classify --data "$work/train.tsv" --text text --label label --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps 30 --seed 7 \
-    --log-every 1 --device "$1" --dtype "${2:-fp32}" -o "${3:-$work/run-$1-${2:-fp32}}" --force --quiet
+pinned_command() { # DEVICE DTYPE OUT STEPS
+  command=("$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt --rank 8 --embedding-rank 8
+    --task classify --data "$work/train.tsv" --text text --label label --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps "$4" --seed 7
+    --log-every 1 --device "$1" --dtype "$2" -o "$3" --force --quiet)
+}
+pinned_run() { # DEVICE DTYPE OUT STEPS
+  local command
+  pinned_command "$@"
+  "${command[@]}"
 }
 
 # Losses of the first step and of 30 steps agree within these shares. In fp32 both sides round in float, in other orders. Else 4 u sqrt(n)
 # (tests/models/precision_test.cpp): u = 2^-8 and n = 60 tensors of the stream in bf16, u = 2^-11 and n = 100 factors of products in TF32.
 same_losses() { # DTYPE FIRST ALL
-  { [ -d "$work/run-cpu-fp32" ] || pinned_run cpu; } && pinned_run cuda "$1" || return 1
+  { [ -d "$work/run-cpu-fp32" ] || pinned_run cpu fp32 "$work/run-cpu-fp32" 30; } && pinned_run cuda "$1" "$work/run-cuda-$1" 30 || return 1
   losses() { sed -n 's/.*"loss": *\([0-9.e+-]*\).*/\1/p' "$work/run-$1/metrics.jsonl"; }
   paste <(losses cpu-fp32) <(losses "cuda-$1") | awk -v first="$2" -v all="$3" '{ d = $1 - $2; if (d < 0) d = -d; r = d / $1; if (r > worst) worst = r
       if ((NR == 1 && r > first) || r > all) { print "step " NR ": " $1 " on the CPU, " $2 " on the card"; bad = 1 } }
@@ -72,40 +88,68 @@ same_losses() { # DTYPE FIRST ALL
 
 # A run that is stopped and resumed ends with the bytes of one that was not.
 same_bytes_after_resume() { # DTYPE
-  pinned_run cuda "$1" "$work/whole" || return 1
+  local command
+  pinned_run cuda "$1" "$work/whole" 300 || return 1
   rm -rf "$work/stopped"
-  pinned_run cuda "$1" "$work/stopped" & local pid=$!
-  sleep 1
+  pinned_command cuda "$1" "$work/stopped" 300
+  "${command[@]}" & local pid=$!
+  until [ "$(wc -l 2> /dev/null < "$work/stopped/metrics.jsonl")" -ge 5 ] || ! kill -0 $pid; do sleep 0.01; done 2> /dev/null
   kill -TERM $pid 2> /dev/null
   wait $pid
-  "$bin/comera" pretrain --resume "$work/stopped" --quiet > /dev/null || pinned_run cuda "$1" "$work/stopped" || return 1
-  cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
+  echo "stopped with status $? after $(wc -l < "$work/stopped/metrics.jsonl") of 300 steps"
+  "$bin/comera" pretrain --resume "$work/stopped" --quiet > /dev/null && cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
 }
 
-# A timed command whose JSON goes into the report as a row of the table.
+# A timed command whose JSON goes into the report as rows of the table.
 bench() { # NAME COMMAND...
-  local name=$1
+  local name=$1 limit
+  limit=$(limit_of 120)
   shift
-  timeout 120 "$@" > "$work/bench.json" 2> "$work/log" || {
-    say "| $name | failed: $(tail -n 1 "$work/log") | |"
-    return
-  }
-  python3 - "$name" "$work/bench.json" "$lines" "$report" << 'PYTHON'
-import json, sys
-name, path, lines, report = sys.argv[1:]
-answer = json.load(open(path))
-if "rows" in answer:
-    row, side = answer["rows"][0], "comera"
-else:
-    row = answer
-    side = " ".join(["pytorch", row["form"], row["dtype"]] + ["compiled"] * row["compile"] + ["galore"] * (row["optimizer"] == "galore"))
-line = {"name": name, "side": side, **{k: row.get(k) for k in ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules")}}
-open(lines, "a").write(json.dumps(line) + "\n")
-open(report, "a").write(f"| {name} | {side} | {line['median_ms']:.3f} | {(line['peak_bytes'] or 0) / 2**20:.0f} |\n")
-PYTHON
+  if [ "$limit" -lt 5 ]; then
+    say "| $name | not run, no time was left | | | | |"
+  elif timeout "$limit" "$@" > "$work/bench.json" 2> "$work/log"; then
+    python3 "$here/gpu_report.py" row "$name" "$work/bench.json" "$lines" | tee -a "$report"
+  else
+    say "| $name | failed: $(tail -n 1 "$work/log") | | | | |"
+  fi
 }
-bench_ours() { bench "$1" "$bin/comera" bench --device cuda --json --quiet --warmup 5 --repetitions 20 "${@:2}"; }
-bench_theirs() { bench "$1" python3 "$peer" --device cuda --warmup 8 --repetitions 20 "${@:2}"; }
+ours() { bench "$1" "$bin/comera" bench --device "$device" --json --quiet --warmup "$warmup" --repetitions "$repetitions" "${@:2}"; }
+theirs() { [ -z "$torch" ] || bench "$1" python3 "$recipes/pytorch_peer.py" --device "$device" --warmup "$warmup" --repetitions "$repetitions" "${@:2}"; }
+
+bench_steps() {
+  local dtype batch
+  for dtype in bf16 fp32 tf32 fp8; do
+    ours "mnli-6enc 32 x 128 tt $dtype" --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --dtype "$dtype"
+  done
+  ours "mnli-6enc 1 x 128 tt bf16" --model mnli-6enc --form tt --rank 30 --batch 1 --seq 128 --dtype bf16
+  for batch in 32 1; do
+    ours "mnli-6enc $batch x 128 dense bf16" --model mnli-6enc --form dense --batch "$batch" --seq 128 --dtype bf16
+  done
+  theirs "mnli-6enc 32 x 128" --batch 32 --dtype bf16
+  theirs "mnli-6enc 32 x 128" --batch 32 --dtype bf16 --compile
+  theirs "mnli-6enc 1 x 128" --batch 1 --dtype bf16 --optimizer galore
+}
+
+bench_layers() {
+  local batch dtype tokens
+  theirs "copies and products" --work rates --dtype bf16
+  for batch in 32 512; do
+    tokens=$((batch * 128))
+    for dtype in bf16 fp32 fp8; do
+      ours "linear 768x3072 at $tokens tokens tt $dtype" --linear 768x3072 --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
+    done
+    theirs "linear 768x3072 at $tokens tokens" --work linear --batch "$batch" --dtype bf16 --compile
+  done
+  ours "look-up 4096 of 30522x768 tt fp32" --table 30522x768 --form tt --embedding-rank 32 --batch 32 --seq 128 --dtype fp32
+  theirs "look-up 4096 of 30522x768" --work lookup --embedding-rank 32 --batch 32
+}
+
+# Every sequence is full, on both sides. Ours reads text; PyTorch's batches lie in memory.
+bench_epoch() {
+  bench "epoch mnli-6enc 128 x 128 tt bf16" python3 "$recipes/time_epoch.py" "$bin/comera" --device "$device" --model mnli-6enc --form tt --rank 30 \
+    --dtype bf16
+  theirs "epoch mnli-6enc 128 x 128" --work epoch --batch 128 --dtype bf16 --compile --repetitions 100
+}
 
 : > "$report"
 say "# The CUDA backend on a card"
@@ -117,7 +161,8 @@ say ""
 say "## Correct"
 say ""
 make_data
-export COMERA_REQUIRE_CARD=1
+export COMERA_REQUIRE_CARD=1 bin work
+export -f pinned_command pinned_run same_losses same_bytes_after_resume
 check kernels 240 "$bin/test_kernels"
 check models 120 "$bin/test_models" 'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
 check pinned-loss 120 same_losses fp32 1e-5 1e-2
@@ -127,6 +172,25 @@ check resume 60 same_bytes_after_resume fp32
 check resume-bf16 60 same_bytes_after_resume bf16
 
 if [ "${QUICK:-}" != 1 ]; then
+  device=cuda warmup=5 repetitions=20
+  torch=$(python3 -c 'import torch; print(torch.__version__ if torch.cuda.is_available() else "")' 2> /dev/null || true)
+  say ""
+  say "## Times and memory"
+  say ""
+  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is all of its merging and core gradients together."
+  say ""
+  say "| work | program | part | median ms | J | MiB |"
+  say "|---|---|---|---|---|---|"
+  bench_layers
+  bench_steps
+  bench_epoch
+  say ""
+  say "## What was asked for"
+  say ""
+  python3 "$here/gpu_report.py" ratios "$lines" | tee -a "$report"
+  say ""
+  say "## compute-sanitizer"
+  say ""
   sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
   if [ -x "$sanitizer" ]; then
     for tool in memcheck racecheck initcheck; do
@@ -135,32 +199,6 @@ if [ "${QUICK:-}" != 1 ]; then
   else
     say "- compute-sanitizer: not found, not run"
   fi
-  say ""
-  say "## Times and memory"
-  say ""
-  say "| work | program | median ms | MiB |"
-  say "|---|---|---|---|"
-  for batch in 32 1; do
-    for dtype in fp32 tf32 bf16; do
-      bench_ours "mnli-6enc $batch x 128 tt $dtype" --model mnli-6enc --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
-      bench_ours "mnli-6enc $batch x 128 dense $dtype" --model mnli-6enc --form dense --batch "$batch" --seq 128 --dtype "$dtype"
-    done
-    bench_ours "mnli-6enc $batch x 128 tt fp8" --model mnli-6enc --form tt --rank 30 --batch "$batch" --seq 128 --dtype fp8
-    if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
-      bench_theirs "mnli-6enc $batch x 128" --batch "$batch"
-      bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --dtype bf16
-      bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --dtype bf16 --compile
-      [ "$batch" = 32 ] || bench_theirs "mnli-6enc $batch x 128" --batch "$batch" --optimizer galore
-    fi
-  done
-  for batch in 32 512; do
-    for dtype in fp32 tf32 bf16 fp8; do
-      bench_ours "linear 768x3072 at $((batch * 128)) tokens tt $dtype" --linear 768x3072 --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
-    done
-    if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2> /dev/null; then
-      bench_theirs "linear 768x3072 at $((batch * 128)) tokens" --work linear --batch "$batch" --dtype bf16
-    fi
-  done
 fi
 say ""
 say "$failures checks failed."

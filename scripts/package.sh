@@ -20,7 +20,7 @@ cp LICENSE README.md CHANGELOG.md "$stage/"
 if [ "${TESTS:-}" = 1 ]; then
   mkdir -p "$stage/check"
   install -s "$build/test_kernels" "$build/test_models" "$stage/bin/"
-  cp scripts/check_gpu.sh recipes/pytorch_peer.py "$stage/check/"
+  cp scripts/check_gpu.sh scripts/gpu_report.py recipes/{pytorch_peer,time_epoch,energy}.py "$stage/check/"
   git rev-parse HEAD > "$stage/check/commit"
   # compute-sanitizer comes with the toolkit from PyPI (third_party/cuda.sh); machines with a toolkit of their own have it already.
   toolkit=$(dirname "$(dirname "$(third_party/cuda.sh --nvcc "$build/third_party/cuda")")")

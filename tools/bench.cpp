@@ -13,9 +13,15 @@
 namespace comera::tools {
 namespace {
 
+// What is timed: the option's name.
+std::string work_of(const OptionValues& values) {
+  if (values.has("linear") && values.has("table")) fail_input("[bench] --linear and --table are two benches; give one of them");
+  return values.has("linear") ? "linear" : values.has("table") ? "table" : "model";
+}
+
 report::Json settings_of(const OptionValues& values, const OpenMachine& open, const report::Json& measured) {
   report::Json json;
-  json[values.has("linear") ? "linear" : "model"] = values.text(values.has("linear") ? "linear" : "model");
+  json[work_of(values)] = values.text(work_of(values));
   json["form"] = values.text("form");
   if (values.has("rank")) json["rank"] = values.integer("rank");
   json["batch"] = values.integer("batch");
@@ -50,22 +56,38 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   return report;
 }
 
-report::LinearBench linear_of(const OptionValues& values) {
-  const std::string& text = values.text("linear");
+struct Sizes {
+  std::int64_t first, second;
+};
+Sizes sizes_of(const OptionValues& values, const char* option, const char* example) {
+  const std::string& text = values.text(option);
   const std::size_t x = text.find('x');
-  const auto in = parse_integer(text.substr(0, x)), out = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
-  if (!in || !out || *in < 1 || *out < 1 || *in > 1 << 20 || *out > 1 << 20)
-    fail_input("[bench] --linear {}: expected two sizes, such as 768x3072", text);
-  report::LinearBench bench;
-  bench.in = *in, bench.out = *out;
-  if (values.text("form") == "dense") {
-    bench.form = layers::Form::dense;
-    return bench;
-  }
+  const auto first = parse_integer(text.substr(0, x)), second = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
+  if (!first || !second || *first < 1 || *second < 1 || *first > 1 << 24 || *second > 1 << 20)
+    fail_input("[bench] --{} {}: expected two sizes, such as {}", option, text, example);
+  return {*first, *second};
+}
+
+report::LinearBench linear_of(const OptionValues& values) {
+  const auto [in, out] = sizes_of(values, "linear", "768x3072");
+  report::LinearBench bench{.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}};
+  if (values.text("form") == "dense") return bench;
   const std::int64_t rank = values.has("rank") ? values.integer("rank") : 30;
   bench.form = values.text("form") == "lowrank" ? layers::Form::lowrank : layers::Form::tt;
-  bench.modes = bench.form == layers::Form::lowrank ? tt::Sizes{*in, *out} : tt::linear_modes(*in, *out, static_cast<int>(values.integer("order")));
-  bench.ranks = tt::uniform_ranks(bench.modes, rank, "[bench] --linear " + text);
+  bench.modes = bench.form == layers::Form::lowrank ? tt::Sizes{in, out} : tt::linear_modes(in, out, static_cast<int>(values.integer("order")));
+  bench.ranks = tt::uniform_ranks(bench.modes, rank, "[bench] --linear " + values.text("linear"));
+  return bench;
+}
+
+report::LookupBench lookup_of(const OptionValues& values) {
+  const auto [rows, columns] = sizes_of(values, "table", "30522x768");
+  report::LookupBench bench{.rows = rows, .columns = columns, .form = layers::Form::dense, .modes = {}, .ranks = {}};
+  if (values.text("form") == "dense") return bench;
+  if (values.text("form") != "tt") fail_input("[bench] --table {}: want --form tt or dense", values.text("table"));
+  const std::int64_t rank = values.has("embedding-rank") ? values.integer("embedding-rank") : 32;
+  bench.form = layers::Form::ttm;
+  bench.modes = tt::table_modes(rows, columns, static_cast<int>(values.integer("embedding-order")));
+  bench.ranks = tt::uniform_ranks(tt::table_entry_sizes(bench.modes), rank, "[bench] --table " + values.text("table"));
   return bench;
 }
 
@@ -86,6 +108,7 @@ std::vector<Option> bench_options() {
        .minimum = 1,
        .maximum = 65536},
       {.name = "linear", .group = "Work", .help = "time one linear layer of this size instead of a model, batch x seq tokens", .metavar = "INxOUT"},
+      {.name = "table", .group = "Work", .help = "time look-ups in one word table of this size, batch x seq ids", .metavar = "ROWSxCOLUMNS"},
       {.name = "recompute",
        .type = OptionType::choice,
        .default_text = "none",
@@ -128,10 +151,14 @@ int run_bench(const OptionValues& values) {
   const OpenMachine open = open_machine(values, values.text("dtype"));
   const report::BenchOptions options{static_cast<int>(values.integer("warmup")), static_cast<int>(values.integer("repetitions")),
                                      values.integer("batch"), values.integer("seq")};
+  const std::string work = work_of(values);
   const double peak_gflops = report::measure_peak_gflops(open.machine);
-  report::BenchReport report =
-      values.has("linear") ? report::bench_linear(open.machine, linear_of(values), options) : bench_model(values, open.machine, options);
+  const double copy_gb_per_s = work == "model" ? 0 : report::measure_copy_gb_per_s(open.machine);
+  report::BenchReport report = work == "linear"  ? report::bench_linear(open.machine, linear_of(values), options)
+                               : work == "table" ? report::bench_lookup(open.machine, lookup_of(values), options)
+                                                 : bench_model(values, open.machine, options);
   report.peak_gflops = peak_gflops;
+  report.copy_gb_per_s = copy_gb_per_s;
   report.settings = settings_of(values, open, report.settings);
   if (values.flag("json")) {
     print_out(report::dump(report::to_json(report)) + "\n");
@@ -139,7 +166,8 @@ int run_bench(const OptionValues& values) {
   }
   const report::Format format = report::parse_format(values.text("format"));
   for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
-  log_info("{:<12}{:.0f} GFLOP/s in products of 1024 x 1024 matrices", "peak", report.peak_gflops);
+  log_info("{:<12}{:.0f} GFLOP/s in products of large matrices", "peak", report.peak_gflops);
+  if (copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", copy_gb_per_s);
   print_out(report::render(report::bench_table(report, format == report::Format::csv || format == report::Format::jsonl), format));
   return 0;
 }

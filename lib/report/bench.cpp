@@ -6,17 +6,11 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/report/energy.h"
+#include "lib/report/bench_layer.h"
 #include "lib/train/chain_sizes.h"
 
 namespace comera::report {
 namespace {
-
-// Random numbers that are the same everywhere; not part of any result.
-std::uint64_t next_random(std::uint64_t& state) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return state >> 33;
-}
 
 data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
   data::Batch batch = train::planning_batch(task, options.batch, options.length, 0.15);
@@ -104,6 +98,19 @@ std::vector<Cell> cells_of(const BenchRow& row, double peak_gflops, double step_
           row.joules ? Cell(*row.joules) : Cell()};
 }
 
+// What layers alone have: the least that is moved, and how near to the machine's bound that comes.
+void add_bounds(const BenchReport& report, Table& table) {
+  if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.moved_bytes > 0; })) return;
+  table.columns.push_back({"moved_bytes", "moved", Unit::bytes});
+  table.columns.push_back({"share_of_bound", "of the bound", Unit::share});
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const BenchRow& row = report.rows[i];
+    table.rows[i].insert(table.rows[i].end(), 2, Cell());
+    if (row.moved_bytes > 0) table.rows[i].end()[-2] = static_cast<std::int64_t>(row.moved_bytes);
+    if (const auto bound = bound_ms(report, row)) table.rows[i].back() = *bound / row.ms.median;
+  }
+}
+
 Cell cell_of(const Json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_number()) return value.get<double>();
@@ -111,6 +118,11 @@ Cell cell_of(const Json& value) {
 }
 
 }  // namespace
+
+std::uint64_t next_random(std::uint64_t& state) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return state >> 33;
+}
 
 Spread spread_of(std::vector<double> samples) {
   COMERA_CHECK(!samples.empty());
@@ -128,13 +140,9 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   engine.allocate();
   engine.weights().initialise(options.seed);
   engine.state().rank.surrogate_start = std::max(1.0, train::surrogate_at_start(engine.model()));
-  for (int i = 0; i < options.warmup; ++i) stepper.step_ms();
-  EnergyMeter energy = EnergyMeter::of(engine.machine().backend->device);
-  std::vector<double> whole;
-  for (int i = 0; i < options.repetitions; ++i) whole.push_back(stepper.step_ms());
-  const auto joules = energy.joules();
-  BenchRow step{.work = "step", .ms = spread_of(whole), .flops = engine.memory_table().flops, .peak_bytes = memory.peak(), .joules = {}};
-  if (joules) step.joules = *joules / options.repetitions;
+  BenchRow step = time_samples(engine.machine().backend->device, options, "step", [&] { return stepper.step_ms(); });
+  step.flops = engine.memory_table().flops;
+  step.peak_bytes = memory.peak();
   std::vector<BenchRow> rows{step};
   std::map<std::string, std::int64_t> calls;
   for (auto& [op, ms] : profiled_ms(engine, stepper, options.repetitions, calls))
@@ -146,27 +154,9 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   return rows;
 }
 
-double measure_peak_gflops(const plan::Machine& machine) {
-  constexpr std::int64_t size = 1024;
-  constexpr int tries = 8;
-  plan::Arena memory(*machine.backend, 3 * size * size * size_of(machine.dtype), "the measurement of the machine's peak");
-  auto* base = static_cast<char*>(memory.data());
-  const std::size_t matrix = size * size * size_of(machine.dtype);
-  const kernels::MatMul product{
-      .m = size, .n = size, .k = size, .a = base, .lda = size, .b = base + matrix, .ldb = size, .c = base + 2 * matrix, .ldc = size};
-  kernels::Context context = machine.context();
-  const auto& op = machine.backend->matmul;
-  const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context, product) : 0;
-  plan::Arena scratch(*machine.backend, std::max<std::size_t>(workspace, 1), "the measurement of the machine's peak");
-  context.workspace = scratch.data(), context.workspace_bytes = workspace;
-  double best = 0;
-  for (int i = 0; i < tries; ++i) {
-    const double start = wall_seconds();
-    if (!op.run || op.run(context, product) != kernels::Status::ok) return 0;
-    if (machine.backend->device.wait && machine.backend->device.wait(context) != kernels::Status::ok) return 0;
-    best = std::max(best, kernels::flops(product) / (wall_seconds() - start) * 1e-9);
-  }
-  return best;
+std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row) {
+  if (row.moved_bytes <= 0 || row.flops <= 0 || report.peak_gflops <= 0 || report.copy_gb_per_s <= 0) return std::nullopt;
+  return 1e-6 * std::max(row.flops / report.peak_gflops, row.moved_bytes / report.copy_gb_per_s);
 }
 
 Table bench_table(const BenchReport& report, bool with_settings) {
@@ -182,6 +172,7 @@ Table bench_table(const BenchReport& report, bool with_settings) {
                    {"peak_bytes", "peak", Unit::bytes},
                    {"joules", "J"}};
   for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.peak_gflops, report.rows.front().ms.median));
+  add_bounds(report, table);
   if (!with_settings) return table;
   for (const auto& [key, value] : report.settings.items()) {
     table.columns.push_back({key, key});
@@ -194,6 +185,7 @@ Json to_json(const BenchReport& report) {
   Json json = document("bench");
   json["settings"] = report.settings;
   json["peak_gflops"] = report.peak_gflops;
+  json["copy_gb_per_s"] = report.copy_gb_per_s > 0 ? Json(report.copy_gb_per_s) : Json();
   json["rows"] = to_json(bench_table(report, false));
   return json;
 }

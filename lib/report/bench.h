@@ -20,14 +20,16 @@ struct BenchRow {
   std::int64_t calls = 1;  // per step
   Spread ms;
   double flops = 0;                         // per step, multiplications and additions of the products alone
+  double moved_bytes = 0;                   // the least that must be moved, each operand once; 0: not known
   std::optional<std::uint64_t> peak_bytes;  // growth of the process since before the first arena
-  std::optional<double> joules;             // per step, all packages
+  std::optional<double> joules;             // per step, all packages, or the device
 };
 
 struct BenchReport {
   Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line that scripts read
   std::vector<BenchRow> rows;
-  double peak_gflops = 0;  // of this machine at the same number of threads
+  double peak_gflops = 0;    // of this machine at the same number of threads
+  double copy_gb_per_s = 0;  // read and written
 };
 
 struct BenchOptions {
@@ -39,6 +41,9 @@ struct BenchOptions {
 // Whole steps first, then as many with a clock around every op.
 std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options);
 
+// Milliseconds that the row's FLOPs and bytes take at the machine's measured rates, the longer of the two; none where either is unknown.
+std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row);
+
 // One linear layer alone, batch * length tokens: merging of halves, forward, backward with dX and the gradients of all cores.
 struct LinearBench {
   std::int64_t in = 0, out = 0;
@@ -47,8 +52,20 @@ struct LinearBench {
 };
 BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench, const BenchOptions& options);
 
-// The best of some products of 1024 x 1024 matrices, all threads of the machine's stream at work.
+// One word table alone, batch * length ids drawn with equal chances.
+struct LookupBench {
+  std::int64_t rows = 0, columns = 0;
+  layers::Form form = layers::Form::ttm;
+  std::vector<std::int64_t> modes, ranks;  // empty for dense
+};
+BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
+
+// Random numbers that are the same everywhere; not part of any result.
+std::uint64_t next_random(std::uint64_t& state);
+
+// The best of some products of square matrices of random numbers, and of some copies, all threads of the machine's stream at work.
 double measure_peak_gflops(const plan::Machine& machine);
+double measure_copy_gb_per_s(const plan::Machine& machine);
 
 Table bench_table(const BenchReport& report, bool with_settings);
 Json to_json(const BenchReport& report);

@@ -24,6 +24,20 @@ expect_out '^work,calls,median_ms,min_ms,max_ms'
 expect_out '^step,'
 expect_no_err
 
+run "$COMERA" bench --linear 64x96 --rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q
+expect_exit 0
+expect_json "[r['work'] for r in d['rows']] == ['step', 'tokens', 'cores'] and d['copy_gb_per_s'] > 0"
+expect_json "d['rows'][1]['moved_bytes'] == 4 * (2 * 16 + 2 * 4) * (64 + 96) and d['rows'][1]['share_of_bound'] > 0 and d['rows'][2]['moved_bytes'] is None"
+run "$COMERA" bench --table 300x64 --embedding-rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q
+expect_exit 0
+expect_json "[r['work'] for r in d['rows']] == ['step', 'tokens', 'cores'] and d['settings']['table'] == '300x64'"
+
+run "$COMERA" bench --linear 64x96 --table 300x64
+expect_refused "give one of them"
+run "$COMERA" bench --table 300
+expect_refused "table 300: expected two sizes"
+run "$COMERA" bench --table 300x64 --form lowrank
+expect_refused "want --form tt or dense"
 run "$COMERA" bench --linear 64
 expect_refused "linear 64: expected two sizes"
 run "$COMERA" bench --model nothing

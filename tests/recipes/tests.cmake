@@ -1,3 +1,7 @@
 # The scripts under recipes/ that prepare data; each is tested by a script of its stem.
 add_test(NAME "recipes: wordnet" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/wordnet.sh)
 set_tests_properties("recipes: wordnet" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+# What make check-gpu runs, on a machine without a card.
+add_test(NAME "recipes: gpu report" COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/gpu_report_test.py)
+add_test(NAME "recipes: check_gpu" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/check_gpu.sh)
+set_tests_properties("recipes: check_gpu" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

@@ -71,7 +71,7 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const std::int64_t tokens = 32, in = 64, out = 128, rank = 8;
   const BenchReport dense = bench_linear(cpu, {.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
-  REQUIRE(dense.rows.size() == 1);
+  REQUIRE((dense.rows.size() == 2 && dense.rows[1].work == "tokens"));
   // x W, dX = dY W^T, dW = X^T dY.
   CHECK(dense.rows[0].flops == Approx(3.0 * 2 * tokens * in * out));
   CHECK(dense.settings["parameters"] == in * out + out);
@@ -82,6 +82,44 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
   CHECK(lowrank.rows[0].flops >= 6.0 * tokens * rank * (in + out));
   CHECK(lowrank.rows[0].flops < 3.0 * 2 * tokens * in * out);
   CHECK(lowrank.rows[0].ms.median > 0);
+  // Timed apart: what grows with the tokens, and what does not.
+  REQUIRE((lowrank.rows.size() == 3 && lowrank.rows[1].work == "tokens" && lowrank.rows[2].work == "cores"));
+  CHECK(lowrank.rows[1].flops == 6.0 * tokens * rank * (in + out));
+  CHECK(lowrank.rows[0].flops >= lowrank.rows[1].flops + lowrank.rows[2].flops);  // ranks are padded there
+  // X, Y, dY, dX; A, B, dA, dB.
+  CHECK(lowrank.rows[1].moved_bytes == 4.0 * (2 * tokens * (in + out) + 2 * rank * (in + out)));
+  CHECK(dense.rows[1].moved_bytes == 4.0 * (2 * tokens * (in + out) + 2 * in * out));
+}
+
+TEST_CASE("A table alone is timed, dense and in TTM form") {
+  const plan::Machine cpu = machine();
+  const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
+  const BenchReport dense = bench_lookup(cpu, {.rows = 100, .columns = 16, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  CHECK(dense.settings["parameters"] == 100 * 16);
+  const tt::Sizes modes = tt::table_modes(100, 16, 2);
+  const tt::Sizes ranks = {1, 4, 1};
+  const BenchReport ttm = bench_lookup(cpu, {.rows = 100, .columns = 16, .modes = modes, .ranks = ranks}, options);
+  CHECK(ttm.settings["parameters"] == tt::core_parameters(tt::table_entry_sizes(modes), ranks));
+  REQUIRE((ttm.rows.size() == 3 && ttm.rows[1].work == "tokens"));
+  CHECK(ttm.rows[1].flops == 3 * 32 * 2.0 * 16 * 4);
+}
+
+TEST_CASE("A row's bound is the longer of what its bytes and its FLOPs take") {
+  BenchReport report;
+  report.peak_gflops = 100, report.copy_gb_per_s = 10;
+  BenchRow row{.work = "tokens", .ms = {4, 4, 4}, .flops = 1e8, .moved_bytes = 2e7, .peak_bytes = {}, .joules = {}};
+  CHECK(bound_ms(report, row).value() == Approx(2));
+  row.flops = 3e8;
+  CHECK(bound_ms(report, row).value() == Approx(3));
+  report.rows = {row};
+  CHECK(to_json(bench_table(report, false))[0]["share_of_bound"].get<double>() == Approx(0.75));
+  row.moved_bytes = 0;
+  CHECK_FALSE(bound_ms(report, row));
+}
+
+TEST_CASE("The machine's rates are positive") {
+  CHECK(measure_peak_gflops(machine()) > 0);
+  CHECK(measure_copy_gb_per_s(machine()) > 0);
 }
 
 TEST_CASE("The table has the keys that scripts rely on, the settings on every line") {

@@ -1,0 +1,155 @@
+#include "lib/report/bench_layer.h"
+
+#include <algorithm>
+
+#include "lib/core/process.h"
+#include "lib/report/energy.h"
+#include "lib/train/device_steps.h"
+#include "lib/train/weights.h"
+
+namespace comera::report {
+namespace {
+
+constexpr std::size_t cold_bytes = std::size_t{1} << 29;  // ten times the largest cache of a card
+constexpr int most_sets = 16;
+constexpr double energy_seconds = 1;
+
+using Body = std::function<void(layers::Walk&, int set)>;
+
+// Walks of one plan, each with memory of its own, as one graph where there is a device.
+class Walks {
+ public:
+  Walks(const plan::Machine& machine, int sets, Body body) : machine_(machine), sets_(sets), body_(std::move(body)), steps_(machine) {
+    layers::Walk recording(machine, plan_);
+    body_(recording, 0);
+    recording.end();
+    stride_ = plan::aligned(plan_.bytes);
+    const auto count = static_cast<std::size_t>(sets);
+    const std::size_t step_bytes = count * stride_, input_bytes = count * plan_.input_bytes;
+    const std::size_t places = on_device() ? train::DeviceSteps::input_places(input_bytes) : 0;
+    arena_ = plan::Arena(*machine.backend, step_bytes + places, "the step of the layer");
+    if (on_device()) steps_.set_inputs(static_cast<std::byte*>(arena_.data()) + step_bytes, input_bytes);
+  }
+
+  double flops() const { return plan_.flops(); }
+
+  // Milliseconds of one walk, of `rounds` over all sets.
+  double milliseconds(int rounds) {
+    const double start = wall_seconds();
+    for (int i = 0; i < rounds; ++i) run();
+    if (on_device()) steps_.wait();
+    return 1e3 * (wall_seconds() - start) / (rounds * sets_);
+  }
+
+ private:
+  bool on_device() const { return !machine_.backend->memory.host_accessible; }
+  void run() {
+    const auto walks = [&](plan::InputStage* stage, plan::Pass pass) {
+      for (int set = 0; set < sets_; ++set) {
+        layers::Walk walk(machine_, plan_, static_cast<char*>(arena_.data()) + static_cast<std::size_t>(set) * stride_);
+        walk.set_inputs(stage, pass);
+        body_(walk, set);
+        walk.end();
+      }
+    };
+    if (on_device()) return steps_.launch({&plan_, true}, walks);
+    walks(nullptr, plan::Pass::all);
+  }
+
+  plan::Machine machine_;
+  int sets_;
+  Body body_;
+  plan::Plan plan_;
+  std::size_t stride_ = 0;
+  plan::Arena arena_;
+  train::DeviceSteps steps_;
+};
+
+}  // namespace
+
+LayerAlone::LayerAlone(const plan::Machine& machine)
+    : machine_(machine),
+      parameters_(kernels::parameter_type(machine.dtype)),
+      merger_(trains_, halves_, step_gradients_),
+      stream_weights_(machine.dtype) {}
+
+layers::Builder LayerAlone::builder() {
+  return {machine_.dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, dense_};
+}
+
+void LayerAlone::take_memory() {
+  sink_ = std::make_unique<layers::AccumulateSink>(parameters_, step_gradients_);
+  weights_ = plan::Arena(*machine_.backend, parameters_.bytes(), "the weights of the layer");
+  train::initialise(machine_, parameters_, weights_.data(), 1);
+  const std::size_t copies = stream_weights_.copies().bytes();
+  slab_memory_ = plan::Arena(*machine_.backend, halves_.bytes() + copies + step_gradients_.bytes(), "the halves of the layer");
+  auto* base = static_cast<char*>(slab_memory_.data());
+  halves_.bind(base);
+  stream_weights_.copies().bind(base += halves_.bytes());
+  step_gradients_.bind(base + copies);
+}
+
+void LayerAlone::fill(const plan::Tensor& tensor, std::uint64_t seed) const {
+  constexpr std::int64_t period = 1 << 20;
+  std::vector<std::byte> bytes(tensor.bytes());
+  const plan::Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
+  const std::int64_t first = std::min(period, tensor.elements());
+  for (std::int64_t i = 0; i < first; ++i) layers::store(host, i, static_cast<double>(next_random(seed) % 1000) / 500.0 - 1);
+  const std::size_t repeated = static_cast<std::size_t>(first) * size_of(tensor.dtype);
+  for (std::size_t at = repeated; at < bytes.size(); at += repeated)
+    std::copy_n(bytes.begin(), std::min(repeated, bytes.size() - at), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+  train::write(machine_, tensor, bytes);
+}
+
+void LayerAlone::step(layers::Walk& walk) {
+  sink_->begin(walk);
+  prepare(walk);
+  tokens(walk, 0);
+  finish(walk);
+  sink_->release(walk);
+}
+
+void LayerAlone::cores(layers::Walk& walk) {
+  sink_->begin(walk);
+  prepare(walk);
+  finish(walk);
+  sink_->release(walk);
+}
+
+BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample) {
+  for (int i = 0; i < options.warmup; ++i) sample();
+  std::vector<double> ms;
+  EnergyMeter energy = EnergyMeter::of(device);
+  const double start = wall_seconds();
+  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds)) ms.push_back(sample());
+  BenchRow row{.work = std::move(work), .ms = spread_of(ms), .peak_bytes = {}, .joules = {}};
+  if (const auto joules = energy.joules()) row.joules = *joules / static_cast<double>(ms.size());
+  return row;
+}
+
+BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options) {
+  const kernels::Device& device = layer.machine().backend->device;
+  BenchReport report;
+  const auto row_of = [&](const char* work, int sets, int rounds, const Body& body) {
+    Walks walks(layer.machine(), sets, body);
+    BenchRow row = time_samples(device, options, work, [&] { return walks.milliseconds(rounds); });
+    if (row.joules) *row.joules /= sets * rounds;
+    row.flops = walks.flops();
+    if (report.rows.empty()) row.peak_bytes = memory.peak();
+    return row;
+  };
+  layer.make_sets(1);
+  report.rows.push_back(row_of("step", 1, 1, [&](layers::Walk& walk, int) { layer.step(walk); }));
+  const bool asynchronous = device.open != nullptr;
+  const int sets = asynchronous ? std::clamp(static_cast<int>(cold_bytes / layer.set_bytes()), 1, most_sets) : 1;
+  if (sets > 1) layer.make_sets(sets);
+  const int rounds = asynchronous ? 4 : 1;  // as many as are launched without waiting
+  report.rows.push_back(row_of("tokens", sets, rounds, [&](layers::Walk& walk, int set) { layer.tokens(walk, set); }));
+  report.rows.back().moved_bytes = layer.moved_bytes();
+  report.rows.back().flops = layer.least_flops(report.rows.back().flops);
+  if (layer.has_cores()) report.rows.push_back(row_of("cores", 1, rounds, [&](layers::Walk& walk, int) { layer.cores(walk); }));
+  report.settings["parameters"] = layer.parameters();
+  return report;
+}
+
+}  // namespace comera::report
