@@ -1,20 +1,29 @@
 #!/usr/bin/env bash
-# The paper's six-encoder transformer on MNLI: dense and TT side by side for the same time, then a late stage that halves the TT layers.
+# The paper's six-encoder transformer on MNLI: dense and TT side by side for the same time, then a late stage that halves the TT layers. On a card the
+# paper's whole schedule: 30 epochs dense, 20 early in TT form and from there 10 late ones towards 0.8, 0.5 and 0.2 of the TT layers' size.
 #
-#   recipes/mnli.sh [FOLDER]            default: runs/mnli
+#   recipes/mnli.sh [FOLDER]                    default: runs/mnli
+#   recipes/mnli.sh --device cuda [FOLDER]      default: runs/mnli-cuda; the same as DEVICE=cuda
 #
 # COMERA_DATA names a folder with mnli/mnli_train_subset.tsv.zst, mnli/mnli_dev_matched.tsv.zst and tokenizers/bert-base-uncased-vocab.txt.
-# TIME (40m) is the time of both runs, LATE (2000) the steps of the late stage, COMERA the program, BATCH the sequences per step.
-# Dense and TT run at the same time with half of the cores each, so that both see the same machine. FOLDER gets the runs, a log of each and
-# compared.html; called again, it goes on where it was.
+# COMERA is the program, SEED (7) the seed of all runs, BATCH (32, on a card 128) the sequences per step.
+# On the CPU TIME (40m) is the time of both runs and LATE (2000) the steps of the late stage; dense and TT run at the same time with half of the cores
+# each, so that both see the same machine. On a card EARLY (20) and LATE (10) are epochs, runs follow each other, and DTYPE (bf16) is their precision;
+# at the end stand accuracy, bytes, time per epoch and memory beside the paper's table, and what each epoch did to ranks, time and memory.
+# FOLDER gets the runs, a log of each and compared.html with curves; called again, it goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 comera=${COMERA:-build/comera}
-folder=${1:-runs/mnli}
-time=${TIME:-40m}
-late=${LATE:-2000}
-batch=${BATCH:-32}
+device=${DEVICE:-cpu}
+[ "${1:-}" != --device ] || { device=${2:?a device, such as cuda} && shift 2; }
+if [ $# -gt 1 ] || [[ "${1:-}" == -* ]]; then
+  sed -n '2,13s/^# \{0,1\}//p' recipes/mnli.sh >&2
+  exit 2
+fi
+case $device in cpu) on_card=false ;; *) on_card=true ;; esac
+folder=${1:-$("$on_card" && echo runs/mnli-cuda || echo runs/mnli)}
+batch=${BATCH:-$("$on_card" && echo 128 || echo 32)}
 half=$((($(nproc) + 1) / 2))
 
 if [ -z "${COMERA_DATA:-}" ]; then
@@ -42,7 +51,7 @@ run() { # NAME options...
   local name=$1
   shift
   "$comera" pretrain --model mnli-6enc --task classify --data "$train" --dev "$folder/dev-2000.tsv" --text premise,hypothesis --label label \
-    --tokenizer "$vocab" --seq 128 --batch "$batch" --seed 7 --schedule constant --warmup 200 --weight-decay 0 --position-deviation 0.1 \
+    --tokenizer "$vocab" --seq 128 --batch "$batch" --seed "${SEED:-7}" --device "$device" --schedule constant --warmup 200 --weight-decay 0 --position-deviation 0.1 \
     --log-every 50 --save-every 10m "$@" -o "$folder/$name" --resume
 }
 tt=(--form tt --rank 30 --embedding-rank 32 --lr 1e-4 --lr-cores 2e-4 --lr-ranks 1e-3)
@@ -68,33 +77,68 @@ evaluate() {
   done
 }
 
-echo "== dense and TT, $time each, $half threads each; $folder/*.log show how far they are"
-logged dense run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
-first=$!
-logged tt run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
-wait "$first"
-wait "$!"
-"$comera" inspect "$folder/dense" "$folder/tt" --format html > "$folder/compared.html"
-"$comera" inspect --runs "$folder/dense" "$folder/tt"
-echo "the curves of both, by steps and by time: $folder/compared.html"
+in_equal_time() {
+  local time=${TIME:-40m} late=${LATE:-2000} first before
+  echo "== dense and TT, $time each, $half threads each; $folder/*.log show how far they are"
+  logged dense run dense "${dense[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+  first=$!
+  logged tt run tt "${tt[@]}" --threads "$half" --steps 1000000 --max-time "$time" --eval-every 10m &
+  wait "$first"
+  wait "$!"
+  "$comera" inspect "$folder/dense" "$folder/tt" --format html > "$folder/compared.html"
+  "$comera" inspect --runs "$folder/dense" "$folder/tt"
+  echo "the curves of both, by steps and by time: $folder/compared.html"
 
-echo
-echo "== TT at the steps that dense reached"
-logged tt-steps run tt-steps "${tt[@]}" --steps "$(number dense step)"
-"$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
+  echo
+  echo "== TT at the steps that dense reached"
+  logged tt-steps run tt-steps "${tt[@]}" --steps "$(number dense step)"
+  "$comera" inspect --runs "$folder/dense" "$folder/tt-steps"
 
-echo
-echo "== the late stage: $late more steps of the TT run, towards half of its size"
-[ -d "$folder/tt-half" ] || cp -r "$folder/tt" "$folder/tt-half"
-before=$(number tt step)
-logged tt-half "$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) --late-after "$before" \
-  --target-fraction 0.5 --threads "$(nproc)" --eval-every "$late"
-grep -E 'late stage begins|target is' "$folder/tt-half.log"
-"$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
-echo
-echo "== what is left of the layers in TT form"
-"$comera" inspect "$folder/tt-half" | grep -vE ' dense +- '
+  echo
+  echo "== the late stage: $late more steps of the TT run, towards half of its size"
+  [ -d "$folder/tt-half" ] || cp -r "$folder/tt" "$folder/tt-half"
+  before=$(number tt step)
+  logged tt-half "$comera" pretrain --resume "$folder/tt-half" --override --max-time 10h --steps $((before + late)) --late-after "$before" \
+    --target-fraction 0.5 --threads "$(nproc)" --eval-every "$late"
+  grep -E 'late stage begins|target is' "$folder/tt-half.log"
+  "$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
+  echo
+  echo "== what is left of the layers in TT form"
+  "$comera" inspect "$folder/tt-half" | grep -vE ' dense +- '
 
-echo
-echo "== all of dev_matched"
-evaluate dense tt tt-steps tt-half
+  echo
+  echo "== all of dev_matched"
+  evaluate dense tt tt-steps tt-half
+}
+
+# A late run begins as a copy of the early one, in one rename: a recipe that was stopped meanwhile finds a whole copy or none.
+late_run() { # TARGET
+  local name=late-$1
+  if [ ! -d "$folder/$name" ]; then
+    rm -rf "$folder/$name.new"
+    cp -r "$folder/early" "$folder/$name.new"
+    mv "$folder/$name.new" "$folder/$name"
+  fi
+  logged "$name" "$comera" pretrain --resume "$folder/$name" --override --epochs $((early + late)) --late-after "${early}e" --target-fraction "$1"
+}
+
+in_epochs() {
+  local early=${EARLY:-20} late=${LATE:-10} target name
+  local names=(dense early late-0.8 late-0.5 late-0.2) precision=(--dtype "${DTYPE:-bf16}" --eval-every 1e)
+  echo "== dense, $((early + late)) epochs; TT, $early epochs; $folder/*.log show how far they are"
+  logged dense run dense "${dense[@]}" "${precision[@]}" --epochs $((early + late))
+  logged early run early "${tt[@]}" "${precision[@]}" --epochs "$early"
+  for target in 0.8 0.5 0.2; do
+    echo "== $late late epochs towards $target of the size of the TT layers"
+    late_run "$target"
+  done
+  "$comera" inspect "$folder/dense" "$folder/late-0.2" --format html > "$folder/compared.html"
+  for name in "${names[@]}"; do
+    "$comera" evaluate "$folder/$name" --data "$dev" --device "$device" --json > "$folder/$name.evaluate.json" 2> "$folder/$name.evaluate.log"
+  done
+  echo
+  recipes/mnli_table.py "$folder" "$early"
+  echo "ranks, time and memory by steps: $folder/late-*/report.html; dense and the smallest, by steps and by time: $folder/compared.html"
+}
+
+if "$on_card"; then in_epochs; else in_equal_time; fi

@@ -5,3 +5,5 @@ set_tests_properties("recipes: wordnet" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_B
 add_test(NAME "recipes: gpu report" COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/gpu_report_test.py)
 add_test(NAME "recipes: check_gpu" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/check_gpu.sh)
 set_tests_properties("recipes: check_gpu" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
+add_test(NAME "recipes: mnli" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/mnli.sh)
+set_tests_properties("recipes: mnli" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

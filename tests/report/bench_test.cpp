@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "kernels/cuda/runtime.h"
 #include "lib/report/energy.h"
 #include "lib/tt/modes.h"
 
@@ -102,6 +103,20 @@ TEST_CASE("A table alone is timed, dense and in TTM form") {
   CHECK(ttm.settings["parameters"] == tt::core_parameters(tt::table_entry_sizes(modes), ranks));
   REQUIRE((ttm.rows.size() == 3 && ttm.rows[1].work == "tokens"));
   CHECK(ttm.rows[1].flops == 3 * 32 * 2.0 * 16 * 4);
+}
+
+TEST_CASE("A layer alone is timed on a device, sets of tokens in turn") {
+  kernels::Backend device = kernels::cuda::table();  // its double on the host
+  device.device.joules = nullptr;                    // else each part lasts a second
+  const plan::Machine machine{&device, DType::f32, nullptr};
+  const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
+  const tt::Sizes modes = tt::linear_modes(64, 32, 2);
+  const BenchReport linear = bench_linear(machine, {.in = 64, .out = 32, .modes = modes, .ranks = tt::uniform_ranks(modes, 4, "test")}, options);
+  REQUIRE((linear.rows.size() == 3 && linear.rows[1].work == "tokens"));
+  CHECK(linear.rows[0].peak_bytes.value() >= 4 * 32 * (64 + 64 + 32));  // x, dx, dy
+  const tt::Sizes table = tt::table_modes(100, 16, 2);
+  const BenchReport lookup = bench_lookup(machine, {.rows = 100, .columns = 16, .modes = table, .ranks = {1, 4, 1}}, options);
+  CHECK((lookup.rows.size() == 3 && lookup.rows[1].flops == 3 * 32 * 2.0 * 16 * 4));
 }
 
 TEST_CASE("A row's bound is the longer of what its bytes and its FLOPs take") {
