@@ -249,12 +249,13 @@ def model_step(arguments):
     mask, labels = torch.zeros(arguments.batch, 1, 1, arguments.seq), torch.randint(0, 3, (arguments.batch,))
 
     def make_step(forward):
+        # Gradients come and go within the step: a graph that holds it owns them.
         def step():
-            optimizer.zero_grad(set_to_none=True)
             with precision(arguments):
                 loss = F.cross_entropy(forward(ids, types, mask).float(), labels)
             loss.backward()
             optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         return step
 
     step, graph = compiled(arguments, model, make_step) if arguments.compile else (make_step(model), "none")
@@ -286,11 +287,11 @@ def layer_step(arguments):
     dy = torch.randn(tokens, 768 if on_table else 3072)
 
     def step():
-        for tensor in [x, *layer.parameters()]:
-            tensor.grad = None
         with precision(arguments):
             y = layer(x)
         y.backward(dy.to(y.dtype))
+        for tensor in [x, *layer.parameters()]:
+            tensor.grad = None
 
     graph = "none"
     if arguments.compile and arguments.device == "cuda":  # one layer: nothing to compile
