@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recipes/mnli.sh --device cuda from data to table, with a model so small that the CPU stands in for the card.
+# recipes/mnli.sh from data to tables, with a model so small that it takes seconds and the CPU can stand in for the card.
 . "$(dirname "$0")/../cli/expect.sh"
 recipe=$tests/../recipes/mnli.sh
 program=$COMERA
@@ -40,6 +40,12 @@ bytes() { sed -n 's/^ *"file_bytes": \([0-9]*\).*/\1/p' "runs/$1/report.json"; }
 [ "$(bytes late-0.2)" -lt "$(bytes late-0.8)" ] || fail "the late stage towards 0.2 is not smaller than the one towards 0.8"
 [ "$(bytes late-0.8)" -lt "$(bytes early)" ] || fail "the late stage towards 0.8 is not smaller than the early one"
 [ -s runs/compared.html ] || fail "compared.html was not written"
+
+# On the CPU: the same time for both, then a late stage.
+TIME=2s LATE=60 run "$recipe" "$PWD/equal"
+expect_exit 0
+expect_out '^== TT at the steps that dense reached'
+expect_out '^tt-half +[0-9.]+ % '
 
 run "$recipe" --device cuda one two
 expect_exit 2
