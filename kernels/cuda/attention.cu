@@ -1,14 +1,13 @@
 // Attention in f32 on CUDA cores, at every head size up to 256: bounded by reads of shared memory, one of 16 bytes for 4 multiply-adds.
+// Streams of bf16 take the tensor cores where head size and alignment allow it (attention_tensor.h).
 // The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum has one owner and
 // a fixed order.
-#include "kernels/attention.h"
+#include "kernels/cuda/attention_tensor_forward.h"
 #include "kernels/cuda/attention_tile.h"
 #include "kernels/cuda/ops.h"
 
 namespace comera::kernels::cuda {
 namespace {
-
-constexpr float minus_infinity = -__builtin_huge_valf();
 
 // What a block works on: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
 struct Place {
@@ -17,18 +16,6 @@ struct Place {
   __device__ explicit Place(int rows) : first_row(static_cast<std::int64_t>(blockIdx.x) * rows) {}
   __device__ std::int64_t row(int r) const { return first_row + warp * rows_per_warp + r; }
 };
-
-// Columns that a block must visit: keys that any of its rows attends to.
-__device__ KeyRange joined_ranges(const AttentionShape& s, std::int64_t batch, std::int64_t first, int rows) {
-  std::int64_t begin = s.keys, end = 0;
-  for (int i = static_cast<int>(threadIdx.x) % warp_size; i < rows; i += warp_size) {
-    const KeyRange range = range_of(s, batch, first + i);
-    if (range.empty()) continue;
-    begin = begin < range.begin ? begin : range.begin;
-    end = end > range.end ? end : range.end;
-  }
-  return {-reduce_warp(-begin, Larger{}), reduce_warp(end, Larger{})};
-}
 
 template <int D>
 constexpr std::size_t forward_shared() {
@@ -225,11 +212,28 @@ Launch tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, int d, s
           static_cast<unsigned>(warps_for(d) * warp_size), shared};
 }
 
+// On tensor cores a head of up to 32, 64 or 128 elements, a block of tensor_rows rows.
+Launch tensor_tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, std::size_t shared) {
+  return {dim3(static_cast<unsigned>(blocks_for(rows, tensor_rows)), static_cast<unsigned>(heads), static_cast<unsigned>(batch)), tensor_threads,
+          shared};
+}
+template <class F>
+Status with_tensor_size(std::int64_t head_size, F&& f) {
+  if (head_size <= 32) return f(HeadSize<32>{});
+  if (head_size <= 64) return f(HeadSize<64>{});
+  return f(HeadSize<128>{});
+}
+
 bool fits(const AttentionShape& s) { return s.batch <= 65535 && s.heads <= 65535; }
 
 Status run(const Context& context, const AttentionForward& a) {
   const AttentionShape& s = a.shape;
   if (!fits(s)) return Status::unsupported_shape;
+  if (context.dtype == DType::bf16 && takes_tensor_cores(a))
+    return with_tensor_size(s.head_size, [&](auto size) {
+      constexpr int d = decltype(size)::value;
+      return launch(context, tensor_tiles(s.queries, s.heads, s.batch, tensor_forward_shared<d>()), tensor_forward<d>, a);
+    });
   return with_element(context, [&]<class T>(T) {
     return with_head_size(s.head_size, [&](auto size) {
       constexpr int d = decltype(size)::value;

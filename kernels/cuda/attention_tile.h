@@ -3,10 +3,8 @@
 // shared memory, padded with zeros to the size D that the kernel is compiled for.
 #pragma once
 
-#include "kernels/attention.h"
-#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/attention_keys.h"
 #include "kernels/cuda/element.h"
-#include "kernels/cuda/reduce.h"
 
 namespace comera::kernels::cuda {
 
@@ -60,27 +58,6 @@ __device__ void store_row(T* to, const float (&values)[D / warp_size], float fac
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   for (int i = 0; i < D / warp_size; ++i)
     if (lane + i * warp_size < head) to[lane + i * warp_size] = to_element<T>(values[i] * factor);
-}
-
-// The keys of a query.
-struct KeyRange {
-  std::int64_t begin, end;
-  COMERA_DEVICE bool has(std::int64_t key) const { return begin <= key && key < end; }
-  COMERA_DEVICE bool empty() const { return begin >= end; }
-};
-COMERA_DEVICE KeyRange range_of(const AttentionShape& s, std::int64_t batch, std::int64_t query) {
-  if (query >= s.queries) return {0, 0};
-  const std::int64_t at = batch * s.queries + query;
-  const std::int64_t begin = s.key_begin ? s.key_begin[at] : 0, end = s.key_end ? s.key_end[at] : s.keys;
-  return {begin < 0 ? 0 : begin, end > s.keys ? s.keys : end};
-}
-
-// Which of 8 neighbouring keys, from a multiple of 8 on, dropout keeps: bit i for key first + i.
-COMERA_DEVICE unsigned kept_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query, std::int64_t head, std::int64_t first) {
-  const PhiloxBlock bits = rule.bits(sample, query, attention_feature(head, first) / 8);
-  unsigned kept = 0;
-  for (std::uint32_t i = 0; i < 8; ++i) kept |= (lane16(bits, i) < rule.threshold ? 0u : 1u) << i;
-  return kept;
 }
 
 // Factors of 8 query rows (first_row + r) for the lane's key (first_key + lane, first_key a multiple of 32): each lane draws the numbers of

@@ -1,0 +1,137 @@
+// The pieces of attention on tensor cores, for streams of bf16: products of bf16, sums and everything about probabilities in f32. A warp
+// works on 16 rows (queries; keys in the gradient of keys and values), four warps to a block, against tiles of columns (keys; queries) that
+// the block copies ahead. A product of rows and columns leaves a lane rows lane / 4 and 8 behind it, called its halves 0 and 1, and of every
+// 8 columns 2 (lane % 4) and the next; rounded to bf16, the same lane holds them as the left factor of the product that follows, so that
+// probabilities never leave the registers.
+#pragma once
+
+#include "kernels/cuda/attention_keys.h"
+#include "kernels/cuda/tensor_tile.h"
+
+namespace comera::kernels::cuda {
+
+constexpr int tensor_warps = 4, tensor_threads = tensor_warps * warp_size;
+constexpr int tensor_warp_rows = 16, tensor_rows = tensor_warps * tensor_warp_rows;
+constexpr int tensor_columns = 32, column_blocks = tensor_columns / 8;
+constexpr float log2_of_e = 1.4426950408889634f, ln_of_2 = 0.69314718055994531f;
+
+// Between rows in shared memory: eight rows that are loaded together meet no bank twice.
+constexpr int tensor_pitch(int d) { return d + 8; }
+constexpr std::size_t tensor_tile_bytes(int d, int rows) { return sizeof(Bf16) * static_cast<std::size_t>(rows * tensor_pitch(d)); }
+
+// What a block works on: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
+struct TensorPlace {
+  std::int64_t batch = blockIdx.z, head = blockIdx.y, first_row = static_cast<std::int64_t>(blockIdx.x) * tensor_rows;
+  int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
+  __device__ std::int64_t first_of_warp() const { return first_row + warp * tensor_warp_rows; }
+  __device__ std::int64_t row(int half) const { return first_of_warp() + lane / 4 + 8 * half; }
+  template <int D>
+  __device__ Bf16* of_warp(Bf16* rows) const {
+    return rows + warp * tensor_warp_rows * tensor_pitch(D);
+  }
+};
+
+// Rows first .. first + count of a head on their way to shared memory, zeros beyond `rows` and beyond the head's size, a multiple of 8.
+template <int D, int count>
+__device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int64_t first, std::int64_t rows, int head_size) {
+  constexpr int across = D / 8, step = tensor_threads / across;
+  const int row = static_cast<int>(threadIdx.x) / across, column = static_cast<int>(threadIdx.x) % across * 8;
+  const Bf16* const at = from + (first + row) * ld + column;
+  to += row * tensor_pitch(D) + column;
+#pragma unroll
+  for (int i = 0; i < count; i += step) {
+    const bool valid = first + row + i < rows && column < head_size;
+    copy_async(to + i * tensor_pitch(D), valid ? at + i * ld : from, valid);
+  }
+}
+
+// sums += the warp's 16 rows times the columns of a tile, each of D elements.
+template <int D>
+__device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, const Bf16* columns) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  rows += lane % 16 * tensor_pitch(D) + lane / 16 * 8;
+  columns += (lane / 16 * 8 + lane % 8) * tensor_pitch(D) + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int k = 0; k < D; k += 16) {
+    unsigned left[4];
+    load_blocks(left, rows + k);
+#pragma unroll
+    for (int n = 0; n < column_blocks; n += 2) {
+      unsigned right[4];
+      load_blocks(right, columns + 8 * n * tensor_pitch(D) + k);
+      multiply_add(sums[n], left, right[0], right[1]);
+      multiply_add(sums[n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+// sums += weights, rounded to bf16, of a tile's columns times these columns.
+template <int D>
+__device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[column_blocks][4], const Bf16* columns) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  columns += lane % 16 * tensor_pitch(D) + lane / 16 * 8;
+#pragma unroll
+  for (int j = 0; j < column_blocks; j += 2) {
+    const unsigned left[4] = {pair_of(weights[j][0], weights[j][1]), pair_of(weights[j][2], weights[j][3]),
+                              pair_of(weights[j + 1][0], weights[j + 1][1]), pair_of(weights[j + 1][2], weights[j + 1][3])};
+#pragma unroll
+    for (int n = 0; n < D / 8; n += 2) {
+      unsigned right[4];
+      load_blocks_transposed(right, columns + 8 * j * tensor_pitch(D) + 8 * n);
+      multiply_add(sums[n], left, right[0], right[1]);
+      multiply_add(sums[n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+// The warp's 16 rows, half h of a lane times factor[h], by way of `tile`, shared memory that no other warp uses any more.
+template <int D>
+__device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float factor0, float factor1, Bf16* to, std::int64_t ld, std::int64_t rows,
+                           int head_size) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+    const float upper[2] = {sums[n][0] * factor0, sums[n][1] * factor0}, lower[2] = {sums[n][2] * factor1, sums[n][3] * factor1};
+    Bf16* const at = tile + lane / 4 * tensor_pitch(D) + 8 * n + lane % 4 * 2;
+    store_floats<2>(upper, at);
+    store_floats<2>(lower, at + 8 * tensor_pitch(D));
+  }
+  __syncwarp();
+  for (int v = lane; v < tensor_warp_rows * (D / 8); v += warp_size) {
+    const int row = v / (D / 8), column = v % (D / 8) * 8;
+    using Eight = Elements<Bf16, 8>;
+    if (row < rows && column < head_size)
+      *reinterpret_cast<Eight*>(to + row * ld + column) = *reinterpret_cast<const Eight*>(tile + row * tensor_pitch(D) + column);
+  }
+}
+
+// The sum or largest of what the four lanes of a row hold.
+template <class Join>
+__device__ float reduce_row_lanes(float value, Join join) {
+  value = join(value, __shfl_xor_sync(full_warp, value, 1));
+  return join(value, __shfl_xor_sync(full_warp, value, 2));
+}
+
+// Which keys of a tile dropout keeps for the rows of a lane: each of the four lanes of a row draws for 8 of its keys. Bits 8 half .. + 7 of
+// word n are keys 8 n .. 8 n + 7 of a half.
+struct KeptOfRows {
+  unsigned word[column_blocks];
+
+  COMERA_DEVICE bool has(int lane, int half, int n, int j) const { return word[n] >> (8 * half + lane % 4 * 2 + j) & 1u; }
+
+  __device__ KeptOfRows(const DropoutRule& rule, std::int64_t sample, const TensorPlace& at, std::int64_t first_key) {
+    unsigned own = 0;
+#pragma unroll 1  // one draw's registers at a time
+    for (int half = 0; half < 2; ++half) own |= kept_keys(renewed(rule), sample, at.row(half), at.head, first_key + at.lane % 4 * 8) << (8 * half);
+#pragma unroll
+    for (int n = 0; n < column_blocks; ++n) word[n] = __shfl_sync(full_warp, own, at.lane / 4 * 4 + n);
+  }
+};
+
+// Whether the tensor cores can take a call of this shape, whose streams `rows_are_aligned`.
+inline bool fits_tensor_cores(const AttentionShape& s) {
+  constexpr std::int64_t most = 1 << 30;  // places in a sequence are ints
+  return s.head_size % 8 == 0 && s.head_size <= 128 && s.keys <= most && s.queries <= most;
+}
+
+}  // namespace comera::kernels::cuda
