@@ -2,6 +2,7 @@
 // Streams of bf16 take the tensor cores where head size and alignment allow it (attention_tensor.h).
 // The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum has one owner and
 // a fixed order.
+#include "kernels/cuda/attention_tensor_backward.h"
 #include "kernels/cuda/attention_tensor_forward.h"
 #include "kernels/cuda/attention_tile.h"
 #include "kernels/cuda/ops.h"
@@ -251,6 +252,14 @@ Status run(const Context& context, const AttentionBackward& a) {
   if (!fits(s)) return Status::unsupported_shape;
   if (context.workspace_bytes < delta_bytes(context, a)) return Status::workspace_too_small;
   auto* delta = static_cast<float*>(context.workspace);
+  if (context.dtype == DType::bf16 && takes_tensor_cores(a))
+    return with_tensor_size(s.head_size, [&](auto size) {
+      constexpr int d = decltype(size)::value;
+      const Launch queries = tensor_tiles(s.queries, s.heads, s.batch, tensor_backward_queries_shared<d>());
+      const Status done = launch(context, queries, tensor_backward_queries<d>, a, delta);
+      if (done != Status::ok) return done;
+      return launch(context, tensor_tiles(s.keys, s.key_heads, s.batch, tensor_backward_keys_shared<d>()), tensor_backward_keys<d>, a, delta);
+    });
   return with_element(context, [&]<class T>(T) {
     constexpr unsigned threads = 256;
     const Launch rows{static_cast<unsigned>(blocks_for(s.batch * s.queries * s.heads, threads / warp_size)), threads};

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cuda/attention_tensor_backward.h"
 #include "kernels/cuda/attention_tensor_forward.h"
 #include "kernels/reference/attention.h"
 #include "tests/kernels/cuda_call.h"
@@ -246,6 +247,20 @@ class OnDevice {
     return {floats(out.read()), lse.read()};
   }
 
+  struct Backward {
+    Floats dq, dk, dv;
+  };
+  Backward backward(const Wanted& given) const {
+    const Rows<Bf16> out = query_rows(elements(given.stored_out)), d_out = query_rows(elements(p_.d_out));
+    const Rows<Bf16> dq = query_rows(), dk = key_rows(), dv = key_rows();
+    const Rows<float> lse(column_, p_.s.batch * p_.s.heads, p_.s.queries, 0, given.stored_lse);
+    auto a = args<AttentionBackward>();
+    a.out = out.data(), a.d_out = d_out.data(), a.lse = lse.data(), a.dq = dq.data(), a.dk = dk.data(), a.dv = dv.data();
+    CHECK(takes_tensor_cores(a) == p_.s.on_tensor_cores);
+    run(column_.backend->attention_backward, a);
+    return {floats(dq.read()), floats(dk.read()), floats(dv.read())};
+  }
+
  private:
   template <class X>
   static std::int64_t count(const std::vector<X>& values) {
@@ -300,6 +315,22 @@ void check_forward(const Column& column, const Problem& p, const Wanted& wanted)
   for (const auto& vary : column.variations) vary(), again();
 }
 
+void check_backward(const Column& column, const Problem& p, const Wanted& wanted) {
+  const OnDevice on_device(column, p);
+  const auto answer = on_device.backward(wanted);
+  compare("dq", answer.dq, wanted.dq, wanted.sizes.dq, unit);
+  compare("dk", answer.dk, wanted.dk, wanted.sizes.dk, unit);
+  compare("dv", answer.dv, wanted.dv, wanted.sizes.dv, unit);
+  const auto again = [&] {
+    const auto other = on_device.backward(wanted);
+    CHECK(same_bits(other.dq, answer.dq));
+    CHECK(same_bits(other.dk, answer.dk));
+    CHECK(same_bits(other.dv, answer.dv));
+  };
+  again();
+  for (const auto& vary : column.variations) vary(), again();
+}
+
 void check(const Shape& s) {
   const Problem p(s);
   const Wanted wanted(p);
@@ -308,12 +339,13 @@ void check(const Shape& s) {
     INFO(column.name << " B=" << s.batch << " Tq=" << s.queries << " Tk=" << s.keys << " Hq=" << s.heads << " Hkv=" << s.key_heads
                      << " D=" << s.head_size << " range " << static_cast<int>(s.range) << " dropout " << s.dropout << " gap " << s.gap);
     check_forward(column, p, wanted);
+    check_backward(column, p, wanted);
   }
 }
 
 }  // namespace
 
-TEST_CASE("attention in bf16: lengths around a tile, with and without dropout") {
+TEST_CASE("attention in bf16, every CUDA backend: lengths around a tile, with and without dropout") {
   for (const double dropout : {0.0, 0.1}) {
     check({2, 1, 1, 2, 2, 64, Range::all, dropout});
     check({1, 7, 7, 2, 1, 64, Range::causal, dropout});
@@ -324,17 +356,17 @@ TEST_CASE("attention in bf16: lengths around a tile, with and without dropout") 
   }
 }
 
-TEST_CASE("attention in bf16: head sizes, those between the compiled ones padded") {
+TEST_CASE("attention in bf16, every CUDA backend: head sizes, those between the compiled ones padded") {
   for (const std::int64_t head_size : {8, 16, 32, 40, 96, 128}) check({1, 33, 70, 2, 1, head_size, Range::causal, 0.1});
   check({1, 65, 200, 2, 2, 128, Range::scattered, 0.1});
 }
 
-TEST_CASE("attention in bf16: a query at a time, grouped heads") {
+TEST_CASE("attention in bf16, every CUDA backend: a query at a time, grouped heads") {
   check({2, 1, 200, 4, 2, 64, Range::padded});
   check({2, 20, 37, 6, 2, 64, Range::scattered, 0.3});
 }
 
-TEST_CASE("attention in bf16: rows apart, and what tensor cores leave to CUDA cores") {
+TEST_CASE("attention in bf16, every CUDA backend: rows apart, and what tensor cores leave to CUDA cores") {
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 8});
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 3, false});
   check({1, 20, 37, 2, 1, 20, Range::all, 0.1, 0, false});
