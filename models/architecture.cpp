@@ -71,6 +71,8 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
   };
 }
 
+bool is_known_type(const std::string& model_type) { return is_encoder_type(model_type) || model_type == decoder_type; }
+
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
   const io::Json config = io::parse_json(text, name);
   if (!config.is_object()) fail_input("{}: is not a JSON object; is this a config.json?", name);

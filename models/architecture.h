@@ -31,6 +31,8 @@ std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype);
 // Builds spec's model again and again, with the ranks of smaller ones.
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
+// Whether config.json's model_type names an architecture of this program.
+bool is_known_type(const std::string& model_type);
 // config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the arithmetic and is not
 // supported is an InputError.
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names = {});

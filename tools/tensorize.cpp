@@ -7,6 +7,8 @@
 #include "lib/core/process.h"
 #include "lib/export/export.h"
 #include "lib/report/tensorize_report.h"
+#include "lib/train/weights_file.h"
+#include "models/architecture.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
 #include "tools/tensorize_onnx.h"
@@ -245,9 +247,22 @@ int run_with(const OptionValues& values, compress::Tensorizer& tensorizer, const
   return 0;
 }
 
+// A folder of an architecture that we know must be a whole model of it; others are compressed weight by weight.
+void check_model(const std::string& model) {
+  const io::ModelFolder folder(model);
+  const auto type = folder.config().find("model_type");
+  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>())) return;
+  try {
+    train::check_weights(model, *models::make_model(models::spec_from_folder(model), DType::f32));
+  } catch (const InputError& error) {
+    fail_input("{}, or give the .safetensors file with --include to compress weights by their names", error.what());
+  }
+}
+
 int tensorize_folder(const OptionValues& values) {
   compress::Settings settings = settings_of(values);
   check_output(values, settings.output);
+  check_model(settings.model);
   if (values.text("budget-of") == "onnx") {
     settings.goal.counted = graph_bytes(settings.model);
     settings.goal.counted_element = sizeof(float);

@@ -152,13 +152,17 @@ class Source {
   const LoadOptions& options_;
 };
 
+void require_shape(const Source& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
+  if (entry.tensor.shape != wanted)
+    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", source.folder().file_of(entry).path(),
+               entry.tensor.name, io::to_string(entry.tensor.shape), io::to_string(wanted));
+}
+
 void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor, bool transposed) {
   const io::StoredTensor* stored = &entry.tensor;
   const io::SafetensorsFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
-  if (stored->shape != wanted)
-    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", file.path(), stored->name,
-               io::to_string(stored->shape), io::to_string(wanted));
+  require_shape(source, entry, wanted);
   std::vector<std::byte> bytes = bytes_as(file, *stored, tensor.dtype);
   check_finite({bytes.data(), tensor.dtype, {stored->elements()}, -1}, file.path(), stored->name);
   if (!transposed) return write(machine, tensor, bytes);
@@ -242,6 +246,18 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
       get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value, parameter.transposed_in_file);
   }
   return kept;
+}
+
+void check_weights(const std::string& path, const Model& model) {
+  const LoadOptions options;
+  const Source source(path, options);
+  for (const Parameter& parameter : model.parameters().all()) {
+    const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
+    require_shape(source, entry, file_shape(parameter.shape, parameter.transposed_in_file));
+    if (!io::is_floating(entry.tensor.type))
+      fail_input("{}: tensor {} holds {}; weights are floating-point numbers: convert the model, or take one that is not quantised",
+                 source.folder().file_of(entry).path(), entry.tensor.name, io::name_of(entry.tensor.type));
+  }
 }
 
 StoredTypes stored_types(const std::string& path) {

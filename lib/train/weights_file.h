@@ -32,6 +32,9 @@ struct LoadOptions {
 // Gives the names of the parameters that kept what they had.
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
 
+// What load_weights() refuses for names, shapes and types, before a number is read.
+void check_weights(const std::string& path, const Model& model);
+
 // The types that a model's file has, by tensor, and the one that most of its bytes have.
 struct StoredTypes {
   std::map<std::string, DType> by_name = {};

@@ -72,6 +72,24 @@ spoil bert encoder.layer.0.output.LayerNorm.weight "data[0:4] = struct.pack('<f'
 refused 'encoder.layer.0.output.LayerNorm.weight: its element 0 is inf' bad -o out --ratio 1.2 --quiet
 spoil llama model.layers.0.mlp.up_proj.weight "header['x'] = header.pop(name)"
 refused 'model.layers.0.mlp.up_proj.weight is not in' bad -o out --ratio 2
+spoil llama model.layers.0.mlp.up_proj.weight "header[name]['shape'] = header[name]['shape'][::-1]"
+refused 'up_proj.weight has shape .32, 64., but .64, 32. was wanted.*give the .safetensors file with --include' bad -o out --ratio 2
+spoil bert encoder.layer.0.output.dense.bias "header['x'] = header.pop(name)"
+refused 'encoder.layer.0.output.dense.bias is missing' bad -o out --ratio 2
+spoil bert encoder.layer.0.output.dense.bias "header[name]['dtype'] = 'I32'"
+refused 'encoder.layer.0.output.dense.bias holds I32' bad -o out --ratio 2
+run "$COMERA" tensorize bad/model.safetensors -o by-name --rank 3 --include '*output.dense'
+expect_exit 0
+for change in hidden_size=-32 'hidden_size="32"' num_attention_heads=7 num_hidden_layers=5 vocab_size=1000 'hidden_act="swish"'; do
+  spoil bert encoder.layer.0.output.dense.weight ""
+  python3 - "$change" <<'E2'
+import json, sys
+key, value = sys.argv[1].split('=')
+config = json.load(open('bad/config.json'))
+json.dump({**config, key: json.loads(value)}, open('bad/config.json', 'w'))
+E2
+  refused "${change%%=*}|shape|is missing" bad -o out --ratio 2
+done
 spoil llama model.layers.0.mlp.up_proj.weight ""
 rm bad/model-00002-of-00002.safetensors
 refused 'model-00002-of-00002.safetensors' bad -o out --ratio 2
