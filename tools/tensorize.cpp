@@ -57,7 +57,7 @@ compress::Settings settings_of(const OptionValues& values) {
   settings.model = values.positionals()[0];
   settings.goal = goal_of(values);
   settings.form = form_of(values.text("form"));
-  settings.order = static_cast<int>(values.integer("order"));
+  if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
   settings.choice = {values.list("include"), values.list("exclude")};
   for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));
   settings.gauge = values.flag("gauge");
@@ -167,11 +167,11 @@ std::vector<Option> form_options() {
        .choices = {"auto", "tt", "ttm", "lowrank"}},
       {.name = "order",
        .type = OptionType::integer,
-       .default_text = "2",
        .group = "Form",
        .help = "modes per side of tt",
        .minimum = 1,
-       .maximum = 8},
+       .maximum = 8,
+       .default_words = "2; with --calibrate 2 of the inputs and 1 of the outputs, fitted to the text"},
       {.name = "include", .type = OptionType::list, .group = "Form", .help = "only weights that match", .metavar = "GLOB"},
       {.name = "exclude", .type = OptionType::list, .group = "Form", .help = "weights that stay dense", .metavar = "GLOB"},
       {.name = "layer",

@@ -19,16 +19,18 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
   plan.out_modes = rule.out_modes;
 }
 
-void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings) {
+// With text the cores of a tt are on the input half, where they can be fitted to it and the last one has a gauge.
+void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
   if (!plan.in_modes.empty()) return;
   const tt::Sizes modes = plan.form == PlannedForm::ttm ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
-                                                        : tt::linear_modes(candidate.in(), candidate.out(), settings.order);
+                                                        : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
   const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
   plan.in_modes.assign(modes.begin(), middle);
   plan.out_modes.assign(middle, modes.end());
+  if (plan.form == PlannedForm::tt && calibrated && !settings.order) plan.out_modes = {candidate.out()};
 }
 
-LayerPlan first_plan(const Candidate& candidate, const Settings& settings, std::vector<bool>& used) {
+LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
   plan.form = settings.form;
@@ -39,7 +41,7 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, std::
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.exact = 0;
-  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm) default_modes(plan, candidate, settings);
+  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm) default_modes(plan, candidate, settings, calibrated);
   LayerPlan checked = plan;
   checked.rank = std::max<std::int64_t>(plan.rank, 1);
   check_layer(checked, candidate, "[tensorize] " + candidate.name);
@@ -48,10 +50,10 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, std::
 
 }  // namespace
 
-std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings) {
+std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings, bool calibrated) {
   std::vector<bool> used(settings.rules.size());
   std::vector<LayerPlan> plans;
-  for (const Candidate& candidate : candidates) plans.push_back(first_plan(candidate, settings, used));
+  for (const Candidate& candidate : candidates) plans.push_back(first_plan(candidate, settings, calibrated, used));
   for (std::size_t i = 0; i < used.size(); ++i)
     if (!used[i])
       fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run", settings.rules[i].text,

@@ -12,7 +12,7 @@ struct Settings;
 
 // How a layer is to be stored if it is compressed at all: form, modes, gauge, and what rules say. Rank 0: to be allotted, else a rule
 // gives it.
-std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings);
+std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings, bool calibrated);
 
 // The rank above which two thin products take longer than the dense one, and that of a table above which the pair is larger.
 std::int64_t break_even_rank(const Candidate& candidate);

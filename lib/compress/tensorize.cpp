@@ -47,9 +47,9 @@ std::string output_of(const Settings& settings, std::size_t index) {
 
 // Everything that decides the result, in one line.
 std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order, s.table_order, s.gauge, s.uniform,
-                  s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows, fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
+  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0), s.table_order,
+                                 s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows, fmt::join(s.choice.include, ","),
+                                 fmt::join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
   text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
                       s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
@@ -73,7 +73,8 @@ struct Tensorizer::Work {
   std::vector<tt::LossCurve> curves;
   std::vector<std::optional<double>> effects;  // of every layer's relative loss on the model's output
 
-  explicit Work(Tensorizer& tensorizer) : owner(tensorizer), first(first_plans(tensorizer.candidates_, tensorizer.settings_)) {}
+  explicit Work(Tensorizer& tensorizer)
+      : owner(tensorizer), first(first_plans(tensorizer.candidates_, tensorizer.settings_, tensorizer.moments_ != nullptr)) {}
 
   const std::vector<Candidate>& candidates() const { return owner.candidates_; }
 
@@ -234,13 +235,17 @@ struct Tensorizer::Work {
       layers_budget = std::max(layers_budget, tt::smallest_bytes(open_curves()));
       const auto [allocation, reason] = shared(layers_budget);
       Plan settled_plan = settled(allocation, plan);
-      for (std::size_t i = 0; i < first.size() && reason; ++i)
+      for (std::size_t i = 0; i < first.size() && reason && compresses(settled_plan); ++i)
         if (first[i].form != PlannedForm::keep_dense && settled_plan.layers[i].form == PlannedForm::keep_dense)
           settled_plan.layers[i].reason = reason;
       const std::uint64_t bytes = bytes_of(settled_plan);
       if (bytes <= budget || round == 8) return settled_plan;
       layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1
     }
+  }
+
+  static bool compresses(const Plan& plan) {
+    return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.form != PlannedForm::keep_dense; });
   }
 
   std::vector<tt::LossCurve> open_curves() const {
@@ -349,7 +354,21 @@ std::vector<io::ChainSpec> chains_of(const std::vector<LayerOutcome>& layers) {
 
 }  // namespace
 
+// A copy of the model is not what anybody asks for.
+void Tensorizer::require_work() const {
+  for (const Planned& planned : plans_) {
+    if (Work::compresses(planned.plan)) continue;
+    if (settings_.goal.budget && folder_.bytes() <= *settings_.goal.budget)
+      fail_input("[tensorize] {}: its weights take {}, no more than --budget allows; nothing is left to do", folder_.path(),
+                 format_bytes(folder_.bytes()));
+    const LayerPlan& layer = planned.plan.layers.front();
+    fail_input("[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes or a smaller rank", folder_.path(),
+               layer.name, layer.reason.empty() ? "the plan leaves it out" : layer.reason);
+  }
+}
+
 std::vector<Result> Tensorizer::run() {
+  require_work();
   const tt::UsePool use(pool_);
   const double start = wall_seconds();
   WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));

@@ -33,8 +33,8 @@ struct Settings {
   std::string model, output;
   Goal goal;
   PlannedForm form = PlannedForm::automatic;
-  int order = 2;        // modes per side of tt
-  int table_order = 3;  // of ttm
+  std::optional<int> order;  // modes per side of tt; else 2, and with calibration 2 of the inputs and 1 of the outputs
+  int table_order = 3;       // of ttm
   Choice choice;
   std::vector<LayerRule> rules;
   bool gauge = true;
@@ -94,6 +94,7 @@ class Tensorizer {
  private:
   struct Work;
   void check_input();
+  void require_work() const;
   void make_plans();
   std::optional<MomentsInfo> calibration() const;
   std::vector<Result> finish(WorkFolder& work, double start);
