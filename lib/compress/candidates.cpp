@@ -44,7 +44,7 @@ std::string without_suffix(const std::string& tensor) { return tensor.ends_with(
 bool looks_like_table(const std::string& name) { return matches({"*embed*", "*wte", "*wpe"}, name); }
 
 bool is_matrix(const io::StoredTensor& tensor) {
-  return tensor.shape.size() == 2 && tensor.shape[0] > 0 && tensor.shape[1] > 0 && io::is_floating(tensor.type) && tensor.name.ends_with(".weight");
+  return tensor.shape.size() == 2 && tensor.shape[0] > 0 && tensor.shape[1] > 0 && io::is_floating(tensor.type);
 }
 
 Candidate candidate_of(const io::StoredTensor& tensor, bool table, bool conv1d) {
@@ -100,7 +100,8 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
     const bool used = std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
       return is_matrix(entry.tensor) && matches({pattern}, without_suffix(entry.tensor.name));
     });
-    if (!used) fail_input("[tensorize] {} '{}' matches no matrix of {}; `comera inspect` lists their names", option, pattern, folder.path());
+    const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
+    if (!used) fail_input("[tensorize] {} '{}' matches no matrix of {}; `comera inspect` lists their names", option, pattern, place);
   }
 }
 
@@ -120,7 +121,7 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
   std::vector<Candidate> candidates;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string name = without_suffix(entry.tensor.name);
-    if (!is_matrix(entry.tensor) || matches(choice.exclude, name)) continue;
+    if (!is_matrix(entry.tensor) || matches(choice.exclude, name) || (choice.include.empty() && !entry.tensor.name.ends_with(".weight"))) continue;
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);
     const bool wanted = choice.include.empty() ? known_table || matches(architecture->linear, name) : matches(choice.include, name);
     if (!wanted) continue;

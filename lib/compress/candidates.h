@@ -12,7 +12,7 @@ namespace comera::compress {
 
 // One weight: a linear layer, which tensorize sees as [in x out] whatever its file order is, or a table [rows x columns].
 struct Candidate {
-  std::string name;    // without ".weight"
+  std::string name;    // without ".weight"; all of it where it ends otherwise ("in_proj_weight")
   std::string tensor;  // as the file names it
   bool table = false;
   bool conv1d = false;  // the file has [in, out] (GPT-2's Conv1D)
@@ -20,6 +20,7 @@ struct Candidate {
   io::FileShape shape;                 // in file order
   std::vector<std::string> tied = {};  // other tensors of the file that hold the same numbers; they are not written
 
+  bool bare() const { return name == tensor; }
   std::int64_t in() const { return table || conv1d ? shape[0] : shape[1]; }   // inputs, or rows of a table
   std::int64_t out() const { return table || conv1d ? shape[1] : shape[0]; }  // outputs, or columns of a table
   std::int64_t elements() const { return shape[0] * shape[1]; }
@@ -34,8 +35,8 @@ struct Choice {
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 
 // In the order of the weights' names. The linear layers and the word table of the architectures that this program knows, of others the matrices
-// that --include names. InputError: a pattern that matches nothing, an architecture that is not known and no --include, tied weights that differ,
-// no candidate at all.
+// that --include names, also those whose names do not end in ".weight". InputError: a pattern that matches nothing, an architecture that is not known
+// and no --include, tied weights that differ, no candidate at all.
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
 
 }  // namespace comera::compress

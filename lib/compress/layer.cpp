@@ -207,6 +207,7 @@ Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {
 io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
   io::ChainSpec spec;
   spec.name = candidate.name;
+  spec.bare = candidate.bare();
   spec.kind = chain.kind == tt::Kind::tt ? io::ChainKind::tt : io::ChainKind::ttm;
   spec.shape = candidate.shape;
   spec.modes = chain.in_modes;

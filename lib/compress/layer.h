@@ -32,8 +32,8 @@ tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate
 // What became of a layer; also what is stored between a kill and the run that goes on.
 struct LayerOutcome {
   std::string name;
-  bool table = false;
-  std::string form = "dense";  // dense, lowrank, tt, ttm
+  bool table = false, bare = false;  // as the candidate
+  std::string form = "dense";        // dense, lowrank, tt, ttm
   io::FileShape shape;
   std::optional<io::ChainSpec> chain;  // empty where dense
   std::int64_t parameters = 0, parameters_dense = 0;

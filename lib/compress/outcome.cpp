@@ -18,6 +18,7 @@ std::optional<double> optional_number(const io::Json& json, const char* key) {
 io::Json to_json(const LayerOutcome& outcome) {
   io::Json json{{"name", outcome.name},
                 {"table", outcome.table},
+                {"bare", outcome.bare},
                 {"form", outcome.form},
                 {"shape", outcome.shape},
                 {"parameters", outcome.parameters},
@@ -41,6 +42,7 @@ LayerOutcome outcome_from(const io::Json& json, const std::string& file) {
     LayerOutcome outcome;
     outcome.name = json.at("name").get<std::string>();
     outcome.table = json.at("table").get<bool>();
+    outcome.bare = json.at("bare").get<bool>();
     outcome.form = json.at("form").get<std::string>();
     outcome.shape = json.at("shape").get<io::FileShape>();
     outcome.parameters = json.at("parameters").get<std::int64_t>();

@@ -182,6 +182,7 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
   chain.modes.insert(chain.modes.end(), shaped.out_modes.begin(), shaped.out_modes.end());
   chain.ranks = chain.initial_ranks = ranks_of(shaped, entry_sizes(shaped));
   chain.folded = true;
+  chain.bare = candidate.bare();
   chain.exact = plan.exact;
   if (chain.kind == io::ChainKind::ttm) return chain;
   chain.in_count = shaped.in_modes.size();

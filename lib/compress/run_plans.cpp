@@ -36,7 +36,7 @@ std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::
 LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
   LayerOutcome outcome;
   outcome.name = candidate.name;
-  outcome.table = candidate.table;
+  outcome.table = candidate.table, outcome.bare = candidate.bare();
   outcome.shape = candidate.shape;
   outcome.parameters = outcome.parameters_dense = candidate.elements();
   outcome.bytes = outcome.bytes_dense = candidate.bytes();

@@ -57,7 +57,7 @@ class Verifier {
   }
 
   const io::ModelFolder::Entry& dense_entry(const io::ChainSpec& chain) const {
-    const io::ModelFolder::Entry* entry = dense_.find(chain.name + ".weight");
+    const io::ModelFolder::Entry* entry = dense_.find(chain.weight_name());
     if (!entry || entry->tensor.shape != chain.shape)
       fail_input("{}: has no weight {} of shape {}; it is not the model that {} was made from", dense_.path(), printable(chain.name),
                  io::to_string(chain.shape), compressed_.path());
@@ -95,7 +95,7 @@ class Verifier {
     const io::ChainSpec& chain = chain_of(layer.name);
     const io::ModelFolder::Entry& entry = dense_entry(chain);
     LayerCheck check;
-    check.name = layer.name;
+    check.name = chain.weight_name();
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
     check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)), load_chain(compressed_, chain, threshold_));

@@ -10,7 +10,7 @@
 namespace comera::compress {
 
 struct LayerCheck {
-  std::string name;
+  std::string name;  // of the dense tensor
   double rel_error = 0, stored_rel_error = 0;
   std::optional<double> output_error, stored_output_error;
   std::string fault;  // "": as certified

@@ -25,7 +25,7 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
   }
   for (const io::ChainSpec& chain : weights.block().chains) {
     const io::ModelFolder::Entry* first = folder.find(chain.core_name(0));
-    tensors.push_back({chain.name + ".weight", first ? first->tensor.type : io::StoredType::F32, chain.shape});
+    tensors.push_back({chain.weight_name(), first ? first->tensor.type : io::StoredType::F32, chain.shape});
   }
   return tensors;
 }
@@ -78,7 +78,9 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string&
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());
     }
-    sink.floats(dense_weight(weights, *weights.chain_spec(tensor.name.substr(0, tensor.name.size() - std::string_view(".weight").size()))).values);
+    const auto& chains = weights.block().chains;
+    const auto chain = std::find_if(chains.begin(), chains.end(), [&](const io::ChainSpec& spec) { return spec.weight_name() == tensor.name; });
+    sink.floats(dense_weight(weights, *chain).values);
   });
   io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary());
   write_file_atomic(join_path(making.temporary(), "config.json"), dense_config(folder));

@@ -47,7 +47,7 @@ class Describer {
 
   TensorForm chain_form(const ChainSpec& chain) {
     TensorForm form;
-    form.name = chain.name + ".weight";
+    form.name = chain.weight_name();
     form.kind = chain.kind == ChainKind::tt ? "linear" : "embedding";
     form.form = chain.kind == ChainKind::ttm ? "ttm" : chain.modes.size() == 2 ? "lowrank" : "tt";
     form.shape = chain.shape;

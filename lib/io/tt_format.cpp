@@ -90,12 +90,13 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   chain.kind = tt ? ChainKind::tt : ChainKind::ttm;
   const char* const first = tt ? "in_modes" : "row_modes";
   const char* const second = tt ? "out_modes" : "column_modes";
-  std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals"};
+  std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals", "bare"};
   if (tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
   if (!tt) known.emplace_back("exact");
   check_keys(json, known, where);
   if (tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
   if (!tt) chain.exact = exact_from(json, where);
+  chain.bare = flag_from(json, "bare", where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
   chain.modes = sizes_from(json, first, 1, where);
@@ -172,6 +173,7 @@ Json to_json(const ComeraBlock& block) {
     entry["ranks"] = chain.ranks;
     entry["initial_ranks"] = chain.initial_ranks;
     entry["diagonals"] = chain.folded ? "folded" : "beside";
+    if (chain.bare) entry["bare"] = true;
     if (chain.sorted) entry["sorted"] = true;
     if (chain.gauge) entry["gauge"] = true;
     if (chain.conv1d) entry["conv1d"] = true;

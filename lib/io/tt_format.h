@@ -19,7 +19,7 @@ enum class ChainKind : std::uint8_t { tt, ttm };
 
 // A dense weight that is stored as a chain of cores.
 struct ChainSpec {
-  std::string name;  // of the dense weight, without ".weight"
+  std::string name;  // of the dense weight, without ".weight"; `bare`: its name is all of this, as that of "in_proj_weight"
   ChainKind kind = ChainKind::tt;
   FileShape shape;           // of the dense weight in file order: linear [out, in], table [rows, columns]
   FileShape modes;           // tt: in modes then out modes; ttm: row modes then as many column modes
@@ -30,7 +30,8 @@ struct ChainSpec {
   bool sorted = false;       // tt: the inputs were permuted before they were split into modes: `.order`
   bool gauge = false;        // tt with one out mode: the last core holds an identity block that is not stored: `.gauge`
   bool conv1d = false;       // tt: the dense weight is [in, out] in its file (GPT-2's Conv1D)
-  std::int64_t exact = 0;    // ttm: rows that stand beside the chain as they are: `.exact.ids`, `.exact.rows`
+  bool bare = false;
+  std::int64_t exact = 0;  // ttm: rows that stand beside the chain as they are: `.exact.ids`, `.exact.rows`
 
   std::size_t cores() const { return kind == ChainKind::tt ? modes.size() : modes.size() / 2; }
   std::size_t middle() const { return in_count != 0 ? in_count : modes.size() / 2; }  // the bond between in and out modes
@@ -38,6 +39,7 @@ struct ChainSpec {
   std::int64_t out() const { return shape[conv1d ? 1 : 0]; }                          // tt
   bool empty() const;                                                                 // a rank is 0
   FileShape core_shape(std::size_t k) const;                                          // as stored
+  std::string weight_name() const { return bare ? name : name + ".weight"; }          // the dense tensor
   std::string core_name(std::size_t k) const;                                         // k < cores()
   std::string diagonal_name(std::size_t k) const;                                     // between core k and core k + 1
   std::string order_name() const { return name + ".order"; }

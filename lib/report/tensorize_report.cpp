@@ -90,12 +90,15 @@ std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::
 }
 
 // Weights of a graph are called as their initialisers are.
-std::string weight_name(const std::string& layer, bool graph) { return graph ? layer : layer + ".weight"; }
+std::string weight_name(const std::string& layer, bool bare, bool graph) { return bare || graph ? layer : layer + ".weight"; }
 
 std::string file_name(bool graph) { return graph ? "ONNX file" : "weights file"; }
 
 Json layer_json(const LayerOutcome& layer, bool graph) {
-  Json json{{"name", weight_name(layer.name, graph)}, {"kind", layer.table ? "embedding" : "linear"}, {"shape", layer.shape}, {"form", layer.form}};
+  Json json{{"name", weight_name(layer.name, layer.bare, graph)},
+            {"kind", layer.table ? "embedding" : "linear"},
+            {"shape", layer.shape},
+            {"form", layer.form}};
   json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
   json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
   if (layer.chain) json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
@@ -190,7 +193,7 @@ LayerLines tensorize_layers(const Result& result) {
   for (const LayerOutcome& layer : result.layers) {
     const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape
     const io::FileShape none;
-    table.rows.push_back({weight_name(layer.name, result.graph), layer.shape,
+    table.rows.push_back({weight_name(layer.name, layer.bare, result.graph), layer.shape,
                           reasons.marked(form_words(layer.form, layer.chain ? layer.chain->exact : 0), layer.reason),
                           list_or_nothing(pair ? none : layer.chain->modes), list_or_nothing(layer.chain ? layer.chain->ranks : none),
                           whole(layer.bytes_dense), whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
@@ -281,8 +284,8 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
     const bool dense = plan.form == compress::PlannedForm::keep_dense;
     const io::ChainSpec chain = dense ? io::ChainSpec{} : compress::chain_of(plan, candidates[i]);
     std::vector<Cell> row =
-        first_cells(weight_name(candidates[i].name, tensorizer.graph()), candidates[i].table, candidates[i].shape, compress::name_of(plan.form),
-                    dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
+        first_cells(weight_name(candidates[i].name, candidates[i].bare(), tensorizer.graph()), candidates[i].table, candidates[i].shape,
+                    compress::name_of(plan.form), dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
     row.push_back(text(plan.reason));
     table.rows.push_back(std::move(row));
   }
@@ -318,8 +321,8 @@ Table verification_table(const compress::Verification& verification) {
                    {"stored_output_error", "certified"},
                    {"fault", "fault"}};
   for (const compress::LayerCheck& layer : verification.layers)
-    table.rows.push_back({layer.name + ".weight", layer.rel_error, layer.stored_rel_error, maybe(layer.output_error),
-                          maybe(layer.stored_output_error), text(layer.fault)});
+    table.rows.push_back(
+        {layer.name, layer.rel_error, layer.stored_rel_error, maybe(layer.output_error), maybe(layer.stored_output_error), text(layer.fault)});
   return table;
 }
 

@@ -175,6 +175,30 @@ expect_err 'not as certified'
 run "$COMERA" inspect small --verify half
 [ "$code" != 0 ] || fail "another dense model is not taken"
 
+# Matrices of any name, where --include names them; dense again they are called as before.
+python3 - <<'E2'
+import json, struct
+values = {'blk.in_proj_weight': (48, 16), 'text_projection': (32, 32), 'blk.bias': (48,)}
+header, body = {}, b''
+for name, shape in values.items():
+    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    data = struct.pack(f'<{count}f', *(((i * 7919 + i * i) % 1009) / 1009 - 0.5 for i in range(count)))
+    header[name] = {'dtype': 'F32', 'shape': shape, 'data_offsets': [len(body), len(body) + len(data)]}
+    body += data
+text = json.dumps(header).encode()
+open('odd.safetensors', 'wb').write(struct.pack('<Q', len(text)) + text + body)
+E2
+run "$COMERA" tensorize odd.safetensors -o odd --include '*proj*' --rank 3
+expect_exit 0
+run "$COMERA" inspect odd --json
+expect_json "sorted(l['name'] for l in d['layers'] if l['form'] == 'lowrank') == ['blk.in_proj_weight', 'text_projection']"
+run "$COMERA" inspect odd --verify odd.safetensors
+expect_exit 0
+run "$COMERA" export odd -o odd-dense --to safetensors
+expect_exit 0
+run "$COMERA" inspect odd-dense --json
+expect_json "{l['name']: tuple(l['shape']) for l in d['layers']} == {'blk.in_proj_weight': (48, 16), 'text_projection': (32, 32), 'blk.bias': (48,)}"
+
 # A run that was killed goes on where it was, to the same bytes.
 for at in 9 25 60; do
   rm -rf resumed resumed.partial
