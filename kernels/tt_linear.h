@@ -40,6 +40,7 @@ struct TtLinearForward {
   bool t1_is_given = false;  // true: skip x A (recomputing y from a kept T1); x and left are then not read
   int outputs = 0;
   TtOutput output[max_outputs];
+  Path path = Path::automatic;
 };
 
 // With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1 A^T.
@@ -55,6 +56,7 @@ struct TtLinearBackward {
   bool accumulate_dx = false;
   int outputs = 0;
   TtOutput output[max_outputs];
+  Path path = Path::automatic;
 };
 
 constexpr double right_columns(const TtOutput* output, int outputs) {

@@ -49,12 +49,17 @@ struct Context {
   bool fp8 = false;   // bf16 calls: factors of the tall products of TT layers are taken in eight bits where the shape allows it
 };
 
+// The ways a backend may take a call: its own pass over everything at once, or products of its library one after another. Both are right within
+// the op's bounds, their bits differ. A path that does not fit the call is not taken.
+enum class Path : std::uint8_t { automatic, fused, library };
+
 // One entry of a backend's table. A null `run` means that the backend lacks the op.
 template <class Args>
 struct Op {
   const char* name = nullptr;
   Status (*run)(const Context&, const Args&) = nullptr;
   std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;  // null: needs none; reads sizes only, never pointers
+  bool (*fuses)(const Context&, const Args&) = nullptr;                   // whether Path::fused is another way than Path::library; null: never
 };
 
 // What varies from step to step lives in memory and is read by pointer, so that a recorded step can be replayed.

@@ -86,13 +86,13 @@ same_losses() { # DTYPE FIRST ALL
     END { print NR " losses, largest relative difference " worst; exit bad || NR < 30 }'
 }
 
-# A run that is stopped and resumed ends with the bytes of one that was not.
+# A run that is stopped and resumed ends with the bytes of one that was not, whose recipe says which paths were measured to be faster.
 same_bytes_after_resume() { # DTYPE
   local command
   pinned_run cuda "$1" "$work/whole" 300 || return 1
   rm -rf "$work/stopped"
   pinned_command cuda "$1" "$work/stopped" 300
-  "${command[@]}" & local pid=$!
+  "${command[@]}" --config "$work/whole/recipe.toml" & local pid=$!
   until [ "$(wc -l 2> /dev/null < "$work/stopped/metrics.jsonl")" -ge 5 ] || ! kill -0 $pid; do sleep 0.01; done 2> /dev/null
   kill -TERM $pid 2> /dev/null
   wait $pid

@@ -148,7 +148,9 @@ OptionTable bench_table() {
 }
 
 int run_bench(const OptionValues& values) {
-  const OpenMachine open = open_machine(values, values.text("dtype"));
+  OpenMachine open = open_machine(values, values.text("dtype"));
+  plan::PathChoices paths;
+  open.machine.paths = &paths;  // measured, as in training
   const report::BenchOptions options{static_cast<int>(values.integer("warmup")), static_cast<int>(values.integer("repetitions")),
                                      values.integer("batch"), values.integer("seq")};
   const std::string work = work_of(values);

@@ -177,7 +177,8 @@ OptionTable finetune_table() {
   OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
   table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(train::rank_options());
-  table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options()).foreign_table("hashes");
+  table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
+  table.foreign_table("hashes").foreign_table("paths");
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }

@@ -34,6 +34,13 @@ void check_hashes(const OptionValues& values, const RunSetup& setup) {
   train::check_resume(train::recipe_hashes(read_file(path), path), hashes_of(setup), values.flag("override"));
 }
 
+// A run goes by the paths of the recipe that it goes on with or repeats.
+void choose_paths(const OptionValues& values, RunSetup& setup) {
+  const std::string path = setup.resume ? join_path(setup.folder, "recipe.toml") : values.has("config") ? values.text("config") : "";
+  setup.paths = std::make_unique<plan::PathChoices>(path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path), path));
+  setup.open.machine.paths = setup.paths.get();
+}
+
 }  // namespace
 
 std::string settle_folder(OptionValues& values, bool& resume) {
@@ -79,6 +86,7 @@ void open_computer(const OptionValues& values, RunSetup& setup) {
 }
 
 void finish_setup(const OptionValues& values, RunSetup& setup) {
+  choose_paths(values, setup);
   if (setup.resume) check_hashes(values, setup);
   setup.recipe = train::recipe_text(values, hashes_of(setup));
 }

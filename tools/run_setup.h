@@ -14,6 +14,7 @@ struct RunSetup {
   std::string folder;
   bool resume = false;  // there is a run to go on with
   OpenMachine open;
+  std::unique_ptr<plan::PathChoices> paths;  // of open.machine, from the recipe and from measurements; null where nothing is run
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   models::ModelSpec spec;

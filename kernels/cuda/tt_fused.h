@@ -275,15 +275,22 @@ Status launch_fused(const Context& context, const FusedForward<T>& f) {
   return launch(context, where, tt_forward_fused<T, rows>, f);
 }
 
+// Tokens of a block; 0: not for the fused path.
+template <class T>
+int fused_rows(const TtLinearForward& a) {
+  if (!can_fuse<T>(a)) return 0;
+  const int width = static_cast<int>(a.width);
+  if (sizeof(T) == 2 && a.tokens < many_tokens && FusedTile<T, 32>(width).fits()) return 32;
+  return FusedTile<T, 64>(width).fits() ? 64 : 0;
+}
+
 // unsupported_shape: not for the fused path.
 template <class T>
 Status try_fused(const Context& context, const TtLinearForward& a) {
-  if (!can_fuse<T>(a)) return Status::unsupported_shape;
-  const int width = static_cast<int>(a.width);
+  const int rows = fused_rows<T>(a);
   if constexpr (sizeof(T) == 2)
-    if (a.tokens < many_tokens && FusedTile<T, 32>(width).fits()) return launch_fused<T, 32>(context, describe_fused<T>(a));
-  if (FusedTile<T, 64>(width).fits()) return launch_fused<T, 64>(context, describe_fused<T>(a));
-  return Status::unsupported_shape;
+    if (rows == 32) return launch_fused<T, 32>(context, describe_fused<T>(a));
+  return rows == 64 ? launch_fused<T, 64>(context, describe_fused<T>(a)) : Status::unsupported_shape;
 }
 
 }  // namespace comera::kernels::cuda

@@ -226,6 +226,17 @@ __global__ void __launch_bounds__(fused_threads, 2) tt_backward_fused(const __gr
   if (a.dx) left_gradient(a, tile, token, u1, parts, reinterpret_cast<float*>(parts + 2 * Shape::columns * Shape::a_pitch));
 }
 
+// The sums have so many tokens to a block.
+template <class T>
+constexpr int fused_back_rows = sizeof(T) == 2 ? 32 : 64;
+
+template <class T>
+FusedBackTile<T, fused_back_rows<T>> fused_back_tile(const TtLinearBackward& a) {
+  std::int64_t largest_rank = 0;
+  for (int i = 0; i < a.outputs; ++i) largest_rank = a.output[i].rank > largest_rank ? a.output[i].rank : largest_rank;
+  return {static_cast<int>(a.width), static_cast<int>(largest_rank), a.activation != Activation::none};
+}
+
 // The fused path reads and writes 16 bytes at a time, and `pre` must have been kept.
 template <class T>
 bool can_fuse(const TtLinearBackward& a) {
@@ -237,13 +248,10 @@ bool can_fuse(const TtLinearBackward& a) {
     can &= o.out < limit && o.out % lanes == 0 && rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.dy, o.ldy) &&
            rows_are_aligned<T>(o.pre, o.ldy) && (o.pre || a.activation == Activation::none);
   }
-  return can;
+  return can && fused_back_tile<T>(a).fits();
 }
 
-// d_pre and sums lie at the given places; the sums have fused_back_rows<T> tokens to a block.
-template <class T>
-constexpr int fused_back_rows = sizeof(T) == 2 ? 32 : 64;
-
+// d_pre and sums lie at the given places.
 template <class T>
 Status try_fused(const Context& context, const TtLinearBackward& a, T* const* d_pre, float* const* sums) {
   constexpr int rows = fused_back_rows<T>;
@@ -257,10 +265,9 @@ Status try_fused(const Context& context, const TtLinearBackward& a, T* const* d_
     f.output[i] = {
         static_cast<const T*>(o.right), static_cast<const T*>(o.dy), static_cast<const T*>(o.pre), d_pre[i], o.d_bias ? sums[i] : nullptr, o.ldy,
         static_cast<int>(o.out),        static_cast<int>(o.rank),    static_cast<int>(o.offset)};
-    f.largest_rank = f.output[i].rank > f.largest_rank ? f.output[i].rank : f.largest_rank;
   }
-  const FusedBackTile<T, rows> tile(f.width, f.largest_rank, a.activation != Activation::none);
-  if (!tile.fits()) return Status::unsupported_shape;
+  const FusedBackTile<T, rows> tile = fused_back_tile<T>(a);
+  f.largest_rank = tile.largest_rank;
   return launch(context, {static_cast<unsigned>(blocks_for(a.tokens, rows)), fused_threads, tile.bytes()}, tt_backward_fused<T, rows>, f);
 }
 

@@ -60,15 +60,16 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
 
 template <class T>
 Status forward(const Context& context, const TtLinearForward& a) {
-  const Status status = by_library(context) ? Status::unsupported_shape : try_fused<T>(context, a);
+  const Status status = by_library(context) || a.path == Path::library ? Status::unsupported_shape : try_fused<T>(context, a);
   return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
-// The fused backward has one block for every few tokens. It wants one on nearly every processor of a large card; where it computes slopes,
-// two, so that one block's arithmetic hides the other's waiting.
+// The fused backward has one block for every few tokens. Unasked it wants one on nearly every processor of a large card; where it computes
+// slopes, two, so that one block's arithmetic hides the other's waiting.
 template <class T>
 bool prefers_fused(const Context& context, const TtLinearBackward& a) {
-  if (by_library(context)) return false;
+  if (by_library(context) || a.path == Path::library) return false;
+  if (a.path == Path::fused) return true;
   const std::int64_t blocks = blocks_for(a.tokens, fused_back_rows<T>);
   return blocks >= (a.activation == Activation::none ? 120 : 240);
 }
@@ -191,6 +192,13 @@ std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
   return context.dtype == DType::bf16 ? BackwardMemory<Bf16>(context, a, nullptr).bytes : BackwardMemory<float>(context, a, nullptr).bytes;
 }
 
+bool fuses(const Context& context, const TtLinearForward& a) {
+  return !by_library(context) && (context.dtype == DType::bf16 ? fused_rows<Bf16>(a) : fused_rows<float>(a)) != 0;
+}
+bool fuses(const Context& context, const TtLinearBackward& a) {
+  return !by_library(context) && (context.dtype == DType::bf16 ? can_fuse<Bf16>(a) : can_fuse<float>(a));
+}
+
 Status run(const Context& context, const TtLinearForward& a) {
   return with_element(context, [&](auto element) { return forward<decltype(element)>(context, a); });
 }
@@ -201,8 +209,8 @@ Status run(const Context& context, const TtLinearBackward& a) {
 }  // namespace
 
 void add_tt_linear(Backend& b) {
-  b.tt_linear_forward = {"tt_linear_forward", run, workspace_bytes};
-  b.tt_linear_backward = {"tt_linear_backward", run, workspace_bytes};
+  b.tt_linear_forward = {"tt_linear_forward", run, workspace_bytes, fuses};
+  b.tt_linear_backward = {"tt_linear_backward", run, workspace_bytes, fuses};
 }
 
 }  // namespace comera::kernels::cuda

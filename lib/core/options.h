@@ -147,7 +147,7 @@ ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> a
 
 // TOML. `file_name` is for errors only. Keys are option names (underscores accepted); `verb`, where present, must be the table's.
 void apply_toml(OptionValues& values, std::string_view toml, std::string_view file_name);
-// The texts of a table that a file holds beside the options, by key; what is no text is left out. InputError where the file is no TOML.
+// The texts of a table that a file holds beside the options, by key. InputError for what is no text, and where the file is no TOML.
 std::map<std::string, std::string> toml_texts(std::string_view toml, std::string_view file_name, std::string_view table);
 std::string to_toml(const OptionValues& values);  // every option that has a value; the rest, and all help, as comments
 

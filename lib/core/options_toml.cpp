@@ -109,8 +109,11 @@ std::map<std::string, std::string> toml_texts(std::string_view text, std::string
   if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, parsed.error().description());
   std::map<std::string, std::string> texts;
   if (const toml::table* found = parsed.table()[table].as_table())
-    for (const auto& [key, node] : *found)
-      if (const auto* value = node.as_string()) texts.emplace(key.str(), value->get());
+    for (const auto& [key, node] : *found) {
+      const auto* value = node.as_string();
+      if (!value) fail_input("{}:{}: {}: expected a string", file_name, key.source().begin.line, key.str());
+      texts.emplace(key.str(), value->get());
+    }
   return texts;
 }
 

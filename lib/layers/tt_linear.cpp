@@ -38,7 +38,7 @@ class TtLinear final : public Linear {
       y[i] = pass.walk.make("y", {tokens, outputs_[i].out});
       call.output[i].y = y[i].data;
     }
-    pass.walk.run(pass.backend().tt_linear_forward, call);
+    pass.walk.run_chosen(pass.backend().tt_linear_forward, call);
     x_ = pass.policy.save(pass.walk, x, Use::product);
     if (!pass.policy.saves()) pass.walk.drop(t1_);
   }
@@ -50,7 +50,7 @@ class TtLinear final : public Linear {
     kernels::TtLinearForward call = forward_call(tokens);
     call.t1_is_given = true;
     call.output[0].y = y.data;
-    walk.run(walk.backend().tt_linear_forward, call);
+    walk.run_chosen(walk.backend().tt_linear_forward, call);
     return y;
   }
 
@@ -70,7 +70,7 @@ class TtLinear final : public Linear {
       call.output[i].d_right = step_gradients_[outputs_[i].d_right].data;
       call.output[i].d_bias = d_bias[i].data;
     }
-    pass.walk.run(pass.backend().tt_linear_backward, call);
+    pass.walk.run_chosen(pass.backend().tt_linear_backward, call);
     release(pass, sink, dy, d_bias);
     x_.product(pass.walk, u1, width_, step_gradients_[d_left_], width_, in_, width_);
     pass.walk.drop(u1);

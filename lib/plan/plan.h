@@ -56,6 +56,7 @@ class Plan {
  public:
   std::vector<PlannedTensor> tensors;
   std::vector<OpCount> ops;
+  std::vector<kernels::Path> paths;  // of the calls that have one, in their order
   int ticks = 0;
   std::size_t bytes = 0;        // of the arena
   std::size_t input_bytes = 0;  // of host data that the walk hands to a device

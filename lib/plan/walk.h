@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "lib/plan/path_choices.h"
 #include "lib/plan/plan.h"
 
 namespace comera::plan {
@@ -40,6 +41,7 @@ struct Machine {
   DType dtype = DType::f32;
   void* stream = nullptr;
   bool tf32 = false, fp8 = false;  // kernels::Context
+  PathChoices* paths = nullptr;    // of the run; null: the backend's own rules decide
 
   kernels::Context context() const { return {dtype, stream, nullptr, 0, tf32, fp8}; }
 };
@@ -86,6 +88,18 @@ class Walk {
     profile_->add(op.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
+  // As run(), for calls that have a `path`: it is chosen while recording, and part of the plan.
+  template <class Args>
+  void run_chosen(const kernels::Op<Args>& op, Args args) {
+    if (recording()) {
+      args.path = machine_.paths ? machine_.paths->choose(*machine_.backend, context(), args) : Path::automatic;
+      recorded_->paths.push_back(args.path);
+    } else {
+      args.path = plan_->paths.at(next_path_++);
+    }
+    run(op, args);
+  }
+
   // While a replay is silent tensors come and go, but no op runs.
   void set_silent(bool silent) { silent_ = silent; }
   void set_profile(Profile* profile) { profile_ = profile; }
@@ -117,7 +131,8 @@ class Walk {
   Plan* recorded_ = nullptr;
   const Plan* plan_ = nullptr;
   char* arena_ = nullptr;
-  int next_ = 0;           // row of the plan that the next make() or workspace takes
+  int next_ = 0;  // row of the plan that the next make() or workspace takes
+  std::size_t next_path_ = 0;
   std::vector<int> uses_;  // drops still to come, by row: when recording, and when poisoning
   std::string prefix_;
   InputStage* stage_ = nullptr;

@@ -18,6 +18,16 @@ std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes) 
   return to_toml(values) + fmt::format("\n[hashes]\ndata = \"{}\"\ndev = \"{}\"\ntokenizer = \"{}\"\n", hashes.data, hashes.dev, hashes.tokenizer);
 }
 
+std::string recipe_text(const plan::PathTable& paths) {
+  std::string text = paths.empty() ? "" : "\n# measured on the device\n[paths]\n";
+  for (const auto& [call, path] : paths) text += fmt::format("\"{}\" = \"{}\"\n", call, plan::name_of(path));
+  return text;
+}
+
+plan::PathTable recipe_paths(const std::string& recipe, const std::string& file_name) {
+  return plan::parse_paths(toml_texts(recipe, file_name, "paths"), file_name);
+}
+
 std::optional<std::string> read_recipe(const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
   if (!path_exists(path)) return std::nullopt;

@@ -83,9 +83,11 @@ RunFolder::RunFolder(std::string path, Open open) : path_(std::move(path)), open
 void RunFolder::create(const std::string& recipe) {
   make_folders(path_);
   if (open_ == Open::replace) remove_run();
-  write_file_atomic(recipe_path(), recipe);
+  save_recipe(recipe);
   make_folders(join_path(path_, "checkpoints"));
 }
+
+void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(recipe_path(), recipe); }
 
 void RunFolder::remove_run() {
   const std::string checkpoints = join_path(path_, "checkpoints"), old = join_path(path_, "checkpoints.old");

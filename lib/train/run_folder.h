@@ -45,6 +45,7 @@ class RunFolder {
   RunFolder(std::string path, Open open);
   // Makes the folder with its recipe.toml; `replace` first removes what a run writes, nothing else.
   void create(const std::string& recipe);
+  void save_recipe(const std::string& recipe);
 
   const std::string& path() const { return path_; }
   std::string metrics_path() const;
@@ -76,6 +77,9 @@ class RunFolder {
 
 // Every resolved option and the hashes; running it again reproduces the run.
 std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes);
+// What stands behind it where paths were measured, and what a recipe has of that.
+std::string recipe_text(const plan::PathTable& paths);
+plan::PathTable recipe_paths(const std::string& recipe, const std::string& file_name);
 // The recipe of a run folder, or nullopt where there is none.
 std::optional<std::string> read_recipe(const std::string& folder);
 RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name);

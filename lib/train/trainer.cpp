@@ -90,8 +90,10 @@ void Trainer::refuse_what_does_not_fit() const {
 
 std::string Trainer::what_fits(std::size_t free) const {
   EngineOptions options = options_.engine;
+  Machine machine = inputs_.machine;
+  machine.paths = nullptr;  // what this run will not do is not measured
   const auto fits = [&](std::int64_t batch) {
-    Engine engine(inputs_.machine, inputs_.factory, options, state_.rank_table);
+    Engine engine(machine, inputs_.factory, options, state_.rank_table);
     engine.plan_training(planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
     return engine.planned_bytes() <= free;
   };
@@ -120,8 +122,10 @@ std::size_t Trainer::reader_bytes() const {
   return data::tokenising_bytes(*inputs_.data, options_.threads) + dev;
 }
 
+std::string Trainer::recipe() const { return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : ""); }
+
 void Trainer::begin() {
-  folder_.create(inputs_.recipe);
+  folder_.create(saved_recipe_ = recipe());
   const bool fresh = state_.step == 0;
   if (fresh) folder_.save_tokenizer(inputs_.data->tokenizer());
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
@@ -314,7 +318,9 @@ void Trainer::evaluate_now() {
   if (callbacks_.evaluation) callbacks_.evaluation(state_.step, last_, better);
 }
 
+// Paths measured since the last time stand in the folder before the weights that were computed by them.
 void Trainer::save() {
+  if (std::string text = recipe(); text != saved_recipe_) folder_.save_recipe(saved_recipe_ = std::move(text));
   if (saved_step_ == state_.step) return;
   state_.seconds = seconds();
   state_.ranks = ranks_->progress();

@@ -15,7 +15,7 @@ struct TrainInputs {
   Machine machine;
   layers::ModelFactory factory;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
-  std::string recipe;                              // text of recipe.toml
+  std::string recipe;                              // text of recipe.toml, before the machine's paths
   bool resume = false;                             // from the folder's last checkpoint, where there is one
   Teacher* teacher = nullptr;                      // may be null
   std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
@@ -69,6 +69,7 @@ class Trainer {
   Teacher* dev_teacher() const { return predicts_words(options_.task) ? nullptr : inputs_.teacher; }
   MemoryTable memory_table() const;
   std::size_t reader_bytes() const;
+  std::string recipe() const;
   void begin();
   void set_rates();
   void train_step();
@@ -103,6 +104,7 @@ class Trainer {
     bool made = false;
     std::exception_ptr error;
   } ahead_;  // of the step to come
+  std::string saved_recipe_;
   TrainState state_;
   std::int64_t steps_ = 0;  // 0: no end is known
   std::optional<double> late_seconds_;

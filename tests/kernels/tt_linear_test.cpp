@@ -18,6 +18,7 @@ struct Shape {
   Activation activation = Activation::none;
   bool saves_pre = true, accumulate_dx = false, wants_dx = true, recompute = false, full = false;
   std::int64_t gap = 0;
+  Path path = Path::automatic;
 
   std::int64_t width() const {
     std::int64_t sum = 0;
@@ -28,7 +29,10 @@ struct Shape {
     std::string text = "K=" + std::to_string(tokens) + " M=" + std::to_string(in);
     for (const Output& o : outputs) text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");
     return text + " " + name_of(activation) + (saves_pre ? "" : " pre from T1") + (accumulate_dx ? " accumulate" : "") + (wants_dx ? "" : " no dx") +
-           (recompute ? " y again" : "") + (gap ? " gaps" : "");
+           (recompute ? " y again" : "") + (gap ? " gaps" : "") +
+           (path == Path::fused     ? " fused"
+            : path == Path::library ? " library"
+                                    : "");
   }
 };
 
@@ -48,7 +52,7 @@ TtLinearForward forward_of(const Shape& s, Run& r, bool t1_is_given) {
   TtLinearForward a;
   a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation, a.t1 = r.out("t1"), a.t1_is_given = t1_is_given;
   if (!t1_is_given) a.x = r.in("x"), a.ldx = s.in + s.gap, a.left = r.in("left");
-  a.outputs = static_cast<int>(s.outputs.size());
+  a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
   describe_outputs(s, r, a.output);
   for (int i = 0; i < a.outputs; ++i) {
     a.output[i].y = r.out(indexed(t1_is_given ? "again" : "y", i));
@@ -62,7 +66,7 @@ TtLinearBackward backward_of(const Shape& s, Run& r) {
   a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation;
   a.t1 = r.in("t1"), a.left = r.in("left"), a.u1 = r.out("u1"), a.lddx = s.in + s.gap, a.accumulate_dx = s.accumulate_dx;
   if (s.wants_dx) a.dx = r.out("d_x");
-  a.outputs = static_cast<int>(s.outputs.size());
+  a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
   describe_outputs(s, r, a.output);
   for (int i = 0; i < a.outputs; ++i) {
     TtOutput& o = a.output[i];
@@ -149,6 +153,12 @@ std::vector<Case> tt_linear_cases() {
   cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {7, 2}, {3, 1}, {30, 18}}}));
   cases.push_back(layer({.tokens = 6, .in = 6, .outputs = {{5, 2}}, .activation = Activation::gelu, .wants_dx = false}));
   cases.push_back(layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
+  for (Path path : {Path::fused, Path::library}) {
+    cases.push_back(layer({.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
+    cases.push_back(layer({.tokens = 70, .in = 32, .outputs = {{40, 17}}, .activation = Activation::gelu, .recompute = true, .path = path}));
+    cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}}, .activation = Activation::silu, .saves_pre = false, .path = path}));
+    cases.push_back(layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .path = path}));  // fits no fused pass
+  }
   // many tokens, whose gradients smaller cases have shown right
   cases.push_back(layer({.tokens = 7690, .in = 4, .outputs = {{4, 2}, {4, 1, false}}, .accumulate_dx = true}));
   cases.back().gradients.clear();

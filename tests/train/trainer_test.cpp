@@ -74,16 +74,24 @@ train::TrainOptions options() {
   return options;
 }
 
+plan::PathTable paths_of(const std::string& run) { return train::recipe_paths(read_file(join_path(run, "recipe.toml")), "recipe.toml"); }
+
 struct Job {
   train::TrainOptions options = ::options();
   plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
   std::shared_ptr<const data::Dataset> data = dataset(100, 0), dev = dataset(30, 1000);
   bool resume = false, dense = false;
+  std::optional<plan::Path> faster = {};  // by the clock that chooses paths; none: nothing is measured
+  std::string repeated = {};              // the folder of a run whose paths are taken
   std::function<void(const train::StepReport&, bool)> on_step = {};
 
   train::RunResult run(const std::string& path) const {
     train::RunFolder folder(path, resume ? train::RunFolder::Open::resume : train::RunFolder::Open::fresh);
-    train::TrainInputs inputs{machine, toy::factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume};
+    plan::PathChoices paths(repeated.empty() ? plan::PathTable() : paths_of(repeated),
+                            [this](plan::Path path, const auto&) { return path == faster ? 1.0 : 2.0; });
+    plan::Machine choosing = machine;
+    if (faster) choosing.paths = &paths;
+    train::TrainInputs inputs{choosing, toy::factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume};
     train::TrainCallbacks callbacks;
     callbacks.step = on_step;
     return train::Trainer(inputs, options, folder, callbacks).run();
@@ -103,6 +111,7 @@ std::string check_stop(const Job& job, std::int64_t stop, const Temporary& folde
   };
   CHECK_THROWS_AS(first.run(run), Killed);
   rest.resume = true;
+  if (job.faster) rest.repeated = run, rest.faster = *job.faster == plan::Path::fused ? plan::Path::library : plan::Path::fused;
   rest.run(run);
   CHECK(model_of(run) == model_of(folder / "whole"));
   return run;
@@ -151,6 +160,39 @@ TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on t
   CHECK(std::filesystem::file_size(join_path(folder / "whole", "model.safetensors")) ==
         std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks are left
   for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
+}
+
+TEST_CASE("paths that were measured belong to the run: it goes on and is repeated by them, whatever is faster then") {
+  Temporary folder;
+  Job job;
+  job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
+  std::vector<std::string> models;
+  for (const plan::Path path : {plan::Path::fused, plan::Path::library}) {
+    job.faster = path;
+    const std::string run = folder / "whole";
+    job.run(run);
+    models.push_back(model_of(run));
+    const plan::PathTable paths = paths_of(run);
+    for (const char* call : {"forward f32 8 x 12 -> 16/16 gelu", "forward f32 6 x 12 -> 16/16 gelu"})  // of a whole batch and of dev's last one
+      CHECK(paths.contains(fmt::format("tt_linear_{}", call)));
+    for (const auto& [call, chosen] : paths) CHECK(chosen == path);
+    for (const std::int64_t stop : {13, 23}) remove_tree(check_stop(job, stop, folder));  // every shape was met before the checkpoint
+    Job again = job;
+    again.repeated = run, again.faster = path == plan::Path::fused ? plan::Path::library : plan::Path::fused;
+    again.run(folder / "again");
+    CHECK(model_of(folder / "again") == models.back());
+    CHECK(read_file(folder / "again/recipe.toml") == read_file(folder / "whole/recipe.toml"));
+    for (const char* name : {"whole", "again"}) remove_tree(folder / name);
+  }
+  CHECK(models[0] != models[1]);
+}
+
+TEST_CASE("a run on the host has one path for each call") {
+  Temporary folder;
+  Job job;
+  job.faster = plan::Path::library;
+  job.run(folder / "run");
+  CHECK(read_file(folder / "run/recipe.toml") == "seed = 9\n");
 }
 
 // The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20 for the tensors of the

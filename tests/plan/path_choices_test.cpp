@@ -1,0 +1,130 @@
+#include "lib/plan/path_choices.h"
+
+#include <catch2/catch.hpp>
+
+#include "kernels/cuda/runtime.h"
+#include "lib/core/error.h"
+#include "lib/plan/plan.h"
+
+using namespace comera;
+using plan::Path;
+
+namespace {
+
+const kernels::Backend& device() { return kernels::cuda::table(); }
+
+kernels::TtLinearForward forward(std::int64_t tokens) {
+  kernels::TtLinearForward call;
+  call.tokens = tokens, call.in = call.ldx = 24, call.width = 32, call.activation = kernels::Activation::gelu;
+  call.x = call.left = call.t1 = plan::unbound;
+  call.outputs = 2;
+  for (int i = 0; i < 2; ++i) {
+    kernels::TtOutput& o = call.output[i];
+    o.out = o.ldy = 16, o.rank = 16, o.offset = 16 * i, o.right = o.bias = o.y = plan::unbound;
+  }
+  return call;
+}
+
+kernels::TtLinearBackward backward(std::int64_t tokens) {
+  kernels::TtLinearBackward call;
+  call.tokens = tokens, call.in = call.lddx = 24, call.width = 16, call.outputs = 1;
+  call.t1 = call.left = call.u1 = call.dx = plan::unbound;
+  kernels::TtOutput& o = call.output[0];
+  o.out = o.ldy = 16, o.rank = 16, o.right = o.dy = o.d_right = o.d_bias = plan::unbound;
+  return call;
+}
+
+// A clock that finds one path faster, in whatever round; it counts the rounds.
+struct Clock {
+  Path faster;
+  int* rounds;
+  double operator()(Path path, const std::function<void()>& round) const {
+    round();
+    ++*rounds;
+    return path == faster ? 1 : 2;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the faster path is chosen once for each shape") {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Path faster : {Path::fused, Path::library}) {
+      int rounds = 0;
+      plan::PathChoices choices({}, Clock{faster, &rounds});
+      const kernels::Context context{dtype};
+      CHECK(choices.choose(device(), context, forward(5)) == faster);
+      const int of_one = rounds;
+      CHECK(of_one >= 6);
+      CHECK(choices.choose(device(), context, forward(5)) == faster);
+      CHECK(rounds == of_one);
+      CHECK(choices.choose(device(), context, forward(6)) == faster);
+      CHECK(choices.choose(device(), context, backward(5)) == faster);
+      CHECK(rounds == 3 * of_one);
+      const std::string type = dtype == DType::f32 ? "f32" : "bf16";
+      const plan::PathTable expected{{"tt_linear_forward " + type + " 5 x 24 -> 16/16 16/16 gelu", faster},
+                                     {"tt_linear_forward " + type + " 6 x 24 -> 16/16 16/16 gelu", faster},
+                                     {"tt_linear_backward " + type + " 5 x 24 -> 16/16", faster}};
+      CHECK(choices.table() == expected);
+    }
+}
+
+TEST_CASE("calls that differ in what they compute are chosen for apart") {
+  int rounds = 0;
+  plan::PathChoices choices({}, Clock{Path::fused, &rounds});
+  kernels::TtLinearForward again = forward(5);
+  again.t1_is_given = true, again.x = again.left = nullptr;
+  kernels::TtLinearBackward added = backward(5), without = backward(5);
+  added.accumulate_dx = true, without.dx = nullptr;
+  choices.choose(device(), {}, forward(5)), choices.choose(device(), {}, again);
+  for (const auto& call : {backward(5), added, without}) choices.choose(device(), {}, call);
+  CHECK(choices.table().size() == 5);
+  std::map<std::string, std::string> texts;
+  for (const auto& [call, path] : choices.table()) texts.emplace(call, plan::name_of(path));
+  CHECK(plan::parse_paths(texts, "recipe.toml") == choices.table());
+}
+
+TEST_CASE("what the table says is not measured") {
+  int rounds = 0;
+  plan::PathChoices choices({{"tt_linear_backward f32 5 x 24 -> 16/16", Path::library}}, Clock{Path::fused, &rounds});
+  CHECK(choices.choose(device(), {}, backward(5)) == Path::library);
+  CHECK(rounds == 0);
+}
+
+TEST_CASE("a call with one way is not measured") {
+  int rounds = 0;
+  plan::PathChoices choices({}, Clock{Path::library, &rounds});
+  kernels::TtLinearForward uneven = forward(5);
+  uneven.in = 23;
+  CHECK(choices.choose(device(), {}, uneven) == Path::automatic);
+  kernels::Context tf32;
+  tf32.tf32 = true;
+  CHECK(choices.choose(device(), tf32, forward(5)) == Path::automatic);
+  CHECK(choices.choose(kernels::reference_backend(), {}, forward(5)) == Path::automatic);
+  CHECK(choices.table().empty());
+}
+
+TEST_CASE("the clock of the wall chooses one of both, and without memory to measure in the fused path is taken") {
+  plan::PathChoices choices;
+  const Path chosen = choices.choose(device(), {}, forward(5));
+  CHECK((chosen == Path::fused || chosen == Path::library));
+  kernels::Backend full = device();
+  full.memory.allocate = [](std::size_t) -> void* { return nullptr; };
+  int rounds = 0;
+  plan::PathChoices none({}, Clock{Path::library, &rounds});
+  CHECK(none.choose(full, {}, forward(5)) == Path::fused);
+  CHECK(rounds == 0);
+  CHECK(none.table().size() == 1);
+}
+
+TEST_CASE("a table that is damaged is refused") {
+  const auto parse = [](const char* call, const char* path) { return plan::parse_paths({{call, path}}, "recipe.toml"); };
+  const char* good = "tt_linear_backward f32 5 x 24 -> 16/16 8/0 gelu, adds dx";
+  CHECK(parse(good, "library").at(good) == Path::library);
+  for (const char* path : {"", "fast", "automatic"})
+    CHECK_THROWS_WITH(parse(good, path), Catch::StartsWith("recipe.toml: ") && Catch::Contains("no choice between"));
+  for (const char* call : {"", "tt_linear_backward", "tt_linear_backward f64 5 x 24 -> 16/16", "tt_linear_forward f32 5 x 24 -> 16",
+                           "tt_linear_forward f32 5 x 24 -> 1/1 1/1 1/1 1/1 1/1", "tt_linear_forward f32 5 x 24 -> 16/16 relu"})
+    CHECK_THROWS_AS(parse(call, "fused"), InputError);
+  CHECK_THROWS_AS(parse(std::string(1 << 20, '1').c_str(), "fused"), InputError);
+}
