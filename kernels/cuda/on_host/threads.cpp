@@ -160,6 +160,7 @@ void run_block() {
 
 }  // namespace
 
+constexpr std::size_t shared_alignment = 128;          // of a block's own memory: no vector that a thread reads wants more
 constexpr std::size_t least_shared_limit = 99 * 1024;  // of a block, on the smallest of the cards that we build for
 
 void set_order(Order order) { grid_state.wanted = order; }
@@ -170,7 +171,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void
   if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > least_shared_limit)
     stop("no card takes such a launch");
   if (g.fibers.size() < g.threads) g.fibers.resize(g.threads);
-  g.shared.resize(shared_bytes + 16);
+  g.shared.resize(shared_bytes + shared_alignment);
   g.body = body;
   g.data = data;
   gridDim = grid;
@@ -229,7 +230,7 @@ unsigned ballot(unsigned mask, bool predicate) {
 
 void* dynamic_shared() {
   const auto first = reinterpret_cast<std::uintptr_t>(grid_state.shared.data());
-  return reinterpret_cast<void*>((first + 15) / 16 * 16);
+  return reinterpret_cast<void*>((first + shared_alignment - 1) / shared_alignment * shared_alignment);
 }
 
 }  // namespace comera::kernels::cuda::on_host
