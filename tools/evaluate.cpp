@@ -87,6 +87,9 @@ int run_evaluate(const OptionValues& given) {
   if (models::common(stored.spec).task == data::Task::classify && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
   if (values.has("stride") && models::common(stored.spec).task != data::Task::clm) fail_input("[evaluate] --stride: the model is no decoder");
+  if (values.has("stride") && values.integer("stride") > values.integer("seq"))
+    fail_input("[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less", values.integer("stride"),
+               values.integer("seq"), values.integer("seq"));
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
   const report::EvaluationReport evaluation = evaluate(values, stored);

@@ -69,7 +69,7 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
   json["texts"] = report::Json::array();
   std::uint64_t number = 0;
   double seconds = 0;
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0, cut = 0;
   for (std::string line; std::getline(std::cin, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
     data::require_utf8(line, "stdin", static_cast<std::int64_t>(number) + 1);
@@ -77,6 +77,7 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
     const train::Generated generated = train::generate(*stored.engine, prompt, number, options);
     const std::string text = text_of(prompt, generated, *stored.tokenizer);
     tokens += static_cast<std::int64_t>(generated.ids.size());
+    cut += !generated.ended && static_cast<std::int64_t>(generated.ids.size()) < options.max_tokens;
     seconds += generated.prompt_seconds + generated.seconds;
     if (!values.flag("json")) print_out(text + "\n");
     json["texts"].push_back({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
@@ -84,6 +85,9 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
   json["tokens"] = tokens;
   json["seconds"] = seconds;
   if (values.flag("json")) print_out(report::dump(json) + "\n");
+  if (cut > 0)
+    log_warning("[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} positions", cut, number,
+                options.max_tokens, options.positions);
   log_info("{} tokens in {:.3g} s, {:.4g} tokens/s", tokens, seconds, static_cast<double>(tokens) / std::max(seconds, 1e-9));
   return 0;
 }

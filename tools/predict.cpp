@@ -58,10 +58,7 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
 OptionTable predict_table() {
   OptionTable table("predict",
                     "label or embed the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
-      .add(reading_options())
-      .add(machine_options())
-      .add(precision_options());
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(line_options()).add(machine_options()).add(precision_options());
   table.add(generation_options())
       .add({{.name = "npy",
              .type = OptionType::path,
@@ -78,9 +75,11 @@ OptionTable predict_table() {
 int run_predict(const OptionValues& given) {
   OptionValues values = given;
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
-  if (std::holds_alternative<models::DecoderSpec>(stored.spec)) return generate_lines(values, stored);
-  if (models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
-  if (values.has("npy")) fail_input("[predict] --npy: {} is a classifier; only embeddings go into such a file", stored.folder);
+  const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
+  if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
+  if (values.has("npy"))
+    fail_input("[predict] --npy: {} is a {}; only embeddings go into such a file", stored.folder, decoder ? "decoder" : "classifier");
+  if (decoder) return generate_lines(values, stored);
   if (models::common(stored.spec).task == data::Task::mlm)
     fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
   report::Json json = report::document("predict");

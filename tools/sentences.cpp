@@ -37,14 +37,17 @@ void print_lines(std::span<const float> vectors, std::size_t width) {
   print_out(out);
 }
 
+// One line per embedding, which indentation would make one per number.
 void print_json(std::span<const float> vectors, std::size_t width) {
-  report::Json json = report::document("predict");
-  json["embeddings"] = report::Json::array();
+  std::string out = report::dump(report::document("predict"));
+  out.resize(out.rfind("\n}"));
+  out += ",\n  \"embeddings\": [";
   for (std::size_t row = 0; width > 0 && row < vectors.size() / width; ++row) {
     const std::span<const float> vector = vectors.subspan(row * width, width);
-    json["embeddings"].push_back(std::vector<float>(vector.begin(), vector.end()));
+    const report::Json numbers = std::vector<float>(vector.begin(), vector.end());
+    out += fmt::format("{}\n    {}", row == 0 ? "" : ",", report::dump(numbers, -1));
   }
-  print_out(report::dump(json) + "\n");
+  print_out(out + "\n  ]\n}\n");
 }
 
 }  // namespace

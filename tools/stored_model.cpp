@@ -13,7 +13,7 @@
 namespace comera::tools {
 namespace {
 
-constexpr const char* words[] = {"data", "text", "label", "tokenizer", "case", "seq", "batch", "document-end"};
+constexpr const char* words[] = {"text", "label", "tokenizer", "case", "seq", "batch", "document-end"};
 
 // What the recipe of a run says about the columns.
 void follow_recipe(OptionValues& values, const std::string& folder) {
@@ -55,10 +55,20 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
                common.positions);
 }
 
-std::vector<Option> reading_options() {
+std::vector<Option> line_options() {
   std::vector<Option> options;
   for (const Option& option : train::data_options())
     if (std::find(std::begin(words), std::end(words), option.name) != std::end(words)) options.push_back(option);
+  return options;
+}
+
+std::vector<Option> reading_options() {
+  std::vector<Option> options = line_options();
+  options.insert(options.begin(), {.name = "data",
+                                   .type = OptionType::list,
+                                   .group = "Data",
+                                   .help = "files to evaluate on: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed",
+                                   .result_relevant = true});
   return options;
 }
 

@@ -15,11 +15,12 @@ struct StoredModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;
 };
 
-// The words of pretrain that say what data is, for verbs that only read it: --data, --text, --label, --tokenizer, --case, --seq, --batch,
-// --document-end.
+// The words of pretrain that say what data is, for verbs that only read it: --text, --label, --tokenizer, --case, --seq, --batch,
+// --document-end; and with --data.
+std::vector<Option> line_options();
 std::vector<Option> reading_options();
 
-// `values` has machine_options(), precision_options() and reading_options(). Where the folder's recipe.toml says how the model was trained,
+// `values` has machine_options(), precision_options() and line_options(). Where the folder's recipe.toml says how the model was trained,
 // --text, --label, --case, --seq and --document-end follow it unless they are given.
 StoredModel open_stored_model(OptionValues& values, const std::string& folder);
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files);

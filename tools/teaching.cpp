@@ -51,8 +51,9 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
     return spec;
   }
   if (stored.hidden != student.hidden)
-    fail_input("[finetune] --teacher {}: its vectors have {} numbers, the student's {}; use --distill logits or another teacher", folder,
-               stored.hidden, student.hidden);
+    fail_input(
+        "[finetune] --teacher {}: its vectors have {} numbers, the student's {}; use {}", folder, stored.hidden, student.hidden,
+        student.task == data::Task::embed ? fmt::format("a teacher whose vectors have {}", student.hidden) : "--distill logits or another teacher");
   return std::holds_alternative<models::EncoderSpec>(spec) ? models::with_head(spec, data::Task::embed, {}) : spec;
 }
 

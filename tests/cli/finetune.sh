@@ -149,7 +149,14 @@ run_with $'round red\nsquare blue and green\n' "$COMERA" predict body --npy vect
 expect_exit 0
 run_with $'round red\nsquare blue and green\n' "$COMERA" predict body --json
 expect_exit 0
-expect_json "len(d['embeddings']) == 2 and len(d['embeddings'][0]) == 32"
+expect_json "d['kind'] == 'predict' and len(d['embeddings']) == 2 and all(len(row) == 32 for row in d['embeddings'])"
+expect_equal "$(grep -c '^    \[.*\],\?$' .out)" 2
+run_with '' "$COMERA" predict body --json
+expect_exit 0
+expect_json "d['embeddings'] == []"
+run_with $'round red\n' "$COMERA" predict small --npy none.npy
+expect_refused 'npy: small is a classifier'
+expect_no_file none.npy
 python3 - <<'PY' || fail "the array is NumPy's"
 import ast, json, struct
 data = open("vectors.npy", "rb").read()
@@ -167,7 +174,9 @@ run_refused 'has no head for labels' finetune body --task classify --teacher den
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
 run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 --quiet "${columns[@]}" --data train.tsv -o narrow
-run_refused 'its vectors have 16 numbers' finetune small --task embed --teacher narrow "${go[@]}" --data corpus.txt
+run_refused 'its vectors have 16 numbers, the student.s 32; use a teacher whose vectors have 32$' finetune small --task embed --teacher narrow "${go[@]}" --data corpus.txt
+run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits' finetune small --teacher narrow --distill hidden "${go[@]}" \
+  "${columns[@]}" --data train.tsv
 run "$COMERA" evaluate body --data pairs.tsv --text a --label score
 expect_refused 'name the two columns'
 finish

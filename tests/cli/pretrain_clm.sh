@@ -42,6 +42,17 @@ run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temper
 expect_exit 0
 expect_json "len(d['texts']) == 2 and d['tokens'] > 0 and d['texts'][0]['text'].startswith('red round and')"
 cp .out first.json
+run_with "$(printf 'red round and %.0s' {1..10})"$'\nblue\n' "$COMERA" predict run --max-tokens 1000 --quiet
+expect_exit 0
+expect_err '1 of 2 texts stopped before --max-tokens 1000: .*the model.s 32 positions'
+expect_equal "$(wc -l <.err)" 1
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 2 --quiet
+expect_no_err
+run_with $'red round and\n' "$COMERA" predict run --npy vectors.npy
+expect_refused 'npy: run is a decoder'
+expect_no_file vectors.npy
+run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 9
+expect_refused 'stride 9 would leave out tokens between windows of --seq 8; use --stride 8 or less'
 run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json --threads 1
 expect_json "d['texts'] == json.load(open('first.json'))['texts']"
 
