@@ -9,7 +9,7 @@ std::vector<Option> calibration_options() {
   return {{.name = "calibrate",
            .type = OptionType::list,
            .group = "Calibration",
-           .help = "text, one sequence per line: layers keep what they do to its inputs, not only their numbers",
+           .help = "text, one sequence of four tokens or more per line: layers keep what they do to its inputs, not only their numbers",
            .metavar = "FILE"},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
@@ -30,14 +30,15 @@ std::vector<Option> calibration_options() {
            .default_words = "the model's"}};
 }
 
-std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model) {
+std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
+                                                         std::int64_t tokens) {
   if (values.list("calibrate").empty()) return nullptr;
   if (!is_folder(model)) fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(), model);
   compress::CalibrationSettings settings;
   settings.model = model;
   settings.files = values.list("calibrate");
   if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
-  if (values.has("calibrate-tokens")) settings.tokens = values.integer("calibrate-tokens");
+  settings.tokens = values.has("calibrate-tokens") ? values.integer("calibrate-tokens") : tokens;
   settings.length = values.integer("calibrate-length");
   return compress::calibrate(machine, settings);
 }

@@ -10,7 +10,8 @@ namespace comera::tools {
 
 std::vector<Option> calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --tokenizer
 
-// Null without --calibrate.
-std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model);
+// Null without --calibrate. `tokens`: to read at most where --calibrate-tokens is not given; 0: until enough are fitted.
+std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
+                                                         std::int64_t tokens = 0);
 
 }  // namespace comera::tools

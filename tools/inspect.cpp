@@ -27,7 +27,9 @@ int verify(const OptionValues& values) {
   if (values.positionals().size() != 1) fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
   const std::string& dense = values.text("verify");
   const OpenMachine open = open_machine(values);
-  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense);
+  // Reading stops at the sequence that reaches the limit, so the tokens that were read are the limit that reads the same again.
+  const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
+  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, tokens);
   const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
   print_out(rendered(values, report::verification_table(verification), report::to_json(verification), ""));
   if (verification.holds()) return 0;
@@ -66,7 +68,10 @@ OptionTable inspect_table() {
               .help = "recompute the certificate from the dense model; anything that is not as certified ends with exit code 1",
               .metavar = "MODEL",
               .in_config = false}});
-  table.add(calibration_options()).add(machine_options()).add(common_options());
+  std::vector<Option> calibration = calibration_options();
+  for (Option& option : calibration)
+    if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate says";
+  table.add(std::move(calibration)).add(machine_options()).add(common_options());
   table.example("comera inspect run --sort bytes")
       .example("comera inspect run --format html > run.html")
       .example("comera inspect before after")

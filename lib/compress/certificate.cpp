@@ -34,6 +34,13 @@ T value_of(const Json& json, const char* key, const std::string& file) {
   }
 }
 
+// Far below what two of them overflow, far above any text.
+std::int64_t count_of(const Json& json, const char* key, const std::string& file) {
+  const auto count = value_of<std::int64_t>(json, key, file);
+  if (count < 0 || count > std::int64_t{1} << 53) fail_input("{}: the certificate's \"{}\" is {}; the file is damaged", file, key, count);
+  return count;
+}
+
 }  // namespace
 
 Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::optional<MomentsInfo>& calibration) {
@@ -70,9 +77,9 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
   if (member(json, "version", file) != 1) fail_input("{}: the certificate is of a version that this program does not know; use a newer comera", file);
   Certificate certificate;
   if (const auto found = json.find("calibration"); found != json.end())
-    certificate.calibration = MomentsInfo{value_of<std::vector<std::string>>(*found, "files", file), value_of<std::string>(*found, "hash", file),
-                                          value_of<std::int64_t>(*found, "tokens", file), value_of<std::int64_t>(*found, "held_tokens", file),
-                                          value_of<bool>(*found, "sequential", file)};
+    certificate.calibration =
+        MomentsInfo{value_of<std::vector<std::string>>(*found, "files", file), value_of<std::string>(*found, "hash", file),
+                    count_of(*found, "tokens", file), count_of(*found, "held_tokens", file), value_of<bool>(*found, "sequential", file)};
   const Json& layers = member(json, "layers", file);
   if (!layers.is_array()) fail_input("{}: the certificate's layers are no list; the file is damaged", file);
   for (const Json& entry : layers) {

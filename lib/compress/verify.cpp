@@ -19,16 +19,20 @@ constexpr double weight_tolerance = 1e-5, output_tolerance = 1e-2;
 
 bool agrees(double stored, double found, double tolerance) { return std::abs(stored - found) <= tolerance * std::max(stored, found) + 1e-9; }
 
+Certificate certificate_in(const io::ModelFolder& compressed) {
+  const auto found = compressed.metadata().find(certificate_key);
+  if (found == compressed.metadata().end()) fail_input("{}: carries no certificate; it was not written by `comera tensorize`", compressed.path());
+  return parse_certificate(found->second, compressed.files().front().path());
+}
+
 class Verifier {
  public:
   Verifier(const std::string& compressed, const std::string& dense, InputMoments* moments)
       : compressed_(compressed), dense_(dense), moments_(moments) {
     const auto block = io::parse_comera_block(compressed_.config(), compressed_.config_path());
-    const auto found = compressed_.metadata().find(certificate_key);
-    if (!block || found == compressed_.metadata().end())
-      fail_input("{}: carries no certificate; it was not written by `comera tensorize`", compressed_.path());
+    certificate_ = certificate_in(compressed_);
+    if (!block) fail_input("{}: its config.json has no comera block; the folder is damaged", compressed_.path());
     threshold_ = block->threshold;
-    certificate_ = parse_certificate(found->second, compressed_.files().front().path());
     for (const io::ChainSpec& chain : block->chains) chains_[chain.name] = chain;
     check_text();
   }
@@ -45,9 +49,12 @@ class Verifier {
   void check_text() const {
     if (!moments_ || !certificate_.calibration) return;
     const MomentsInfo info = moments_->info();
-    if (info.hash != certificate_.calibration->hash || info.tokens != certificate_.calibration->tokens)
-      fail_input("{}: was calibrated with {} tokens of a text of hash {}, but these are {} of {}; give the same --calibrate and --calibrate-tokens",
-                 compressed_.path(), certificate_.calibration->tokens, certificate_.calibration->hash, info.tokens, info.hash);
+    const MomentsInfo& then = *certificate_.calibration;
+    if (info.hash != then.hash || info.tokens != then.tokens || info.held_tokens != then.held_tokens)
+      fail_input(
+          "{}: was calibrated with {} + {} tokens, fitted and held out, of a text of hash {}, but these are {} + {} of {}; give the same "
+          "--calibrate, --calibrate-length and --tokenizer, and leave out --calibrate-tokens",
+          compressed_.path(), then.tokens, then.held_tokens, then.hash, info.tokens, info.held_tokens, info.hash);
   }
 
   const io::ChainSpec& chain_of(const std::string& name) const {
@@ -123,6 +130,11 @@ class Verifier {
 
 bool Verification::holds() const {
   return std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
+}
+
+std::int64_t certified_tokens(const std::string& compressed) {
+  const Certificate certificate = certificate_in(io::ModelFolder(compressed));
+  return certificate.calibration ? certificate.calibration->tokens + certificate.calibration->held_tokens : 0;
 }
 
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments, kernels::ThreadPool& pool) {

@@ -21,6 +21,9 @@ struct Verification {
   bool holds() const;
 };
 
+// Of calibration text, fitted and held out; 0 where the certificate names no text. InputError: no certificate.
+std::int64_t certified_tokens(const std::string& compressed);
+
 // `moments`: of the dense model and the text that the certificate names (any text where it names none: then output errors are measured and compared
 // with nothing); null: output errors are not recomputed. InputError: folders that do not belong together, no certificate, another text.
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments, kernels::ThreadPool& pool);

@@ -162,6 +162,24 @@ for choice in '' '--exclude *embed*'; do
   expect_exit 0
 done
 
+# How much text was read is in the certificate; more may be said, and is refused.
+for tokens in 100 150 333; do
+  rm -rf less
+  run "$COMERA" tensorize bert -o less --ratio 2 --calibrate text.txt --calibrate-tokens "$tokens" --quiet
+  expect_exit 0
+  run "$COMERA" inspect less --verify bert --calibrate text.txt --quiet
+  expect_exit 0
+  run "$COMERA" inspect less --verify bert --calibrate text.txt --calibrate-tokens "$tokens" --quiet
+  expect_exit 0
+done
+run "$COMERA" inspect less --verify bert --calibrate text.txt --calibrate-tokens 100 --quiet
+expect_exit 2
+expect_err 'leave out --calibrate-tokens'
+head -n 1 text.txt | cat - text.txt >other.txt
+run "$COMERA" inspect less --verify bert --calibrate other.txt --quiet
+expect_exit 2
+expect_err 'give the same --calibrate'
+
 # A core that was changed is found out.
 cp -r small broken
 python3 - <<'E2'
