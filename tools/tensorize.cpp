@@ -34,11 +34,27 @@ compress::FileBytes graph_bytes(const std::string& model) {
   return [folder, spec](const std::vector<io::ChainSpec>& chains) { return exporting::planned_onnx_bytes(*folder, spec, {}, chains); };
 }
 
+std::vector<std::string> given_of(const OptionValues& values, std::initializer_list<const char*> names) {
+  std::vector<std::string> given;
+  for (const char* name : names)
+    if (values.given(name)) given.push_back(fmt::format("--{}", name));
+  return given;
+}
+
+// What says how weights are compressed. Not --include: where the architecture is not known it says which weights a plan may speak of.
+void check_plan(const OptionValues& values) {
+  if (!values.given("plan")) return;
+  const std::vector<std::string> beside =
+      given_of(values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
+  if (!beside.empty())
+    fail_input("[tensorize] --plan {}: the plan says all of every layer; edit it, or leave out {}", values.text("plan"), fmt::join(beside, ", "));
+}
+
 compress::Goal goal_of(const OptionValues& values) {
-  int given = 0;
-  for (const char* name : {"ratio", "budget", "rank", "tol", "plan"}) given += values.given(name);
-  if (given != 1)
-    fail_input("[tensorize] {} of --ratio, --budget, --rank, --tol and --plan came; exactly one says how small the model becomes", given);
+  const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
+  if (given.size() != 1)
+    fail_input("[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
+               given.empty() ? "nothing says how small the model becomes" : fmt::format("{} came", fmt::join(given, " and ")));
   compress::Goal goal;
   for (const std::string& text : values.list("ratio")) {
     const std::optional<double> ratio = parse_real(text);
@@ -56,6 +72,7 @@ compress::Settings settings_of(const OptionValues& values) {
   compress::Settings settings;
   settings.model = values.positionals()[0];
   settings.goal = goal_of(values);
+  check_plan(values);
   settings.form = form_of(values.text("form"));
   if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
   settings.choice = {values.list("include"), values.list("exclude")};

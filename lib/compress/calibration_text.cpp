@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t batch_tokens = 2048;
 constexpr std::int64_t held_out_every = 4;  // of the sequences
+constexpr std::size_t shortest = 4;         // tokens, [CLS] among them; shorter lines are passed over
 
 struct Sequence {
   data::Ids ids;
@@ -54,7 +55,7 @@ std::vector<Sequence> read_sequences(const std::vector<std::string>& files, cons
                                      std::int64_t length) {
   const data::Specials& specials = tokenizer.specials();
   std::vector<Sequence> sequences;
-  std::int64_t tokens = 0, fitted = 0;
+  std::int64_t tokens = 0, fitted = 0, passed_over = 0;
   const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
   for (const std::string& file : files) {
     data::LineReader reader(file);
@@ -62,7 +63,10 @@ std::vector<Sequence> read_sequences(const std::vector<std::string>& files, cons
       Sequence sequence;
       if (specials.cls >= 0) sequence.ids.push_back(specials.cls);
       tokenizer.encode(line, sequence.ids);
-      if (sequence.ids.size() < 4) continue;
+      if (sequence.ids.size() < shortest) {
+        ++passed_over;
+        continue;
+      }
       const bool ends = specials.sep >= 0 && specials.mask >= 0;  // BERT closes a text, a language model goes on
       sequence.ids.resize(std::min(sequence.ids.size(), static_cast<std::size_t>(length - ends)));
       if (ends) sequence.ids.push_back(specials.sep);
@@ -73,7 +77,8 @@ std::vector<Sequence> read_sequences(const std::vector<std::string>& files, cons
     }
   }
   if (static_cast<std::int64_t>(sequences.size()) < held_out_every)
-    fail_input("[tensorize] --calibrate: {} holds {} lines of text; {} or more are needed", files.front(), sequences.size(), held_out_every);
+    fail_input("[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; {} or more are needed",
+               files.front(), sequences.size(), shortest, specials.cls >= 0 ? " (with [CLS])" : "", passed_over, held_out_every);
   return sequences;
 }
 

@@ -16,7 +16,7 @@ refused() {
 }
 
 refused 'exactly one' bert -o out
-refused 'exactly one' bert -o out --ratio 2 --rank 4
+refused '--ratio and --rank came; give exactly one of' bert -o out --ratio 2 --rank 4
 refused 'output is missing' bert --ratio 2
 refused 'no such file' missing -o out --ratio 2
 refused 'ratio 0.5' bert -o out --ratio 0.5
@@ -45,6 +45,19 @@ plan '{"comera_plan": 2, "layers": []}'
 refused 'comera_plan' bert -o out --plan plan.json
 plan '[['
 refused 'plan.json' bert -o out --plan plan.json
+
+# The plan says it all: what would say it otherwise is refused beside it.
+plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "form": "lowrank", "rank": 3}]}'
+for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' '--allow-slower' '--exact-rows 0' '--exclude *key'; do
+  # shellcheck disable=SC2086  # an option and its value
+  refused "the plan says all of every layer; edit it, or leave out --[a-z-]*$" bert -o out --plan plan.json $beside
+done
+refused 'leave out --layer, --uniform$' bert -o out --plan plan.json --uniform --layer '*key=rank:3'
+
+# Text that is too short.
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' hi >bert/vocab.txt
+printf 'hi\nhi hi hi\n' >short.txt
+refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 4 or more are needed' bert -o out --ratio 2 --calibrate short.txt
 
 # Weights that are wrong.
 spoil() { # folder, tensor, Python that changes `data` (its bytes) or `header`
