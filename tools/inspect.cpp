@@ -17,6 +17,11 @@ std::string rendered(const OptionValues& values, const report::Table& table, con
 }
 
 report::ModelReport read(const OptionValues& values, std::size_t index) {
+  if (const std::string& path = values.positionals()[index]; path.ends_with(".onnx"))
+    fail_input(
+        "[inspect] {}: is an ONNX graph; run folders, checkpoints, model folders and .safetensors files are shown here, a graph's matrices by "
+        "`comera tensorize {} --ratio 2 --dry-run`",
+        path, path);
   report::ModelReport model = report::read_model_report(values.positionals()[index]);
   if (values.has("filter")) report::filter(model, values.text("filter"));
   if (values.has("sort")) report::sort(model, values.text("sort"));

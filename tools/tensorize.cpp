@@ -295,8 +295,10 @@ int tensorize_onnx(const OptionValues& values) {
   compress::Settings settings = settings_of(values);
   job.settle(settings);
   const OpenMachine open = open_machine(values);
-  compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr, show_progress);
-  return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) { job.finish(results); });
+  return job.run([&] {
+    compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr, show_progress);
+    return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) { job.finish(results); });
+  });
 }
 
 }  // namespace

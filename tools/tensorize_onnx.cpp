@@ -27,14 +27,19 @@ void check_options(const OptionValues& values, const std::string& output, bool s
 }  // namespace
 
 OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
-    : output_(values.has("output") && !only_plans ? values.text("output") : ""), several_(values.list("ratio").size() > 1) {
+    : output_(values.has("output") && !only_plans ? values.text("output") : ""),
+      input_(values.positionals()[0]),
+      several_(values.list("ratio").size() > 1) {
   if (!only_plans && output_.empty()) fail_input("[tensorize] --output is missing: name the ONNX file to write");
   while (output_.size() > 1 && output_.ends_with('/')) output_.pop_back();
   check_options(values, output_, several_);
   // A plan is made beside the graph, where there is surely room for its weights.
-  work_ = (only_plans ? values.positionals()[0] + ".plan" : output_) + ".made";
+  work_ = (only_plans ? input_ + ".plan" : output_) + ".made";
   try {
-    source_ = std::make_shared<exporting::OnnxSource>(values.positionals()[0], join_path(work_, "dense"));
+    run([&] {
+      source_ = std::make_shared<exporting::OnnxSource>(input_, join_path(work_, "dense"), values.flag("again"));
+      return 0;
+    });
   } catch (...) {
     remove_tree(work_);
     throw;
@@ -48,6 +53,27 @@ OnnxJob::~OnnxJob() {
     remove_tree(work_);
   } catch (const std::exception& error) {
     log_warning("{}", error.what());
+  }
+}
+
+std::string OnnxJob::in_users_words(std::string message) const {
+  const std::string dense = join_path(work_, "dense");
+  for (const auto& [ours, theirs] : {std::pair{join_path(dense, "model.safetensors: tensor "), input_ + ": initialiser "},
+                                     {join_path(dense, "model.safetensors"), input_},
+                                     {dense, input_},
+                                     {join_path(work_, "chains"), output_},
+                                     {work_ + "/", parent_path(output_) + "/"}})
+    for (std::size_t at = 0; (at = message.find(ours, at)) != std::string::npos; at += theirs.size()) message.replace(at, ours.size(), theirs);
+  return message;
+}
+
+int OnnxJob::run(const std::function<int()>& work) const {
+  try {
+    return work();
+  } catch (const InputError& error) {
+    throw InputError(in_users_words(error.what()));
+  } catch (const RunError& error) {
+    throw RunError(in_users_words(error.what()));
   }
 }
 
@@ -72,6 +98,9 @@ void OnnxJob::finish(std::vector<compress::Result>& results) {
     result.file_bytes_dense = written.bytes_source;
     log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes), format_bytes(written.bytes_source));
   }
+  if (const auto& left = source_->left_out(); !left.empty())
+    log_info("{}: {} constant{} of two and more dimensions stay{} dense, the largest: {}: {}", input_, left.size(), left.size() == 1 ? "" : "s",
+             left.size() == 1 ? "s" : "", left[0].name, left[0].why);
   done_ = true;
 }
 

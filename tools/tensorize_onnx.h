@@ -1,7 +1,7 @@
 // tensorize for a graph: its matrices go through a folder, and the chains come back into the graph.
 #pragma once
 
-#include <optional>
+#include <functional>
 
 #include "lib/compress/tensorize.h"
 #include "lib/export/onnx_rewrite.h"
@@ -18,13 +18,17 @@ class OnnxJob {
   OnnxJob(const OnnxJob&) = delete;
   OnnxJob& operator=(const OnnxJob&) = delete;
 
+  // Calls it; what fails names the files that the user knows, not those of the work in between.
+  int run(const std::function<int()>& work) const;
   // Model, output and what is counted.
   void settle(compress::Settings& settings);
   // Folders become graphs; results name them and their bytes.
   void finish(std::vector<compress::Result>& results);
 
  private:
-  std::string output_, work_;
+  std::string in_users_words(std::string message) const;
+
+  std::string output_, work_, input_;
   bool several_ = false, done_ = false;
   std::shared_ptr<exporting::OnnxSource> source_;
 };

@@ -95,13 +95,16 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
-void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option) {
+// `graph`: the folder was made of one, which is not what `comera inspect` opens.
+void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option, bool graph) {
   for (const std::string& pattern : patterns) {
     const bool used = std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
       return is_matrix(entry.tensor) && matches({pattern}, without_suffix(entry.tensor.name));
     });
     const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
-    if (!used) fail_input("[tensorize] {} '{}' matches no matrix of {}; `comera inspect` lists their names", option, pattern, place);
+    if (!used)
+      fail_input("[tensorize] {} '{}' matches no matrix of {}; {} lists their names", option, pattern, place,
+                 graph ? "--dry-run without it" : "`comera inspect`");
   }
 }
 
@@ -116,8 +119,8 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
   const Architecture* architecture = architecture_of(folder);
   if (!architecture && choice.include.empty())
     fail_input("[tensorize] {}: this architecture is not known; name the weights with --include, for example --include '*proj*'", folder.path());
-  check_patterns(folder, choice.include, "--include");
-  check_patterns(folder, choice.exclude, "--exclude");
+  check_patterns(folder, choice.include, "--include", choice.tables.has_value());
+  check_patterns(folder, choice.exclude, "--exclude", choice.tables.has_value());
   std::vector<Candidate> candidates;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string name = without_suffix(entry.tensor.name);

@@ -15,12 +15,39 @@ std::string extracted(const std::string& source, const std::string& folder) {
   if (path_exists(marked) && read_file(marked, 256) == hash) return folder;
   io::OnnxFile file(source);
   hoist_constants(*file.model().mutable_graph());
-  if (find_weights(file.model()).empty())
-    fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize", source);
   remove_tree(folder);
   write_weights_folder(file, folder);
   write_file_atomic(marked, hash);
   return folder;
+}
+
+std::int64_t opset_of(const onnx::ModelProto& model) {
+  for (const onnx::OperatorSetIdProto& one : model.opset_import())
+    if (one.domain().empty() || one.domain() == "ai.onnx") return one.version();
+  return 0;
+}
+
+void check_opset(const onnx::ModelProto& model, const std::string& source) {
+  const std::int64_t opset = opset_of(model);
+  if (opset < oldest_opset || opset > newest_read_opset)
+    fail_input("{}: its graph is written for opset {}; those of {} to {} are read, convert it with onnx.version_converter", source, opset,
+               oldest_opset, newest_read_opset);
+}
+
+void check_fresh(const onnx::ModelProto& model, const std::string& source) {
+  if (const std::int64_t chains = chains_of(model))
+    fail_input("[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still dense", source, chains);
+}
+
+void check_found(const OnnxMatrices& found, std::int64_t chains, const std::string& source) {
+  if (!found.weights.empty()) return;
+  if (found.left_out.empty() && chains > 0) fail_input("{}: {} of its weights are chains already, and none is left to tensorize", source, chains);
+  if (found.left_out.empty())
+    fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize", source);
+  const OnnxLeftOut& first = found.left_out[0];
+  const std::size_t more = found.left_out.size() - 1;
+  fail_input("{}: no constant of this graph can become a chain: {}: {}{}", source, first.name, first.why,
+             more == 0 ? "" : fmt::format("; {} smaller one{} stay{} too", more, more == 1 ? "" : "s", more == 1 ? "s" : ""));
 }
 
 onnx::ModelProto without_data(onnx::ModelProto model) {
@@ -30,18 +57,27 @@ onnx::ModelProto without_data(onnx::ModelProto model) {
   return model;
 }
 
+// The graph without data, if it is one that can be tensorized.
+onnx::ModelProto checked(const std::string& source, bool again) {
+  onnx::ModelProto model = without_data(io::OnnxFile(source).model());
+  check_opset(model, source);
+  if (!again) check_fresh(model, source);
+  check_found(find_matrices(model), chains_of(model), source);
+  return model;
+}
+
 }  // namespace
 
 struct OnnxSource::Shapes {
   onnx::ModelProto model;
 };
 
-OnnxSource::OnnxSource(std::string source, const std::string& folder)
-    : source_(std::move(source)),
-      shapes_(std::make_shared<Shapes>(Shapes{without_data(io::OnnxFile(source_).model())})),
-      folder_(extracted(source_, folder)) {
-  for (const OnnxWeight& weight : find_weights(shapes_->model))
+OnnxSource::OnnxSource(std::string source, const std::string& folder, bool again)
+    : source_(std::move(source)), shapes_(std::make_shared<Shapes>(Shapes{checked(source_, again)})), folder_(extracted(source_, folder)) {
+  OnnxMatrices found = find_matrices(shapes_->model);
+  for (const OnnxWeight& weight : found.weights)
     if (weight.table) tables_.insert(weight.name);
+  left_out_ = std::move(found.left_out);
 }
 
 std::uint64_t OnnxSource::bytes_with(const std::vector<io::ChainSpec>& chains) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/export/onnx_left_out.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::exporting {
@@ -20,11 +21,14 @@ struct RewrittenOnnx {
 class OnnxSource {
  public:
   // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie there already from a file of
-  // the same contents. InputError: the file is damaged, or holds no such matrix.
-  OnnxSource(std::string source, const std::string& folder);
+  // the same contents. InputError: the file is damaged, of an opset that is not known, holds no such matrix, or holds chains already and it is not
+  // `again` that it is compressed.
+  OnnxSource(std::string source, const std::string& folder, bool again);
 
   const std::string& folder() const { return folder_.path(); }
   const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied with
+  // What stays as it is whatever is asked for, the largest first.
+  const std::vector<OnnxLeftOut>& left_out() const { return left_out_; }
   // Of all files of the graph in which these weights are chains.
   std::uint64_t bytes_with(const std::vector<io::ChainSpec>& chains) const;
   // The graph with the chains of that folder in the place of their weights, everything else untouched.
@@ -35,6 +39,7 @@ class OnnxSource {
   struct Shapes;
   std::shared_ptr<const Shapes> shapes_;  // the graph without large data
   std::set<std::string> tables_;
+  std::vector<OnnxLeftOut> left_out_;
   io::ModelFolder folder_;
 };
 

@@ -29,6 +29,11 @@ void add_names(const onnx::GraphProto& graph, std::set<std::string>& names) {
 
 bool is_standard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
+std::int64_t integer_of(const onnx::NodeProto& node, const char* name, std::int64_t otherwise) {
+  const onnx::AttributeProto* attribute = attribute_of(node, name);
+  return attribute ? attribute->i() : otherwise;
+}
+
 void hoist_constants(onnx::GraphProto& graph) {
   auto& nodes = *graph.mutable_node();
   int kept = 0;

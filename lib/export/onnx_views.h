@@ -26,5 +26,6 @@ bool makes_view(const onnx::NodeProto& node, const std::map<std::string, OnnxVie
 std::set<std::string> names_in_subgraphs(const onnx::GraphProto& graph);
 
 bool is_standard(const onnx::NodeProto& node);  // of the operators that ONNX defines
+std::int64_t integer_of(const onnx::NodeProto& node, const char* attribute, std::int64_t otherwise);
 
 }  // namespace comera::exporting

@@ -1,22 +1,22 @@
 #include "lib/export/onnx_weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/units.h"
 #include "lib/export/onnx_views.h"
 
 namespace comera::exporting {
 namespace {
 
 using onnx::TensorProto;
-
-std::int64_t integer_of(const onnx::NodeProto& node, const char* name, std::int64_t otherwise) {
-  for (const onnx::AttributeProto& attribute : node.attribute())
-    if (attribute.name() == name) return attribute.i();
-  return otherwise;
-}
+using How = OnnxReader::How;
 
 std::optional<io::StoredType> stored_type(std::int32_t type) {
   switch (type) {
@@ -27,143 +27,136 @@ std::optional<io::StoredType> stored_type(std::int32_t type) {
   }
 }
 
-enum class Use : std::uint8_t { none, linear, linear_transposed, table };
+struct Use {
+  std::vector<OnnxReader> readers;
+  std::string obstacle;  // the first reason to leave it as it is
 
-// How `node` uses its input `index`.
-Use use_of(const onnx::NodeProto& node, int index) {
-  if (!is_standard(node)) return Use::none;
-  if (node.op_type() == "MatMul" && index == 1) return Use::linear;
-  if (node.op_type() == "Gemm" && index == 1 && integer_of(node, "transA", 0) == 0)
-    return integer_of(node, "transB", 0) != 0 ? Use::linear_transposed : Use::linear;
-  if (node.op_type() == "Gather" && index == 0 && integer_of(node, "axis", 0) == 0) return Use::table;
-  return Use::none;
-}
-
-// The same of a matrix that the node reads as its transpose.
-Use turned(Use use) { return use == Use::linear ? Use::linear_transposed : use == Use::linear_transposed ? Use::linear : Use::none; }
-
-struct Found {
-  Use use = Use::none;
-  bool mixed = false;
-  std::int32_t type = 0;
-  std::vector<int> nodes;
-
-  void add(Use how, std::int32_t as, int node) {
-    mixed = mixed || how == Use::none || (!nodes.empty() && (use != how || type != as));
-    use = how;
-    type = as;
-    nodes.push_back(node);
+  void refuse(std::string why) {
+    if (obstacle.empty()) obstacle = std::move(why);
   }
 };
 
-// What reads which initialiser, whatever view of it; names that a subgraph or the outputs mention count as used in a way of their own.
-std::map<std::string, Found> uses_of(const onnx::GraphProto& graph) {
-  const std::map<std::string, OnnxView> views = views_of(graph);
-  std::map<std::string, Found> uses;
-  for (int i = 0; i < graph.node_size(); ++i) {
-    if (makes_view(graph.node(i), views)) continue;
-    for (int k = 0; k < graph.node(i).input_size(); ++k) {
-      const auto view = views.find(graph.node(i).input(k));
-      if (view == views.end()) continue;
-      const Use use = use_of(graph.node(i), k);
-      uses[view->second.initialiser].add(view->second.turned ? turned(use) : use, view->second.type, i);
+// What reads which initialiser, whatever view of it.
+class Uses {
+ public:
+  explicit Uses(const onnx::GraphProto& graph) : graph_(graph), views_(views_of(graph)) {
+    for (int i = 0; i < graph.node_size(); ++i) {
+      if (makes_view(graph.node(i), views_)) continue;
+      for (int k = 0; k < graph.node(i).input_size(); ++k)
+        if (const auto view = views_.find(graph.node(i).input(k)); view != views_.end()) add(i, k, view->second);
+    }
+    for (const onnx::ValueInfoProto& output : graph.output()) refuse(output.name(), "it is an output of the graph");
+    for (const onnx::ValueInfoProto& input : graph.input()) refuse(input.name(), "it is an input of the graph, which a caller may replace");
+    for (const std::string& name : names_in_subgraphs(graph)) refuse(name, "it is read within a subgraph (If, Loop or Scan), where no chain is put");
+  }
+
+  const Use* of(const std::string& initialiser) const {
+    const auto found = uses_.find(initialiser);
+    return found == uses_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  void refuse(const std::string& name, const char* why) {
+    if (const auto view = views_.find(name); view != views_.end()) uses_[view->second.initialiser].refuse(why);
+  }
+
+  void add(int index, int input, const OnnxView& view) {
+    const onnx::NodeProto& node = graph_.node(index);
+    Use& use = uses_[view.initialiser];
+    const bool gemm = is_standard(node) && node.op_type() == "Gemm", product = gemm || (is_standard(node) && node.op_type() == "MatMul");
+    const bool gather = is_standard(node) && node.op_type() == "Gather" && input == 0;
+    const std::string named = io::onnx_node_name(node);
+    if (product && input == 0 && views_.contains(node.input(1))) return use.refuse(named + " multiplies it with another constant");
+    if (product && input < 2) {
+      const bool flips = gemm && integer_of(node, input == 0 ? "transA" : "transB", 0) != 0;
+      use.readers.push_back({index, input == 0 ? How::left : How::right, view.turned != flips, view.type});
+    } else if (const std::int64_t axis = gather ? integer_of(node, "axis", 0) : 0; gather && (axis == 0 || axis == -2)) {
+      use.readers.push_back({index, How::lookup, view.turned, view.type});
+    } else if (gather) {
+      use.refuse(fmt::format("{} looks it up along axis {}; of a chain only rows (axis 0) are looked up", named, axis));
+    } else if (is_standard(node) && node.op_type() == "DequantizeLinear") {
+      use.refuse(fmt::format("it is quantised, {} reads it; tensorize the model before it is quantised", named));
+    } else {
+      use.refuse(fmt::format("{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up", named));
     }
   }
-  const auto mix = [&](const std::string& name) {
-    if (const auto view = views.find(name); view != views.end()) uses[view->second.initialiser].mixed = true;
-  };
-  for (const onnx::ValueInfoProto& output : graph.output()) mix(output.name());
-  for (const onnx::ValueInfoProto& input : graph.input()) mix(input.name());  // a default that a caller may replace
-  for (const std::string& name : names_in_subgraphs(graph)) mix(name);
-  return uses;
-}
 
-onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs, const Name& output) {
-  onnx::NodeProto& node = *graph.add_node();
-  node.set_op_type(op);
-  node.set_name(output);
-  for (const Name& input : inputs) node.add_input(input);
-  node.add_output(output);
-  return node;
-}
-
-// The node of a linear weight as two products; a Gemm keeps its scale and its bias in the second.
-void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const LinearConstants& halves) {
-  if (!halves.left.empty()) {
-    const Name middle = node.output(0) + "/left";
-    add_node(graph, "MatMul", {node.input(0), halves.left}, middle);
-    node.set_input(0, middle);
-  }
-  node.set_input(1, halves.right);
-  for (onnx::AttributeProto& attribute : *node.mutable_attribute())
-    if (attribute.name() == "transB") attribute.set_i(0);
-  *graph.add_node() = std::move(node);
-}
-
-void add_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
-}
-
-// A lookup by ids of any shape as two lookups and a product: quotient and remainder of the id, and a last size that is the table's.
-struct Lookup {
-  TableConstants halves;
-  bool plain = false;                                 // rows of the left half [rows, R], times the right one [R, columns]
-  Name shape_left, shape_right, columns, right_rows;  // constants
+  const onnx::GraphProto& graph_;
+  std::map<std::string, OnnxView> views_;
+  std::map<std::string, Use> uses_;
 };
 
-void split_lookup(onnx::GraphProto& graph, const onnx::NodeProto& node, const Lookup& lookup) {
-  if (lookup.plain) {
-    const Name row = node.output(0) + "/row";
-    add_node(graph, "Gather", {lookup.halves.left, node.input(1)}, row);
-    add_node(graph, "MatMul", {row, lookup.halves.right}, node.output(0)).set_name(node.name());
-    return;
+// The reason to leave the tensor as it is; empty: there is none.
+std::string obstacle_of(const TensorProto& tensor, const Use& use) {
+  if (tensor.dims_size() > 2) {
+    const std::string why = fmt::format("it has {} dimensions, and a chain stands for one matrix", tensor.dims_size());
+    return use.obstacle.empty() ? why : why + "; " + use.obstacle;
   }
-  const Name base = node.output(0) + "/";
-  add_integer(add_node(graph, "Cast", {node.input(1)}, base + "ids"), "to", TensorProto::INT64);
-  add_node(graph, "Div", {base + "ids", lookup.right_rows}, base + "quotient");
-  add_node(graph, "Mul", {base + "quotient", lookup.right_rows}, base + "whole");
-  add_node(graph, "Sub", {base + "ids", base + "whole"}, base + "remainder");
-  add_node(graph, "Gather", {lookup.halves.left, base + "quotient"}, base + "left_rows");
-  add_node(graph, "Gather", {lookup.halves.right, base + "remainder"}, base + "right_rows");
-  add_node(graph, "Reshape", {base + "left_rows", lookup.shape_left}, base + "left");
-  add_node(graph, "Reshape", {base + "right_rows", lookup.shape_right}, base + "right");
-  add_node(graph, "MatMul", {base + "left", base + "right"}, base + "product");
-  add_node(graph, "Shape", {node.input(1)}, base + "shape");
-  add_integer(add_node(graph, "Concat", {base + "shape", lookup.columns}, base + "row_shape"), "axis", 0);
-  onnx::NodeProto& last = add_node(graph, "Reshape", {base + "product", base + "row_shape"}, node.output(0));
-  last.set_name(node.name());
+  if (!use.obstacle.empty()) return use.obstacle;
+  if (!stored_type(tensor.data_type()))
+    return fmt::format("it is of type {}; chains are FLOAT, FLOAT16 or BFLOAT16", io::onnx_type_name(tensor.data_type()));
+  if (tensor.dims(0) < 2 || tensor.dims(1) < 2) return "it has a single row or column";
+  return "";
 }
 
-// What the chains of a model become: constants by the name of the initialiser.
-struct Put {
-  std::map<std::string, LinearConstants> linear;
-  std::map<std::string, Lookup> tables;
-};
+OnnxWeight weight_of(const TensorProto& tensor, const Use& use) {
+  OnnxWeight weight{tensor.name(), false, false, tensor.dims(0), tensor.dims(1), use.readers};
+  const auto looks_up = [](const OnnxReader& reader) { return reader.how == How::lookup; };
+  weight.table = std::all_of(use.readers.begin(), use.readers.end(), [&](const OnnxReader& reader) { return looks_up(reader) && !reader.turned; });
+  if (weight.table) return weight;
+  // What the first product takes for its inputs is what the layer calls them.
+  const auto first = std::find_if_not(use.readers.begin(), use.readers.end(), looks_up);
+  const OnnxReader& reader = first == use.readers.end() ? use.readers.front() : *first;
+  weight.transposed = reader.turned == (reader.how == How::right);
+  if (weight.transposed) std::swap(weight.rows, weight.columns);
+  return weight;
+}
+
+const std::string* note_of(const onnx::ModelProto& model, const char* key) {
+  for (const onnx::StringStringEntryProto& entry : model.metadata_props())
+    if (entry.key() == key) return &entry.value();
+  return nullptr;
+}
+
+// An initialiser that export or put_chains() makes of a chain.
+bool is_part_of_chain(const std::string& name) {
+  const auto dot = name.rfind('.');
+  if (dot == std::string::npos) return false;
+  const std::string last = name.substr(dot + 1), before = name.substr(0, dot);
+  if (before.ends_with(".tt")) return parse_integer(last).has_value();
+  return last == "left" || last == "right" || last == "one" || name.ends_with(".exact.rows");
+}
 
 }  // namespace
 
-std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model) {
-  const onnx::GraphProto& graph = model.graph();
-  std::vector<OnnxWeight> weights;
-  const std::map<std::string, Found> uses = uses_of(graph);
-  for (const TensorProto& tensor : graph.initializer()) {
-    const auto found = uses.find(tensor.name());
-    if (found == uses.end() || found->second.mixed || tensor.dims_size() != 2 || !stored_type(tensor.data_type())) continue;
-    OnnxWeight weight{tensor.name(),
-                      found->second.use == Use::table,
-                      found->second.use == Use::linear_transposed,
-                      tensor.dims(0),
-                      tensor.dims(1),
-                      found->second.nodes,
-                      found->second.type};
-    if (weight.transposed) std::swap(weight.rows, weight.columns);
-    if (weight.rows > 1 && weight.columns > 1) weights.push_back(std::move(weight));
-  }
-  return weights;
+std::int64_t chains_of(const onnx::ModelProto& model) {
+  const std::string *form = note_of(model, "comera.form"), *chains = note_of(model, "comera.chains");
+  if (!form || !chains || *form == name_of(GraphForm::dense)) return 0;
+  return std::max<std::int64_t>(0, parse_integer(*chains).value_or(0));
 }
+
+OnnxMatrices find_matrices(const onnx::ModelProto& model) {
+  const onnx::GraphProto& graph = model.graph();
+  const bool has_chains = chains_of(model) > 0;
+  const Uses uses(graph);
+  OnnxMatrices found;
+  for (const TensorProto& tensor : graph.initializer()) {
+    const Use* use = uses.of(tensor.name());
+    if (!use || tensor.dims_size() < 2) continue;
+    if (has_chains && is_part_of_chain(tensor.name())) continue;
+    std::string why = obstacle_of(tensor, *use);
+    if (why.empty()) {
+      found.weights.push_back(weight_of(tensor, *use));
+      continue;
+    }
+    found.left_out.push_back({fmt::format("{} [{}]", printable(tensor.name()), fmt::join(tensor.dims(), ", ")),
+                              static_cast<std::uint64_t>(io::onnx_elements(tensor, tensor.name())), std::move(why)});
+  }
+  std::stable_sort(found.left_out.begin(), found.left_out.end(), [](const OnnxLeftOut& a, const OnnxLeftOut& b) { return a.elements > b.elements; });
+  return found;
+}
+
+std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model) { return find_matrices(model).weights; }
 
 void write_weights_folder(io::OnnxFile& file, const std::string& path) {
   std::map<std::string, const TensorProto*> tensors;
@@ -179,98 +172,14 @@ void write_weights_folder(io::OnnxFile& file, const std::string& path) {
   io::write_safetensors(join_path(path, "model.safetensors"), all, {{"format", "pt"}}, [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     const OnnxWeight& weight = weights.at(tensor.name);
     const std::vector<float> values = file.read_floats(*tensors.at(tensor.name));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!std::isfinite(values[i]))
+        fail_input("{}: initialiser {}: its element {} is {}; the file is damaged or its training diverged, use another one", file.path(),
+                   printable(weight.name), i, values[i]);
     if (weight.table || weight.transposed) return sink.floats(values);
     sink.floats(transposed({weight.rows, weight.columns, values}).values);
   });
   write_file_atomic(join_path(path, "config.json"), "{}\n");
-}
-
-namespace {
-
-// The type that the graph computes in with this weight.
-Name as_type(Graph& graph, const Name& value, std::int32_t type) {
-  return value.empty() || type == TensorProto::FLOAT ? value : graph.node("Cast", {value}, {{"to", std::int64_t{type}}});
-}
-
-void put_linear(GraphBuild& build, const Chain& chain, std::int32_t type, Put& put) {
-  const LinearConstants halves = linear_constants(build, chain);
-  put.linear[chain.name] = {as_type(build.graph, halves.left, type), as_type(build.graph, halves.right, type)};
-}
-
-void put_table(GraphBuild& build, const Chain& chain, std::int32_t type, Put& put) {
-  Graph& graph = build.graph;
-  if (!chain.table) {  // the table as the [out, in] of a linear weight: its rows are columns of the chain
-    const Factors factors = factors_of(chain);
-    const Matrix left = transposed(factors.right), right = transposed(factors.left);
-    Lookup& lookup = put.tables[chain.name];
-    lookup.plain = true;
-    lookup.halves.left = as_type(graph, graph.weight(chain.name + ".left", {left.rows, left.columns}, left.values), type);
-    lookup.halves.right = as_type(graph, graph.weight(chain.name + ".right", {right.rows, right.columns}, right.values), type);
-    return;
-  }
-  TableConstants halves = table_constants(build, chain);
-  const bool plain = halves.right_rows == 1 && halves.left_columns == 1;
-  if (plain) halves.right = graph.reshape(halves.right, {halves.rank, halves.right_columns});
-  halves.left = as_type(graph, halves.left, type);
-  halves.right = as_type(graph, halves.right, type);
-  put.tables[chain.name] = {halves,
-                            plain,
-                            graph.integers({-1, halves.left_columns, halves.rank}),
-                            graph.integers({-1, halves.rank, halves.right_columns}),
-                            graph.integers({chain.columns}),
-                            graph.integer(halves.right_rows)};
-}
-
-// A node of the graph as it becomes; views of weights that are gone, too.
-void rewrite(onnx::GraphProto& graph, onnx::NodeProto& node, const Put& put, const std::map<std::string, OnnxView>& views) {
-  const auto weight = [&](int k) {
-    return k < node.input_size() && views.contains(node.input(k)) ? views.at(node.input(k)).initialiser : std::string();
-  };
-  const bool gone = put.linear.contains(weight(0)) || put.tables.contains(weight(0));
-  if (gone && makes_view(node, views)) return;
-  if (node.op_type() == "Gather")
-    if (const auto table = put.tables.find(weight(0)); table != put.tables.end()) return split_lookup(graph, node, table->second);
-  if ((node.op_type() == "MatMul" || node.op_type() == "Gemm") && is_standard(node))
-    if (const auto found = put.linear.find(weight(1)); found != put.linear.end()) return split_product(graph, std::move(node), found->second);
-  *graph.add_node() = std::move(node);
-}
-
-std::int64_t opset_of(const onnx::ModelProto& model) {
-  for (const onnx::OperatorSetIdProto& one : model.opset_import())
-    if (one.domain().empty() || one.domain() == "ai.onnx") return one.version();
-  return 0;
-}
-
-}  // namespace
-
-std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form) {
-  if (opset_of(model) < oldest_opset)
-    fail_input("[tensorize] the graph is written for opset {}; chains need {} or later, convert it with onnx.version_converter", opset_of(model),
-               oldest_opset);
-  onnx::GraphProto& graph = *model.mutable_graph();
-  std::map<std::string, std::int32_t> types;
-  for (const TensorProto& tensor : graph.initializer()) types[tensor.name()] = tensor.data_type();
-  const std::vector<OnnxWeight> found = find_weights(model);
-  const bool half = std::any_of(found.begin(), found.end(), [&](const OnnxWeight& weight) { return types[weight.name] == TensorProto::FLOAT16; });
-  Graph made(default_opset, half ? WeightType::f16 : WeightType::f32, "comera/");
-  GraphBuild build{made, weights, form};
-  Put put;
-  for (const OnnxWeight& weight : found) {
-    const io::ChainSpec* spec = weights.chain_spec(weight.name);
-    const bool fits = spec && !spec->empty() && (weight.table || spec->kind == io::ChainKind::tt);
-    if (!fits) continue;
-    const Graph::Scope scope(made, weight.name);
-    (weight.table ? put_table : put_linear)(build, weights.chain(*spec), weight.type, put);
-  }
-  const std::map<std::string, OnnxView> views = views_of(graph);
-  const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
-  *graph.mutable_node() = made.model().graph().node();
-  for (onnx::NodeProto node : nodes) rewrite(graph, node, put, views);
-  auto& initialisers = *graph.mutable_initializer();
-  const auto gone = [&](const TensorProto& tensor) { return put.linear.contains(tensor.name()) || put.tables.contains(tensor.name()); };
-  initialisers.erase(std::remove_if(initialisers.begin(), initialisers.end(), gone), initialisers.end());
-  for (TensorProto& tensor : *made.model().mutable_graph()->mutable_initializer()) *graph.add_initializer() = std::move(tensor);
-  return static_cast<std::int64_t>(put.linear.size() + put.tables.size());
 }
 
 }  // namespace comera::exporting

@@ -2,26 +2,44 @@
 #pragma once
 
 #include "lib/export/graph_layers.h"
+#include "lib/export/onnx_left_out.h"
 #include "lib/io/onnx.h"
 
 namespace comera::exporting {
 
-// A constant matrix that MatMul, Gemm or Gather reads. Only those whose readers all use it the same way are candidates.
+// A MatMul, Gemm or Gather that reads a matrix.
+struct OnnxReader {
+  enum class How : std::uint8_t { right, left, lookup };  // x M, M x, rows of M
+  int node = 0;
+  How how = How::right;
+  bool turned = false;    // M is the transpose of what is stored
+  std::int32_t type = 0;  // that it computes in
+};
+
+// A constant matrix that becomes a chain: all of its readers can read two factors in its place.
 struct OnnxWeight {
   std::string name;                    // of the initialiser
-  bool table = false;                  // Gather along the first axis: [rows, columns]
-  bool transposed = false;             // stored [out, in] (Gemm with transB, MatMul with its Transpose)
+  bool table = false;                  // only rows are looked up: [rows, columns]
+  bool transposed = false;             // stored [out, in]
   std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
-  std::vector<int> nodes;              // that read it
-  std::int32_t type = 0;               // that they compute in
+  std::vector<OnnxReader> readers;
 };
+
+struct OnnxMatrices {
+  std::vector<OnnxWeight> weights;
+  std::vector<OnnxLeftOut> left_out;  // the largest first
+};
+OnnxMatrices find_matrices(const onnx::ModelProto& model);
 std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model);
+
+// Weights of the graph that are chains already, as put_chains() or an export notes it.
+std::int64_t chains_of(const onnx::ModelProto& model);
 
 // The candidates as model.safetensors with an empty config.json: linear weights "<name>.weight" [out, in], tables [rows, columns], in the
 // type that they have in the graph. Floating types only.
 void write_weights_folder(io::OnnxFile& file, const std::string& path);
 
-// The candidates that are chains in `weights` (names as above), in the place of their initialisers. Answers how many.
+// The candidates that are chains in `weights` (names as above), in the place of their initialisers; the metadata says so. Answers how many.
 std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form);
 
 }  // namespace comera::exporting

@@ -15,6 +15,8 @@
 
 namespace comera::io {
 
+// For messages, printable: "node h/MatMul (MatMul)", and of one without a name what it makes.
+std::string onnx_node_name(const onnx::NodeProto& node);
 std::string onnx_type_name(std::int32_t type);  // "FLOAT", ...; a number for one that we do not know
 // Bytes per element; 0 for strings and types that we do not know.
 std::size_t onnx_element_bytes(std::int32_t type);

@@ -17,6 +17,8 @@ namespace {
 
 using onnx::TensorProto;
 
+constexpr const char* remedy = "the file is damaged, export the model again";
+
 // Names that may be used at a point of a graph; a subgraph sees those around it.
 struct Scope {
   const Scope* outer = nullptr;
@@ -33,13 +35,14 @@ class Checker {
   void check(const onnx::GraphProto& graph, const Scope* outer) {
     Scope scope{outer, {}, {}};
     for (const onnx::ValueInfoProto& input : graph.input())
-      if (!scope.known.insert(input.name()).second) fail_input("{}: two inputs of the graph are called {}", name_, printable(input.name()));
+      if (!scope.known.insert(input.name()).second)
+        fail_input("{}: two inputs of the graph are called {}; {}", name_, printable(input.name()), remedy);
     check_initialisers(graph, scope);
     for (const onnx::NodeProto& node : graph.node())
       for (const std::string& output : node.output()) scope.later.insert(output);
     for (const onnx::NodeProto& node : graph.node()) check(node, scope);
     for (const onnx::ValueInfoProto& output : graph.output())
-      if (!scope.has(output.name())) fail_input("{}: output {} of the graph is made by no node", name_, printable(output.name()));
+      if (!scope.has(output.name())) fail_input("{}: output {} of the graph is made by no node; {}", name_, printable(output.name()), remedy);
   }
 
  private:
@@ -47,7 +50,7 @@ class Checker {
     std::unordered_set<std::string> seen;
     for (const TensorProto& tensor : graph.initializer()) {
       const std::string where = fmt::format("{}: initialiser {}", name_, printable(tensor.name()));
-      if (!seen.insert(tensor.name()).second) fail_input("{}: its name is used twice", where);
+      if (!seen.insert(tensor.name()).second) fail_input("{}: its name is used twice; {}", where, remedy);
       scope.known.insert(tensor.name());
       check(tensor, where);
     }
@@ -58,17 +61,17 @@ class Checker {
     for (const std::string& input : node.input()) {
       if (input.empty() || scope.has(input)) continue;
       const char* why =
-          scope.later.contains(input) ? "which only a later node makes; the graph has a cycle or its nodes are not sorted" : "which nothing makes";
-      fail_input("{}: node {} ({}) reads {}, {}", name_, printable(node.name()), printable(node.op_type()), printable(input), why);
+          scope.later.contains(input) ? "which only a later node makes (the graph has a cycle or its nodes are not sorted)" : "which nothing makes";
+      fail_input("{}: {} reads {}, {}; {}", name_, onnx_node_name(node), printable(input), why, remedy);
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) check(attribute, node, scope);
     for (const std::string& output : node.output())
       if (!output.empty() && !scope.known.insert(output).second)
-        fail_input("{}: node {} makes {}, which exists already", name_, printable(node.name()), printable(output));
+        fail_input("{}: {} makes {}, which exists already; {}", name_, onnx_node_name(node), printable(output), remedy);
   }
 
   void check(const onnx::AttributeProto& attribute, const onnx::NodeProto& node, const Scope& scope) {
-    const std::string where = fmt::format("{}: attribute {} of node {}", name_, printable(attribute.name()), printable(node.name()));
+    const std::string where = fmt::format("{}: attribute {} of {}", name_, printable(attribute.name()), onnx_node_name(node));
     if (attribute.has_t()) check(attribute.t(), where);
     for (const TensorProto& tensor : attribute.tensors()) check(tensor, where);
     if (attribute.has_g()) check(attribute.g(), &scope);
@@ -80,7 +83,7 @@ class Checker {
     if (tensor.data_location() == TensorProto::EXTERNAL) return check_external(tensor, elements, where);
     const std::size_t size = onnx_element_bytes(tensor.data_type());
     if (tensor.has_raw_data()) {
-      if (size == 0) fail_input("{}: type {} cannot be stored as raw bytes", where, onnx_type_name(tensor.data_type()));
+      if (size == 0) fail_input("{}: type {} cannot be stored as raw bytes; {}", where, onnx_type_name(tensor.data_type()), remedy);
       if (tensor.raw_data().size() != elements * size) fail_size(tensor, where, elements * size, tensor.raw_data().size(), "bytes");
       return;
     }
@@ -115,7 +118,7 @@ class Checker {
     const std::uint64_t length = external.length == 0 && external.offset <= size ? size - external.offset : external.length;
     if (length != wanted) fail_size(tensor, where, wanted, length, "bytes");
     if (external.offset > size || wanted > size - external.offset)
-      fail_input("{}: its data ends at byte {} of {}, which has {}", where, external.offset + wanted, printable(external.location), size);
+      fail_input("{}: its data ends at byte {} of {}, which has {}; {}", where, external.offset + wanted, printable(external.location), size, remedy);
   }
 
   // A link inside the folder may point out of it.
@@ -131,8 +134,8 @@ class Checker {
 
   [[noreturn]] static void fail_size(const TensorProto& tensor, const std::string& where, std::uint64_t wanted, std::uint64_t came,
                                      const char* unit) {
-    fail_input("{}: {} of shape [{}] take {} {}, but {} are there; the file is damaged", where, onnx_type_name(tensor.data_type()),
-               fmt::join(tensor.dims(), ", "), wanted, unit, came);
+    fail_input("{}: {} of shape [{}] take {} {}, but {} are there; {}", where, onnx_type_name(tensor.data_type()), fmt::join(tensor.dims(), ", "),
+               wanted, unit, came, remedy);
   }
 
   const std::string& name_;
@@ -140,6 +143,12 @@ class Checker {
 };
 
 }  // namespace
+
+std::string onnx_node_name(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("node {} ({})", printable(node.name()), printable(node.op_type()));
+  const std::string made = node.output().empty() ? "nothing" : printable(node.output(0));
+  return fmt::format("a node without a name ({}, which makes {})", printable(node.op_type()), made);
+}
 
 std::string onnx_type_name(std::int32_t type) {
   return TensorProto::DataType_IsValid(type) ? TensorProto::DataType_Name(static_cast<TensorProto::DataType>(type)) : fmt::format("type {}", type);
@@ -170,8 +179,8 @@ std::int64_t onnx_elements(const TensorProto& tensor, const std::string& where) 
   constexpr std::int64_t most = std::int64_t{1} << 58;  // 16 bytes per element still fit 64 bits
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
-    if (dim < 0) fail_input("{}: shape [{}] has a negative size", where, fmt::join(tensor.dims(), ", "));
-    if (dim > 0 && elements > most / dim) fail_input("{}: shape [{}] is larger than any file", where, fmt::join(tensor.dims(), ", "));
+    if (dim < 0) fail_input("{}: shape [{}] has a negative size; {}", where, fmt::join(tensor.dims(), ", "), remedy);
+    if (dim > 0 && elements > most / dim) fail_input("{}: shape [{}] is larger than any file; {}", where, fmt::join(tensor.dims(), ", "), remedy);
     elements *= dim;
   }
   return elements;
@@ -184,7 +193,7 @@ OnnxExternal onnx_external(const TensorProto& tensor, const std::string& where) 
     if (entry.key() != "offset" && entry.key() != "length") continue;
     const auto number = parse_integer(entry.value());
     if (!number || *number < 0)
-      fail_input("{}: its external data has the {} '{}'; a number of bytes was wanted", where, entry.key(), printable(entry.value()));
+      fail_input("{}: its external data has the {} '{}'; a number of bytes was wanted; {}", where, entry.key(), printable(entry.value()), remedy);
     (entry.key() == "offset" ? external.offset : external.length) = static_cast<std::uint64_t>(*number);
   }
   if (!is_inside(external.location))
@@ -196,7 +205,7 @@ void check_onnx(const onnx::ModelProto& model, const std::string& name, const st
   if (!model.has_graph() || model.ir_version() < 3) fail_input("{}: holds no ONNX graph; is it an ONNX model?", name);
   const auto& imports = model.opset_import();
   if (std::none_of(imports.begin(), imports.end(), [](const auto& one) { return one.domain().empty() || one.domain() == "ai.onnx"; }))
-    fail_input("{}: names no version of the standard operators (opset_import)", name);
+    fail_input("{}: names no version of the standard operators (opset_import); {}", name, remedy);
   Checker(name, folder).check(model.graph(), nullptr);
 }
 

@@ -40,7 +40,8 @@ std::vector<float> floats_of_field(const TensorProto& tensor) {
 onnx::ModelProto parse_onnx(std::string_view bytes, const std::string& name, const std::string& folder) {
   if (bytes.size() > static_cast<std::size_t>(INT_MAX)) fail_input("{}: is larger than 2 GiB; such a model keeps its weights in a second file", name);
   onnx::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) fail_input("{}: is no ONNX model, or it is damaged", name);
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    fail_input("{}: is no ONNX model, or it is damaged; export the model again", name);
   check_onnx(model, name, folder);
   return model;
 }
@@ -58,7 +59,8 @@ std::span<const std::byte> OnnxFile::bytes(const TensorProto& tensor) {
   if (fresh) found->second = MappedFile(join_path(parent_path(path_), external.location));
   const std::uint64_t size = static_cast<std::uint64_t>(onnx_elements(tensor, where)) * onnx_element_bytes(tensor.data_type());
   const std::span<const std::byte> all = found->second.bytes();
-  if (external.offset > all.size() || size > all.size() - external.offset) fail_input("{}: its data file has become shorter", where);
+  if (external.offset > all.size() || size > all.size() - external.offset)
+    fail_input("{}: its data file has become shorter; export the model again", where);
   return all.subspan(external.offset, size);
 }
 

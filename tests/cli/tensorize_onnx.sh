@@ -90,6 +90,38 @@ run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --budget-of weights
 expect_refused 'whole file is counted'
 run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --calibrate corpus.txt
 expect_refused 'needs a model folder'
+
+# A graph that has chains keeps them, once that is asked for.
+run "$COMERA" tensorize small.onnx -o other.onnx --ratio 1.2
+expect_refused 'small.onnx: is tensorized already, [0-9]+ of its weights are chains; use --again'
+run "$COMERA" tensorize model.onnx -o part.onnx --rank 8 --include '*word*'
+expect_exit 0
+expect_err ' 1 weights became chains'
+run "$COMERA" tensorize part.onnx -o whole.onnx --rank 8 --again
+expect_exit 0
+expect_equal "$(($(stat -c %s whole.onnx) < $(stat -c %s part.onnx)))" 1
+run "$COMERA" tensorize whole.onnx -o other.onnx --rank 8
+expect_refused 'whole.onnx: is tensorized already'
+
+# Messages name the files that were given.
+python3 -c "
+data = open('model.onnx', 'rb').read()
+opset, middle = bytes([0x42, 2, 0x10, 17]), len(data) // 2
+assert data.count(opset) == 1
+open('opset99.onnx', 'wb').write(data.replace(opset, bytes([0x42, 2, 0x10, 99])))
+open('nan.onnx', 'wb').write(data[:middle] + b'\xff' * 8 + data[middle + 8:])"
+run "$COMERA" tensorize opset99.onnx -o other.onnx --ratio 1.3
+expect_refused 'opset99.onnx: its graph is written for opset 99; those of 13 to 28 are read'
+run "$COMERA" tensorize nan.onnx -o other.onnx --ratio 1.3
+expect_refused 'nan.onnx: initialiser .*: its element [0-9]+ is -?nan'
+for options in '--budget 100' '--ratio 2 --include none'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" tensorize model.onnx -o other.onnx $options
+  expect_refused ' model.onnx[:;]'
+done
+run "$COMERA" inspect model.onnx
+expect_refused 'model.onnx: is an ONNX graph'
+
 head -c 3000 model.onnx >damaged.onnx
 run "$COMERA" tensorize damaged.onnx -o other.onnx --ratio 1.3
 expect_refused 'damaged.onnx: is no ONNX model, or it is damaged'

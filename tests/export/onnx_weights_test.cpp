@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lib/export/onnx_views.h"
 #include "tests/core/temporary_folder.h"
@@ -30,6 +31,12 @@ onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const std::ve
   for (const std::string& input : inputs) node.add_input(input);
   node.add_output(output);
   return node;
+}
+
+void check_all_read(const onnx::GraphProto& graph) {
+  std::set<std::string> read;
+  for (const onnx::NodeProto& node : graph.node()) read.insert(node.input().begin(), node.input().end());
+  for (const TensorProto& tensor : graph.initializer()) CHECK((read.contains(tensor.name()) ? "" : tensor.name()) == "");
 }
 
 onnx::ModelProto empty_model() {
@@ -149,7 +156,7 @@ TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant n
   REQUIRE(found.size() == 2);  // what the branch reads stays as it is
   CHECK((found[0].name == "w" && found[0].transposed && found[0].rows == 4 && found[0].columns == 6));
   CHECK((found[1].name == "c" && !found[1].transposed && found[1].rows == 6));
-  CHECK(found[0].type == onnx::TensorProto::FLOAT);
+  CHECK(found[0].readers[0].type == onnx::TensorProto::FLOAT);
 }
 
 TEST_CASE("a chain takes the place of a weight that is read through views of it") {
@@ -207,6 +214,7 @@ TEST_CASE("chains take the place of the weights that they stand for") {
   const auto shortened = [] {
     onnx::ModelProto model = small_model();
     model.mutable_graph()->mutable_node()->DeleteSubrange(3, 3);
+    model.mutable_graph()->mutable_initializer()->DeleteSubrange(2, 2);
     model.mutable_graph()->mutable_output(0)->set_name("t");
     return model;
   };
@@ -221,9 +229,230 @@ TEST_CASE("chains take the place of the weights that they stand for") {
     onnx::ModelProto model = shortened();
     CHECK(put_chains(model, weights, form) == 2);
     io::check_onnx(model, "changed");
+    check_all_read(model.graph());
     for (const TensorProto& tensor : model.graph().initializer()) CHECK((tensor.name() != "first" && tensor.name() != "words"));
     const Array y = evaluate(model, ids, Precision::doubled).at("t");
     REQUIRE(y.dims == expected.dims);
     for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
+  }
+}
+
+namespace {
+
+void set_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::INT);
+  attribute.set_i(value);
+}
+
+// What lib/export/evaluator.h does not know: a Gemm of two matrices.
+void without_gemm(onnx::GraphProto& graph) {
+  const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
+  graph.clear_node();
+  for (const onnx::NodeProto& node : nodes) {
+    if (node.op_type() != "Gemm") {
+      *graph.add_node() = node;
+      continue;
+    }
+    std::vector<std::string> inputs{node.input(0), node.input(1)};
+    for (const int k : {0, 1}) {
+      if (integer_of(node, k == 0 ? "transA" : "transB", 0) == 0) continue;
+      const std::string turned = node.output(0) + "/turned" + std::to_string(k);
+      onnx::AttributeProto& order = *add_node(graph, "Transpose", {inputs[static_cast<std::size_t>(k)]}, turned).add_attribute();
+      order.set_name("perm");
+      order.set_type(onnx::AttributeProto::INTS);
+      order.add_ints(1);
+      order.add_ints(0);
+      inputs[static_cast<std::size_t>(k)] = turned;
+    }
+    add_node(graph, "MatMul", inputs, node.output(0));
+  }
+}
+
+struct Reading {
+  const char* op;
+  int constant;  // which operand the matrix is
+  bool flip_a = false, flip_b = false;
+};
+
+onnx::ModelProto reading_model(const Reading& reading) {
+  onnx::ModelProto model = empty_model();
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.add_input()->set_name("x");
+  graph.add_output()->set_name("y");
+  add_matrix(graph, "first", 6, 4, random_floats(24, 2));
+  onnx::NodeProto& node =
+      add_node(graph, reading.op, reading.constant == 0 ? std::vector<std::string>{"first", "x"} : std::vector<std::string>{"x", "first"}, "y");
+  if (reading.flip_a) set_integer(node, "transA", 1);
+  if (reading.flip_b) set_integer(node, "transB", 1);
+  return model;
+}
+
+void set_numbers(onnx::ModelProto& model, const std::string& name, const Matrix& matrix) {
+  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
+    if (tensor.name() == name)
+      tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix.values.data()), matrix.values.size() * sizeof(float));
+}
+
+void check_same(const Array& y, const Array& expected) {
+  REQUIRE(y.dims == expected.dims);
+  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
+}
+
+// Two factors of rank 2, or so many numbers that they are multiplied out.
+Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) { return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10); }
+
+void write_first(const std::string& folder, const Chain& chain) {
+  io::ComeraBlock block;
+  block.chains.push_back({.name = "first",
+                          .kind = io::ChainKind::tt,
+                          .shape = {chain.columns, chain.rows},
+                          .modes = {chain.rows, chain.columns},
+                          .ranks = chain.ranks,
+                          .initial_ranks = chain.ranks,
+                          .folded = true,
+                          .in_count = 1});
+  std::vector<io::TensorToWrite> tensors;
+  for (std::size_t k = 0; k < chain.cores.size(); ++k)
+    tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), chain.cores[k].data()});
+  make_folders(folder);
+  io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
+  io::Json config;
+  config["comera"] = io::to_json(block);
+  write_file_atomic(join_path(folder, "config.json"), io::json_text(config));
+}
+
+}  // namespace
+
+TEST_CASE("a constant is a candidate on either side of a product, and behind the transposes of Gemm") {
+  const TemporaryFolder folder;
+  const Reading reading =
+      GENERATE(Reading{"MatMul", 0}, Reading{"MatMul", 1}, Reading{"Gemm", 0}, Reading{"Gemm", 0, true}, Reading{"Gemm", 0, false, true},
+               Reading{"Gemm", 0, true, true}, Reading{"Gemm", 1, true}, Reading{"Gemm", 1, true, true}, Reading{"Gemm", 1, false, true});
+  const bool multiplied = GENERATE(false, true);
+  onnx::ModelProto dense = reading_model(reading);
+  const std::vector<OnnxWeight> found = find_weights(dense);
+  REQUIRE(found.size() == 1);
+  const OnnxWeight& weight = found[0];
+  // `rows` is what the product sums over.
+  const bool turned = reading.constant == 0 ? reading.flip_a : reading.flip_b;
+  CHECK(weight.rows == ((reading.constant == 0) == turned ? 6 : 4));
+  write_first(folder / "chains", first_chain(multiplied, weight.rows, weight.columns));
+  const io::ModelFolder chains(folder / "chains");
+  const WeightReader weights(chains);
+  const Matrix whole = weights.linear("first", weight.rows, weight.columns);
+  set_numbers(dense, "first", weight.transposed ? transposed(whole) : whole);
+  onnx::ModelProto small = dense;
+  CHECK(put_chains(small, weights, GraphForm::tt) == 1);
+  io::check_onnx(small, "small");
+  check_all_read(small.graph());
+  without_gemm(*dense.mutable_graph());
+  without_gemm(*small.mutable_graph());
+  // x has as many of that as the matrix, on the side that the product wants.
+  const std::int64_t inner = weight.rows;
+  const bool inner_first = (reading.constant == 0) != (reading.constant == 0 ? reading.flip_b : reading.flip_a);
+  const std::vector<float> numbers = random_floats(inner * 3, 5);
+  const Arrays x{{"x", {inner_first ? Sizes{inner, 3} : Sizes{3, inner}, true, {numbers.begin(), numbers.end()}, {}}}};
+  check_same(evaluate(small, x, Precision::doubled).at("y"), evaluate(dense, x, Precision::doubled).at("y"));
+}
+
+TEST_CASE("a table that a product reads too becomes one chain with two readers") {
+  const TemporaryFolder folder;
+  const bool multiplied = GENERATE(false, true);
+  onnx::ModelProto dense = empty_model();
+  onnx::GraphProto& graph = *dense.mutable_graph();
+  for (const char* name : {"ids"}) graph.add_input()->set_name(name);
+  graph.add_output()->set_name("y");
+  add_matrix(graph, "first", 6, 4, random_floats(24, 1));
+  add_node(graph, "Gather", {"first", "ids"}, "x");
+  onnx::AttributeProto& order = *add_node(graph, "Transpose", {"first"}, "turned").add_attribute();
+  order.set_name("perm");
+  order.set_type(onnx::AttributeProto::INTS);
+  order.add_ints(1);
+  order.add_ints(0);
+  add_node(graph, "MatMul", {"x", "turned"}, "y");
+  const std::vector<OnnxWeight> found = find_weights(dense);
+  REQUIRE(found.size() == 1);
+  CHECK((!found[0].table && found[0].transposed && found[0].rows == 4 && found[0].columns == 6 && found[0].readers.size() == 2));
+  write_first(folder / "chains", first_chain(multiplied, 4, 6));
+  const io::ModelFolder chains(folder / "chains");
+  const WeightReader weights(chains);
+  set_numbers(dense, "first", transposed(weights.linear("first", 4, 6)));
+  onnx::ModelProto small = dense;
+  CHECK(put_chains(small, weights, GraphForm::tt) == 1);
+  io::check_onnx(small, "small");
+  check_all_read(small.graph());
+  const Arrays ids{{"ids", {{2, 3}, false, {}, {0, 5, 3, 1, 2, 4}}}};
+  check_same(evaluate(small, ids, Precision::doubled).at("y"), evaluate(dense, ids, Precision::doubled).at("y"));
+}
+
+TEST_CASE("what stays as it is says why") {
+  const auto reason = [](const auto& change) {
+    onnx::ModelProto model = reading_model({"MatMul", 1});
+    change(*model.mutable_graph());
+    const OnnxMatrices found = find_matrices(model);
+    CHECK(found.weights.empty());
+    REQUIRE(found.left_out.size() == 1);
+    CHECK(found.left_out[0].name.starts_with("first ["));
+    return found.left_out[0].why;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(reason([](onnx::GraphProto& graph) {
+               graph.mutable_node(0)->set_op_type("Gather");
+               graph.mutable_node(0)->set_input(0, "first");
+               set_integer(*graph.mutable_node(0), "axis", 1);
+             }),
+             Contains("node y (Gather) looks it up along axis 1"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->add_dims(1); }), Contains("has 3 dimensions"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) {
+               graph.mutable_node(0)->set_op_type("DequantizeLinear");
+               graph.mutable_node(0)->clear_name();
+             }),
+             Contains("is quantised, a node without a name (DequantizeLinear, which makes y)"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_input(0, "first"); }), Contains("with another constant"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { add_node(graph, "Relu", {"first"}, "z"); }), Contains("node z (Relu) reads it"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.add_output()->set_name("first"); }), Contains("is an output of the graph"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->set_data_type(TensorProto::DOUBLE); }), Contains("of type DOUBLE"));
+}
+
+TEST_CASE("a graph that has chains keeps them, and takes more under other names") {
+  const TemporaryFolder folder;
+  onnx::ModelProto model = reading_model({"MatMul", 1});
+  write_first(folder / "chains", first_chain(false, 6, 4));
+  CHECK(chains_of(model) == 0);
+  const io::ModelFolder chains(folder / "chains");
+  put_chains(model, WeightReader(chains), GraphForm::tt);
+  CHECK(chains_of(model) == 1);
+  CHECK(find_weights(model).empty());
+  CHECK(find_matrices(model).left_out.empty());
+  // A dense weight beside it, whose chain has constants called like those of the first.
+  const Chain table = random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
+  for (int again = 0; again < 2; ++again) {
+    const std::string name = again == 0 ? "words" : "others";
+    add_matrix(*model.mutable_graph(), name, 6, 4, random_floats(24, 1));
+    model.mutable_graph()->add_input()->set_name(name + "_ids");
+    model.mutable_graph()->add_output()->set_name(name + "_rows");
+    add_node(*model.mutable_graph(), "Gather", {name, name + "_ids"}, name + "_rows");
+    io::ComeraBlock block;
+    block.chains.push_back({.name = name,
+                            .kind = io::ChainKind::ttm,
+                            .shape = {6, 4},
+                            .modes = {3, 2, 2, 2},
+                            .ranks = table.ranks,
+                            .initial_ranks = table.ranks,
+                            .folded = true});
+    std::vector<io::TensorToWrite> tensors;
+    for (std::size_t k = 0; k < table.cores.size(); ++k)
+      tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), table.cores[k].data()});
+    make_folders(folder / name);
+    io::write_safetensors(folder / name + "/model.safetensors", tensors, io::weights_metadata());
+    io::Json config;
+    config["comera"] = io::to_json(block);
+    write_file_atomic(folder / name + "/config.json", io::json_text(config));
+    const io::ModelFolder more(folder / name);
+    CHECK(put_chains(model, WeightReader(more), GraphForm::tt) == 1);
+    io::check_onnx(model, "more");
+    CHECK(chains_of(model) == 2 + again);
   }
 }

@@ -1,0 +1,16 @@
+// What a graph keeps dense, and why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace comera::exporting {
+
+// A constant of two or more dimensions that stays as it is and is no part of a chain.
+struct OnnxLeftOut {
+  std::string name;  // with its shape
+  std::uint64_t elements = 0;
+  std::string why;  // a sentence, "it" is the constant
+};
+
+}  // namespace comera::exporting
