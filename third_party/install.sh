@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything that comera needs from outside, all of it Debian 12's own packages: lists what is missing and installs it.
 #
-#   third_party/install.sh [--list] build|cuda|test ...
+#   third_party/install.sh [--list] build|recipes|cuda|test ...
 #
 #   build    what it takes to build the program and run recipes/quickstart.sh
+#   recipes  what recipes/minilm.sh takes on top of that
 #   cuda     what it takes to build the CUDA backend on top of that
 #   test     what the tests take on top of that
 #   --list   print what is missing, install nothing; exit 1 when something is
@@ -36,6 +37,7 @@ libxxhash-dev             build  hashes of data and checkpoints
 libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh
+python3-venv              recipes ONNX Runtime from PyPI
 python3-venv              cuda   the CUDA toolkit from PyPI, where the machine has none
 catch2                    test   test programs
 zstd                      test   text of COMERA_DATA, in tests and recipes
@@ -49,14 +51,14 @@ clang-tidy-19             test   static checks
 shellcheck                test   static checks of shell scripts
 '
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 
 list_only=0
 groups=()
 for argument in "$@"; do
   case $argument in
     --list) list_only=1 ;;
-    build | cuda | test) groups+=("$argument") ;;
+    build | recipes | cuda | test) groups+=("$argument") ;;
     -h | --help) usage && exit 0 ;;
     *) echo "install.sh: unknown argument '$argument'; see --help" >&2 && exit 2 ;;
   esac

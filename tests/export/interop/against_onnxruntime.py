@@ -3,10 +3,12 @@
 
 usage: against_onnxruntime.py check PROGRAM FOLDER...      every form, type and a few opsets, against `comera predict`
        against_onnxruntime.py time BATCH LENGTH FILE...    milliseconds of each file at one thread (of that thread, so a busy machine hardly matters)
+       against_onnxruntime.py faster BATCH LENGTH DENSE FILE...   the same, and whether every file is faster than the first
 """
 import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -138,21 +140,31 @@ def check_past(program, folder):
 
 
 def measure(batch, length, paths):
+    """Median seconds of each file at one thread, all of them in turn, so that what disturbs the machine disturbs all of them."""
     running = {path: session(path) for path in paths}
     ids = np.random.default_rng(1).integers(5, 1000, size=(batch, length))
-    best = {path: np.inf for path in paths}
-    for _ in range(5):  # in turn, so that what disturbs the machine disturbs all of them
+    seconds = {path: [] for path in paths}
+    for _ in range(9):
         for path, one in running.items():
             start = time.process_time()
             one.run(None, feeds(one, ids, np.ones_like(ids)))
-            best[path] = min(best[path], time.process_time() - start)
-    slowest = max(best.values())
+            seconds[path].append(time.process_time() - start)
+    medians = {path: statistics.median(seconds[path][1:]) for path in paths}
     for path in paths:
-        print(f"{path}  {os.path.getsize(path)} bytes  {1000 * best[path]:.1f} ms  {slowest / best[path]:.2f}x")
+        print(f"{path}  {os.path.getsize(path)} bytes  {1000 * medians[path]:.1f} ms  {medians[paths[0]] / medians[path]:.2f}x the first")
+    return medians
+
+
+def faster(batch, length, paths):
+    medians = measure(batch, length, paths)
+    for path in paths[1:]:
+        expect(medians[path] < medians[paths[0]], f"{path} is slower than {paths[0]}")
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "time":
         measure(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    elif sys.argv[1] == "faster":
+        faster(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
     else:
         check(sys.argv[2], sys.argv[3:])
