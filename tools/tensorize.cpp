@@ -97,7 +97,7 @@ void check_output(const OptionValues& values, const std::string& output) {
 }
 
 void show_progress(std::size_t done, std::size_t of, const std::string& next) {
-  if (stderr_is_terminal()) return set_live_line(next.empty() ? "" : fmt::format("[{}/{}] {}", done, of, next));
+  if (stderr_is_terminal()) return set_live_line(next.empty() || of == 0 ? next : fmt::format("[{}/{}] {}", done, of, next));
   if (next.empty() && of > 0 && (done == of || done % std::max<std::size_t>(1, of / 10) == 0)) log_info("layer {}/{}", done, of);
 }
 
