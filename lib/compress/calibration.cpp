@@ -19,7 +19,6 @@ namespace {
 
 using tt::Matrix;
 
-constexpr std::int64_t tokens_per_input = 10;
 constexpr std::int64_t probe_tokens = 1024;                      // at least, for effects: one batch
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
 
@@ -277,8 +276,6 @@ class Calibration final : public InputMoments {
 };
 
 }  // namespace
-
-std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_input * std::max<std::int64_t>(widest, 1536); }
 
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings) {
   COMERA_CHECK(machine.dtype == DType::f32);

@@ -18,9 +18,6 @@ struct CalibrationSettings {
   std::int64_t length = 128;       // longest sequence
 };
 
-// Fitted tokens where nothing else is said: 10 for every input of the widest layer, and no fewer than for one of 1,536 inputs.
-std::int64_t enough_tokens(std::int64_t widest);
-
 // Moments take at most about 1 GiB at a time. InputError: a model, text or tokenizer that cannot be used. A warning where an input has more
 // dimensions than a tenth of the fitted tokens.
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);

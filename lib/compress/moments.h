@@ -12,6 +12,10 @@
 
 namespace comera::compress {
 
+constexpr std::int64_t tokens_per_input = 10;  // that a layer's moments want
+// Fitted tokens where nothing else is said: for every input of the widest layer, and no fewer than for one of 1,536 inputs.
+constexpr std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_input * (widest > 1536 ? widest : 1536); }
+
 // What was measured, for report and certificate.
 struct MomentsInfo {
   std::vector<std::string> files;

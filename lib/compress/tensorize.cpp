@@ -7,7 +7,6 @@
 
 #include "lib/compress/allotting.h"
 #include "lib/compress/assemble.h"
-#include "lib/compress/calibration.h"
 #include "lib/compress/hot_rows.h"
 #include "lib/compress/run_plans.h"
 #include "lib/core/error.h"

@@ -1,7 +1,6 @@
 // One block of a device's memory for everything of an engine: a single allocation, which the driver accounts for as planned.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "lib/plan/slab.h"
@@ -31,7 +30,6 @@ class DeviceBlock {
     return arena_.data() && wanted.weights == layout_.weights && wanted.state <= layout_.state && wanted.inputs <= layout_.inputs &&
            wanted.step <= layout_.step;
   }
-  const Layout& layout() const { return layout_; }
 
   std::byte* weights() const { return static_cast<std::byte*>(arena_.data()); }
   std::byte* state() const { return weights() + plan::aligned(layout_.weights); }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/core/error.h"
+#include "lib/train/memory_table.h"
 
 namespace comera::train {
 
@@ -50,16 +51,11 @@ void DeviceSteps::run(const Body& body) {
   body(&stage, plan::Pass::all);
 }
 
-std::size_t DeviceSteps::free_bytes() const {
-  std::size_t free = 0, total = 0;
-  return machine_.backend->device.free_bytes(&free, &total) == kernels::Status::ok ? free : 0;
-}
-
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
   plan::InputStage stage{nullptr, place(place_), 0};
   void* graph = nullptr;
-  const std::size_t before = free_bytes();
+  const std::size_t before = free_on(device);
   check(device.begin_graph(context()), "recording a step");
   try {
     body(&stage, plan::Pass::calls);
@@ -67,9 +63,9 @@ void* DeviceSteps::record(const Body& body) {
     if (device.end_graph(context(), &graph) == kernels::Status::ok) device.release_graph(graph);
     throw;
   }
-  const std::size_t recorded = free_bytes();
+  const std::size_t recorded = free_on(device);
   check(device.end_graph(context(), &graph), "recording a step");
-  const std::size_t made = free_bytes();
+  const std::size_t made = free_on(device);
   driver_memory_.modules += before - std::min(before, recorded);
   driver_memory_.graphs += recorded - std::min(recorded, made);
   return graph;

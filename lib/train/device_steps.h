@@ -61,7 +61,6 @@ class DeviceSteps {
   kernels::Context context() const { return machine_.context(); }
   void check(kernels::Status status, const char* what) const;
   std::byte* next_slot();
-  std::size_t free_bytes() const;
   std::byte* place(std::size_t which) const { return inputs_ + which * plan::aligned(input_bytes_); }
   std::byte* ahead_slot() const { return pinned_.data() + (slots + ahead_.slot) * input_bytes_; }
   void send(const plan::InputStage& stage);

@@ -21,12 +21,12 @@ std::string place_of(const std::string& name) {
   return place;
 }
 
-std::uint64_t free_on(const kernels::Device& device) {
+}  // namespace
+
+std::size_t free_on(const kernels::Device& device) {
   std::size_t free = 0, total = 0;
   return device.free_bytes(&free, &total) == kernels::Status::ok ? free : 0;
 }
-
-}  // namespace
 
 void MemoryTable::add(const std::string& group, const plan::BytesByKind& slab, int tensors) {
   for (int kind = 0; kind < plan::kinds; ++kind) {

@@ -27,6 +27,9 @@ struct MemoryTable {
   void add(const plan::Plan& plan);
 };
 
+// Bytes of a device that nobody has taken, or 0 where its driver does not say.
+std::size_t free_on(const kernels::Device& device);
+
 // Memory taken beyond what it was when the meter was made: resident memory of this process, or what the driver says of a device.
 class MemoryMeter {
  public:

@@ -69,6 +69,19 @@ onnx::ModelProto small_model() {
   return model;
 }
 
+// A folder of these chains alone; numbers in the order of the block.
+void write_folder(const std::string& folder, const io::ComeraBlock& block, const std::vector<const Chain*>& chains) {
+  std::vector<io::TensorToWrite> tensors;
+  for (std::size_t i = 0; i < chains.size(); ++i)
+    for (std::size_t k = 0; k < chains[i]->cores.size(); ++k)
+      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].core_shape(k), chains[i]->cores[k].data()});
+  make_folders(folder);
+  io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
+  io::Json config;
+  config["comera"] = io::to_json(block);
+  write_file_atomic(join_path(folder, "config.json"), io::json_text(config));
+}
+
 // A folder whose weights `first` and `words` are chains.
 // `plain`: the table is the [out, in] of a low-rank pair, as it becomes when nobody says that it is a table.
 void write_chains(const std::string& folder, const Chain& first, const Chain& words, bool plain) {
@@ -98,15 +111,7 @@ void write_chains(const std::string& folder, const Chain& first, const Chain& wo
                            .initial_ranks = words.ranks,
                            .folded = true,
                            .in_count = 1};
-  std::vector<io::TensorToWrite> tensors;
-  for (const auto& [spec, chain] : {std::pair{&block.chains[0], &first}, {&block.chains[1], &words}})
-    for (std::size_t k = 0; k < chain->cores.size(); ++k)
-      tensors.push_back({spec->core_name(k), io::StoredType::F32, spec->core_shape(k), chain->cores[k].data()});
-  make_folders(folder);
-  io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
-  io::Json config;
-  config["comera"] = io::to_json(block);
-  write_file_atomic(join_path(folder, "config.json"), io::json_text(config));
+  write_folder(folder, block, {&first, &words});
 }
 
 }  // namespace
@@ -313,14 +318,7 @@ void write_first(const std::string& folder, const Chain& chain) {
                           .initial_ranks = chain.ranks,
                           .folded = true,
                           .in_count = 1});
-  std::vector<io::TensorToWrite> tensors;
-  for (std::size_t k = 0; k < chain.cores.size(); ++k)
-    tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), chain.cores[k].data()});
-  make_folders(folder);
-  io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
-  io::Json config;
-  config["comera"] = io::to_json(block);
-  write_file_atomic(join_path(folder, "config.json"), io::json_text(config));
+  write_folder(folder, block, {&chain});
 }
 
 }  // namespace
