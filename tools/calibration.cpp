@@ -31,7 +31,7 @@ std::vector<Option> calibration_options() {
 }
 
 std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
-                                                         std::int64_t tokens) {
+                                                         const std::string& scratch, std::int64_t tokens) {
   if (values.list("calibrate").empty()) return nullptr;
   if (!is_folder(model)) fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(), model);
   compress::CalibrationSettings settings;
@@ -40,6 +40,7 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
   settings.tokens = values.has("calibrate-tokens") ? values.integer("calibrate-tokens") : tokens;
   settings.length = values.integer("calibrate-length");
+  settings.scratch = scratch;
   return compress::calibrate(machine, settings);
 }
 

@@ -10,8 +10,9 @@ namespace comera::tools {
 
 std::vector<Option> calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --tokenizer
 
-// Null without --calibrate. `tokens`: to read at most where --calibrate-tokens is not given; 0: until enough are fitted.
+// Null without --calibrate. `scratch`: folder for what memory should not hold, "": that of temporary files. `tokens`: to read at most where
+// --calibrate-tokens is not given; 0: until enough are fitted.
 std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
-                                                         std::int64_t tokens = 0);
+                                                         const std::string& scratch, std::int64_t tokens = 0);
 
 }  // namespace comera::tools

@@ -34,7 +34,7 @@ int verify(const OptionValues& values) {
   const OpenMachine open = open_machine(values);
   // Reading stops at the sequence that reaches the limit, so the tokens that were read are the limit that reads the same again.
   const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
-  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, tokens);
+  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
   const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
   print_out(rendered(values, report::verification_table(verification), report::to_json(verification), ""));
   if (verification.holds()) return 0;

@@ -110,7 +110,9 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
   }
   for (const compress::Planned& planned : tensorizer.plans())
     print_out(report::render(report::tensorize_plan(tensorizer, planned), report::Format::table));
-  print_out(fmt::format("calibration would need about {} of memory for weights and moments\n", format_bytes(tensorizer.calibration_bytes())));
+  const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
+  print_out(fmt::format("calibration would need about {} of memory for the widest layer and its moments, and {} of disk for what blocks give\n",
+                        format_bytes(needs.memory), format_bytes(needs.scratch)));
 }
 
 // In a folder, and beside a graph.
@@ -285,7 +287,7 @@ int tensorize_folder(const OptionValues& values) {
     settings.goal.counted_element = sizeof(float);
   }
   const OpenMachine open = open_machine(values);
-  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model);
+  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model, settings.output);
   compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
   return run_with(values, tensorizer, [](std::vector<compress::Result>&) {});
 }

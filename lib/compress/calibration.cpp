@@ -4,6 +4,8 @@
 
 #include "lib/compress/calibration_text.h"
 #include "lib/compress/collector.h"
+#include "lib/compress/probe.h"
+#include "lib/compress/streamed_weights.h"
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/data/files.h"
@@ -18,8 +20,8 @@ namespace comera::compress {
 namespace {
 
 using tt::Matrix;
+using Version = StreamedWeights::Version;
 
-constexpr std::int64_t probe_tokens = 1024;                      // at least, for effects: one batch
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
 
 std::int64_t widest_layer(const models::ModelSpec& spec) {
@@ -36,16 +38,10 @@ void accumulate(Matrix& sum, Matrix product) {
     tt::add(sum, product);
 }
 
-// A model that runs, and where its blocks need not run again.
-struct Running {
-  std::unique_ptr<train::Engine> engine;
-  BlockOutputs outputs;
-};
-
 class Calibration final : public InputMoments {
  public:
   Calibration(const plan::Machine& machine, const CalibrationSettings& settings)
-      : machine_(machine), settings_(settings), spec_(models::spec_from_folder(settings.model)) {
+      : settings_(settings), spec_(models::spec_from_folder(settings.model)), scratch_(settings.scratch), weights_(weights_path(), scratch_) {
     const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
@@ -57,14 +53,16 @@ class Calibration final : public InputMoments {
     info_.files = files;
     info_.hash = data::hash_files(files);
     count_tokens(common.vocabulary);
-    current_ = open();
+    current_.batches.resize(batches_.size());
+    original_.batches.resize(batches_.size());
+    open(machine);
     find_groups();
   }
 
   MomentsInfo info() const override { return info_; }
 
   std::vector<double> row_weights(const std::string& table) override {
-    const layers::Parameter* parameter = find(current_, table);
+    const layers::Parameter* parameter = find(table);
     return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size()) ? counts_ : std::vector<double>();
   }
 
@@ -77,77 +75,42 @@ class Calibration final : public InputMoments {
   }
 
   void replace(const std::string& layer, const Matrix& weight) override {
-    layers::Parameter* parameter = find(current_, layer);
+    layers::Parameter* parameter = find(layer);
     if (!parameter) return;
-    COMERA_CHECK(parameter->shape[0] == weight.rows && parameter->shape[1] == weight.columns);
-    write(*parameter, weight.values);
-    forget_outputs(*parameter);
-    replaced_ = true;
+    COMERA_CHECK(fits(*parameter, weight));
+    weights_.replace(*parameter, weight.values);
+    // Blocks from that of the weight on give something else now; a table is before all of them.
+    if (current_.block >= block_of(*parameter).value_or(0)) current_.block.reset();
   }
 
   std::optional<double> effect(const std::string& layer, const Matrix& weight) override {
-    layers::Parameter* parameter = find(current_, layer);
-    if (!parameter || parameter->shape[0] != weight.rows || parameter->shape[1] != weight.columns) return std::nullopt;
-    if (outputs_.empty()) outputs_ = outputs();
-    const auto* numbers = static_cast<const float*>(parameter->value.data);
-    const std::vector<float> before(numbers, numbers + parameter->value.elements());
-    write(*parameter, weight.values);
-    const std::vector<double> moved = outputs();
-    write(*parameter, before);
-    double change = 0, whole = 0;
-    for (std::size_t i = 0; i < moved.size(); ++i) {
-      change += (moved[i] - outputs_[i]) * (moved[i] - outputs_[i]);
-      whole += outputs_[i] * outputs_[i];
-    }
-    return whole > 0 ? std::optional(change / whole) : std::nullopt;
+    layers::Parameter* parameter = find(layer);
+    if (!parameter || !fits(*parameter, weight)) return std::nullopt;
+    return probe_->effect(*parameter, weight.values, block_of(*parameter).value_or(0));
   }
 
   void restore() override {
-    load(*current_.engine);
-    current_.outputs.block.reset();
-    replaced_ = false;
+    weights_.restore();
+    current_.block.reset();
   }
 
  private:
-  // What the model gives for some held-out batches: the hidden states of their tokens, or the classes' logits.
-  std::vector<double> outputs() {
-    std::vector<double> all;
-    std::int64_t tokens = 0;
-    for (const TextBatch& batch : batches_) {
-      if (!batch.held || tokens >= probe_tokens) continue;
-      const train::Scores scores = current_.engine->evaluate(batch.batch);
-      const auto lengths = batch.lengths();
-      for (const std::int32_t length : lengths) tokens += length;
-      if (!scores.hidden.empty()) {
-        add_tokens(scores.hidden, lengths, batch.batch.length, all);
-      } else {
-        all.insert(all.end(), scores.logits.begin(), scores.logits.end());
-      }
-    }
-    return all;
-  }
-
-  // Without the rows of padding.
-  static void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded, std::vector<double>& all) {
-    const std::size_t width = hidden.size() / (lengths.size() * static_cast<std::size_t>(padded));
-    for (std::size_t b = 0; b < lengths.size(); ++b) {
-      const auto first = hidden.begin() + static_cast<std::ptrdiff_t>(b * static_cast<std::size_t>(padded) * width);
-      all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(lengths[b]) * width));
-    }
+  static bool fits(const layers::Parameter& parameter, const Matrix& weight) {
+    return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
 
   void measure(std::size_t first, std::size_t last, const std::function<void(const MomentGroup& group)>& each) {
     const std::span<const Group> groups = std::span<const Group>(groups_).subspan(first, last - first);
-    if (replaced_ && !original_.engine) original_ = open();
+    const bool replaced = weights_.any_replaced();
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
-    Collector now(groups, current_.outputs);
+    Collector now(groups, current_, scratch_);
     std::optional<Collector> before;
-    if (replaced_) before.emplace(groups, original_.outputs);
+    if (replaced) before.emplace(groups, original_, scratch_);
     std::vector<Matrix> weights(groups.size());
     for (std::size_t b = 0; b < batches_.size(); ++b) {
-      run(current_, b, now);
-      if (before) run(original_, b, *before);
+      run(Version::replaced, current_, b, now);
+      if (before) run(Version::original, original_, b, *before);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const Collector::Seen& seen = now.seen[g];
         if (seen.x.values.empty()) continue;
@@ -171,47 +134,39 @@ class Calibration final : public InputMoments {
     return tt::difference(outputs, stream);
   }
 
-  Matrix original_weight(const std::string& layer) const {
-    const layers::Parameter& parameter = *find(original_, layer);
-    const auto* numbers = static_cast<const float*>(parameter.value.data);
-    return {parameter.shape[0], parameter.shape[1], std::vector<double>(numbers, numbers + parameter.value.elements())};
+  Matrix original_weight(const std::string& layer) {
+    layers::Parameter& parameter = *find(layer);
+    const std::span<const float> numbers = weights_.original(parameter);
+    return {parameter.shape[0], parameter.shape[1], std::vector<double>(numbers.begin(), numbers.end())};
   }
 
-  Running open() const {
-    auto engine = std::make_unique<train::Engine>(machine_, models::factory_of(spec_, machine_.dtype),
-                                                  train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-    engine->allocate();
-    load(*engine);
-    return {std::move(engine), {}};
-  }
-
-  void load(train::Engine& engine) const {
+  std::string weights_path() const {
     const std::string single = join_path(settings_.model, "model.safetensors");
-    train::load_weights(path_exists(single) ? single : settings_.model, engine.weights());
-    engine.weights_changed();
+    return path_exists(single) ? single : settings_.model;
   }
 
-  template <class T>
-  void write(layers::Parameter& parameter, const std::vector<T>& values) {
-    std::copy(values.begin(), values.end(), static_cast<float*>(parameter.value.data));
-    current_.engine->weights_changed();
+  void open(const plan::Machine& machine) {
+    engine_ = std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
+                                              train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+    engine_->allocate();
+    train::load_weights(weights_path(), engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    probe_.emplace(*engine_, weights_, batches_, scratch_);
   }
 
   // The file may name a weight with or without what stands before the blocks ("bert.").
-  static layers::Parameter* find(const Running& model, const std::string& layer) {
+  layers::Parameter* find(const std::string& layer) const {
     const std::string name = layer + ".weight";
-    for (layers::Parameter& parameter : model.engine->model().parameters().all())
+    for (layers::Parameter& parameter : engine_->model().parameters().all())
       if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name)) return &parameter;
     return nullptr;
   }
 
-  // Blocks from that of the weight on give something else now; a table is before all of them.
-  void forget_outputs(const layers::Parameter& changed) {
-    std::size_t block = 0;
+  // That a layer is in, or behind; nothing for tables.
+  std::optional<std::size_t> block_of(const layers::Parameter& parameter) const {
     for (const Group& group : groups_)
       for (const std::string& layer : group.layers)
-        if (layer + ".weight" == changed.name) block = group.block;
-    if (current_.outputs.block >= block) current_.outputs.block.reset();
+        if (layer + ".weight" == parameter.name) return group.block;
+    return std::nullopt;
   }
 
   void count_tokens(std::int64_t vocabulary) {
@@ -231,7 +186,7 @@ class Calibration final : public InputMoments {
     Finder finder;
     {
       const layers::ObserveInputs observe(finder);
-      current_.engine->evaluate(batches_.front().batch);
+      engine_->evaluate(batches_.front().batch);
     }
     groups_ = std::move(finder.groups);
     std::int64_t widest = 0;
@@ -253,26 +208,27 @@ class Calibration final : public InputMoments {
     return last;
   }
 
-  void run(Running& model, std::size_t index, Collector& collector) const {
+  void run(Version version, BlockOutputs& outputs, std::size_t index, Collector& collector) {
     const layers::ObserveInputs observe(collector);
-    model.outputs.batches.resize(batches_.size());
-    collector.open(batches_[index], model.outputs.batches[index]);
+    weights_.show(version);
+    collector.open(batches_[index], outputs.batches[index]);
     try {
-      model.engine->evaluate(batches_[index].batch);
+      engine_->evaluate(batches_[index].batch);
     } catch (const SeenEnough&) {
     }
   }
 
-  plan::Machine machine_;
   CalibrationSettings settings_;
   models::ModelSpec spec_;
   MomentsInfo info_;
   std::vector<double> counts_;
   std::vector<TextBatch> batches_;
-  Running current_, original_;  // the model as it is compressed so far, and (once that is another) as it came
-  bool replaced_ = false;
+  ScratchFile scratch_;
+  StreamedWeights weights_;
+  std::unique_ptr<train::Engine> engine_;
+  BlockOutputs current_, original_;  // of the model as it is compressed so far, and as it came
   std::vector<Group> groups_;
-  std::vector<double> outputs_;  // of the model as it came, for effects
+  std::optional<Probe> probe_;
 };
 
 }  // namespace

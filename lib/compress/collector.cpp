@@ -22,7 +22,23 @@ void Finder::see(const std::string& layer, const plan::Tensor& x) {
   last_ = hash;
 }
 
-Collector::Collector(std::span<const Group> groups, BlockOutputs& outputs) : seen(groups.size()), outputs_(outputs) {
+void BlockOutput::keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream) {
+  const auto a = std::as_bytes(numbers_of(normed)), b = std::as_bytes(numbers_of(stream));
+  bytes_ = a.size() + b.size();
+  if (!place_) place_ = file.reserve(bytes_);
+  file.write(*place_, a);
+  file.write(*place_ + a.size(), b);
+}
+
+void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const {
+  const auto a = std::as_writable_bytes(numbers_of(normed)), b = std::as_writable_bytes(numbers_of(stream));
+  COMERA_CHECK(place_ && a.size() + b.size() == bytes_);
+  file.read(*place_, a);
+  file.read(*place_ + a.size(), b);
+}
+
+Collector::Collector(std::span<const Group> groups, BlockOutputs& outputs, ScratchFile& scratch)
+    : seen(groups.size()), outputs_(outputs), scratch_(scratch) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
   if (groups.front().block > 0) kept_ = groups.front().block - 1;
@@ -30,8 +46,8 @@ Collector::Collector(std::span<const Group> groups, BlockOutputs& outputs) : see
   outputs.block.reset();
 }
 
-void Collector::open(const TextBatch& batch, BlockOutputs::Streams& streams) {
-  batch_ = &batch, streams_ = &streams, last_ = nullptr;
+void Collector::open(const TextBatch& batch, BlockOutput& output) {
+  batch_ = &batch, output_ = &output, last_ = nullptr;
   std::fill(seen.begin(), seen.end(), Seen{});
 }
 
@@ -48,14 +64,10 @@ void Collector::join(const plan::Tensor& stream) {
 }
 
 void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
-  const std::span<float> a = numbers_of(normed), b = numbers_of(stream);
   if (block == known_) {
-    COMERA_CHECK(a.size() == streams_->normed.size() && b.size() == streams_->stream.size());
-    std::copy(streams_->normed.begin(), streams_->normed.end(), a.begin());
-    std::copy(streams_->stream.begin(), streams_->stream.end(), b.begin());
+    output_->give(scratch_, normed, stream);
   } else if (block == kept_) {
-    streams_->normed.assign(a.begin(), a.end());
-    streams_->stream.assign(b.begin(), b.end());
+    output_->keep(scratch_, normed, stream);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/compress/calibration_text.h"
+#include "lib/core/scratch_file.h"
 #include "lib/layers/observe.h"
 #include "lib/tt/matrix.h"
 
@@ -32,13 +33,21 @@ class Finder final : public layers::InputObserver {
   std::string last_;  // hash of what was seen
 };
 
+// What a block gives for one batch, in a scratch file.
+class BlockOutput {
+ public:
+  void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream);
+  void give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const;
+
+ private:
+  std::optional<std::uint64_t> place_;
+  std::size_t bytes_ = 0;  // of both
+};
+
 // What one block of a model gives for every batch, so that the blocks up to it need not run again while their weights stay as they are.
 struct BlockOutputs {
-  struct Streams {
-    std::vector<float> normed, stream;
-  };
-  std::optional<std::size_t> block;  // empty: of none
-  std::vector<Streams> batches;
+  std::optional<std::size_t> block = {};  // empty: of none
+  std::vector<BlockOutput> batches = {};
 };
 
 // Ends a forward whose rest nobody needs.
@@ -53,9 +62,9 @@ class Collector final : public layers::InputObserver {
 
   // Forwards begin behind the block that `outputs` knows and leave there what the block before the groups' gives: known after all batches' by
   // close().
-  Collector(std::span<const Group> groups, BlockOutputs& outputs);
+  Collector(std::span<const Group> groups, BlockOutputs& outputs, ScratchFile& scratch);
 
-  void open(const TextBatch& batch, BlockOutputs::Streams& streams);
+  void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }
   void see(const std::string& layer, const plan::Tensor& x) override;
   void join(const plan::Tensor& stream) override;
@@ -69,9 +78,10 @@ class Collector final : public layers::InputObserver {
 
   std::map<std::string, std::size_t> index_;
   BlockOutputs& outputs_;
+  ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
   const TextBatch* batch_ = nullptr;
-  BlockOutputs::Streams* streams_ = nullptr;
+  BlockOutput* output_ = nullptr;
   Seen* last_ = nullptr;
 };
 

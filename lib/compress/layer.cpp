@@ -171,9 +171,13 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
 void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
   outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight_, chain);
   if (evidence_.given()) measure_outputs(chain, outcome);
+  if (chain.kind == tt::Kind::ttm && chain.in_modes.back() != 1) {
+    const double bound = tt::ttm_error_bound(weight_, chain.in_modes, chain.out_modes, chain.ranks, fitted_weights(evidence_));
+    if (bound > 0) outcome.optimum = bound;  // rows that are exact leave nothing to say
+    return;
+  }
   const auto rank = static_cast<std::size_t>(chain.kind == tt::Kind::tt ? chain.middle() : chain.ranks[1]);
-  const bool bounds = chain.kind == tt::Kind::tt || chain.in_modes.back() == 1;  // a ttm's rank says nothing of the matrix's
-  if (bounds && rank < losses().size()) outcome.optimum = square_root_of_ratio(curve_->best_loss(rank), losses()[0]);
+  if (rank < losses().size()) outcome.optimum = square_root_of_ratio(curve_->best_loss(rank), losses()[0]);
 }
 
 Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {

@@ -40,8 +40,8 @@ struct LayerOutcome {
   std::uint64_t bytes = 0, bytes_dense = 0;
   double rel_error = 0;                    // ||W - Ŵ|| / ||W||, of the numbers as stored
   std::optional<double> output_error;      // where layers before it were replaced, W is target_of()
-  std::optional<double> optimum;           // the least error that a matrix of that rank can have: of the outputs that were fitted where there is
-                                           // calibration, else of the weight
+  std::optional<double> optimum;           // the least error that a matrix of that rank can have, of a ttm what every one of its ranks has at least:
+                                           // of the outputs that were fitted where there is calibration, else of the weight
   std::optional<double> error_of_optimum;  // ours, in the same measure
   double ms = 0;
   std::string reason;                   // why it stays dense

@@ -327,19 +327,20 @@ void Tensorizer::make_plans() {
   for (std::size_t i = 0; i < count; ++i) add(work.by_goal(settings_.goal.ratios.empty() ? 0 : settings_.goal.ratios[i]), work, i);
 }
 
-std::uint64_t Tensorizer::calibration_bytes() const {
-  std::uint64_t floats = 0, input = 0, stream = 0;
-  for (const io::ModelFolder::Entry& entry : folder_.entries()) floats += static_cast<std::uint64_t>(entry.tensor.elements()) * sizeof(float);
+CalibrationNeeds Tensorizer::calibration_needs() const {
+  std::uint64_t largest = 0, input = 0, stream = 0, linear = 0;
+  for (const io::ModelFolder::Entry& entry : folder_.entries()) largest = std::max(largest, static_cast<std::uint64_t>(entry.tensor.elements()));
   for (const Candidate& candidate : candidates_) {
     if (candidate.table) continue;
     input = std::max(input, static_cast<std::uint64_t>(candidate.in()));
     stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
+    linear += static_cast<std::uint64_t>(candidate.elements());
   }
-  // Fitted and held-out: xᵀ x of the widest layer and of those beside it, xᵀ y.
-  const std::uint64_t moments = 2 * sizeof(double) * input * (2 * input + stream);
-  // What a block gives for every token, a quarter of which is held out: the stream, and its norm.
-  const std::uint64_t outputs = 2 * sizeof(float) * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
-  return 2 * (floats + outputs) + moments;
+  // Fitted and held-out: xᵀ x of the widest layer and of those beside it, xᵀ y; and what its factorisation takes.
+  const std::uint64_t moments = 2 * input * (2 * input + stream), factors = 2 * input * input + 4 * input * stream;
+  // What a block gives for every token, a quarter of which is held out: the stream, and its norm; as the model came and as it is compressed so far.
+  const std::uint64_t outputs = 4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + linear)};
 }
 
 namespace {

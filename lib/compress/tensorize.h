@@ -50,6 +50,12 @@ struct Settings {
 // Called before and after every layer: how many of how many are done, and which comes next ("" at the end).
 using Progress = std::function<void(std::size_t done, std::size_t of, const std::string& next)>;
 
+// Bytes that calibration would need for a model.
+struct CalibrationNeeds {
+  std::uint64_t memory = 0;   // its largest matrix in float, moments and factorisation of its widest layer
+  std::uint64_t scratch = 0;  // on the disk, while it runs: what a block gives for the text, and layers as they are compressed
+};
+
 struct Planned {
   Plan plan;
   std::string output;                          // folder
@@ -84,9 +90,7 @@ class Tensorizer {
   bool graph() const { return settings_.graph; }
   // Of the weights file; of a graph, of the graph.
   std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
-  // Bytes that calibration would need for this model: weights in float and what a block gives for the text, as they come and as they are compressed
-  // so far, and the moments of the widest layers.
-  std::uint64_t calibration_bytes() const;
+  CalibrationNeeds calibration_needs() const;
 
   // Writes every folder. Interrupted by a signal it ends with RunError and goes on with the next call.
   std::vector<Result> run();

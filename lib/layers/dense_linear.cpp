@@ -23,7 +23,7 @@ class DenseLinear final : public Linear {
   int outputs() const override { return 1; }
 
   void forward(Pass& pass, const Value& x, Tensor* y) override {
-    if (InputObserver* observer = input_observer(); observer && !pass.walk.recording()) observer->see(name_, x.tensor);
+    if (InputObserver* observer = input_observer(); observer && pass.walk.computes()) observer->see(name_, x.tensor);
     const std::int64_t tokens = x.tensor.elements() / in_;
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
@@ -33,7 +33,7 @@ class DenseLinear final : public Linear {
                                 out_,
                                 x.tensor.data,
                                 in_,
-                                stream_weights_.of(read_weight_).data,
+                                stream_weights_.of(pass.walk, read_weight_).data,
                                 bias_ ? bias_->value.data : nullptr,
                                 activation_,
                                 y[0].data,
@@ -56,7 +56,7 @@ class DenseLinear final : public Linear {
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
     call.pre = pre_.data, call.activation = activation_;
-    call.weight = stream_weights_.of(read_weight_).data;
+    call.weight = stream_weights_.of(pass.walk, read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;
     pass.walk.run(pass.backend().linear_backward, call);

@@ -26,7 +26,7 @@ class DenseTable final : public Table {
   void prepare(Walk&) override {}
 
   void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
-    walk.run(walk.backend().embedding_forward, kernels::EmbeddingForward{bags, rows_, columns_, weight_->value.data, y.data, accumulate});
+    walk.run(walk.backend().embedding_forward, kernels::EmbeddingForward{bags, rows_, columns_, brought(walk, *weight_).data, y.data, accumulate});
   }
 
   void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
@@ -37,7 +37,7 @@ class DenseTable final : public Table {
 
   // As a product reads them: where they are of another type than the stream they are looked up.
   Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
-    if (weight_->value.dtype == walk.dtype()) return slice(weight_->value, first, count);
+    if (weight_->value.dtype == walk.dtype()) return slice(brought(walk, *weight_), first, count);
     Tensor rows = walk.make("rows", {count, columns_});
     forward(walk, bags_of(ids, first, count), rows, false);
     return rows;

@@ -88,7 +88,16 @@ DType Parameters::stored_type() const {
 
 void Parameters::bind(void* memory) {
   slab_.bind(memory);
-  for (Parameter& parameter : all_) parameter.value = slab_[parameter.index];
+  for (Parameter& parameter : all_)
+    if (!parameter.source) parameter.value = slab_[parameter.index];
+}
+
+void Parameters::leave_to(ParameterSource& source, const std::function<bool(const Parameter&)>& which) {
+  slab_ = plan::Slab();
+  for (Parameter& parameter : all_) {
+    if (which(parameter)) parameter.source = &source;
+    slab_.add(parameter.name, plan::Kind::weights, dtype_, parameter.source ? Shape{0} : parameter.shape);
+  }
 }
 
 void Parameters::initialise(std::uint64_t seed) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,18 +23,29 @@ struct Init {
   double scale = 0;
 };
 
+struct Parameter;
+
+// Brings the numbers of parameters that are not in memory for good.
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  // `parameter.value` holds its numbers until the next call.
+  virtual void bring(Parameter& parameter) = 0;
+};
+
 struct Parameter {
   std::string name;                  // the Hugging Face name of that architecture, or its TT form (lib/io/FORMAT.md)
   std::vector<std::string> aliases;  // other names that checkpoints have for the same numbers: older ones, tied tensors
   Role role = Role::other;
   Shape shape;
   Init init;
-  bool decay = false;               // weight decay applies (matrices; not biases, norms or diagonals)
-  bool transposed_in_file = false;  // linear weights are [in x out] in memory and [out x in] in files
-  bool from_halves = false;         // its gradient appears once per step, when the halves' gradients are taken apart
-  std::optional<DType> stored;      // its type in files that are handed on; none: that of memory
-  int index = -1;                   // in the order of adding
-  Tensor value;                     // null until bound
+  bool decay = false;                 // weight decay applies (matrices; not biases, norms or diagonals)
+  bool transposed_in_file = false;    // linear weights are [in x out] in memory and [out x in] in files
+  bool from_halves = false;           // its gradient appears once per step, when the halves' gradients are taken apart
+  std::optional<DType> stored;        // its type in files that are handed on; none: that of memory
+  int index = -1;                     // in the order of adding
+  Tensor value;                       // null until bound
+  ParameterSource* source = nullptr;  // brings the value before every use; null: it is bound for good
 };
 
 class Parameters {
@@ -54,6 +66,8 @@ class Parameters {
 
   explicit Parameters(DType dtype) : dtype_(dtype) {}
   void bind(void* memory);
+  // These take no part in bytes() and bind() any more. For models that evaluate.
+  void leave_to(ParameterSource& source, const std::function<bool(const Parameter&)>& which);
   // Random numbers by counter: a parameter's values depend on the seed and its own name alone. Memory must be the host's.
   void initialise(std::uint64_t seed);
 

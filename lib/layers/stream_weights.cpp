@@ -1,10 +1,16 @@
 #include "lib/layers/stream_weights.h"
 
 #include "kernels/backend.h"
+#include "lib/core/error.h"
 
 namespace comera::layers {
 
-int StreamWeights::add(const Parameter* weight) {
+const Tensor& brought(const Walk& walk, Parameter& parameter) {
+  if (parameter.source && walk.computes()) parameter.source->bring(parameter);
+  return parameter.value;
+}
+
+int StreamWeights::add(Parameter* weight) {
   weights_.push_back(weight);
   if (copied()) copies_.add(weight->name + ".copy", plan::Kind::weights, stream_, weight->shape);
   return static_cast<int>(weights_.size()) - 1;
@@ -15,6 +21,7 @@ void StreamWeights::prepare(Walk& walk) {
   if (!copied() || weights_.empty()) return;
   casts_.clear();
   for (std::size_t i = 0; i < weights_.size(); ++i) {
+    COMERA_CHECK(!weights_[i]->source);
     const Tensor& value = weights_[i]->value;
     casts_.push_back({value.elements(), value.data, copies_[static_cast<int>(i)].data});
   }

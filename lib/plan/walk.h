@@ -54,6 +54,7 @@ class Walk {
   Walk& operator=(const Walk&) = delete;
 
   bool recording() const { return recorded_ != nullptr; }
+  bool computes() const { return !recording() && !silent_; }
   const kernels::Backend& backend() const { return *machine_.backend; }
   DType dtype() const { return machine_.dtype; }
 

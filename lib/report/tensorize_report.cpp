@@ -206,6 +206,9 @@ LayerLines tensorize_layers(const Result& result) {
   total[7] = result.ratio();
   table.totals.push_back(std::move(total));
   LayerLines lines{without_empty(table), reasons.lines()};
+  const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
+  if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
+    lines.notes.emplace_back("optimum of a ttm: a bound, what every ttm of its ranks loses at least");
   if (result.calibration)
     lines.notes.emplace_back("output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted to");
   return lines;
@@ -307,7 +310,9 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
   Json json{{"output", planned.output}, {"file_bytes", planned.file_bytes}, {"file_bytes_dense", tensorizer.file_bytes_dense()}};
   if (planned.counted_bytes) json["onnx_bytes"] = *planned.counted_bytes;
-  json["calibration_bytes"] = tensorizer.calibration_bytes();
+  const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
+  json["calibration_bytes"] = needs.memory;
+  json["calibration_scratch_bytes"] = needs.scratch;
   json["layers"] = to_json(tensorize_plan(tensorizer, planned));
   return json;
 }

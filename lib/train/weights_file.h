@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,19 @@ struct LoadOptions {
 };
 // Gives the names of the parameters that kept what they had.
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
+
+// A model's file, read parameter by parameter; nothing of it stays in memory.
+class StoredWeights {
+ public:
+  explicit StoredWeights(const std::string& path);  // as load_weights()
+  ~StoredWeights();
+  // In the orientation of memory. InputError as by load_weights().
+  void read(const Parameter& parameter, std::span<float> numbers) const;
+
+ private:
+  struct Opened;
+  std::unique_ptr<Opened> opened_;
+};
 
 // What load_weights() refuses for names, shapes and types, before a number is read.
 void check_weights(const std::string& path, const Model& model);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lib/core/error.h"
 #include "lib/tt/low_rank.h"
@@ -11,6 +12,7 @@
 namespace comera::tt {
 namespace {
 
+constexpr std::int64_t widest_bound = 1500;  // eigenvalues of a wider matrix take longer than the fit
 constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
 struct Limit {
@@ -147,6 +149,39 @@ Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_mod
   }
   fit.rel_error = table_error(table, fit.chain);
   return fit;
+}
+
+double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const Sizes& ranks,
+                       const std::vector<double>& row_weights) {
+  COMERA_CHECK(row_modes.size() == column_modes.size() && ranks.size() == row_modes.size() + 1);
+  const std::int64_t slice = product(row_modes) / row_modes[0];
+  Sizes whole = row_modes;
+  whole[0] = table.rows / slice;
+  if (whole[0] == 0) return 0;
+  std::vector<double> factors;
+  double least = 1;  // of the row's own factor and that of the product
+  if (!row_weights.empty()) {
+    factors = row_factors(separable_factors(row_weights, row_modes), table.rows);
+    least = std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < whole[0] * slice; ++i)
+      least = std::min(least, std::sqrt(row_weights[static_cast<std::size_t>(i)]) / factors[static_cast<std::size_t>(i)]);
+  }
+  Matrix tensor = in_core_order(first_rows(table, whole[0] * slice), whole, column_modes, factors);
+  double worst = 0;
+  for (std::size_t k = 0, rows = 1; k + 1 < whole.size(); ++k) {
+    rows *= static_cast<std::size_t>(whole[k] * column_modes[k]);
+    tensor = reshaped(std::move(tensor), static_cast<std::int64_t>(rows), static_cast<std::int64_t>(tensor.values.size() / rows));
+    if (std::min(tensor.rows, tensor.columns) > widest_bound) continue;
+    const std::vector<double> squares = symmetric_eigenvalues(tensor.rows <= tensor.columns ? gram_of_rows(tensor) : gram(tensor));
+    double tail = 0;
+    for (std::size_t r = static_cast<std::size_t>(ranks[k + 1]); r < squares.size(); ++r) tail += std::max(squares[r], 0.0);
+    worst = std::max(worst, tail);
+  }
+  double squared = 0;
+  for (std::int64_t i = 0; i < table.rows; ++i)
+    squared += (row_weights.empty() ? 1 : row_weights[static_cast<std::size_t>(i)]) *
+               std::inner_product(table.row(i), table.row(i) + table.columns, table.row(i), 0.0);
+  return squared > 0 ? least * std::sqrt(worst / squared) : 0;
 }
 
 Fit round_chain(const Chain& chain, const Truncation& truncation) {

@@ -31,6 +31,12 @@ Fit tt_svd(const Matrix& weight, const Sizes& in_modes, const Sizes& out_modes, 
 Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const Truncation& truncation,
             const std::vector<double>& row_weights = {});
 
+// What every TTM of these ranks loses at least, ||E|| / ||table|| with rows weighted as above: the tail of each unfolding's singular values (Eckart
+// and Young), of the rows that fill whole slices of the first mode, because what a chain does to padding is free. Under weights that are not a
+// product over the modes it is a product below them that counts, so the bound is less tight. Bonds where both sides are wider than 1,500 say nothing.
+double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const Sizes& ranks,
+                       const std::vector<double>& row_weights = {});
+
 // The chain cut to smaller ranks: right-to-left QR sweep, then truncated SVDs from the left. Order stays; a gauge is not allowed.
 Fit round_chain(const Chain& chain, const Truncation& truncation);
 

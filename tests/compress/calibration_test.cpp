@@ -11,80 +11,13 @@
 #include "lib/compress/verify.h"
 #include "lib/core/error.h"
 #include "lib/tt/data_aware.h"
+#include "tests/compress/small_bert.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using namespace comera::compress;
 
 namespace {
-
-constexpr int vocabulary = 40, hidden = 32, intermediate = 64, blocks = 3;
-
-io::Json config() {
-  return {{"model_type", "bert"},        {"architectures", {"BertForMaskedLM"}},
-          {"hidden_size", hidden},       {"intermediate_size", intermediate},
-          {"num_hidden_layers", blocks}, {"num_attention_heads", 4},
-          {"vocab_size", vocabulary},    {"max_position_embeddings", 32},
-          {"type_vocab_size", 2},        {"pad_token_id", 0},
-          {"hidden_act", "gelu"}};
-}
-
-std::map<std::string, io::FileShape> shapes() {
-  std::map<std::string, io::FileShape> all{{"bert.embeddings.word_embeddings.weight", {vocabulary, hidden}},
-                                           {"bert.embeddings.position_embeddings.weight", {32, hidden}},
-                                           {"bert.embeddings.token_type_embeddings.weight", {2, hidden}},
-                                           {"cls.predictions.transform.dense.weight", {hidden, hidden}},
-                                           {"cls.predictions.transform.dense.bias", {hidden}},
-                                           {"cls.predictions.bias", {vocabulary}}};
-  std::vector<std::string> norms{"bert.embeddings.LayerNorm", "cls.predictions.transform.LayerNorm"};
-  for (int i = 0; i < blocks; ++i) {
-    const std::string block = "bert.encoder.layer." + std::to_string(i) + ".";
-    for (const char* part : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
-      all[block + part + ".weight"] = {hidden, hidden}, all[block + part + ".bias"] = {hidden};
-    all[block + "intermediate.dense.weight"] = {intermediate, hidden}, all[block + "intermediate.dense.bias"] = {intermediate};
-    all[block + "output.dense.weight"] = {hidden, intermediate}, all[block + "output.dense.bias"] = {hidden};
-    norms.push_back(block + "attention.output.LayerNorm"), norms.push_back(block + "output.LayerNorm");
-  }
-  for (const std::string& norm : norms) all[norm + ".weight"] = {hidden}, all[norm + ".bias"] = {hidden};
-  return all;
-}
-
-// A small BERT whose inputs are far from isotropic: rows of tables and norms differ much in size.
-void write_model(const std::string& folder) {
-  std::mt19937 random(5);
-  std::normal_distribution<float> normal(0, 0.2f);
-  std::map<std::string, std::vector<float>> values;
-  std::vector<io::TensorToWrite> tensors;
-  for (const auto& [name, shape] : shapes()) {
-    std::vector<float>& data = values[name];
-    for (std::int64_t i = 0; i < io::elements_of(shape); ++i) data.push_back(normal(random) * std::exp(-0.1f * static_cast<float>(i % shape.back())));
-    if (name.ends_with("LayerNorm.weight"))
-      for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::exp(-0.15f * static_cast<float>(i));
-  }
-  for (const auto& [name, shape] : shapes()) tensors.push_back({name, io::StoredType::F32, shape, values[name].data()});
-  io::write_safetensors(folder + "/model.safetensors", tensors, {});
-  write_file_atomic(folder + "/config.json", io::json_text(config()));
-  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-  for (int i = 5; i < vocabulary; ++i) words += fmt::format("w{}\n", i);
-  write_file_atomic(folder + "/vocab.txt", words);
-}
-
-void write_text(const std::string& path) {
-  std::mt19937 random(9);
-  std::string text;
-  for (int line = 0; line < 160; ++line) {
-    for (int word = 0; word < 6 + line % 9; ++word) text += fmt::format("w{} ", 5 + random() % (vocabulary - 5) * (random() % 3 != 0));
-    text += '\n';
-  }
-  write_file_atomic(path, text);
-}
-
-plan::Machine machine() {
-  const char* error = nullptr;
-  const kernels::Backend* backend = kernels::cpu_backend("auto", &error);
-  REQUIRE(backend);
-  return {backend, DType::f32, nullptr};
-}
 
 Settings settings_for(const std::string& model, const std::string& output, double ratio) {
   Settings settings;

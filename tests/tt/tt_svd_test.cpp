@@ -204,3 +204,33 @@ TEST_CASE("weights of rows bring the error down where they are large, at the sam
   CHECK(weighted_error(weighted) < 0.95 * weighted_error(plain));
   CHECK(weighted.rel_error == Approx(relative_error(table, first_rows(expand(weighted.chain), 60))));
 }
+
+TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best one") {
+  const Sizes row_modes{4, 3, 5}, column_modes{2, 3, 2}, ranks{1, 6, 5, 1};
+  std::vector<double> product_of_factors(53), any(53);
+  for (std::size_t i = 0; i < 53; ++i) {
+    product_of_factors[i] = std::pow(1.0 + static_cast<double>(i / 15), 2) * std::pow(0.5 + static_cast<double>(i % 5), 2);
+    any[i] = 1.0 / static_cast<double>(i % 7 + 1);
+  }
+  for (const std::int64_t rows : {60, 53}) {
+    const Matrix table = random_matrix(rows, 12, 60 + static_cast<unsigned>(rows));
+    const double bound = ttm_error_bound(table, row_modes, column_modes, ranks);
+    const Fit fit = ttm_svd(table, row_modes, column_modes, {ranks, {}, {}});
+    CHECK(bound <= fit.rel_error);
+    CHECK(fit.rel_error <= std::sqrt(2.0) * bound * (rows == 60 ? 1 + 1e-12 : 1.3));  // of d cores: sqrt(d - 1) times the largest tail at most
+    CHECK(ttm_error_bound(table, row_modes, column_modes, {1, 8, 10, 1}) < 1e-7);
+  }
+  const Matrix table = random_matrix(53, 12, 61);
+  for (const std::vector<double>& weights : {product_of_factors, any}) {
+    const Matrix e = difference(table, first_rows(expand(ttm_svd(table, row_modes, column_modes, {ranks, {}, {}}, weights).chain), 53));
+    double lost = 0, whole = 0;
+    for (std::int64_t i = 0; i < 53; ++i)
+      for (std::int64_t j = 0; j < 12; ++j) {
+        lost += weights[static_cast<std::size_t>(i)] * e(i, j) * e(i, j);
+        whole += weights[static_cast<std::size_t>(i)] * table(i, j) * table(i, j);
+      }
+    const double bound = ttm_error_bound(table, row_modes, column_modes, ranks, weights);
+    CHECK(bound <= std::sqrt(lost / whole));
+    CHECK(bound >= 0.3 * std::sqrt(lost / whole));
+  }
+}

@@ -1,0 +1,67 @@
+// The matrices of a model that runs though it is larger than memory: each is read where it is used. What is held never takes more than the largest
+// of them, and one that is tried out.
+#pragma once
+
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/core/scratch_file.h"
+#include "lib/layers/model.h"
+#include "lib/train/weights_file.h"
+
+namespace comera::compress {
+
+class StreamedWeights final : public layers::ParameterSource {
+ public:
+  enum class Version : std::uint8_t { original, replaced };
+
+  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`.
+  StreamedWeights(const std::string& path, ScratchFile& scratch) : stored_(path), scratch_(scratch) {}
+
+  // Models of the factory whose dense matrices come from here; one at a time.
+  layers::ModelFactory streaming(layers::ModelFactory base);
+  static bool streams(const layers::Parameter& parameter) { return parameter.source != nullptr; }
+
+  // Which numbers layers read from now on.
+  void show(Version version) { shown_ = version; }
+  void bring(layers::Parameter& parameter) override;
+  // Valid until the next call.
+  std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, false); }
+
+  void replace(const layers::Parameter& parameter, std::span<const double> numbers);
+  bool any_replaced() const { return !replaced_.empty(); }
+  void restore();  // all of them
+
+  // Until end_trial() layers read these numbers, whatever is shown.
+  void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
+  void end_trial() { trial_.reset(); }
+
+  std::size_t most_bytes() const { return most_; }
+  std::size_t held_bytes() const { return held_; }
+
+ private:
+  struct Held {
+    int index = -1;  // of the parameter
+    bool replaced = false;
+    std::vector<float> numbers;
+  };
+  std::span<float> numbers(const layers::Parameter& parameter, bool replaced);
+  void make_room(std::size_t bytes);
+  void drop(std::list<Held>::iterator held);
+
+  train::StoredWeights stored_;
+  ScratchFile& scratch_;
+  Version shown_ = Version::original;
+  std::size_t most_ = 0, held_ = 0;      // bytes
+  std::list<Held> recent_;               // the last one used first
+  std::map<int, std::uint64_t> places_;  // in the scratch file, of parameters that are or were replaced
+  std::set<int> replaced_;               // those that are
+  std::optional<Held> trial_;
+};
+
+}  // namespace comera::compress

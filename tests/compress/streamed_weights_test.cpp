@@ -1,0 +1,110 @@
+#include "lib/compress/streamed_weights.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "lib/train/step.h"
+#include "models/architecture.h"
+#include "tests/compress/small_bert.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using namespace comera::compress;
+
+namespace {
+
+using Version = StreamedWeights::Version;
+
+struct Fixture {
+  TemporaryFolder folder;
+  std::string path;
+  models::ModelSpec spec;
+  data::Batch batch;
+
+  Fixture() {
+    write_model(folder.path());
+    io::Json bare = config();
+    bare["architectures"] = {"BertModel"};
+    write_file_atomic(folder / "config.json", io::json_text(bare));
+    path = folder / "model.safetensors";
+    spec = models::spec_from_folder(folder.path());
+    batch = train::planning_batch(models::common(spec).task, 2, 8, 0.15);
+    const auto ids = batch["input_ids"].as<std::int32_t>();
+    std::iota(ids.begin(), ids.end(), 5);
+    for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = 8;
+  }
+
+  std::unique_ptr<train::Engine> engine(const layers::ModelFactory& factory, bool (*streamed)(const layers::Parameter&)) const {
+    auto made = std::make_unique<train::Engine>(machine(), factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+    made->allocate();
+    train::load_weights(path, made->weights(), {.fresh = streamed, .may_miss = {}});
+    return made;
+  }
+
+  std::vector<double> hidden_of(train::Engine& engine) const {
+    const train::Scores scores = engine.evaluate(batch);
+    return {scores.hidden.begin(), scores.hidden.end()};
+  }
+};
+
+layers::Parameter& find(train::Engine& engine, const std::string& end) {
+  for (layers::Parameter& parameter : engine.model().parameters().all())
+    if (parameter.name.ends_with(end)) return parameter;
+  throw std::logic_error(end);
+}
+
+}  // namespace
+
+TEST_CASE("streamed weights: a model runs as if its matrices were in memory, where never more than the largest of them is") {
+  const Fixture fixture;
+  const layers::ModelFactory plain = models::factory_of(fixture.spec, DType::f32);
+  ScratchFile scratch(fixture.folder.path());
+  StreamedWeights weights(fixture.path, scratch);
+  const auto whole = fixture.engine(plain, [](const layers::Parameter&) { return false; });
+  const auto streamed = fixture.engine(weights.streaming(plain), StreamedWeights::streams);
+  const std::vector<double> wanted = fixture.hidden_of(*whole);
+  CHECK(fixture.hidden_of(*streamed) == wanted);
+  CHECK(fixture.hidden_of(*streamed) == wanted);
+  CHECK(weights.most_bytes() == sizeof(float) * intermediate * hidden);
+  CHECK(weights.held_bytes() <= weights.most_bytes());
+  CHECK(weights.held_bytes() > 0);
+  // Norms and biases, each in a place of its own.
+  std::size_t small = 0;
+  for (const layers::Parameter& parameter : streamed->model().parameters().all())
+    small += parameter.source ? 0 : plan::aligned(sizeof(float) * static_cast<std::size_t>(parameter.shape.elements()));
+  CHECK(streamed->weights().bytes() == small);
+
+  SECTION("a replaced weight is read where replaced ones are shown, until it is restored") {
+    layers::Parameter& value = find(*streamed, "layer.1.attention.self.value.weight");
+    const std::vector<double> nothing(static_cast<std::size_t>(value.shape.elements()));
+    weights.replace(value, nothing);
+    CHECK(weights.any_replaced());
+    CHECK(fixture.hidden_of(*streamed) == wanted);
+    weights.show(Version::replaced);
+    const std::vector<double> moved = fixture.hidden_of(*streamed);
+    CHECK(moved != wanted);
+    layers::Parameter& in_memory = find(*whole, "layer.1.attention.self.value.weight");
+    std::fill_n(static_cast<float*>(in_memory.value.data), nothing.size(), 0.0f);
+    whole->weights_changed();
+    CHECK(fixture.hidden_of(*whole) == moved);
+    const auto original = weights.original(value);
+    CHECK(std::any_of(original.begin(), original.end(), [](float number) { return number != 0; }));
+    weights.restore();
+    CHECK_FALSE(weights.any_replaced());
+    CHECK(fixture.hidden_of(*streamed) == wanted);
+    weights.replace(value, nothing);
+    CHECK(fixture.hidden_of(*streamed) == moved);
+    weights.replace(value, std::vector<double>(nothing.size(), 1e-3));
+    CHECK(fixture.hidden_of(*streamed) != moved);
+  }
+  SECTION("a weight that is tried out is read whatever is shown") {
+    layers::Parameter& down = find(*streamed, "layer.0.output.dense.weight");
+    weights.try_out(down, std::vector<double>(static_cast<std::size_t>(down.shape.elements())));
+    const std::vector<double> moved = fixture.hidden_of(*streamed);
+    CHECK(moved != wanted);
+    weights.show(Version::replaced);
+    CHECK(fixture.hidden_of(*streamed) == moved);
+    weights.end_trial();
+    CHECK(fixture.hidden_of(*streamed) == wanted);
+  }
+}
