@@ -69,7 +69,7 @@ Graph::Graph(int opset, WeightType weights, std::string prefix)
       graph_(model_.mutable_graph()),
       prefix_(std::move(prefix)),
       scope_(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1)) {
-  if (opset < oldest_opset || opset > newest_opset)
+  if (prefix_.empty() && (opset < oldest_opset || opset > newest_opset))
     fail_input("[export] --opset {} is out of range; graphs are written for {} to {}", opset, oldest_opset, newest_opset);
   model_.set_ir_version(message_version(opset));
   model_.set_producer_name("comera");

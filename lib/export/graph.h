@@ -28,11 +28,13 @@ using Name = std::string;
 
 class Graph {
  public:
-  // InputError: an opset out of range. Constants that are no weights are called after `prefix`, for nodes that go into a graph of others.
+  // InputError: an opset out of range. With a prefix it is a part of a graph of others: of any opset that is read, and constants that are no weights
+  // are called after the prefix.
   Graph(int opset, WeightType weights, std::string prefix = "");
 
   int opset() const { return opset_; }
   WeightType weight_type() const { return weights_; }
+  void set_weight_type(WeightType type) { weights_ = type; }  // of those that follow
   onnx::ModelProto& model() { return model_; }
   Name input(const std::string& name, onnx::TensorProto::DataType type, const std::vector<Dim>& dims);
   // `value` gets the name `name`.

@@ -1,6 +1,7 @@
 #include "lib/export/graph_layers.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "lib/core/error.h"
 
@@ -41,11 +42,17 @@ Half merged_left(Graph& graph, const Chain& chain) {
   return left;
 }
 
+Name identity(Graph& graph, const Chain& chain, std::int64_t size) {
+  if (graph.opset() >= 9) return graph.node("EyeLike", {graph.node("ConstantOfShape", {graph.integers({size, size})})});
+  std::vector<std::int32_t> places(static_cast<std::size_t>(size));
+  std::iota(places.begin(), places.end(), 0);
+  const Name across = graph.indices(chain.name + ".diagonal", places);
+  return graph.node("Cast", {graph.node("Equal", {graph.reshape(across, {size, 1}), across})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+}
+
 // The columns of [identity | core] in the order of the outputs: what the gauge leaves out comes back when the file is loaded.
 Half with_identity(Graph& graph, const Chain& chain, const Half& rest) {
-  const Name zeros = graph.node("ConstantOfShape", {graph.integers({rest.rows, rest.rows})});
-  const Name identity = graph.node("EyeLike", {zeros});
-  const Name both = graph.node("Concat", {identity, rest.name}, {{"axis", std::int64_t{1}}});
+  const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
   const Name columns = graph.indices(chain.name + ".columns", gauge_columns(chain));
   return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.columns};
 }

@@ -1,10 +1,14 @@
-// Chains in the place of the initialisers of any graph.
+// Chains in the place of constants of any graph.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <set>
 #include <tuple>
 
-#include "lib/core/error.h"
-#include "lib/export/onnx_views.h"
+#include "lib/export/onnx_graphs.h"
+#include "lib/export/onnx_split.h"
 #include "lib/export/onnx_weights.h"
 
 namespace comera::exporting {
@@ -12,83 +16,6 @@ namespace {
 
 using onnx::TensorProto;
 using How = OnnxReader::How;
-
-onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs, const Name& output) {
-  onnx::NodeProto& node = *graph.add_node();
-  node.set_op_type(op);
-  node.set_name(output);
-  for (const Name& input : inputs) node.add_input(input);
-  node.add_output(output);
-  return node;
-}
-
-void set_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
-  onnx::AttributeProto* attribute = nullptr;
-  for (onnx::AttributeProto& one : *node.mutable_attribute())
-    if (one.name() == name) attribute = &one;
-  if (!attribute) attribute = node.add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INT);
-  attribute->set_i(value);
-}
-
-// A product with a constant as two products; a Gemm keeps its scale and its bias in the second. The other operand may be read as its transpose.
-void split_product(onnx::GraphProto& graph, onnx::NodeProto node, How how, const LinearConstants& halves) {
-  const bool constant_first = how == How::left;
-  const int constant = constant_first ? 0 : 1, other = 1 - constant;
-  const char* const flips[] = {"transA", "transB"};
-  if (integer_of(node, flips[constant], 0) != 0) set_integer(node, flips[constant], 0);
-  if (halves.left.empty()) {
-    node.set_input(constant, halves.right);
-  } else {
-    const Name middle = node.output(0) + (constant_first ? "/right" : "/left"), x = node.input(other);
-    const bool turned = integer_of(node, flips[other], 0) != 0;
-    onnx::NodeProto& first =
-        add_node(graph, turned ? "Gemm" : "MatMul", constant_first ? std::vector{halves.right, x} : std::vector{x, halves.left}, middle);
-    if (turned) {
-      set_integer(first, flips[other], 1);
-      set_integer(node, flips[other], 0);
-    }
-    node.set_input(other, middle);
-    node.set_input(constant, constant_first ? halves.left : halves.right);
-  }
-  *graph.add_node() = std::move(node);
-}
-
-// A lookup in a product of two factors: rows of the first, times the second.
-void split_rows(onnx::GraphProto& graph, onnx::NodeProto node, const LinearConstants& halves) {
-  if (halves.left.empty()) {
-    node.set_input(0, halves.right);
-    *graph.add_node() = std::move(node);
-    return;
-  }
-  const Name row = node.output(0) + "/row";
-  add_node(graph, "Gather", {halves.left, node.input(1)}, row);
-  add_node(graph, "MatMul", {row, halves.right}, node.output(0)).set_name(node.name());
-}
-
-// A lookup by ids of any shape as two lookups and a product: quotient and remainder of the id, and a last size that is the table's.
-struct Lookup {
-  TableConstants halves;
-  Name shape_left, shape_right, columns, right_rows;  // constants
-};
-
-void split_lookup(onnx::GraphProto& graph, const onnx::NodeProto& node, const Lookup& lookup) {
-  const Name base = node.output(0) + "/";
-  set_integer(add_node(graph, "Cast", {node.input(1)}, base + "ids"), "to", TensorProto::INT64);
-  add_node(graph, "Div", {base + "ids", lookup.right_rows}, base + "quotient");
-  add_node(graph, "Mul", {base + "quotient", lookup.right_rows}, base + "whole");
-  add_node(graph, "Sub", {base + "ids", base + "whole"}, base + "remainder");
-  add_node(graph, "Gather", {lookup.halves.left, base + "quotient"}, base + "left_rows");
-  add_node(graph, "Gather", {lookup.halves.right, base + "remainder"}, base + "right_rows");
-  add_node(graph, "Reshape", {base + "left_rows", lookup.shape_left}, base + "left");
-  add_node(graph, "Reshape", {base + "right_rows", lookup.shape_right}, base + "right");
-  add_node(graph, "MatMul", {base + "left", base + "right"}, base + "product");
-  add_node(graph, "Shape", {node.input(1)}, base + "shape");
-  set_integer(add_node(graph, "Concat", {base + "shape", lookup.columns}, base + "row_shape"), "axis", 0);
-  onnx::NodeProto& last = add_node(graph, "Reshape", {base + "product", base + "row_shape"}, node.output(0));
-  last.set_name(node.name());
-}
 
 // The type that the graph computes in with this weight.
 Name as_type(Graph& graph, const Name& value, std::int32_t type) {
@@ -98,44 +25,53 @@ Name as_type(Graph& graph, const Name& value, std::int32_t type) {
 // Chains as constants of the graph, and how every node that reads one reads it.
 class Put {
  public:
-  explicit Put(GraphBuild& build) : build_(build) {}
+  Put(GraphBuild& build, std::int64_t opset) : build_(build), opset_(opset) {}
 
   void add(const OnnxWeight& weight, const Chain& chain) {
-    gone_.insert(weight.name);
-    if (chain.table && add_table(weight, chain)) return;
+    ++weights_;
+    const OnnxConstant& constant = weight.constant;
+    if (constant.node < 0)
+      gone_initialisers_.insert({constant.graph, constant.name});
+    else
+      gone_nodes_.insert(constant.node);
+    gone_nodes_.insert(constant.views.begin(), constant.views.end());
+    build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16 : WeightType::f32);
+    if (chain.table && !is_plain(chain)) return add_table(weight, chain);
     const LinearConstants whole = chain.table ? plain_table(chain) : linear_constants(build_, chain);
     // A table's own chain has its rows first, the pair that it may be in place of one has them last.
-    const bool transposed = !chain.table && (weight.table || weight.transposed);
-    for (const OnnxReader& reader : weight.readers)
-      pairs_[reader.node] = {reader.how, constants(weight.name, whole, reader.turned != transposed, reader.type)};
+    const bool transposed = weight.transposed != (weight.table && !chain.table);
+    for (const OnnxReader& reader : constant.readers) {
+      SplitPair& pair = pairs_[reader.node] = {reader.how, constants(weight, whole, reader, reader.turned != transposed), {}, {}};
+      if (reader.how != How::columns || pair.halves.left.empty()) continue;
+      pair.height = build_.graph.integers({constant.tensor->dims(reader.turned ? 1 : 0)});
+      pair.any_size = build_.graph.integers({-1});
+    }
   }
 
-  bool is_gone(const std::string& weight) const { return gone_.contains(weight); }
-  std::int64_t weights() const { return static_cast<std::int64_t>(gone_.size()); }
+  std::int64_t weights() const { return weights_; }
 
-  void rewrite(onnx::GraphProto& graph, onnx::NodeProto node, int index) const {
-    if (const auto lookup = lookups_.find(index); lookup != lookups_.end()) return split_lookup(graph, node, lookup->second);
-    const auto pair = pairs_.find(index);
-    if (pair == pairs_.end()) {
-      *graph.add_node() = std::move(node);
-    } else if (pair->second.how == How::lookup) {
-      split_rows(graph, std::move(node), pair->second.halves);
-    } else {
-      split_product(graph, std::move(node), pair->second.how, pair->second.halves);
+  // Once; the nodes that merge cores open the main graph, where they are seen from the graphs inside of it.
+  void rewrite(onnx::ModelProto& model) {
+    const bool lists = lists_initialisers(model);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    rewrite(graph);
+    onnx::GraphProto& made = *build_.graph.model().mutable_graph();
+    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()), std::make_move_iterator(graph.mutable_node()->end()));
+    *graph.mutable_node() = std::move(*made.mutable_node());
+    for (onnx::NodeProto& node : nodes) *graph.add_node() = std::move(node);
+    for (TensorProto& tensor : *made.mutable_initializer()) {
+      if (lists) declare_input(graph, tensor);
+      *graph.add_initializer() = std::move(tensor);
     }
   }
 
  private:
-  struct Pair {
-    How how = How::right;
-    LinearConstants halves;
-  };
-
-  // One right half for all rows: a pair of factors.
+  // One right half for all rows, and no row too many: a pair of factors.
   static bool is_plain(const Chain& chain) {
     const auto first = static_cast<std::ptrdiff_t>(chain.middle());
     const auto is_one = [](std::int64_t size) { return size == 1; };
-    return std::all_of(chain.left_modes.begin() + first, chain.left_modes.end(), is_one) &&
+    const std::int64_t rows = std::accumulate(chain.left_modes.begin(), chain.left_modes.end(), std::int64_t{1}, std::multiplies<>());
+    return rows == chain.rows && std::all_of(chain.left_modes.begin() + first, chain.left_modes.end(), is_one) &&
            std::all_of(chain.right_modes.begin(), chain.right_modes.begin() + first, is_one);
   }
 
@@ -144,49 +80,103 @@ class Put {
     return {halves.left, build_.graph.reshape(halves.right, {halves.rank, halves.right_columns})};
   }
 
-  bool add_table(const OnnxWeight& weight, const Chain& chain) {
-    if (is_plain(chain)) return false;
+  void add_table(const OnnxWeight& weight, const Chain& chain) {
     Graph& graph = build_.graph;
     const TableConstants halves = table_constants(build_, chain);
-    for (const OnnxReader& reader : weight.readers) {
+    for (const OnnxReader& reader : weight.constant.readers) {
       TableConstants typed = halves;
       typed.left = typed_once(weight.name, halves.left, reader.type);
       typed.right = typed_once(weight.name, halves.right, reader.type);
-      lookups_[reader.node] = {typed, graph.integers({-1, halves.left_columns, halves.rank}), graph.integers({-1, halves.rank, halves.right_columns}),
-                               graph.integers({chain.columns}), graph.integer(halves.right_rows)};
+      tables_[reader.node] = {.halves = typed,
+                              .as_columns = reader.how == How::columns,
+                              .from_the_end = opset_ >= 11,
+                              .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
+                              .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
+                              .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.columns}) : "",
+                              .width = graph.integers({chain.columns}),
+                              .rows = opset_ >= 11 ? graph.integer(chain.rows) : "",
+                              .right_rows = graph.integer(halves.right_rows)};
     }
-    return true;
   }
 
   Name typed_once(const std::string& weight, const Name& value, std::int32_t type) {
-    const auto [found, fresh] = typed_.try_emplace({weight + "\n" + value, false, type});
+    const auto [found, fresh] = typed_.try_emplace({weight + "\n" + value, false, type, How::rows});
     if (fresh) found->second = {"", as_type(build_.graph, value, type)};
     return found->second.right;
   }
 
   // The factors as a reader wants them; equal wishes are stored once.
-  LinearConstants constants(const std::string& weight, const LinearConstants& whole, bool turned, std::int32_t type) {
-    const auto [found, fresh] = typed_.try_emplace({weight, turned, type});
+  LinearConstants constants(const OnnxWeight& weight, const LinearConstants& whole, const OnnxReader& reader, bool turned) {
+    const auto& dims = weight.constant.tensor->dims();
+    const auto [found, fresh] = typed_.try_emplace({weight.name, turned, reader.type, dims.size() > 2 ? reader.how : How::rows});
     if (!fresh) return found->second;
     Graph& graph = build_.graph;
     LinearConstants made = whole;
     if (turned && whole.left.empty()) made.right = graph.transpose(whole.right, {1, 0});
     if (turned && !whole.left.empty()) made = {graph.transpose(whole.right, {1, 0}), graph.transpose(whole.left, {1, 0})};
-    return found->second = {as_type(graph, made.left, type), as_type(graph, made.right, type)};
+    if (dims.size() > 2) {
+      // The leading sizes of 1 go to the factor that is multiplied with last: so the result has the rank that it had, for vectors too.
+      const bool left_last = reader.how == How::left && !made.left.empty();
+      std::vector<std::int64_t> lifted(static_cast<std::size_t>(dims.size()), 1);
+      lifted.end()[-2] = left_last || made.left.empty() ? dims.end()[reader.turned ? -1 : -2] : -1;
+      lifted.end()[-1] = left_last ? -1 : dims.end()[reader.turned ? -2 : -1];
+      Name& last = left_last ? made.left : made.right;
+      last = graph.reshape(last, lifted);
+    }
+    return found->second = {as_type(graph, made.left, reader.type), as_type(graph, made.right, reader.type)};
+  }
+
+  void rewrite(onnx::GraphProto& graph) {
+    const int number = graphs_++;
+    std::set<std::string> gone;
+    const auto is_gone = [&](const auto& one) { return gone.contains(one.name()); };
+    for (const TensorProto& tensor : graph.initializer())
+      if (gone_initialisers_.contains({number, tensor.name()})) gone.insert(tensor.name());
+    const auto drop = [&](auto& list) { list.erase(std::remove_if(list.begin(), list.end(), is_gone), list.end()); };
+    drop(*graph.mutable_initializer());
+    drop(*graph.mutable_input());
+    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()), std::make_move_iterator(graph.mutable_node()->end()));
+    graph.clear_node();
+    for (onnx::NodeProto& node : nodes) {
+      const int index = nodes_++;
+      for (onnx::GraphProto* inner : subgraphs(node)) rewrite(*inner);
+      if (gone_nodes_.contains(index))
+        gone.insert(node.output(0));
+      else
+        add_node(graph, std::move(node), index);
+    }
+    drop(*graph.mutable_value_info());
+  }
+
+  void add_node(onnx::GraphProto& graph, onnx::NodeProto node, int index) const {
+    if (const auto table = tables_.find(index); table != tables_.end()) return split(graph, node, table->second, opset_);
+    if (const auto pair = pairs_.find(index); pair != pairs_.end()) return split(graph, std::move(node), pair->second, opset_);
+    *graph.add_node() = std::move(node);
+  }
+
+  static void declare_input(onnx::GraphProto& graph, const TensorProto& tensor) {
+    onnx::ValueInfoProto& input = *graph.add_input();
+    input.set_name(tensor.name());
+    onnx::TypeProto::Tensor& type = *input.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(tensor.data_type());
+    type.mutable_shape();
+    for (const std::int64_t size : tensor.dims()) type.mutable_shape()->add_dim()->set_dim_value(size);
   }
 
   GraphBuild& build_;
-  std::set<std::string> gone_;
-  std::map<int, Pair> pairs_;  // by the index of the node
-  std::map<int, Lookup> lookups_;
-  std::map<std::tuple<std::string, bool, std::int32_t>, LinearConstants> typed_;
+  std::int64_t opset_;
+  std::int64_t weights_ = 0;
+  std::set<std::pair<int, std::string>> gone_initialisers_;  // by their graph
+  std::set<int> gone_nodes_;
+  std::map<int, SplitPair> pairs_;  // by the number of the node
+  std::map<int, SplitTable> tables_;
+  std::map<std::tuple<std::string, bool, std::int32_t, How>, LinearConstants> typed_;
+  int graphs_ = 0, nodes_ = 0;
 };
 
-// What nothing in the graph begins with.
+// What nothing in the model begins with.
 std::string free_prefix(const onnx::GraphProto& graph) {
-  std::set<std::string> names;
-  for (const TensorProto& tensor : graph.initializer()) names.insert(tensor.name());
-  for (const onnx::NodeProto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
+  const std::set<std::string> names = names_in(graph);
   for (int n = 1;; ++n) {
     std::string prefix = n == 1 ? "comera/" : fmt::format("comera_{}/", n);
     const auto next = names.lower_bound(prefix);
@@ -206,32 +196,18 @@ void note(onnx::ModelProto& model, const std::string& key, const std::string& va
 }  // namespace
 
 std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form) {
-  onnx::GraphProto& graph = *model.mutable_graph();
-  std::map<std::string, std::int32_t> types;
-  for (const TensorProto& tensor : graph.initializer()) types[tensor.name()] = tensor.data_type();
-  const std::vector<OnnxWeight> found = find_weights(model);
-  const bool half = std::any_of(found.begin(), found.end(), [&](const OnnxWeight& weight) { return types[weight.name] == TensorProto::FLOAT16; });
-  Graph made(default_opset, half ? WeightType::f16 : WeightType::f32, free_prefix(graph));
+  const std::int64_t opset = opset_of(model);
+  Graph made(static_cast<int>(opset), WeightType::f32, free_prefix(model.graph()));
   GraphBuild build{made, weights, form};
-  Put put(build);
-  for (const OnnxWeight& weight : found) {
+  Put put(build, opset);
+  for (const OnnxWeight& weight : find_weights(model)) {
     const io::ChainSpec* spec = weights.chain_spec(weight.name);
     const bool fits = spec && !spec->empty() && (weight.table || spec->kind == io::ChainKind::tt);
     if (!fits) continue;
     const Graph::Scope scope(made, weight.name);
     put.add(weight, weights.chain(*spec));
   }
-  const std::map<std::string, OnnxView> views = views_of(graph);
-  const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
-  *graph.mutable_node() = made.model().graph().node();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const bool gone = makes_view(nodes[i], views) && put.is_gone(views.at(nodes[i].input(0)).initialiser);
-    if (!gone) put.rewrite(graph, nodes[i], static_cast<int>(i));
-  }
-  auto& initialisers = *graph.mutable_initializer();
-  initialisers.erase(std::remove_if(initialisers.begin(), initialisers.end(), [&](const TensorProto& tensor) { return put.is_gone(tensor.name()); }),
-                     initialisers.end());
-  for (TensorProto& tensor : *made.model().mutable_graph()->mutable_initializer()) *graph.add_initializer() = std::move(tensor);
+  put.rewrite(model);
   const std::int64_t before = chains_of(model);
   note(model, "comera.form", name_of(form));
   note(model, "comera.chains", std::to_string(before + put.weights()));

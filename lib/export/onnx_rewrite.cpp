@@ -2,7 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
-#include "lib/export/onnx_views.h"
+#include "lib/export/onnx_graphs.h"
 #include "lib/export/onnx_weights.h"
 
 namespace comera::exporting {
@@ -14,24 +14,17 @@ std::string extracted(const std::string& source, const std::string& folder) {
   const std::string hash = hash_file(source) + "\n", marked = join_path(folder, mark);
   if (path_exists(marked) && read_file(marked, 256) == hash) return folder;
   io::OnnxFile file(source);
-  hoist_constants(*file.model().mutable_graph());
   remove_tree(folder);
   write_weights_folder(file, folder);
   write_file_atomic(marked, hash);
   return folder;
 }
 
-std::int64_t opset_of(const onnx::ModelProto& model) {
-  for (const onnx::OperatorSetIdProto& one : model.opset_import())
-    if (one.domain().empty() || one.domain() == "ai.onnx") return one.version();
-  return 0;
-}
-
 void check_opset(const onnx::ModelProto& model, const std::string& source) {
   const std::int64_t opset = opset_of(model);
-  if (opset < oldest_opset || opset > newest_read_opset)
+  if (opset < oldest_read_opset || opset > newest_read_opset)
     fail_input("{}: its graph is written for opset {}; those of {} to {} are read, convert it with onnx.version_converter", source, opset,
-               oldest_opset, newest_read_opset);
+               oldest_read_opset, newest_read_opset);
 }
 
 void check_fresh(const onnx::ModelProto& model, const std::string& source) {
@@ -51,9 +44,8 @@ void check_found(const OnnxMatrices& found, std::int64_t chains, const std::stri
 }
 
 onnx::ModelProto without_data(onnx::ModelProto model) {
-  hoist_constants(*model.mutable_graph());
-  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
-    if (tensor.has_raw_data() && !tensor.raw_data().empty()) tensor.clear_raw_data();
+  for (onnx::TensorProto* tensor : io::onnx_tensors(*model.mutable_graph()))
+    if (tensor->has_raw_data() && !tensor->raw_data().empty()) tensor->clear_raw_data();
   return model;
 }
 
@@ -88,7 +80,6 @@ std::uint64_t OnnxSource::bytes_with(const std::vector<io::ChainSpec>& chains) c
 
 RewrittenOnnx OnnxSource::write(const std::string& chains, const std::string& output) const {
   io::OnnxFile file(source_);
-  hoist_constants(*file.model().mutable_graph());
   RewrittenOnnx result;
   result.bytes_source = io::onnx_bytes(file.model());
   const io::ModelFolder made(chains);

@@ -3,26 +3,18 @@
 
 #include "lib/export/graph_layers.h"
 #include "lib/export/onnx_left_out.h"
+#include "lib/export/onnx_uses.h"
 #include "lib/io/onnx.h"
 
 namespace comera::exporting {
 
-// A MatMul, Gemm or Gather that reads a matrix.
-struct OnnxReader {
-  enum class How : std::uint8_t { right, left, lookup };  // x M, M x, rows of M
-  int node = 0;
-  How how = How::right;
-  bool turned = false;    // M is the transpose of what is stored
-  std::int32_t type = 0;  // that it computes in
-};
-
-// A constant matrix that becomes a chain: all of its readers can read two factors in its place.
+// A constant matrix that becomes a chain: all of its readers can read two factors in its place. It may be stored with leading sizes of 1.
 struct OnnxWeight {
-  std::string name;                    // of the initialiser
+  std::string name;                    // of the constant; one that others have too, or whose chain would have theirs, is numbered
   bool table = false;                  // only rows are looked up: [rows, columns]
-  bool transposed = false;             // stored [out, in]
+  bool transposed = false;             // stored [out, in]; of a table, [columns, rows]
   std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
-  std::vector<OnnxReader> readers;
+  OnnxConstant constant;
 };
 
 struct OnnxMatrices {
@@ -39,7 +31,7 @@ std::int64_t chains_of(const onnx::ModelProto& model);
 // type that they have in the graph. Floating types only.
 void write_weights_folder(io::OnnxFile& file, const std::string& path);
 
-// The candidates that are chains in `weights` (names as above), in the place of their initialisers; the metadata says so. Answers how many.
+// The candidates that are chains in `weights` (names as above), in the place of their constants; the metadata says so. Answers how many.
 std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form);
 
 }  // namespace comera::exporting

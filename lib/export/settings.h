@@ -7,8 +7,9 @@ namespace comera::exporting {
 
 // Versions of the standard operators that graphs may be written for. From 17 on LayerNormalization is an operator.
 inline constexpr int oldest_opset = 13, newest_opset = 21, default_opset = 17;
-// The newest one whose graphs are read: of ONNX 1.23.
-inline constexpr int newest_read_opset = 28;
+// Those whose graphs are read, from the oldest that ONNX Runtime runs to that of ONNX 1.23. What is put into a graph is written with operators that
+// its opset has.
+inline constexpr int oldest_read_opset = 7, newest_read_opset = 28;
 
 enum class WeightType : std::uint8_t { f32, f16 };
 const char* name_of(WeightType type);  // "fp32", "fp16"

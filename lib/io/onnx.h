@@ -23,6 +23,10 @@ std::size_t onnx_element_bytes(std::int32_t type);
 // Product of the dims. InputError (naming `where`) when one is negative or the product is beyond 2^60.
 std::int64_t onnx_elements(const onnx::TensorProto& tensor, const std::string& where);
 
+// Every tensor that the graph holds: its initialisers, and those in attributes of its nodes and in the graphs inside of these.
+std::vector<onnx::TensorProto*> onnx_tensors(onnx::GraphProto& graph);
+std::vector<const onnx::TensorProto*> onnx_tensors(const onnx::GraphProto& graph);
+
 // Every name is made before it is used (so no cycle), initialisers hold exactly the bytes of their shapes, names are unique, a version of
 // the standard operators is named. External data is only looked at where `folder` is given (its files, sizes and that they lie inside).
 // Unknown operators and attributes are fine. InputErrors open with `name`.

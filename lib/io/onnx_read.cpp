@@ -35,7 +35,29 @@ std::vector<float> floats_of_field(const TensorProto& tensor) {
   return out;
 }
 
+void add_tensors(onnx::GraphProto& graph, std::vector<TensorProto*>& found) {
+  for (TensorProto& tensor : *graph.mutable_initializer()) found.push_back(&tensor);
+  for (onnx::NodeProto& node : *graph.mutable_node())
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_t()) found.push_back(attribute.mutable_t());
+      for (TensorProto& tensor : *attribute.mutable_tensors()) found.push_back(&tensor);
+      if (attribute.has_g()) add_tensors(*attribute.mutable_g(), found);
+      for (onnx::GraphProto& inner : *attribute.mutable_graphs()) add_tensors(inner, found);
+    }
+}
+
 }  // namespace
+
+std::vector<TensorProto*> onnx_tensors(onnx::GraphProto& graph) {
+  std::vector<TensorProto*> found;
+  add_tensors(graph, found);
+  return found;
+}
+
+std::vector<const TensorProto*> onnx_tensors(const onnx::GraphProto& graph) {
+  const std::vector<TensorProto*> found = onnx_tensors(const_cast<onnx::GraphProto&>(graph));  // nothing is changed through them
+  return {found.begin(), found.end()};
+}
 
 onnx::ModelProto parse_onnx(std::string_view bytes, const std::string& name, const std::string& folder) {
   if (bytes.size() > static_cast<std::size_t>(INT_MAX)) fail_input("{}: is larger than 2 GiB; such a model keeps its weights in a second file", name);

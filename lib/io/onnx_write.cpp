@@ -62,15 +62,15 @@ std::uint64_t data_bytes(const TensorProto& tensor) {
 
 std::uint64_t external_bytes(const onnx::ModelProto& model) {
   std::uint64_t total = 0;
-  for (const TensorProto& tensor : model.graph().initializer())
-    if (tensor.data_location() == TensorProto::EXTERNAL) total += data_bytes(tensor);
+  for (const TensorProto* tensor : onnx_tensors(model.graph()))
+    if (tensor->data_location() == TensorProto::EXTERNAL) total += data_bytes(*tensor);
   return total;
 }
 
 std::uint64_t varint_bytes(std::uint64_t value) { return google::protobuf::io::CodedOutputStream::VarintSize64(value); }
 
 bool is_declared(const TensorProto& tensor) {
-  return !tensor.has_raw_data() && tensor.data_location() != TensorProto::EXTERNAL && tensor.float_data_size() == 0 &&
+  return data_bytes(tensor) > 0 && !tensor.has_raw_data() && tensor.data_location() != TensorProto::EXTERNAL && tensor.float_data_size() == 0 &&
          tensor.int32_data_size() == 0 && tensor.int64_data_size() == 0 && tensor.double_data_size() == 0 && tensor.uint64_data_size() == 0 &&
          tensor.string_data_size() == 0;
 }
@@ -78,21 +78,63 @@ bool is_declared(const TensorProto& tensor) {
 // A message that grows by `more` bytes inside another: the length in front of it may take more bytes too.
 std::uint64_t growth(std::uint64_t bytes, std::uint64_t more) { return more + varint_bytes(bytes + more) - varint_bytes(bytes); }
 
-// Of the message, with the declared data inside.
-std::uint64_t filled_message_bytes(const onnx::ModelProto& model) {
+// By how much declared data makes a message longer.
+std::uint64_t missing_bytes(const TensorProto& tensor) { return is_declared(tensor) ? 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor) : 0; }
+
+std::uint64_t missing_bytes(const onnx::GraphProto& graph);
+
+std::uint64_t missing_bytes(const onnx::AttributeProto& attribute) {
   std::uint64_t more = 0;
-  for (const TensorProto& tensor : model.graph().initializer())
-    if (is_declared(tensor)) more += growth(tensor.ByteSizeLong(), 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor));
-  return model.ByteSizeLong() + growth(model.graph().ByteSizeLong(), more);
+  const auto add = [&](const auto& part) {
+    if (const std::uint64_t missing = missing_bytes(part)) more += growth(part.ByteSizeLong(), missing);
+  };
+  if (attribute.has_t()) add(attribute.t());
+  for (const TensorProto& tensor : attribute.tensors()) add(tensor);
+  if (attribute.has_g()) add(attribute.g());
+  for (const onnx::GraphProto& graph : attribute.graphs()) add(graph);
+  return more;
 }
 
-// All large initialisers into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them back.
-void write_data(const std::string& path, onnx::ModelProto& model, OnnxFile* source, std::vector<std::string>& kept) {
+std::uint64_t missing_bytes(const onnx::NodeProto& node) {
+  std::uint64_t more = 0;
+  for (const onnx::AttributeProto& attribute : node.attribute())
+    if (const std::uint64_t missing = missing_bytes(attribute)) more += growth(attribute.ByteSizeLong(), missing);
+  return more;
+}
+
+std::uint64_t missing_bytes(const onnx::GraphProto& graph) {
+  std::uint64_t more = 0;
+  for (const TensorProto& tensor : graph.initializer())
+    if (const std::uint64_t missing = missing_bytes(tensor)) more += growth(tensor.ByteSizeLong(), missing);
+  for (const onnx::NodeProto& node : graph.node())
+    if (const std::uint64_t missing = missing_bytes(node)) more += growth(node.ByteSizeLong(), missing);
+  return more;
+}
+
+// Of the message, with the declared data inside.
+std::uint64_t filled_message_bytes(const onnx::ModelProto& model) {
+  return model.ByteSizeLong() + growth(model.graph().ByteSizeLong(), missing_bytes(model.graph()));
+}
+
+// What goes into a second file: large initialisers of the main graph, and what came out of such a file wherever it is.
+template <class Keep>
+std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& large) {
+  const std::vector<TensorProto*> all = onnx_tensors(*model.mutable_graph());
+  std::vector<TensorProto*> chosen;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool of_graph = i < static_cast<std::size_t>(model.graph().initializer_size());
+    if (of_graph ? large(*all[i]) : all[i]->data_location() == TensorProto::EXTERNAL) chosen.push_back(all[i]);
+  }
+  return chosen;
+}
+
+// All of these into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them back.
+void write_data(const std::string& path, const std::vector<TensorProto*>& large, OnnxFile* source, std::vector<std::string>& kept) {
   const std::string location = base_name(path);
   AtomicFile file(path);
   FileWriter& writer = file.writer();
-  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
-    if (!is_large(tensor)) continue;
+  for (TensorProto* one : large) {
+    TensorProto& tensor = *one;
     const std::string zeros((page - writer.position() % page) % page, '\0');
     writer.write(zeros);
     COMERA_CHECK(source || tensor.data_location() != TensorProto::EXTERNAL);
@@ -117,10 +159,8 @@ OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const O
   }
   std::vector<std::string> kept;
   const std::string data = path + ".data";
-  std::vector<TensorProto*> large;
-  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
-    if (is_large(tensor)) large.push_back(&tensor);
-  write_data(data, model, options.source, kept);
+  const std::vector<TensorProto*> large = chosen_tensors(model, is_large);
+  write_data(data, large, options.source, kept);
   write_message(path, model);
   for (std::size_t i = 0; i < large.size(); ++i) {
     if (kept[i].empty()) continue;
@@ -134,11 +174,10 @@ OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const O
 std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file, const OnnxWriting& options) {
   if (external_bytes(model) == 0 && filled_message_bytes(model) <= options.message_limit) return filled_message_bytes(model);
   std::uint64_t end = 0;
-  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
-    const bool declared = is_declared(tensor);
-    if (declared ? data_bytes(tensor) < smallest_external : !is_large(tensor)) continue;
-    const std::uint64_t length = tensor.has_raw_data() ? tensor.raw_data().size() : data_bytes(tensor), offset = (end + page - 1) / page * page;
-    set_external(tensor, base_name(file) + ".data", offset, length);
+  const auto goes_out = [](const TensorProto& tensor) { return is_declared(tensor) ? data_bytes(tensor) >= smallest_external : is_large(tensor); };
+  for (TensorProto* tensor : chosen_tensors(model, goes_out)) {
+    const std::uint64_t length = tensor->has_raw_data() ? tensor->raw_data().size() : data_bytes(*tensor), offset = (end + page - 1) / page * page;
+    set_external(*tensor, base_name(file) + ".data", offset, length);
     end = offset + length;
   }
   return filled_message_bytes(model) + end;

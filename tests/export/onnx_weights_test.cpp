@@ -1,50 +1,16 @@
 #include "lib/export/onnx_weights.h"
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/export/onnx_views.h"
-#include "tests/core/temporary_folder.h"
-#include "tests/export/chains_in_graphs.h"
+#include "lib/export/onnx_graphs.h"
+#include "tests/export/graphs_of_others.h"
 
 using namespace comera;
 using namespace comera::exporting;
 using onnx::TensorProto;
 
 namespace {
-
-TensorProto& add_matrix(onnx::GraphProto& graph, const std::string& name, std::int64_t rows, std::int64_t columns, const std::vector<float>& values) {
-  TensorProto& tensor = *graph.add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(TensorProto::FLOAT);
-  tensor.add_dims(rows);
-  tensor.add_dims(columns);
-  tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  return tensor;
-}
-
-onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::string>& inputs, const std::string& output) {
-  onnx::NodeProto& node = *graph.add_node();
-  node.set_op_type(op);
-  node.set_name(output);
-  for (const std::string& input : inputs) node.add_input(input);
-  node.add_output(output);
-  return node;
-}
-
-void check_all_read(const onnx::GraphProto& graph) {
-  std::set<std::string> read;
-  for (const onnx::NodeProto& node : graph.node()) read.insert(node.input().begin(), node.input().end());
-  for (const TensorProto& tensor : graph.initializer()) CHECK((read.contains(tensor.name()) ? "" : tensor.name()) == "");
-}
-
-onnx::ModelProto empty_model() {
-  onnx::ModelProto model;
-  model.set_ir_version(8);
-  model.add_opset_import()->set_version(17);
-  return model;
-}
 
 // y = f(words[ids] first) second, where f is an operator of somebody else, and third, which is used in two ways.
 onnx::ModelProto small_model() {
@@ -67,19 +33,6 @@ onnx::ModelProto small_model() {
   add_node(graph, "MatMul", {"g", "third"}, "u");
   add_node(graph, "Add", {"u", "third"}, "y");
   return model;
-}
-
-// A folder of these chains alone; numbers in the order of the block.
-void write_folder(const std::string& folder, const io::ComeraBlock& block, const std::vector<const Chain*>& chains) {
-  std::vector<io::TensorToWrite> tensors;
-  for (std::size_t i = 0; i < chains.size(); ++i)
-    for (std::size_t k = 0; k < chains[i]->cores.size(); ++k)
-      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].core_shape(k), chains[i]->cores[k].data()});
-  make_folders(folder);
-  io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
-  io::Json config;
-  config["comera"] = io::to_json(block);
-  write_file_atomic(join_path(folder, "config.json"), io::json_text(config));
 }
 
 // A folder whose weights `first` and `words` are chains.
@@ -156,12 +109,11 @@ TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant n
   then.set_name("then_branch");
   then.set_type(onnx::AttributeProto::GRAPH);
   add_node(*then.mutable_g(), "Relu", {"inner"}, "r");
-  hoist_constants(graph);
   const std::vector<OnnxWeight> found = find_weights(model);
   REQUIRE(found.size() == 2);  // what the branch reads stays as it is
   CHECK((found[0].name == "w" && found[0].transposed && found[0].rows == 4 && found[0].columns == 6));
   CHECK((found[1].name == "c" && !found[1].transposed && found[1].rows == 6));
-  CHECK(found[0].readers[0].type == onnx::TensorProto::FLOAT);
+  CHECK(found[0].constant.readers[0].type == onnx::TensorProto::FLOAT);
 }
 
 TEST_CASE("a chain takes the place of a weight that is read through views of it") {
@@ -244,13 +196,6 @@ TEST_CASE("chains take the place of the weights that they stand for") {
 
 namespace {
 
-void set_integer(onnx::NodeProto& node, const char* name, std::int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
-}
-
 // What lib/export/evaluator.h does not know: a Gemm of two matrices.
 void without_gemm(onnx::GraphProto& graph) {
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
@@ -292,33 +237,6 @@ onnx::ModelProto reading_model(const Reading& reading) {
   if (reading.flip_a) set_integer(node, "transA", 1);
   if (reading.flip_b) set_integer(node, "transB", 1);
   return model;
-}
-
-void set_numbers(onnx::ModelProto& model, const std::string& name, const Matrix& matrix) {
-  for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
-    if (tensor.name() == name)
-      tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix.values.data()), matrix.values.size() * sizeof(float));
-}
-
-void check_same(const Array& y, const Array& expected) {
-  REQUIRE(y.dims == expected.dims);
-  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
-}
-
-// Two factors of rank 2, or so many numbers that they are multiplied out.
-Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) { return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10); }
-
-void write_first(const std::string& folder, const Chain& chain) {
-  io::ComeraBlock block;
-  block.chains.push_back({.name = "first",
-                          .kind = io::ChainKind::tt,
-                          .shape = {chain.columns, chain.rows},
-                          .modes = {chain.rows, chain.columns},
-                          .ranks = chain.ranks,
-                          .initial_ranks = chain.ranks,
-                          .folded = true,
-                          .in_count = 1});
-  write_folder(folder, block, {&chain});
 }
 
 }  // namespace
@@ -372,7 +290,7 @@ TEST_CASE("a table that a product reads too becomes one chain with two readers")
   add_node(graph, "MatMul", {"x", "turned"}, "y");
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
-  CHECK((!found[0].table && found[0].transposed && found[0].rows == 4 && found[0].columns == 6 && found[0].readers.size() == 2));
+  CHECK((!found[0].table && found[0].transposed && found[0].rows == 4 && found[0].columns == 6 && found[0].constant.readers.size() == 2));
   write_first(folder / "chains", first_chain(multiplied, 4, 6));
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
@@ -399,9 +317,10 @@ TEST_CASE("what stays as it is says why") {
   CHECK_THAT(reason([](onnx::GraphProto& graph) {
                graph.mutable_node(0)->set_op_type("Gather");
                graph.mutable_node(0)->set_input(0, "first");
-               set_integer(*graph.mutable_node(0), "axis", 1);
+               graph.mutable_node(0)->set_input(1, "x");
+               set_integer(*graph.mutable_node(0), "axis", 2);
              }),
-             Contains("node y (Gather) looks it up along axis 1"));
+             Contains("node y (Gather) reads it"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->add_dims(1); }), Contains("has 3 dimensions"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) {
                graph.mutable_node(0)->set_op_type("DequantizeLinear");

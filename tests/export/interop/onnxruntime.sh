@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains toy models, exports each in every form and type, and has ONNX Runtime (from PyPI) run them: onnxruntime.sh VENV
+# Graphs of others before and after tensorize; toy models, trained and exported in every form and type: ONNX Runtime (from PyPI) runs them: onnxruntime.sh VENV
 # COMERA_ONNX_PYTHON names an interpreter that has numpy, onnx and onnxruntime already. Without network: skipped (77).
 venv=$(realpath -m "$1")
 # shellcheck source=tests/cli/expect.sh
@@ -29,5 +29,8 @@ for name in dense words stories; do
   expect_exit 0
 done
 [ "$failures" = 0 ] || finish
-COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-} "$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime" \
+export COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-}
+against=("$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime")
+"${against[@]}" "$tests/export/interop/any_graph.py" "$COMERA" || exit $?
+"${against[@]}" \
   "$tests/export/interop/against_onnxruntime.py" check "$COMERA" tt pre lowrank dense mlm clm exact-dense exact-words exact-stories

@@ -1,0 +1,29 @@
+// Nodes of a graph and of the graphs inside of them (If, Loop, Scan).
+#pragma once
+
+#include <onnx.pb.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace comera::exporting {
+
+bool is_standard(const onnx::NodeProto& node);  // of the operators that ONNX defines
+const onnx::AttributeProto* attribute_of(const onnx::NodeProto& node, const char* name);
+std::int64_t integer_of(const onnx::NodeProto& node, const char* attribute, std::int64_t otherwise);
+void set_integer(onnx::NodeProto& node, const char* attribute, std::int64_t value);
+
+// In the order of the attributes. Nodes and graphs are numbered by a walk that takes a node, then the graphs inside of it, then the next node; the
+// main graph is graph 0.
+std::vector<const onnx::GraphProto*> subgraphs(const onnx::NodeProto& node);
+std::vector<onnx::GraphProto*> subgraphs(onnx::NodeProto& node);
+
+// Of every value, whichever graph it is made in.
+std::set<std::string> names_in(const onnx::GraphProto& graph);
+
+// Of the standard operators; 0: none is named.
+std::int64_t opset_of(const onnx::ModelProto& model);
+
+}  // namespace comera::exporting
