@@ -23,6 +23,7 @@ using tt::Matrix;
 using Version = StreamedWeights::Version;
 
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
+constexpr std::size_t small_weights = std::size_t{1} << 28;      // bytes that are held of a model however small its matrices are
 
 std::int64_t widest_layer(const models::ModelSpec& spec) {
   std::int64_t widest = 0;
@@ -41,7 +42,10 @@ void accumulate(Matrix& sum, Matrix product) {
 class Calibration final : public InputMoments {
  public:
   Calibration(const plan::Machine& machine, const CalibrationSettings& settings)
-      : settings_(settings), spec_(models::spec_from_folder(settings.model)), scratch_(settings.scratch), weights_(weights_path(), scratch_) {
+      : settings_(settings),
+        spec_(models::spec_from_folder(settings.model)),
+        scratch_(settings.scratch),
+        weights_(weights_path(), scratch_, small_weights) {
     const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
@@ -66,11 +70,14 @@ class Calibration final : public InputMoments {
     return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size()) ? counts_ : std::vector<double>();
   }
 
-  void visit(bool follows, const std::function<void(const MomentGroup& group)>& each, Part part) override {
-    for (std::size_t first = 0; first < groups_.size();) {
-      const std::size_t last = end_of_chunk(first, follows);
-      if (part == Part::all || (part == Part::first) == (first == 0)) measure(first, last, each);
-      first = last;
+  void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
+    std::vector<Group> wanted;
+    for (const Group& group : groups_)
+      if (is_wanted(group, visit)) wanted.push_back(group);
+    for (std::span<const Group> left = wanted; !left.empty();) {
+      const std::span<const Group> chunk = left.first(chunk_of(left, visit.follows));
+      measure(chunk, each);
+      left = left.subspan(chunk.size());
     }
   }
 
@@ -99,14 +106,20 @@ class Calibration final : public InputMoments {
     return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
 
-  void measure(std::size_t first, std::size_t last, const std::function<void(const MomentGroup& group)>& each) {
-    const std::span<const Group> groups = std::span<const Group>(groups_).subspan(first, last - first);
-    const bool replaced = weights_.any_replaced();
+  bool is_wanted(const Group& group, const Visit& visit) const {
+    const bool first = group.block == groups_.front().block;
+    if (visit.part != Part::all && (visit.part == Part::first) != first) return false;
+    return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(), visit.wants);
+  }
+
+  void measure(std::span<const Group> groups, const std::function<void(const MomentGroup& group)>& each) {
+    // What a layer should give is known where the model as it came is seen beside.
+    const bool beside = weights_.any_replaced() && std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
     Collector now(groups, current_, scratch_);
     std::optional<Collector> before;
-    if (replaced) before.emplace(groups, original_, scratch_);
+    if (beside) before.emplace(groups, original_, scratch_);
     std::vector<Matrix> weights(groups.size());
     for (std::size_t b = 0; b < batches_.size(); ++b) {
       run(Version::replaced, current_, b, now);
@@ -196,16 +209,17 @@ class Calibration final : public InputMoments {
                   info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // One block at a time where what comes later must see what has become of it.
-  std::size_t end_of_chunk(std::size_t first, bool follows) const {
-    std::size_t last = first;
+  // How many of the groups are measured at once: of one block where what comes later must see what has become of it.
+  static std::size_t chunk_of(std::span<const Group> groups, bool follows) {
+    std::size_t count = 0;
     std::uint64_t bytes = 0;
-    while (last < groups_.size() && (!follows || groups_[last].block == groups_[first].block)) {
-      bytes += 6 * sizeof(double) * static_cast<std::uint64_t>(groups_[last].width) * static_cast<std::uint64_t>(groups_[last].width);
-      if (last > first && bytes > largest_chunk) break;
-      ++last;
+    for (const Group& group : groups) {
+      if (follows && group.block != groups.front().block) break;
+      bytes += 6 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
+      if (count > 0 && bytes > largest_chunk) break;
+      ++count;
     }
-    return last;
+    return count;
   }
 
   void run(Version version, BlockOutputs& outputs, std::size_t index, Collector& collector) {

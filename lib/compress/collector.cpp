@@ -17,7 +17,7 @@ std::span<float> numbers_of(const plan::Tensor& tensor) {
 
 void Finder::see(const std::string& layer, const plan::Tensor& x) {
   const std::string hash = hash_bytes(std::as_bytes(numbers_of(x)));
-  if (hash != last_) groups.push_back({{}, x.shape[x.shape.dims() - 1], block_});
+  if (hash != last_) groups.push_back({{}, x.shape[x.shape.dims() - 1], false, block_});
   groups.back().layers.push_back(layer);
   last_ = hash;
 }

@@ -18,6 +18,7 @@ namespace comera::compress {
 struct Group {
   std::vector<std::string> layers;  // as the model names them
   std::int64_t width = 0;
+  bool joins = false;     // what the last of them gives is added to a residual stream
   std::size_t block = 0;  // of the stack; behind it, the number of its blocks. Groups of one block are measured together
 };
 
@@ -25,6 +26,7 @@ struct Group {
 class Finder final : public layers::InputObserver {
  public:
   void see(const std::string& layer, const plan::Tensor& x) override;
+  void join(const plan::Tensor&) override { groups.back().joins = true; }
   void leave(std::size_t block, plan::Tensor&, plan::Tensor&) override { block_ = block + 1; }
   std::vector<Group> groups;
 

@@ -41,15 +41,21 @@ struct MomentGroup {
 // Of the blocks of a model whose weights are replaced on the way: what the first one reads depends on no replaced layer but the tables.
 enum class Part : std::uint8_t { all, first, later };
 
+struct Visit {
+  bool follows = false;  // weights are replaced on the way, so the model runs again for every block
+  Part part = Part::all;
+  std::function<bool(const std::string& layer)> wants = {};  // groups that hold none of these are passed over; empty: none is
+};
+
 class InputMoments {
  public:
   virtual ~InputMoments() = default;
   virtual MomentsInfo info() const = 0;
   // How often each row of this table was looked up, plus one; empty where the model has no such table.
   virtual std::vector<double> row_weights(const std::string& table) = 0;
-  // Every group once, in the order in which the model runs. `follows`: weights are replaced on the way, so the model runs again for every block;
-  // else as many groups as fit into the memory set aside are measured at once.
-  virtual void visit(bool follows, const std::function<void(const MomentGroup& group)>& each, Part part = Part::all) = 0;
+  // Every group that is wanted once, in the order in which the model runs; as many at once as fit into the memory set aside, where none follows
+  // another.
+  virtual void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) = 0;
   // From here on the model computes with this weight, [in x out] or [rows x columns]: groups that come later see its effect.
   virtual void replace(const std::string& layer, const tt::Matrix& weight) = 0;
   // How far the model's output moves when this weight alone is replaced: ||y' - y||² / ||y||² over some held-out text. Nothing where the model has

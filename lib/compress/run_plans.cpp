@@ -102,6 +102,12 @@ class Runner {
       if (candidates_[i].table) layer(i, table_evidence(moments_, candidates_[i], exact_rows_of(i)));
   }
 
+  // Of the plans at hand.
+  bool any_plan_cuts(std::size_t i) const {
+    const auto cuts = [&](const Planned& planned) { return planned.plan.layers[i].form != PlannedForm::keep_dense; };
+    return every_plan_ ? std::any_of(plans_.begin(), plans_.end(), cuts) : cuts(plans_[plan_]);
+  }
+
   // The same in every plan that cuts the table.
   std::int64_t exact_rows_of(std::size_t i) const {
     std::int64_t exact = 0;
@@ -110,13 +116,14 @@ class Runner {
   }
 
   void visit_moments(Part part) {
-    moments_->visit(
-        sequential_,
-        [&](const MomentGroup& group) {
-          for (const std::string& name : group.layers)
-            if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group, {}});
-        },
-        part);
+    const auto fitted = [&](const std::string& name) {
+      const auto found = by_name_.find(name);
+      return found != by_name_.end() && any_plan_cuts(found->second);
+    };
+    moments_->visit({sequential_, part, fitted}, [&](const MomentGroup& group) {
+      for (const std::string& name : group.layers)
+        if (const auto found = by_name_.find(name); found != by_name_.end()) layer(found->second, {&group, {}});
+    });
   }
 
   void visit(Part part) {

@@ -20,7 +20,7 @@ layers::ModelFactory StreamedWeights::streaming(layers::ModelFactory base) {
   return [this, base = std::move(base)](const layers::RankTable& ranks) {
     std::unique_ptr<layers::Model> model = base(ranks);
     model->parameters().leave_to(*this, is_matrix);
-    most_ = 0;
+    most_ = set_aside_;
     for (const layers::Parameter& parameter : model->parameters().all())
       if (parameter.source) most_ = std::max(most_, count_of(parameter) * sizeof(float));
     return model;

@@ -1,5 +1,5 @@
 // The matrices of a model that runs though it is larger than memory: each is read where it is used. What is held never takes more than the largest
-// of them, and one that is tried out.
+// of them, or a little that one may set aside for models as small as that; and one that is tried out.
 #pragma once
 
 #include <list>
@@ -20,8 +20,9 @@ class StreamedWeights final : public layers::ParameterSource {
  public:
   enum class Version : std::uint8_t { original, replaced };
 
-  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`.
-  StreamedWeights(const std::string& path, ScratchFile& scratch) : stored_(path), scratch_(scratch) {}
+  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`. `set_aside`: bytes that may be held however small the matrices are.
+  StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0)
+      : stored_(path), scratch_(scratch), set_aside_(set_aside) {}
 
   // Models of the factory whose dense matrices come from here; one at a time.
   layers::ModelFactory streaming(layers::ModelFactory base);
@@ -57,10 +58,10 @@ class StreamedWeights final : public layers::ParameterSource {
   train::StoredWeights stored_;
   ScratchFile& scratch_;
   Version shown_ = Version::original;
-  std::size_t most_ = 0, held_ = 0;      // bytes
-  std::list<Held> recent_;               // the last one used first
-  std::map<int, std::uint64_t> places_;  // in the scratch file, of parameters that are or were replaced
-  std::set<int> replaced_;               // those that are
+  std::size_t set_aside_, most_ = 0, held_ = 0;  // bytes
+  std::list<Held> recent_;                       // the last one used first
+  std::map<int, std::uint64_t> places_;          // in the scratch file, of parameters that are or were replaced
+  std::set<int> replaced_;                       // those that are
   std::optional<Held> trial_;
 };
 

@@ -140,7 +140,7 @@ struct Tensorizer::Work {
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
     if (spectra && owner.moments_)
-      owner.moments_->visit(false, [&](const MomentGroup& group) {
+      owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }}, [&](const MomentGroup& group) {
         for (const std::string& layer : group.layers)
           if (const auto found = left.find(layer); found != left.end()) {
             measure(found->second, {&group, {}});

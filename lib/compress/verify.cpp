@@ -87,7 +87,8 @@ class Verifier {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
       if (sequential && chain.kind == io::ChainKind::ttm) moments_->replace(name, expanded(chain));
-    moments_->visit(sequential, [&](const MomentGroup& group) {
+    const auto compressed = [&](const std::string& layer) { return chains_.contains(layer); };
+    moments_->visit({sequential, Part::all, compressed}, [&](const MomentGroup& group) {
       for (const std::string& name : group.layers) {
         const auto found = chains_.find(name);
         if (found == chains_.end()) continue;

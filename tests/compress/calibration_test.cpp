@@ -46,7 +46,7 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   CHECK(info.held_tokens > info.tokens / 5);
   std::vector<std::string> seen;
   double key_trace = 0, last_trace = 0;
-  moments->visit(true, [&](const MomentGroup& group) {
+  moments->visit({.follows = true}, [&](const MomentGroup& group) {
     seen.insert(seen.end(), group.layers.begin(), group.layers.end());
     CHECK(group.fit.moment(0, 1) == group.fit.moment(1, 0));
     if (seen.size() == 3) key_trace = tt::trace(group.fit.moment);
@@ -60,12 +60,12 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   CHECK(key_trace > 0);
   moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
   double again = 0;
-  moments->visit(false, [&](const MomentGroup& group) {
+  moments->visit({}, [&](const MomentGroup& group) {
     if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
   });
   CHECK(again != last_trace);
   moments->restore();
-  moments->visit(false, [&](const MomentGroup& group) {
+  moments->visit({}, [&](const MomentGroup& group) {
     if (group.layers.front() == "bert.encoder.layer.1.output.dense") again = tt::trace(group.fit.moment);
   });
   CHECK(again == Approx(last_trace).epsilon(1e-12));
@@ -78,10 +78,10 @@ TEST_CASE("calibration: behind a replaced weight a layer that adds to the stream
   const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
   const std::string value = "bert.encoder.layer.0.attention.self.value", up = "bert.encoder.layer.1.intermediate.dense",
                     down = "bert.encoder.layer.1.output.dense";
-  moments->visit(true, [&](const MomentGroup& group) { CHECK(!group.moved()); });
+  moments->visit({.follows = true}, [&](const MomentGroup& group) { CHECK(!group.moved()); });
   moments->replace(value, tt::Matrix(hidden, hidden));
   std::size_t shown = 0;
-  moments->visit(true, [&](const MomentGroup& group) {
+  moments->visit({.follows = true}, [&](const MomentGroup& group) {
     CHECK(group.moved() == group.layers.front().ends_with("output.dense"));
     if (group.layers.front() == up) CHECK(!group.moved());
     if (group.layers.front() != down) return;
@@ -95,7 +95,7 @@ TEST_CASE("calibration: behind a replaced weight a layer that adds to the stream
   });
   CHECK(shown == 1);
   moments->restore();
-  moments->visit(false, [&](const MomentGroup& group) { CHECK(!group.moved()); });
+  moments->visit({}, [&](const MomentGroup& group) { CHECK(!group.moved()); });
 }
 
 // A block is measured on what the blocks before it gave: they run again where a weight has changed, and only there.
@@ -114,10 +114,10 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
   const auto value_of = [](int block) { return fmt::format("bert.encoder.layer.{}.attention.self.value", block); };
   const auto moments = open();
   Sums original;
-  moments->visit(true, [&](const MomentGroup& group) { keep(group, original); });
+  moments->visit({.follows = true}, [&](const MomentGroup& group) { keep(group, original); });
   for (int again = 0; again < 2; ++again) {
     Sums on_the_way;
-    moments->visit(true, [&](const MomentGroup& group) {
+    moments->visit({.follows = true}, [&](const MomentGroup& group) {
       keep(group, on_the_way);
       for (const int block : {0, 1})
         if (group.layers.back() == value_of(block)) moments->replace(value_of(block), tt::Matrix(hidden, hidden));
@@ -129,7 +129,7 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
       const auto before = open();
       for (const int replaced : {0, 1})
         if (replaced < block) before->replace(value_of(replaced), tt::Matrix(hidden, hidden));
-      before->visit(block % 2 == 0, [&](const MomentGroup& group) {
+      before->visit({.follows = block % 2 == 0}, [&](const MomentGroup& group) {
         if (!group.layers.front().starts_with(fmt::format("bert.encoder.layer.{}.", block))) return;
         Sums sums;
         keep(group, sums);
@@ -139,19 +139,43 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
     moments->restore();
   }
   Sums restored;
-  moments->visit(true, [&](const MomentGroup& group) { keep(group, restored); });
+  moments->visit({.follows = true}, [&](const MomentGroup& group) { keep(group, restored); });
   CHECK(restored == original);
   // Also where a weight of an earlier block changes.
   Sums late, fresh;
-  moments->visit(true, [&](const MomentGroup& group) {
+  moments->visit({.follows = true}, [&](const MomentGroup& group) {
     keep(group, late);
     if (group.layers.back() == value_of(1)) moments->replace(value_of(0), tt::Matrix(hidden, hidden));
   });
   const auto other = open();
   other->replace(value_of(0), tt::Matrix(hidden, hidden));
-  other->visit(false, [&](const MomentGroup& group) { keep(group, fresh); });
+  other->visit({}, [&](const MomentGroup& group) { keep(group, fresh); });
   const std::string last = fmt::format("bert.encoder.layer.{}.output.dense", blocks - 1);
   CHECK(late[last] == fresh[last]);
+}
+
+TEST_CASE("calibration: a group that is wanted alone is measured as among all of them") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  const std::string value = "bert.encoder.layer.0.attention.self.value";
+  for (const bool follows : {false, true})
+    for (const char* wanted : {"bert.encoder.layer.0.output.dense", "bert.encoder.layer.2.attention.self.key", "bert.encoder.layer.2.output.dense"}) {
+      const auto measured = [&](const std::function<bool(const std::string&)>& wants) {
+        const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
+        moments->replace(value, tt::Matrix(hidden, hidden));
+        std::map<std::string, std::vector<double>> sums;
+        moments->visit({.follows = follows, .wants = wants}, [&](const MomentGroup& group) {
+          for (const tt::Matrix* matrix : {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products})
+            for (const std::string& layer : group.layers) sums[layer].insert(sums[layer].end(), matrix->values.begin(), matrix->values.end());
+        });
+        return sums;
+      };
+      const auto all = measured({}), one = measured([&](const std::string&layer) { return layer == wanted; });
+      CHECK(one.contains(wanted));
+      CHECK(one.size() <= 3);  // those that read the same input
+      for (const auto& [layer, sums] : one) CHECK(sums == all.at(layer));
+    }
 }
 
 TEST_CASE("calibration: an effect is how far the model's output moves, and leaves no trace") {
@@ -234,7 +258,7 @@ TEST_CASE("tensorize: with calibration outputs are kept better than without, at 
     if (layer.output_error) CHECK(*layer.output_error < 1);
   // The plain model's certificate names no text, so its outputs are measured by hand: with the same moments as the other's first block.
   double plain = 0, calibrated = 0;
-  calibrate(machine(), text)->visit(false, [&](const MomentGroup& group) {
+  calibrate(machine(), text)->visit({}, [&](const MomentGroup& group) {
     for (const char* which : {"plain", "aware"}) {
       const io::ModelFolder made(folder / which), dense(folder.path());
       const auto block = io::parse_comera_block(made.config(), "config.json");

@@ -43,7 +43,7 @@ class Counted final : public InputMoments {
   explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}
   MomentsInfo info() const override { return {}; }
   std::vector<double> row_weights(const std::string& table) override { return table == "words" ? weights_ : std::vector<double>(); }
-  void visit(bool, const std::function<void(const MomentGroup&)>&, Part) override {}
+  void visit(const Visit&, const std::function<void(const MomentGroup&)>&) override {}
   void replace(const std::string&, const tt::Matrix&) override {}
   std::optional<double> effect(const std::string&, const tt::Matrix&) override { return std::nullopt; }
   void restore() override {}
