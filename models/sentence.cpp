@@ -6,6 +6,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/io/json.h"
+#include "lib/io/modules.h"
 
 namespace comera::models {
 namespace {
@@ -45,19 +46,16 @@ std::int64_t sentence_length(const std::string& folder) {
   return said ? found->get<std::int64_t>() : 0;
 }
 
-void follow_module(const std::string& folder, const Json& module, const std::string& name, SentenceRules& rules) {
-  const std::string type = text_of(module, "type"), place = text_of(module, "path");
-  const std::string kind = type.substr(type.rfind('.') + 1);
+void follow_module(const std::string& folder, const io::Module& module, SentenceRules& rules) {
+  const std::string kind = module.kind();
   if (kind == "Transformer") {
-    if (!place.empty() && place != ".")
-      fail_input("{}: the model lies in '{}'; name {}", name, printable(place), join_path(folder, printable(place)));
+    rules.max_length = sentence_length(io::module_folder(folder, module));
   } else if (kind == "Pooling") {
-    if (!is_inside(place)) fail_input("{}: the path '{}' of the pooling leaves the folder", name, printable(place));
-    rules.pooling = pooling_of(join_path(join_path(folder, place), "config.json"));
+    rules.pooling = pooling_of(join_path(io::module_folder(folder, module), "config.json"));
   } else if (kind == "Normalize") {
     rules.normalise = true;
   } else {
-    fail_input("{}: module '{}' is not supported; Transformer, Pooling and Normalize are", name, printable(type));
+    fail_input("{}: module '{}' is not supported; Transformer, Pooling and Normalize are", join_path(folder, "modules.json"), printable(module.type));
   }
 }
 
@@ -66,11 +64,7 @@ void follow_module(const std::string& folder, const Json& module, const std::str
 SentenceRules read_sentence_rules(const std::string& folder) {
   SentenceRules rules;
   rules.max_length = sentence_length(folder);
-  const std::string path = join_path(folder, "modules.json");
-  if (!path_exists(path)) return rules;
-  const Json modules = read_json(path);
-  if (!modules.is_array()) fail_input("{}: is not a list of modules", path);
-  for (const Json& module : modules) follow_module(folder, module, path, rules);
+  for (const io::Module& module : io::read_modules(folder)) follow_module(folder, module, rules);
   return rules;
 }
 

@@ -63,7 +63,7 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
   callbacks.start = [&](const train::MemoryTable& memory) {
-    if (!setup.source.empty() && !setup.resume) io::copy_side_files(setup.source, setup.folder);
+    if (!setup.source.empty() && !setup.resume) io::copy_side_files(setup.source, setup.folder, io::CopyLayout::on_top);
     print_head(values, setup, *trainer_here, memory);
   };
   callbacks.step = [&](const train::StepReport& step, bool due) {

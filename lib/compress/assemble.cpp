@@ -131,7 +131,10 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   make_folders(parent_path(output));
   AtomicFolder made(output);
   io::CopiedFiles files;
-  if (folder.has_config()) files = io::copy_side_files(folder.path(), made.temporary());
+  // A file of weights alone says nothing of what lies beside it.
+  if (folder.has_config() || !folder.place().empty()) files = io::copy_side_files(folder.path(), made.temporary(), io::CopyLayout::same);
+  const std::string place = folder.place_in(made.temporary());
+  make_folders(place);
   Certificate certificate = certificate_of(layers, calibration);
   for (const Certificate::Layer& layer : earlier_layers(folder)) certificate.layers.push_back(layer);
   LayerFiles layer_files(chains, candidates, path_of);
@@ -140,8 +143,8 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
     const io::ModelFolder::Entry& entry = *folder.find(tensor.name);
     copy(folder.file_of(entry), entry.tensor, sink);
   };
-  io::write_weights(made.temporary(), shards_of(folder, candidates, chains), metadata_with(to_text(certificate)), fill);
-  write_file_atomic(join_path(made.temporary(), "config.json"), io::json_text(config_of(folder, block, chains)));
+  io::write_weights(place, shards_of(folder, candidates, chains), metadata_with(to_text(certificate)), fill);
+  write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(folder, block, chains)));
   made.commit();
   return files;
 }

@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/data/wordpiece.h"
+#include "lib/io/modules.h"
 
 namespace comera::data {
 namespace {
@@ -34,7 +35,9 @@ BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, Lette
   return rules;
 }
 
-fs::path file_in(const fs::path& folder) {
+fs::path file_in(const fs::path& model) {
+  const std::string place = io::transformer_place(model.string());
+  const fs::path folder = place.empty() ? model : model / place;
   for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / name)) return folder / name;
   fail_input("[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; name one with --tokenizer",

@@ -51,7 +51,8 @@ class Tokenizer {
 
 enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 
-// `path`: a vocab.txt, a SentencePiece .model, or a folder that holds vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model.
+// `path`: a vocab.txt, a SentencePiece .model, or a folder that holds vocab.txt, tokenizer.model, spiece.model or sentencepiece.bpe.model
+// (a model folder whose transformer lies deeper: there).
 // With LetterCase::automatic a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it; without one it is taken as
 // cased if any entry but the [SPECIAL] ones holds an upper-case ASCII letter, else as uncased. SentencePiece models carry their own rules.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path, LetterCase letter_case = LetterCase::automatic);

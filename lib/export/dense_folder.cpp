@@ -73,7 +73,9 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string&
   const auto shards = sharded(tensors_of(folder, weights));
   DenseFolder result{io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
   AtomicFolder making(path);
-  io::write_weights(making.temporary(), shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+  const std::string place = folder.place_in(making.temporary());
+  make_folders(place);
+  io::write_weights(place, shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     if (const io::ModelFolder::Entry* entry = folder.find(tensor.name)) {
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());
@@ -82,8 +84,8 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string&
     const auto chain = std::find_if(chains.begin(), chains.end(), [&](const io::ChainSpec& spec) { return spec.weight_name() == tensor.name; });
     sink.floats(dense_weight(weights, *chain).values);
   });
-  io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary());
-  write_file_atomic(join_path(making.temporary(), "config.json"), dense_config(folder));
+  io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::same);
+  write_file_atomic(join_path(place, "config.json"), dense_config(folder));
   result.copied = std::move(others.copied);
   result.left_out = std::move(others.left_out);
   making.commit();

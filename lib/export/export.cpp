@@ -10,6 +10,7 @@
 #include "lib/export/decoder_graph.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/encoder_graph.h"
+#include "lib/io/modules.h"
 
 namespace comera::exporting {
 namespace {
@@ -24,6 +25,8 @@ std::int64_t types_of(const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
   return encoder ? encoder->types : 0;
 }
+
+bool holds_model(const std::string& folder) { return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json")); }
 
 void fail_difference(const Difference& difference, const std::string& path) {
   fail_run(
@@ -79,7 +82,7 @@ void check_target(const Target& target, const std::string& model) {
     fail_input("[export] {}: holds the model itself; name another folder", target.path);
   const bool folder = is_folder(target.path);
   if (!target.is_file() && folder && is_empty_folder(target.path)) return;
-  if (target.force && folder != target.is_file() && (!folder || path_exists(join_path(target.path, "config.json")))) return;
+  if (target.force && folder != target.is_file() && (!folder || holds_model(target.path))) return;
   if (target.force)
     fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}", target.path, folder ? "folder" : "file");
   fail_input("[export] {}: exists already; use another name, or --force to replace it", target.path);
@@ -108,7 +111,7 @@ Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spe
       rename_path(join_path(making.temporary(), file), join_path(parent_path(target.path), file));
     return exported;
   }
-  const io::CopiedFiles copied = io::copy_side_files(folder.path(), making.temporary());
+  const io::CopiedFiles copied = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::on_top);
   write_file_atomic(join_path(making.temporary(), "config.json"), dense_config(folder));
   exported.files.emplace_back("config.json");
   exported.files.insert(exported.files.end(), copied.copied.begin(), copied.copied.end());

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/io/modules.h"
 
 namespace comera::io {
 namespace {
@@ -27,12 +28,45 @@ bool is_foreign_weights(const std::string& name) {
                                                 "*.mlmodel", "*.bin.index.json"});
 }
 
-// Written anew by whoever makes the folder, or the diary of the run that made the old one.
-bool is_made_anew(const std::string& name) {
-  if (name.find('/') == std::string::npos && name.ends_with(".safetensors")) return true;  // those of sub-folders belong to other modules
-  return matches_any(name, {"config.json", "*.safetensors.index.json", "recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*",
-                            ".*", "*/.*", "*.tmp", "*.tmp/*"});
+bool is_on_top(const std::string& name) { return name.find('/') == std::string::npos; }
+
+// What the run that made a folder left there, and what nobody should see.
+bool is_diary(const std::string& name) {
+  return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
 }
+
+// Where the side files of a folder go, by name; "": whoever makes the new folder writes that file, or nobody.
+class SideFiles {
+ public:
+  SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
+      : names_(std::move(names)), place_(std::move(place)), moves_(layout == CopyLayout::on_top && !place_.empty()) {}
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool moves() const { return moves_; }
+  std::string target_of(const std::string& name) const {
+    if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
+    if (!moves_) return name;
+    if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
+    // Of two files of one name the transformer's counts.
+    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? "" : name;
+  }
+
+ private:
+  static bool is_model(const std::string& name) {
+    return is_on_top(name) && matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
+  }
+  bool is_beside_transformer(const std::string& name) const {
+    return place_.empty() ? is_on_top(name) : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
+  }
+  // Not those of other modules.
+  bool is_transformers(const std::string& name) const {
+    return is_beside_transformer(name) && is_model(place_.empty() ? name : name.substr(place_.size() + 1));
+  }
+
+  std::vector<std::string> names_;
+  std::string place_;
+  bool moves_;
+};
 
 [[noreturn]] void fail_no_weights(const std::string& folder) {
   for (const std::string& name : list_folder(folder))
@@ -82,13 +116,15 @@ ModelFolder::ModelFolder(std::string path) : path_(std::move(path)), config_(std
     sort_entries();
     return;
   }
+  place_ = transformer_place(path_);
+  const std::string place = place_in(path_);
   if (path_exists(config_path())) *config_ = read_config(config_path());
-  if (path_exists(join_path(path_, single_name))) {
+  if (path_exists(join_path(place, single_name))) {
     open_single(single_name);
-  } else if (path_exists(join_path(path_, index_name))) {
+  } else if (path_exists(join_path(place, index_name))) {
     open_shards(index_name);
   } else {
-    fail_no_weights(path_);
+    fail_no_weights(place);
   }
   sort_entries();
 }
@@ -97,16 +133,16 @@ bool ModelFolder::has_config() const { return !config_->empty(); }
 const Json& ModelFolder::config() const { return *config_; }
 
 void ModelFolder::open_single(const std::string& name) {
-  files_.emplace_back(join_path(path_, name));
+  files_.emplace_back(join_path(place_in(path_), name));
   for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
 }
 
 void ModelFolder::open_shards(const std::string& name) {
-  const std::string index_path = join_path(path_, name);
+  const std::string index_path = join_path(place_in(path_), name);
   std::map<std::string, int> numbers;
   for (const auto& [tensor_name, file_name] : parse_index(read_file(index_path, largest_index), index_path)) {
     const auto [found, fresh] = numbers.emplace(file_name, static_cast<int>(files_.size()));
-    if (fresh) files_.emplace_back(join_path(path_, file_name));
+    if (fresh) files_.emplace_back(join_path(place_in(path_), file_name));
     const SafetensorsFile& file = files_[static_cast<std::size_t>(found->second)];
     const StoredTensor* tensor = file.find(tensor_name);
     if (!tensor)
@@ -183,18 +219,25 @@ bool natural_less(std::string_view a, std::string_view b) {
   return a.size() - i < b.size() - j;
 }
 
-CopiedFiles copy_side_files(const std::string& from, const std::string& to) {
-  std::vector<std::string> files;
-  collect_files(from, "", files, 0);
+CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout) {
+  std::vector<std::string> names;
+  collect_files(from, "", names, 0);
+  const SideFiles files(std::move(names), transformer_place(from), layout);
   CopiedFiles result;
-  for (const std::string& name : files) {
+  for (const std::string& name : files.names()) {
     if (is_foreign_weights(name)) {
       result.left_out.push_back(name);
-    } else if (!is_made_anew(name)) {
-      make_folders(parent_path(join_path(to, name)));
-      copy_file(join_path(from, name), join_path(to, name));
-      result.copied.push_back(name);
+      continue;
     }
+    const std::string target = files.target_of(name);
+    if (target.empty()) continue;
+    const std::string source = join_path(from, name), place = join_path(to, target);
+    make_folders(parent_path(place));
+    if (files.moves() && name == "modules.json")
+      write_file_atomic(place, with_transformer_on_top(read_file(source, largest_config), source));
+    else
+      copy_file(source, place);
+    result.copied.push_back(name);
   }
   return result;
 }

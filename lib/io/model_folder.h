@@ -22,9 +22,13 @@ class ModelFolder {
   ~ModelFolder();
 
   const std::string& path() const { return path_; }
+  // Where in it the transformer lies; "": in path() itself (modules.h).
+  const std::string& place() const { return place_; }
+  // In `root`, laid out as this folder is: where config.json and weights go.
+  std::string place_in(const std::string& root) const { return place_.empty() ? root : join_path(root, place_); }
   bool has_config() const;
   const Json& config() const;  // an empty object where there is no config.json
-  std::string config_path() const { return join_path(path_, "config.json"); }
+  std::string config_path() const { return join_path(place_in(path_), "config.json"); }
   const Metadata& metadata() const { return files_.front().metadata(); }
 
   struct Entry {
@@ -47,7 +51,7 @@ class ModelFolder {
   void open_shards(const std::string& index_name);
   void sort_entries();
 
-  std::string path_;
+  std::string path_, place_;
   std::unique_ptr<Json> config_;
   std::vector<SafetensorsFile> files_;
   std::vector<Entry> entries_;
@@ -59,11 +63,14 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
 // "a.2.b" < "a.10.b".
 bool natural_less(std::string_view a, std::string_view b);
 
-// What a model folder carries besides configuration and weights: tokenizer files, licence, ... Copies them, sub-folders included, and
-// answers what was copied and which files were left out because they hold weights in another format.
+// Where the transformer of a copy lies: where it does in the original, or in the folder itself.
+enum class CopyLayout { same, on_top };
+
+// What a model folder carries besides configuration and weights: tokenizer files, licence, other modules, ... Copies them, sub-folders
+// included, and answers what was copied and which files were left out because they hold weights in another format.
 struct CopiedFiles {
-  std::vector<std::string> copied, left_out;  // relative names
+  std::vector<std::string> copied, left_out;  // relative names in the original
 };
-CopiedFiles copy_side_files(const std::string& from, const std::string& to);
+CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout);
 
 }  // namespace comera::io

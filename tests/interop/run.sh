@@ -52,6 +52,19 @@ for name in tt healed; do
   for form in tt factors dense; do step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"; done
 done
 
+# The layout of older folders of sentence-transformers: the transformer in a folder of its own.
+mkdir "$work/minilm-deep" "$work/minilm-deep/1_Pooling"
+cp -r "$checkpoints/all-MiniLM-L6-v2" "$work/minilm-deep/0_Transformer"
+printf '{"word_embedding_dimension": 384, "pooling_mode_mean_tokens": true}' > "$work/minilm-deep/1_Pooling/config.json"
+python3 -c '
+import json, sys
+modules = [("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+print(json.dumps([{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (path, kind) in enumerate(modules)]))
+' > "$work/minilm-deep/modules.json"
+step "$comera" export "$work/minilm-deep" -o "$work/minilm-deep-dense" --to safetensors --form dense
+step "$comera" tensorize "$work/minilm-deep" -o "$work/minilm-deep-small" --ratio 1.6 --exclude '*embeddings*'
+step "$comera" export "$work/minilm-deep-small" -o "$work/minilm-deep-small-dense" --to safetensors --form dense
+
 # The last fifth of the stories, by lines.
 zstd -dc "$COMERA_DATA/text/tinystories_sample.txt.zst" > "$work/stories.txt"
 tail -n $(($(wc -l < "$work/stories.txt") / 5)) "$work/stories.txt" > "$work/last_fifth.txt"

@@ -73,6 +73,19 @@ def check_chains(name, before):
     return vectors
 
 
+def check_deep():
+    """The transformer in 0_Transformer: what is exported of the folder has that layout too, and gives the embeddings of the original."""
+    folder = f"{WORK}/minilm-deep"
+    vectors = embeddings(f"{folder}-dense")
+    expect(os.path.exists(f"{folder}-dense/0_Transformer/model.safetensors"), "the layout of minilm-deep is gone")
+    expect(np.array_equal(vectors, embeddings(folder)), "sentence-transformers gives other embeddings for the dense folder of minilm-deep")
+    apart = np.abs(ours(folder) - vectors).max()
+    expect(apart < 1e-5, f"comera's embeddings of minilm-deep are {apart} from sentence-transformers'")
+    small = np.abs(ours(f"{folder}-small") - embeddings(f"{folder}-small-dense")).max()
+    expect(small < 2e-3, f"tensorized minilm-deep: sentence-transformers' embeddings of the dense folder are {small} from comera's on the chains")
+    print(f"MiniLM below 0_Transformer: dense folder equal bit by bit, embeddings within {apart:.1e} of comera's, tensorized {small:.1e}", flush=True)
+
+
 def check_perplexity():
     """Every token's loss is right to a few times 1e-6 on both sides; the mean over 43,618 of them to less than 1e-6."""
     comera = json.load(open(f"{WORK}/perplexity.json"))
@@ -94,5 +107,6 @@ def check_stories():
 if __name__ == "__main__":
     check_minilm()
     check_chains("healed", check_chains("tt", ours(f"{CHECKPOINTS}/all-MiniLM-L6-v2")))
+    check_deep()
     check_stories()
     check_perplexity()

@@ -97,7 +97,7 @@ TEST_CASE("model folder: files that go along are copied, weights in other format
                            "config.json", "model.safetensors", "metrics.jsonl", ".git"})
     write_file_atomic(folder / ("from/" + std::string(name)), name);
   make_folders(folder / "to");
-  const CopiedFiles files = copy_side_files(folder / "from", folder / "to");
+  const CopiedFiles files = copy_side_files(folder / "from", folder / "to", CopyLayout::same);
   CHECK(files.copied == std::vector<std::string>{"1_Pooling/config.json", "2_Dense/model.safetensors", "vocab.txt"});
   CHECK(files.left_out == std::vector<std::string>{"pytorch_model.bin"});
   CHECK(read_file(folder / "to/1_Pooling/config.json") == "1_Pooling/config.json");
