@@ -1,4 +1,5 @@
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/report/model_report.h"
 #include "lib/report/runs_table.h"
 #include "lib/report/tensorize_report.h"
@@ -37,10 +38,14 @@ int verify(const OptionValues& values) {
   const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
   const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
   print_out(rendered(values, report::verification_table(verification), report::to_json(verification), ""));
-  if (verification.holds()) return 0;
+  if (verification.holds()) {
+    log_info("{} more tensors are those of {}, byte for byte", verification.others, dense);
+    return 0;
+  }
   for (const compress::LayerCheck& layer : verification.layers)
     if (!layer.fault.empty()) fail_run("[inspect] {}: {} is not as certified: {}", values.positionals()[0], layer.name, layer.fault);
-  return 1;
+  const compress::OtherFault& first = verification.other_faults.front();
+  fail_run("[inspect] {}: {} is not that of {}: {}", values.positionals()[0], printable(first.name), dense, first.fault);
 }
 
 }  // namespace
@@ -70,7 +75,7 @@ OptionTable inspect_table() {
   table.add({{.name = "verify",
               .type = OptionType::path,
               .group = "Verification",
-              .help = "recompute the certificate from the dense model; anything that is not as certified ends with exit code 1",
+              .help = "recompute the certificate from the dense model, and compare every other tensor with its; a difference ends with exit code 1",
               .metavar = "MODEL",
               .in_config = false}});
   std::vector<Option> calibration = calibration_options();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <set>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -42,6 +44,7 @@ class Verifier {
     std::map<std::string, std::optional<double>> outputs;
     if (moments_) measure_outputs(outputs);
     for (const Certificate::Layer& layer : certificate_.layers) verification.layers.push_back(check(layer, outputs));
+    check_others(verification);
     return verification;
   }
 
@@ -120,6 +123,33 @@ class Verifier {
     return check;
   }
 
+  // A core that no certificate speaks of is no tensor of the dense model either.
+  void check_others(Verification& verification) const {
+    std::set<std::string> certified;
+    for (const Certificate::Layer& layer : certificate_.layers)
+      for (const io::TensorToWrite& tensor : tensors_of(chain_of(layer.name), io::StoredType::F32)) certified.insert(tensor.name);
+    for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
+      if (certified.contains(entry.tensor.name)) continue;
+      ++verification.others;
+      if (std::string fault = fault_of(entry); !fault.empty()) verification.other_faults.push_back({entry.tensor.name, std::move(fault)});
+    }
+  }
+
+  // The files are mapped, and what was compared is given back: no whole file is ever in memory.
+  std::string fault_of(const io::ModelFolder::Entry& entry) const {
+    const io::ModelFolder::Entry* dense = dense_.find(entry.tensor.name);
+    if (!dense) return "the dense model has no such tensor, and no certificate speaks of it";
+    if (dense->tensor.type != entry.tensor.type || dense->tensor.shape != entry.tensor.shape)
+      return fmt::format("it is {} of {}, the dense model's {} of {}", io::to_string(entry.tensor.shape), io::name_of(entry.tensor.type),
+                         io::to_string(dense->tensor.shape), io::name_of(dense->tensor.type));
+    const io::SafetensorsFile &own = compressed_.file_of(entry), &other = dense_.file_of(*dense);
+    const auto ours = own.bytes(entry.tensor), theirs = other.bytes(dense->tensor);
+    const bool same = ours.empty() || std::memcmp(ours.data(), theirs.data(), ours.size()) == 0;
+    own.forget(entry.tensor);
+    other.forget(dense->tensor);
+    return same ? "" : "its numbers are not the dense model's";
+  }
+
   io::ModelFolder compressed_, dense_;
   InputMoments* moments_;
   std::optional<double> threshold_;
@@ -130,7 +160,7 @@ class Verifier {
 }  // namespace
 
 bool Verification::holds() const {
-  return std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
+  return other_faults.empty() && std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
 }
 
 std::int64_t certified_tokens(const std::string& compressed) {

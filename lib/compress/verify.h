@@ -1,4 +1,5 @@
-// Whether a compressed folder still is what its certificate says, recomputed from the dense weights and, where given, the calibration text.
+// Whether a compressed folder still is what its certificate says, recomputed from the dense weights and, where given, the calibration text; and
+// whether everything else in it is the dense model's.
 #pragma once
 
 #include <string>
@@ -16,8 +17,15 @@ struct LayerCheck {
   std::string fault;  // "": as certified
 };
 
+// A tensor that belongs to no certified chain and is not the dense model's.
+struct OtherFault {
+  std::string name, fault;
+};
+
 struct Verification {
   std::vector<LayerCheck> layers;
+  std::int64_t others = 0;  // tensors that belong to no certified chain; they were compared with the dense model's byte for byte
+  std::vector<OtherFault> other_faults;
   bool holds() const;
 };
 

@@ -328,6 +328,7 @@ Table verification_table(const compress::Verification& verification) {
   for (const compress::LayerCheck& layer : verification.layers)
     table.rows.push_back(
         {layer.name, layer.rel_error, layer.stored_rel_error, maybe(layer.output_error), maybe(layer.stored_output_error), text(layer.fault)});
+  for (const compress::OtherFault& other : verification.other_faults) table.rows.push_back({other.name, Cell(), Cell(), Cell(), Cell(), other.fault});
   return table;
 }
 
@@ -335,6 +336,7 @@ Json to_json(const compress::Verification& verification) {
   Json json = document("verify");
   json["holds"] = verification.holds();
   json["layers"] = to_json(verification_table(verification));
+  json["other_tensors"] = verification.others;
   return json;
 }
 

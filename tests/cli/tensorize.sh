@@ -190,6 +190,45 @@ E2
 run "$COMERA" inspect broken --verify bert
 expect_exit 1
 expect_err 'not as certified'
+
+# So is any other tensor that is not the dense model's, by its name; one that nothing speaks of; another type.
+cat >edit.py <<'E2'
+import json, struct, sys
+source, target, name, what = sys.argv[1:]
+raw = open(source + '/model.safetensors', 'rb').read()
+length = struct.unpack('<Q', raw[:8])[0]
+header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])
+begin, end = header[name]['data_offsets']
+if what == 'bit': data[end - 1] ^= 1
+if what == 'shape': header[name]['shape'] = [1, *header[name]['shape']]
+if what == 'added':
+    header['stranger.bias'] = {'dtype': 'U8', 'shape': [4], 'data_offsets': [len(data), len(data) + 4]}
+    data += b'abcd'
+text = json.dumps(header).encode()
+open(target + '/model.safetensors', 'wb').write(struct.pack('<Q', len(text)) + text + data)
+E2
+run "$COMERA" inspect small --verify bert
+expect_exit 0
+expect_err 'more tensors are those of bert, byte for byte'
+for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'added:no certificate speaks of it'; do
+  for tensor in embeddings.LayerNorm.weight encoder.layer.1.output.dense.bias; do
+    run python3 edit.py small broken "$tensor" "${case%%:*}"
+    expect_exit 0
+    [ "${case%%:*}" = added ] && tensor=stranger.bias
+    run "$COMERA" inspect broken --verify bert
+    expect_exit 1
+    expect_err "broken: $tensor is not that of bert: .*${case#*:}"
+  done
+done
+run "$COMERA" inspect broken --verify bert --json
+expect_exit 1
+expect_json "not d['holds'] and [l['name'] for l in d['layers'] if l['fault']] == ['stranger.bias'] and d['other_tensors'] > 5"
+# Compressed in two goes, what the second left dense is the first dense model's still.
+run "$COMERA" tensorize bert -o once --rank 4 --include '*query'
+run "$COMERA" tensorize once -o twice --rank 4 --include '*key' --again
+expect_exit 0
+run "$COMERA" inspect twice --verify bert
+expect_exit 0
 run "$COMERA" inspect small --verify half
 [ "$code" != 0 ] || fail "another dense model is not taken"
 
