@@ -54,6 +54,14 @@ void print(const OptionValues& values, const Exported& exported) {
                         exported.difference->largest, exported.difference->values, exported.difference->magnitude, exported.difference->bound));
 }
 
+// A graph that is larger than what it was made from surprises.
+void hint_type(const OptionValues& values, const std::string& model) {
+  if (values.given("dtype")) return;
+  const DType stored = train::stored_types(model).others;
+  if (stored == DType::f32) return;
+  log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file", stored == DType::f16 ? "fp16" : "bf16");
+}
+
 std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder, const models::ModelSpec& spec) {
   auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
                                                 train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
@@ -150,6 +158,7 @@ int run_export(const OptionValues& values) {
   const ExportOptions options = options_of(values);
   if (!folder.has_config()) fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
+  hint_type(values, folder.path());
   if (values.flag("dry-run")) {
     print(values, exporting::plan_onnx(folder, spec, options));
     return 0;

@@ -57,6 +57,21 @@ for opset in 13 16 18 21; do
   expect_exit 0
 done
 
+# A graph that is larger than what it was made from says why.
+for type in F16 BF16 F32; do
+  python3 "$tests/../scripts/make_checkpoint.py" "stored$type" --architecture bert --layers 1 --hidden 32 --intermediate 64 --vocabulary 40 --heads 2 --shards 1 --type "$type"
+  for options in '' '--dtype fp16' '--dtype fp32' '--dry-run'; do
+    # shellcheck disable=SC2086  # options
+    run "$COMERA" export "stored$type" -o "stored.onnx" --force $options
+    expect_exit 0
+    said=$(grep -c 'weights are [bf]*p*16 here and become fp32 in the graph; --dtype fp16 halves the file' .err)
+    case "$type$options" in
+      F16 | BF16 | *16--dry-run) expect_equal "$said" 1 ;;
+      *) expect_equal "$said" 0 ;;
+    esac
+  done
+done
+
 # Refused, and nothing stays.
 for opset in 12 22 0; do
   run "$COMERA" export run -o new --opset "$opset"
