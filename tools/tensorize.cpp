@@ -182,7 +182,8 @@ std::vector<Option> form_options() {
        .type = OptionType::choice,
        .default_text = "auto",
        .group = "Form",
-       .help = "what weights become; auto takes the best by held-out error, with --calibrate, else a low-rank pair",
+       .help = "what weights become, tt being for linear layers and ttm for tables; auto takes the best by held-out error, with --calibrate, else "
+               "a low-rank pair",
        .choices = {"auto", "tt", "ttm", "lowrank"}},
       {.name = "order",
        .type = OptionType::integer,

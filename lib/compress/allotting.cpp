@@ -4,6 +4,7 @@
 
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/tt/modes.h"
 
 namespace comera::compress {
@@ -30,14 +31,29 @@ void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& 
   if (plan.form == PlannedForm::tt && calibrated && !settings.order) plan.out_modes = {candidate.out()};
 }
 
+// tt is a form of linear layers, ttm of tables: each gives way to the other.
+bool is_other_kind(PlannedForm form, const Candidate& candidate) { return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm); }
+
+void say_other_kinds(const std::vector<Candidate>& candidates, const Settings& settings) {
+  const auto ruled = [&](const Candidate& candidate) {
+    return std::any_of(settings.rules.begin(), settings.rules.end(),
+                       [&](const LayerRule& rule) { return rule.form && matches({rule.pattern}, candidate.name); });
+  };
+  const bool some = std::any_of(candidates.begin(), candidates.end(),
+                                [&](const Candidate& candidate) { return is_other_kind(settings.form, candidate) && !ruled(candidate); });
+  if (!some) return;
+  const bool ttm = settings.form == PlannedForm::ttm;
+  log_info("--form {} is a form of {}; {} take {}", ttm ? "ttm" : "tt", ttm ? "tables" : "linear layers", ttm ? "linear layers" : "tables",
+           ttm ? "tt" : "ttm");
+}
+
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
   LayerPlan plan;
   plan.name = candidate.name;
   plan.form = settings.form;
   plan.gauge = settings.gauge;
   if (candidate.table) plan.exact = settings.exact_rows;
-  if (candidate.table && plan.form == PlannedForm::tt) plan.form = PlannedForm::ttm;
-  if (!candidate.table && plan.form == PlannedForm::ttm) plan.form = PlannedForm::tt;
+  if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.exact = 0;
@@ -58,6 +74,7 @@ std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, con
     if (!used[i])
       fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run", settings.rules[i].text,
                  settings.rules[i].pattern);
+  say_other_kinds(candidates, settings);
   return plans;
 }
 

@@ -62,9 +62,18 @@ grep -q '"conv1d": true' small_gpt2/config.json || fail "Conv1D is said to be on
 for form in tt ttm lowrank auto; do
   run "$COMERA" tensorize bert -o "form_$form" --rank 6 --form "$form"
   expect_exit 0
+  case $form in
+    tt) expect_err 'form tt is a form of linear layers; tables take ttm' ;;
+    ttm) expect_err 'form ttm is a form of tables; linear layers take tt' ;;
+    *) if grep -q 'is a form of' .err; then fail "nothing to say"; fi ;;
+  esac
   run "$COMERA" inspect "form_$form" --verify bert
   expect_exit 0
 done
+run "$COMERA" tensorize bert --rank 6 --form tt --exclude '*embeddings*' --dry-run
+if grep -q 'is a form of' .err; then fail "there are no tables"; fi
+run "$COMERA" tensorize bert --rank 6 --form tt --layer '*embeddings*=form:dense' --dry-run
+if grep -q 'is a form of' .err; then fail "a rule says what tables take"; fi
 run "$COMERA" tensorize bert -o again_auto --rank 6 --threads 1
 expect_same_bytes form_auto/model.safetensors again_auto/model.safetensors
 expect_same_bytes form_auto/config.json again_auto/config.json
