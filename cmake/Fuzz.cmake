@@ -9,7 +9,7 @@ add_link_options(${COMERA_FUZZ_FLAGS})
 
 include(Onnx)
 file(GLOB readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
-list(APPEND readers lib/tt/modes.cpp lib/compress/plan.cpp)
+list(APPEND readers lib/tt/modes.cpp lib/compress/plan.cpp lib/export/onnx_graphs.cpp lib/export/onnx_uses.cpp)
 foreach(stem byte_stream files table unicode wordpiece)
   list(APPEND readers lib/data/${stem}.cpp)
 endforeach()

@@ -1,9 +1,11 @@
-// Any bytes as an ONNX model: refused with a sentence, or a graph whose initialisers hold the bytes of their shapes.
+// Any bytes as an ONNX model: refused with a sentence, or a graph whose initialisers hold the bytes of their shapes, and whose constants have
+// readers that read them.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "lib/core/error.h"
+#include "lib/export/onnx_uses.h"
 #include "lib/io/onnx.h"
 
 using namespace comera;
@@ -16,6 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (tensor.has_raw_data() && tensor.data_location() != onnx::TensorProto::EXTERNAL && tensor.raw_data().size() != bytes) std::abort();
     }
     if (io::onnx_bytes(model) < model.ByteSizeLong()) std::abort();
+    for (const exporting::OnnxConstant& constant : exporting::constants_of(model)) {
+      if (!constant.tensor || constant.graph < 0) std::abort();
+      for (const exporting::OnnxReader& reader : constant.readers)
+        if (reader.node < 0 || constant.tensor->dims_size() < (reader.looks_up() ? 2 : 0)) std::abort();
+    }
   } catch (const InputError&) {
   }
   return 0;

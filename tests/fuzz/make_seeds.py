@@ -42,12 +42,21 @@ def message(*fields):
     return out
 
 
+def onnx_node(op, inputs, output, *attributes):
+    return message(*[(1, one) for one in inputs], (2, output), (4, op), *[(5, one) for one in attributes])
+
+
 def onnx_model(dims, raw, nodes, *extra):
+    """Nodes are made already, or the input and the output of a MatMul."""
+    nodes = [one if isinstance(one, bytes) else onnx_node("MatMul", (one[0], "w"), one[1]) for one in nodes]
     tensor = message(*[(1, dim) for dim in dims], (2, 1), (8, "w"), (9, raw), *extra)
-    graph = message(*[(1, message((1, a), (1, "w"), (2, b), (4, "MatMul"))) for a, b in nodes], (5, tensor), (11, message((1, "x"))), (12, message((1, "y"))))
+    graph = message(*[(1, one) for one in nodes], (5, tensor), (11, message((1, "x"))), (12, message((1, "y"))))
     return message((1, 8), (8, message((2, 17)))) + bytes([7 << 3 | 2, len(graph)]) + graph
 
 
+BRANCH = message((1, "then_branch"), (6, message((1, onnx_node("MatMul", ("x", "t"), "r")), (12, message((1, "r"))))))
+READERS = [onnx_node("Transpose", ("w",), "t"), onnx_node("If", ("x",), "y", BRANCH),
+           onnx_node("Gather", ("w", "x"), "z", message((1, "axis"), (3, 1)))]
 EXTERNAL = (13, message((1, "location"), (2, "../w")))
 VOCAB = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "##ing", "é", "中", "!"]) + "\n"
 
@@ -63,7 +72,8 @@ SEEDS = {
     "fuzz_modules": [b'[{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}, {"type": "x.Pooling", "path": "../y"}]'],
     "fuzz_index": [b'{"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00001.safetensors", "b": "../x.safetensors"}}'],
     "fuzz_onnx": [onnx_model([1, 1], bytes(4), [("x", "y")]), onnx_model([1, 1], bytes(4), [("z", "y"), ("y", "z")]),
-                  onnx_model([2, 2], b"", [("x", "y")], EXTERNAL, (14, 1))],
+                  onnx_model([2, 2], b"", [("x", "y")], EXTERNAL, (14, 1)),
+                  onnx_model([2, 2], bytes(16), READERS)],
     "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\ntarget_size = "1.5MB"\nsave-every = "20m"\n',
                      b"label = 'x'\nshuffle = true\nsave_every = 500\n[hashes]\n"],
     "fuzz_plan": [json.dumps({"comera_plan": 1, "ratio": 2.5, "layers": PLANS}, indent=1).encode(), b"*query=form:tt;modes:4x4|32;rank:8;gauge:off",
@@ -78,7 +88,7 @@ WORDS = {
                     "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "sorted", "gauge", "conv1d", "true", "1099511627776"],
     "fuzz_modules": ["Transformer", "type", "path", "../", "./"],
     "fuzz_index": ["weight_map", ".safetensors", "../"],
-    "fuzz_onnx": ["location", "offset", "length", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
+    "fuzz_onnx": ["location", "offset", "length", "Gather", "Gemm", "Constant", "Identity", "Transpose", "Cast", "axis", "perm", "value", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
     "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
     "fuzz_plan": ["comera_plan", "ratio", "layers", "name", "shape", "form", "dense", "auto", "tt", "ttm", "lowrank", "rank", "ranks", "in_modes",
                   "out_modes", "row_modes", "column_modes", "gauge", "reason", "up", "down", "conv", "words", "wide", "1099511627776", "true"],
