@@ -34,12 +34,13 @@ class Put {
       gone_initialisers_.insert({constant.graph, constant.name});
     else
       gone_nodes_.insert(constant.node);
-    gone_nodes_.insert(constant.views.begin(), constant.views.end());
+    if (constant.other.empty()) gone_nodes_.insert(constant.views.begin(), constant.views.end());
     build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16 : WeightType::f32);
     if (chain.table && !is_plain(chain)) return add_table(weight, chain);
     const LinearConstants whole = chain.table ? plain_table(chain) : linear_constants(build_, chain);
     // A table's own chain has its rows first, the pair that it may be in place of one has them last.
     const bool transposed = weight.transposed != (weight.table && !chain.table);
+    if (!constant.other.empty()) restore(constant, whole, transposed);
     for (const OnnxReader& reader : constant.readers) {
       SplitPair& pair = pairs_[reader.node] = {reader.how, constants(weight, whole, reader, reader.turned != transposed), {}, {}};
       if (reader.how != How::columns || pair.halves.left.empty()) continue;
@@ -73,6 +74,24 @@ class Put {
     const std::int64_t rows = std::accumulate(chain.left_modes.begin(), chain.left_modes.end(), std::int64_t{1}, std::multiplies<>());
     return rows == chain.rows && std::all_of(chain.left_modes.begin() + first, chain.left_modes.end(), is_one) &&
            std::all_of(chain.right_modes.begin(), chain.right_modes.begin() + first, is_one);
+  }
+
+  // The matrix under its own name, for nodes that read it as it is; a runtime multiplies it out when it loads the graph.
+  void restore(const OnnxConstant& constant, const LinearConstants& halves, bool transposed) {
+    Graph& graph = build_.graph;
+    const auto& dims = constant.tensor->dims();
+    Name product = halves.left.empty() ? halves.right : graph.node("MatMul", {halves.left, halves.right});
+    if (transposed) product = graph.transpose(product, {1, 0});
+    if (dims.size() > 2) product = graph.reshape(product, {dims.begin(), dims.end()});
+    onnx::NodeProto node;
+    node.set_op_type("Identity");
+    node.set_name(constant.name);
+    node.add_input(as_type(graph, product, constant.tensor->data_type()));
+    node.add_output(constant.name);
+    if (constant.node < 0)
+      restored_initialisers_[constant.graph].push_back(std::move(node));
+    else
+      restored_nodes_[constant.node] = std::move(node);
   }
 
   LinearConstants plain_table(const Chain& chain) {
@@ -137,10 +156,13 @@ class Put {
     drop(*graph.mutable_input());
     std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()), std::make_move_iterator(graph.mutable_node()->end()));
     graph.clear_node();
+    for (const onnx::NodeProto& node : restored_initialisers_[number]) *graph.add_node() = node;
     for (onnx::NodeProto& node : nodes) {
       const int index = nodes_++;
       for (onnx::GraphProto* inner : subgraphs(node)) rewrite(*inner);
-      if (gone_nodes_.contains(index))
+      if (const auto restored = restored_nodes_.find(index); restored != restored_nodes_.end())
+        *graph.add_node() = restored->second;
+      else if (gone_nodes_.contains(index))
         gone.insert(node.output(0));
       else
         add_node(graph, std::move(node), index);
@@ -168,6 +190,8 @@ class Put {
   std::int64_t weights_ = 0;
   std::set<std::pair<int, std::string>> gone_initialisers_;  // by their graph
   std::set<int> gone_nodes_;
+  std::map<int, std::vector<onnx::NodeProto>> restored_initialisers_;  // by their graph
+  std::map<int, onnx::NodeProto> restored_nodes_;
   std::map<int, SplitPair> pairs_;  // by the number of the node
   std::map<int, SplitTable> tables_;
   std::map<std::tuple<std::string, bool, std::int32_t, How>, LinearConstants> typed_;

@@ -113,6 +113,10 @@ class Walk {
     if (constant.obstacle.empty()) constant.obstacle = std::move(why);
   }
 
+  static void read_whole(OnnxConstant& constant, std::string why) {
+    if (constant.other.empty()) constant.other = std::move(why);
+  }
+
   void add_reader(const onnx::NodeProto& node, int number, int input, const View& view, const Scope& scope) {
     OnnxConstant& constant = constants_[view.constant];
     const bool is_plain = constant.tensor->dims_size() == 2;
@@ -129,8 +133,8 @@ class Walk {
     } else if (is("DequantizeLinear")) {
       refuse(view, fmt::format("it is quantised, {} reads it; tensorize the model before it is quantised", io::onnx_node_name(node)));
     } else {
-      refuse(view, fmt::format("{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up",
-                               io::onnx_node_name(node)));
+      read_whole(constant, fmt::format("{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up",
+                                       io::onnx_node_name(node)));
     }
   }
 

@@ -30,8 +30,9 @@ struct OnnxConstant {
   std::vector<int> views = {};  // nodes that hand it on as it is, as its transpose or in another floating type
   std::vector<OnnxReader> readers = {};
   std::string obstacle = {};  // the first reason to leave it as it is
+  std::string other = {};     // says of the first node that reads the matrix itself, for which no factors do
 
-  bool is_used() const { return !readers.empty() || !obstacle.empty(); }
+  bool is_used() const { return !readers.empty() || !obstacle.empty() || !other.empty(); }
 };
 
 // In the order of the walk of lib/export/onnx_graphs.h, those of a graph before those of graphs inside. A name is looked for in the graph of the

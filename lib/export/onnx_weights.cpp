@@ -36,9 +36,11 @@ std::string obstacle_of(const OnnxConstant& constant) {
   const TensorProto& tensor = *constant.tensor;
   if (!is_matrix(tensor)) {
     const std::string why = fmt::format("it has {} dimensions, and a chain stands for one matrix", tensor.dims_size());
-    return constant.obstacle.empty() ? why : why + "; " + constant.obstacle;
+    const std::string& more = constant.obstacle.empty() ? constant.other : constant.obstacle;
+    return more.empty() ? why : why + "; " + more;
   }
   if (!constant.obstacle.empty()) return constant.obstacle;
+  if (constant.readers.empty()) return constant.other;
   if (!stored_type(tensor.data_type()))
     return fmt::format("it is of type {}; chains are FLOAT, FLOAT16 or BFLOAT16", io::onnx_type_name(tensor.data_type()));
   if (tensor.dims().end()[-2] < 2 || tensor.dims().end()[-1] < 2) return "it has a single row or column";
@@ -50,9 +52,9 @@ OnnxWeight weight_of(OnnxConstant constant, std::string name) {
   const std::vector<OnnxReader>& readers = constant.readers;
   OnnxWeight weight{std::move(name), false, false, dims.end()[-2], dims.end()[-1], {}};
   const auto looks_up = [](const OnnxReader& reader) { return reader.looks_up(); };
-  weight.table = std::all_of(readers.begin(), readers.end(), [&](const OnnxReader& reader) {
-    return reader.looks_up() && reader.looks_up_columns() == readers.front().looks_up_columns();
-  });
+  weight.table = constant.other.empty() && std::all_of(readers.begin(), readers.end(), [&](const OnnxReader& reader) {
+                   return reader.looks_up() && reader.looks_up_columns() == readers.front().looks_up_columns();
+                 });
   // What the first product takes for its inputs is what the layer calls them.
   const auto first = std::find_if_not(readers.begin(), readers.end(), looks_up);
   const OnnxReader& reader = first == readers.end() ? readers.front() : *first;

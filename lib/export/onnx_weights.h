@@ -8,7 +8,8 @@
 
 namespace comera::exporting {
 
-// A constant matrix that becomes a chain: all of its readers can read two factors in its place. It may be stored with leading sizes of 1.
+// A constant matrix that becomes a chain: a product or a lookup reads it, which can read two factors in its place. What else reads it reads their
+// product. It may be stored with leading sizes of 1.
 struct OnnxWeight {
   std::string name;                    // of the constant; one that others have too, or whose chain would have theirs, is numbered
   bool table = false;                  // only rows are looked up: [rows, columns]

@@ -152,7 +152,6 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   onnx::NodeProto& choice = add_node(graph, "If", {"x"}, "y");
   onnx::GraphProto &then = add_branch(choice, "then_branch"), &otherwise = add_branch(choice, "else_branch");
   add_node(then, "MatMul", {"x", "view"}, "then_branch_out");
-  add_node(then, "MatMul", {"x", "hidden"}, "used");
   add_node(then, "Relu", {"hidden"}, "shown");
   add_node(otherwise, "Identity", {"x"}, "view");
   add_matrix(otherwise, "hidden", 6, 4, random_floats(24, 3));
@@ -161,7 +160,7 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   add_constant(otherwise, "inner", first);
   add_node(otherwise, "Gather", {"inner", "x"}, "c");
   io::check_onnx(model, "model");
-  // The outer "hidden" is read by a Relu too; the inner one is another matrix.
+  // The outer "hidden" is read by a Relu alone; the inner one is another matrix.
   CHECK(names_of(model) == std::vector<std::string>{"first", "hidden", "inner"});
   const std::vector<OnnxWeight> found = find_weights(model);
   CHECK((found[0].constant.readers.size() == 2 && found[1].constant.graph == 2 && found[2].constant.node >= 0 && found[2].table));
@@ -176,9 +175,23 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   CHECK(graph.initializer_size() == 3);  // two cores and what is read by Relu
   const onnx::NodeProto& changed = graph.node(graph.node_size() - 1);
   const onnx::GraphProto& inside = changed.attribute(0).g();
-  REQUIRE(inside.node_size() == 4);
+  REQUIRE(inside.node_size() == 3);
   CHECK((inside.node(0).output(0) == "then_branch_out/left" && inside.node(0).input(1) == "first.tt.0" && inside.node(1).input(1) == "first.tt.1"));
   CHECK(changed.attribute(1).g().node_size() == 5);  // its "view" is no view of the weight
+}
+
+TEST_CASE("what reads a matrix as it is reads the product of the factors, under the name that it had") {
+  const TemporaryFolder folder;
+  const bool multiplied = GENERATE(false, true), lifted = GENERATE(false, true);
+  onnx::ModelProto dense = model_of(17, 8);
+  TensorProto& tensor = add_matrix(*dense.mutable_graph(), "first", lifted ? 1 : 6, lifted ? 6 : 4, random_floats(24, 1));
+  if (lifted) tensor.add_dims(4);
+  add_node(*dense.mutable_graph(), "MatMul", {"x", "first"}, "h");
+  add_node(*dense.mutable_graph(), "Add", {"h", "first"}, "y");
+  write_first(folder / "chains", first_chain(multiplied, 6, 4));
+  const io::ModelFolder chains(folder / "chains");
+  const WeightReader weights(chains);
+  check_put(dense, weights, weights.linear("first", 6, 4), reals_of({6, 6}));
 }
 
 TEST_CASE("weights of one name in two graphs are told apart") {

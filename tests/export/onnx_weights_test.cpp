@@ -72,7 +72,7 @@ void write_chains(const std::string& folder, const Chain& first, const Chain& wo
 TEST_CASE("matrices that one kind of product or lookup reads are candidates") {
   const onnx::ModelProto model = small_model();
   const std::vector<OnnxWeight> found = find_weights(model);
-  REQUIRE(found.size() == 3);
+  REQUIRE(found.size() == 4);
   CHECK(found[0].name == "words");
   CHECK(found[0].table);
   CHECK(found[1].name == "first");
@@ -81,7 +81,7 @@ TEST_CASE("matrices that one kind of product or lookup reads are candidates") {
   CHECK((found[2].rows == 6 && found[2].columns == 5 && found[2].transposed));
   onnx::ModelProto shown = small_model();
   shown.mutable_graph()->add_output()->set_name("first");
-  CHECK(find_weights(shown).size() == 2);
+  CHECK(find_weights(shown).size() == 3);
 }
 
 TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant nodes, and beside subgraphs") {
@@ -110,9 +110,10 @@ TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant n
   then.set_type(onnx::AttributeProto::GRAPH);
   add_node(*then.mutable_g(), "Relu", {"inner"}, "r");
   const std::vector<OnnxWeight> found = find_weights(model);
-  REQUIRE(found.size() == 2);  // what the branch reads stays as it is
+  REQUIRE(found.size() == 3);
   CHECK((found[0].name == "w" && found[0].transposed && found[0].rows == 4 && found[0].columns == 6));
-  CHECK((found[1].name == "c" && !found[1].transposed && found[1].rows == 6));
+  CHECK((found[1].name == "inner" && !found[1].constant.other.empty()));  // Relu reads it as it is
+  CHECK((found[2].name == "c" && !found[2].transposed && found[2].rows == 6));
   CHECK(found[0].constant.readers[0].type == onnx::TensorProto::FLOAT);
 }
 
@@ -328,7 +329,7 @@ TEST_CASE("what stays as it is says why") {
              }),
              Contains("is quantised, a node without a name (DequantizeLinear, which makes y)"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_input(0, "first"); }), Contains("with another constant"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { add_node(graph, "Relu", {"first"}, "z"); }), Contains("node z (Relu) reads it"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_op_type("Sub"); }), Contains("node y (Sub) reads it"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.add_output()->set_name("first"); }), Contains("is an output of the graph"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->set_data_type(TensorProto::DOUBLE); }), Contains("of type DOUBLE"));
 }

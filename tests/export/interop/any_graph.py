@@ -137,6 +137,16 @@ def disguised():
                            ["wt"] if turned else [], feeds=lambda shapes=shapes: [{"x": x_of(*shape)} for shape in shapes])
 
 
+def others():
+    """Nodes that read a matrix as it is, beside a product or a lookup: they read it under its name, multiplied out."""
+    for opset in (7, 12, 17):
+        yield Case(f"others{opset}", [node("MatMul", ["x", "w"], "h"), node("Add", ["h", "w"], "i"), constant_node("c", matrix(24, 24)),
+                                      node("MatMul", ["i", "c"], "j"), node("Sub", ["j", "c"], "k"), node("Gather", ["t", "ids"], "l"),
+                                      node("Tanh", ["t"], "m"), node("MatMul", ["k", "m"], "n"), node("Add", ["n", "l"], "y")],
+                   [constant("w", matrix(24, 24)), constant("t", matrix(24, 32))], [value("x", [24, 24]), value("ids", [24], TensorProto.INT64)],
+                   [value("y", [24, 32])], 3, ["h", "j", "l", "c"], opset=opset, feeds=lambda: [{"x": x_of(24, 24), "ids": ids_of(24, 24)}])
+
+
 def branches():
     """Like optimum's merged decoders: both branches of an If read weights of the graph around them; and have weights of their own."""
     def branch(tag, weight, own):
@@ -286,7 +296,7 @@ def main(program):
     check_external(program)
     check_tables(program)
     count, worst = 0, 0
-    for cases in (products, half, lookups, disguised, branches, functions):
+    for cases in (products, half, lookups, disguised, others, branches, functions):
         for case in cases():
             worst = max(worst, check(program, case, ["--rank", str(RANK), "--form", "lowrank"]))
             count += 1
