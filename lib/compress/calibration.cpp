@@ -45,7 +45,7 @@ class Calibration final : public InputMoments {
       : settings_(settings),
         spec_(models::spec_from_folder(settings.model)),
         scratch_(settings.scratch),
-        weights_(weights_path(), scratch_, small_weights) {
+        weights_(settings.model, scratch_, small_weights) {
     const models::Spec& common = models::common(spec_);
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
@@ -153,16 +153,11 @@ class Calibration final : public InputMoments {
     return {parameter.shape[0], parameter.shape[1], std::vector<double>(numbers.begin(), numbers.end())};
   }
 
-  std::string weights_path() const {
-    const std::string single = join_path(settings_.model, "model.safetensors");
-    return path_exists(single) ? single : settings_.model;
-  }
-
   void open(const plan::Machine& machine) {
     engine_ = std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
                                               train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
     engine_->allocate();
-    train::load_weights(weights_path(), engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    train::load_weights(settings_.model, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
     probe_.emplace(*engine_, weights_, batches_, scratch_);
   }
 

@@ -133,6 +133,18 @@ class Verifier {
       ++verification.others;
       if (std::string fault = fault_of(entry); !fault.empty()) verification.other_faults.push_back({entry.tensor.name, std::move(fault)});
     }
+    for (const io::ModelFolder::Entry& entry : dense_.entries())
+      if (!compressed_.find(entry.tensor.name) && !is_certified(entry))
+        verification.other_faults.push_back({entry.tensor.name, "the dense model has this tensor, and here it is missing"});
+  }
+
+  // Also under another name, as tied tensors have it.
+  bool is_certified(const io::ModelFolder::Entry& dense) const {
+    const auto named = [&](const Certificate::Layer& layer) { return chain_of(layer.name).weight_name() == dense.tensor.name; };
+    if (std::any_of(certificate_.layers.begin(), certificate_.layers.end(), named)) return true;
+    const std::string hash = hash_bytes(dense_.file_of(dense).bytes(dense.tensor));
+    return std::any_of(certificate_.layers.begin(), certificate_.layers.end(),
+                       [&](const Certificate::Layer& layer) { return layer.weight_hash == hash; });
   }
 
   // The files are mapped, and what was compared is given back: no whole file is ever in memory.

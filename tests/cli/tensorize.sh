@@ -213,13 +213,18 @@ if what == 'shape': header[name]['shape'] = [1, *header[name]['shape']]
 if what == 'added':
     header['stranger.bias'] = {'dtype': 'U8', 'shape': [4], 'data_offsets': [len(data), len(data) + 4]}
     data += b'abcd'
+if what == 'missing':
+    del header[name], data[begin:end]
+    for tensor in header.values():
+        if 'data_offsets' in tensor and tensor['data_offsets'][0] >= end:
+            tensor['data_offsets'] = [offset - (end - begin) for offset in tensor['data_offsets']]
 text = json.dumps(header).encode()
 open(target + '/model.safetensors', 'wb').write(struct.pack('<Q', len(text)) + text + data)
 E2
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 expect_err 'more tensors are those of bert, byte for byte'
-for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'added:no certificate speaks of it'; do
+for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' 'added:no certificate speaks of it'; do
   for tensor in embeddings.LayerNorm.weight encoder.layer.1.output.dense.bias; do
     run python3 edit.py small broken "$tensor" "${case%%:*}"
     expect_exit 0
