@@ -16,7 +16,9 @@ using How = OnnxReader::How;
 
 constexpr std::int64_t none = INT64_MAX;  // no axis
 
-bool is_float(std::int64_t type) { return type == TensorProto::FLOAT || type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16; }
+bool is_float(std::int64_t type) {
+  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16;
+}
 
 // A constant under one of the names that nodes read it by: exporters put Identity, Transpose and Cast between a weight and its reader.
 struct View {

@@ -18,9 +18,11 @@ namespace {
 
 using onnx::TensorProto;
 
+// Chains have single precision at most; where a graph computes in double they are cast to it.
 std::optional<io::StoredType> stored_type(std::int32_t type) {
   switch (type) {
-    case TensorProto::FLOAT: return io::StoredType::F32;
+    case TensorProto::FLOAT:
+    case TensorProto::DOUBLE: return io::StoredType::F32;
     case TensorProto::FLOAT16: return io::StoredType::F16;
     case TensorProto::BFLOAT16: return io::StoredType::BF16;
     default: return std::nullopt;
@@ -42,7 +44,7 @@ std::string obstacle_of(const OnnxConstant& constant) {
   if (!constant.obstacle.empty()) return constant.obstacle;
   if (constant.readers.empty()) return constant.other;
   if (!stored_type(tensor.data_type()))
-    return fmt::format("it is of type {}; chains are FLOAT, FLOAT16 or BFLOAT16", io::onnx_type_name(tensor.data_type()));
+    return fmt::format("it is of type {}; a chain stands for FLOAT, DOUBLE, FLOAT16 or BFLOAT16", io::onnx_type_name(tensor.data_type()));
   if (tensor.dims().end()[-2] < 2 || tensor.dims().end()[-1] < 2) return "it has a single row or column";
   return "";
 }

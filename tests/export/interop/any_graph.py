@@ -93,6 +93,14 @@ def half():
                [value("y", [3, 32], TensorProto.FLOAT16)], 2, ["h", "y"], feeds=lambda: [{"x": x_of(3, 16)}], bound=2e-2)
 
 
+def double():
+    """What computes in double does so with chains of single precision."""
+    yield Case("double", [node("MatMul", ["x", "a"], "h"), node("Cast", ["h"], "h32", to=TensorProto.FLOAT), node("Cast", ["b"], "b32", to=TensorProto.FLOAT),
+                          node("MatMul", ["h32", "b32"], "y")],
+               [constant("a", matrix(16, 24, np.float64)), constant("b", matrix(24, 32, np.float64))], [value("x", [3, 16], TensorProto.DOUBLE)],
+               [value("y", [3, 32])], 2, ["h", "y"], gone=["b32"], feeds=lambda: [{"x": random.normal(size=(3, 16))}])
+
+
 def lookups():
     """Rows and columns by ids of any rank, from either end; the table stored as such and as its transpose."""
     shapes = {"scalar": (), "one": (5,), "two": (2, 3), "three": (2, 1, 4)}
@@ -296,7 +304,7 @@ def main(program):
     check_external(program)
     check_tables(program)
     count, worst = 0, 0
-    for cases in (products, half, lookups, disguised, others, branches, functions):
+    for cases in (products, half, double, lookups, disguised, others, branches, functions):
         for case in cases():
             worst = max(worst, check(program, case, ["--rank", str(RANK), "--form", "lowrank"]))
             count += 1
