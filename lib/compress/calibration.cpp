@@ -22,7 +22,7 @@ namespace {
 using tt::Matrix;
 using Version = StreamedWeights::Version;
 
-constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time
+constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time, where one layer needs no more
 constexpr std::size_t small_weights = std::size_t{1} << 28;      // bytes that are held of a model however small its matrices are
 
 std::int64_t widest_layer(const models::ModelSpec& spec) {
@@ -75,9 +75,9 @@ class Calibration final : public InputMoments {
     for (const Group& group : groups_)
       if (is_wanted(group, visit)) wanted.push_back(group);
     for (std::span<const Group> left = wanted; !left.empty();) {
-      const std::span<const Group> chunk = left.first(chunk_of(left, visit.follows));
-      measure(chunk, each);
+      const std::span<const Group> chunk = left.first(chunk_of(left));
       left = left.subspan(chunk.size());
+      measure(chunk, left.empty() ? chunk.back().block : left.front().block, visit.follows, each);
     }
   }
 
@@ -112,14 +112,19 @@ class Calibration final : public InputMoments {
     return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(), visit.wants);
   }
 
-  void measure(std::span<const Group> groups, const std::function<void(const MomentGroup& group)>& each) {
+  // `next`: the block of what is measured after these, or their own. Where weights are replaced on the way a block's output is known when the next
+  // one is measured, else it is kept at once.
+  void measure(std::span<const Group> groups, std::size_t next, bool follows, const std::function<void(const MomentGroup& group)>& each) {
+    const std::size_t block = groups.front().block;
+    const std::optional<std::size_t> before_these = block > 0 ? std::optional(block - 1) : std::nullopt,
+                                     behind = next > block ? std::optional(block) : before_these;
     // What a layer should give is known where the model as it came is seen beside.
     const bool beside = weights_.any_replaced() && std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
-    Collector now(groups, current_, scratch_);
+    Collector now(groups, follows ? before_these : behind, current_, scratch_);
     std::optional<Collector> before;
-    if (beside) before.emplace(groups, original_, scratch_);
+    if (beside) before.emplace(groups, behind, original_, scratch_);
     std::vector<Matrix> weights(groups.size());
     for (std::size_t b = 0; b < batches_.size(); ++b) {
       run(Version::replaced, current_, b, now);
@@ -204,12 +209,12 @@ class Calibration final : public InputMoments {
                   info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // How many of the groups are measured at once: of one block where what comes later must see what has become of it.
-  static std::size_t chunk_of(std::span<const Group> groups, bool follows) {
+  // How many of the groups are measured at once: those of a block, where memory allows.
+  static std::size_t chunk_of(std::span<const Group> groups) {
     std::size_t count = 0;
     std::uint64_t bytes = 0;
     for (const Group& group : groups) {
-      if (follows && group.block != groups.front().block) break;
+      if (group.block != groups.front().block) break;
       bytes += 6 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
       if (count > 0 && bytes > largest_chunk) break;
       ++count;

@@ -20,8 +20,8 @@ struct CalibrationSettings {
 };
 
 // Weights are read where they are used, and what blocks give for the text is in a file: in memory are the largest matrix, what one batch makes, and
-// the moments of one layer (of several at once where they take no more than 1 GiB). InputError: a model, text or tokenizer that cannot be used. A
-// warning where an input has more dimensions than a tenth of the fitted tokens.
+// the moments of one layer (of those of a block at once where they take no more than 1 GiB). InputError: a model, text or tokenizer that cannot be
+// used. A warning where an input has more dimensions than a tenth of the fitted tokens.
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);
 
 }  // namespace comera::compress

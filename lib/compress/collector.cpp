@@ -37,12 +37,11 @@ void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tens
   file.read(*place_ + a.size(), b);
 }
 
-Collector::Collector(std::span<const Group> groups, BlockOutputs& outputs, ScratchFile& scratch)
-    : seen(groups.size()), outputs_(outputs), scratch_(scratch) {
+Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs, ScratchFile& scratch)
+    : seen(groups.size()), outputs_(outputs), scratch_(scratch), kept_(kept), goes_on_(kept && *kept >= groups.back().block) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
-  if (groups.front().block > 0) kept_ = groups.front().block - 1;
-  if (outputs.block && outputs.block <= kept_) known_ = outputs.block;
+  if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;
   outputs.block.reset();
 }
 
@@ -53,14 +52,19 @@ void Collector::open(const TextBatch& batch, BlockOutput& output) {
 
 void Collector::see(const std::string& layer, const plan::Tensor& x) {
   const auto found = index_.find(layer);
-  if (found == index_.end() && last_ == &seen.back()) throw SeenEnough();
+  if (found == index_.end() && last_ == &seen.back()) seen_all();
   last_ = found == index_.end() ? nullptr : &seen[found->second];
   if (last_ && last_->x.values.empty()) last_->x = read(x);
 }
 
 void Collector::join(const plan::Tensor& stream) {
   if (last_) last_->stream = read(stream);
-  if (last_ == &seen.back()) throw SeenEnough();
+  if (last_ == &seen.back()) seen_all();
+}
+
+void Collector::seen_all() {
+  last_ = nullptr;
+  if (!goes_on_) throw SeenEnough();
 }
 
 void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
@@ -68,6 +72,7 @@ void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& str
     output_->give(scratch_, normed, stream);
   } else if (block == kept_) {
     output_->keep(scratch_, normed, stream);
+    if (goes_on_) throw SeenEnough();
   }
 }
 

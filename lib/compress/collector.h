@@ -62,9 +62,9 @@ class Collector final : public layers::InputObserver {
     tt::Matrix x, stream;  // [tokens x in], [tokens x out]; empty where a head reads some of the rows alone, or adds to nothing
   };
 
-  // Forwards begin behind the block that `outputs` knows and leave there what the block before the groups' gives: known after all batches' by
-  // close().
-  Collector(std::span<const Group> groups, BlockOutputs& outputs, ScratchFile& scratch);
+  // Forwards begin behind the block that `outputs` knows, where that is before the groups', and leave there what block `kept` gives, the one before
+  // the groups' or a later one: known after all batches' by close(). They end when the groups were seen and that is kept.
+  Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs, ScratchFile& scratch);
 
   void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }
@@ -77,11 +77,13 @@ class Collector final : public layers::InputObserver {
 
  private:
   tt::Matrix read(const plan::Tensor& x) const;
+  void seen_all();
 
   std::map<std::string, std::size_t> index_;
   BlockOutputs& outputs_;
   ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
+  bool goes_on_ = false;  // behind the last group
   const TextBatch* batch_ = nullptr;
   BlockOutput* output_ = nullptr;
   Seen* last_ = nullptr;

@@ -53,8 +53,7 @@ class InputMoments {
   virtual MomentsInfo info() const = 0;
   // How often each row of this table was looked up, plus one; empty where the model has no such table.
   virtual std::vector<double> row_weights(const std::string& table) = 0;
-  // Every group that is wanted once, in the order in which the model runs; as many at once as fit into the memory set aside, where none follows
-  // another.
+  // Every group that is wanted once, in the order in which the model runs.
   virtual void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) = 0;
   // From here on the model computes with this weight, [in x out] or [rows x columns]: groups that come later see its effect.
   virtual void replace(const std::string& layer, const tt::Matrix& weight) = 0;
