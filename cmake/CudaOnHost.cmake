@@ -6,3 +6,16 @@ add_library(comera_cuda_on_host STATIC ${kernel_sources} ${double_sources})
 target_include_directories(comera_cuda_on_host PUBLIC ${CMAKE_SOURCE_DIR})
 # Access to a vector at a place that is no multiple of its size ends a test, as it ends a kernel on a card.
 target_compile_options(comera_cuda_on_host PRIVATE -O2 -Wno-unknown-pragmas -fsanitize=alignment -fsanitize-undefined-trap-on-error)
+
+# The same under ThreadSanitizer, which takes every thread of a block for one of its own (on_host/races.h): what only the double's order of
+# threads keeps apart is a race there. Under the preset tsan all of it is such.
+add_library(comera_cuda_races STATIC ${kernel_sources} ${double_sources})
+target_include_directories(comera_cuda_races PUBLIC ${CMAKE_SOURCE_DIR})
+target_compile_options(comera_cuda_races PUBLIC -O1 -g1 -Wno-unknown-pragmas -fsanitize=thread)
+target_compile_definitions(comera_cuda_races PUBLIC COMERA_RACES=1)
+target_link_options(comera_cuda_races PUBLIC -fsanitize=thread)
+# What switches between the threads is none of them.
+set_source_files_properties(kernels/cuda/on_host/threads.cpp kernels/cuda/on_host/runtime.cpp PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
+if(COMERA_SANITIZE MATCHES "thread")
+  target_compile_definitions(comera_cuda_on_host PUBLIC COMERA_RACES=1)
+endif()

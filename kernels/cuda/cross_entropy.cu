@@ -58,6 +58,7 @@ __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant_
     const bool rises = a.start || largest > before;
     const float m = rises ? largest : before;
     const float own = sum_of_exponentials(x, a.columns, aligned, m);
+    __syncwarp();  // all have read what the first is about to write
     if (threadIdx.x != 0) continue;
     sum[row] = own + (a.start ? 0.0f : rises ? sum_before * expf(before - m) : sum_before);
     if (rises) {

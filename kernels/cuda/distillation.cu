@@ -173,6 +173,7 @@ __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant_
     const float m = Larger{}(before[0], static_cast<float>(largest.student / a.temperature));
     const float n = Larger{}(before[2], static_cast<float>(largest.teacher / a.temperature));
     const Exponentials sum = exponentials_of(z, y, a.columns, aligned, inverse, m, n);
+    __syncwarp();  // all have read what the first is about to write
     if (threadIdx.x != 0) continue;
     const float keep = a.start ? 0.0f : expf(before[0] - m), keep_teacher = a.start ? 0.0f : expf(before[2] - n);
     s[0] = m;

@@ -10,3 +10,10 @@ foreach(isa v3 v4)
   target_sources(test_kernels PRIVATE $<TARGET_OBJECTS:test_simd_${isa}>)
 endforeach()
 set_source_files_properties(tests/kernels/tt_fused_test.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)  # it includes kernels
+
+# The cases of every op, and the tests that hold kernels of their own, with the double's threads as threads of ThreadSanitizer.
+set(with_kernels attention_tensor_test cuda_on_host_test tt_fused_test)
+list(TRANSFORM with_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/tests/kernels/\\1.cpp")
+add_executable(test_kernels_races ${with_kernels} $<FILTER:$<TARGET_OBJECTS:test_kernels>,EXCLUDE,attention_tensor_test|cuda_on_host_test|tt_fused_test>
+  $<TARGET_OBJECTS:test_simd_v3> $<TARGET_OBJECTS:test_simd_v4>)
+target_link_libraries(test_kernels_races PRIVATE comera_cuda_races ${COMERA_TOP} Catch2::Catch2WithMain)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/on_host/races.h"
 
 namespace comera::kernels::cuda::on_host {
 
@@ -48,21 +49,21 @@ void wait_for_copies() {
   }
 }
 
-// What the lanes of a warp hold, readable by all of them until read() has been answered by all.
-template <class Held>
-struct Shown {
-  static Held* lanes() {
-    static Held held[1024];
-    return held + thread_of_block() / 32 * 32;
+// read() with what each lane of the warp holds.
+template <class Held, class Read>
+void show_all(const Held& own, Read read) {
+  static Held held[1024];
+  Held lanes[32];
+  {
+    const races::Unseen unseen;
+    Held* const of_warp = held + thread_of_block() / 32 * 32;
+    of_warp[lane()] = own;
+    meet_warp(0xFFFFFFFFu);
+    std::copy_n(of_warp, 32, lanes);
+    meet_warp(0xFFFFFFFFu);
   }
-  template <class Read>
-  static void all(const Held& own, Read read) {
-    lanes()[lane()] = own;
-    __syncwarp();
-    read(lanes());
-    __syncwarp();
-  }
-};
+  read(lanes);
+}
 
 inline unsigned pair_of(Bf16 low, Bf16 high) { return static_cast<unsigned>(high.bits) << 16 | low.bits; }
 inline unsigned pair_of(float low, float high) { return pair_of(to_bf16(low), to_bf16(high)); }
@@ -70,14 +71,14 @@ inline float element_of(unsigned pair, int index) { return to_float(Bf16{static_
 
 inline void load_blocks(unsigned (&block)[4], const Bf16* row) {
   require_aligned(row);
-  Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
+  show_all<const Bf16*>(row, [&](const Bf16* const* rows) {
     const int y = lane() / 4, x = lane() % 4 * 2;
     for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + y][x], rows[8 * i + y][x + 1]);
   });
 }
 inline void load_blocks_transposed(unsigned (&block)[4], const Bf16* row) {
   require_aligned(row);
-  Shown<const Bf16*>::all(row, [&](const Bf16* const* rows) {
+  show_all<const Bf16*>(row, [&](const Bf16* const* rows) {
     const int y = lane() / 4, x = lane() % 4 * 2;
     for (int i = 0; i < 4; ++i) block[i] = pair_of(rows[8 * i + x][y], rows[8 * i + x + 1][y]);
   });
@@ -90,7 +91,7 @@ struct Operands {
 // PTX, section on mma.m16n8k16: of a, register i holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and the next; of b, rows
 // 2 (lane % 4) + 8 i and the next, column lane / 4.
 inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  Shown<Operands>::all({{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Operands* lanes) {
+  show_all<Operands>({{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Operands* lanes) {
     for (int i = 0; i < 4; ++i) {
       const int row = lane() / 4 + i / 2 * 8, column = lane() % 4 * 2 + i % 2;
       for (int k = 0; k < 16; ++k) {

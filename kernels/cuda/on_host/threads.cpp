@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cuda/on_host/races.h"
+
 // Saves what a call must preserve on the stack of the one, and goes on with the other. System V ABI, x86-64.
 extern "C" void comera_switch_fiber(void** from, void* to);
 asm(R"(
@@ -39,6 +41,12 @@ namespace {
 constexpr int warp_size = 32;
 constexpr std::size_t stack_bytes = 128 * 1024;
 
+// By turns: whoever leaves a barrier late must not see what the others did up to the next one.
+struct Tokens {
+  char turn[2] = {};
+  char& at(unsigned generation) { return turn[generation % 2]; }
+};
+
 struct Warp {
   unsigned alive = 0, arrived = 0;  // lanes
   unsigned generation[warp_size] = {};
@@ -50,6 +58,7 @@ struct Fiber {
   void* top = nullptr;  // where it goes on
   dim3 index;
   bool done = false;
+  void* thread = nullptr;  // races.h
 };
 
 struct Grid {
@@ -60,7 +69,9 @@ struct Grid {
   unsigned threads = 0, alive = 0, arrived = 0, generation = 0;
   int current = 0;
   bool progress = false;
-  void* scheduler = nullptr;
+  void *scheduler = nullptr, *scheduler_thread = nullptr;
+  Tokens barrier, warp_barrier[1024 / warp_size];
+  char block_begins = 0, block_ends = 0;
   void (*body)(void*) = nullptr;
   void* data = nullptr;
   Order wanted = Order::rising;
@@ -76,6 +87,7 @@ Grid grid_state;
 
 void leave() {
   Fiber& fiber = grid_state.fibers[grid_state.current];
+  races::switch_to(grid_state.scheduler_thread);
   comera_switch_fiber(&fiber.top, grid_state.scheduler);
 }
 
@@ -98,8 +110,10 @@ bool open_warp(Warp& warp, unsigned mask) {
 }
 
 void fiber_main() {
-  grid_state.body(grid_state.data);
   Grid& g = grid_state;
+  races::acquire(g.block_begins);
+  g.body(g.data);
+  races::release(g.block_ends);
   g.fibers[g.current].done = g.progress = true;
   own_warp().alive &= ~(1u << (g.current % warp_size));
   --g.alive;
@@ -112,6 +126,7 @@ void begin(Fiber& fiber) {
   if (!fiber.stack) {
     fiber.stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fiber.stack == MAP_FAILED) stop("no memory for the stack of a thread");
+    fiber.thread = races::new_thread();
   }
   auto* top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + stack_bytes) - 2;
   *--top = nullptr;
@@ -141,6 +156,7 @@ void start_block() {
     g.warps[i / warp_size].alive |= 1u << (i % warp_size);
   }
   choose_order();
+  races::release(g.block_begins);
 }
 
 void run_block() {
@@ -152,10 +168,12 @@ void run_block() {
       if (g.fibers[i].done) continue;
       g.current = i;
       threadIdx = g.fibers[i].index;
+      races::switch_to(g.fibers[i].thread);
       comera_switch_fiber(&g.scheduler, g.fibers[i].top);
     }
     if (!g.progress) stop("threads wait at a barrier, or for a lane of their warp, that others never reach");
   }
+  races::acquire(g.block_ends);
 }
 
 }  // namespace
@@ -172,6 +190,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void
     stop("no card takes such a launch");
   if (g.fibers.size() < g.threads) g.fibers.resize(g.threads);
   g.shared.resize(shared_bytes + shared_alignment);
+  g.scheduler_thread = races::this_thread();
   g.body = body;
   g.data = data;
   gridDim = grid;
@@ -189,15 +208,17 @@ int lane() { return grid_state.current % warp_size; }
 void wait_for_block() {
   Grid& g = grid_state;
   const unsigned generation = g.generation;
+  races::release(g.barrier.at(generation));
   ++g.arrived;
   g.progress = true;
   while (!open_block()) {
     leave();
-    if (g.generation != generation) return;
+    if (g.generation != generation) break;
   }
+  races::acquire(g.barrier.at(generation));
 }
 
-void wait_for_warp(unsigned mask) {
+void meet_warp(unsigned mask) {
   Warp& warp = own_warp();
   const int own = lane();
   if ((mask >> own & 1) == 0) stop("a thread takes part in a warp exchange whose mask leaves it out");
@@ -210,14 +231,21 @@ void wait_for_warp(unsigned mask) {
   }
 }
 
+void wait_for_warp(unsigned mask) {
+  char& token = grid_state.warp_barrier[grid_state.current / warp_size].at(own_warp().generation[lane()]);
+  races::release(token);
+  meet_warp(mask);
+  races::acquire(token);
+}
+
 std::uint64_t exchange(unsigned mask, std::uint64_t value, int from_lane) {
   Warp& warp = own_warp();
   const int own = lane();
   warp.value[own] = value;
-  wait_for_warp(mask);
+  meet_warp(mask);
   const bool takes_part = from_lane >= 0 && from_lane < warp_size && (mask & warp.alive) >> from_lane & 1;
   const std::uint64_t got = takes_part ? warp.value[from_lane] : value;
-  wait_for_warp(mask);
+  meet_warp(mask);
   return got;
 }
 

@@ -24,6 +24,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void
 int lane();                                                                 // of the warp, 0..31
 void wait_for_block();                                                      // __syncthreads
 void wait_for_warp(unsigned mask);                                          // __syncwarp
+void meet_warp(unsigned mask);                                              // as instructions of a whole warp do, which order no memory
 std::uint64_t exchange(unsigned mask, std::uint64_t value, int from_lane);  // every lane of the mask must call it
 unsigned ballot(unsigned mask, bool predicate);
 void* dynamic_shared();  // what the launch asked for, filled with NaN when a block begins

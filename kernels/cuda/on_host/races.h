@@ -1,0 +1,45 @@
+// What ThreadSanitizer is told of the double's threads: each fiber is a thread of its own, and barriers alone order what they do. What the
+// lanes of a warp exchange orders nothing, as on a card. Without COMERA_RACES all of this is empty.
+#pragma once
+
+#ifdef COMERA_RACES
+extern "C" {
+void* __tsan_create_fiber(unsigned flags);
+void* __tsan_get_current_fiber();
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+void __tsan_acquire(void* token);
+void __tsan_release(void* token);
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+#endif
+
+namespace comera::kernels::cuda::on_host::races {
+
+#ifdef COMERA_RACES
+constexpr unsigned without_order = 1;  // a switch says nothing about who came first
+inline void* new_thread() { return __tsan_create_fiber(without_order); }
+inline void* this_thread() { return __tsan_get_current_fiber(); }
+inline void switch_to(void* thread) { __tsan_switch_to_fiber(thread, without_order); }
+// What came before a release is seen by whoever acquires the same token behind it.
+inline void release(char& token) { __tsan_release(&token); }
+inline void acquire(char& token) { __tsan_acquire(&token); }
+// While it lives, accesses are the double's own affair.
+struct Unseen {
+  Unseen() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__), AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
+  ~Unseen() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__), AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+};
+#else
+inline void* new_thread() { return nullptr; }
+inline void* this_thread() { return nullptr; }
+inline void switch_to(void*) {}
+inline void release(char&) {}
+inline void acquire(char&) {}
+struct Unseen {
+  Unseen() {}
+};
+#endif
+
+}  // namespace comera::kernels::cuda::on_host::races
