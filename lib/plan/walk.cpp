@@ -153,7 +153,10 @@ kernels::Context Walk::next_call(std::size_t workspace) {
 }
 
 void Walk::check(const char* op, kernels::Status status) const {
-  if (status != kernels::Status::ok) throw std::logic_error(fmt::format("[{}] op {} {}", machine_.backend->name, op, sentence_of(status)));
+  if (status == kernels::Status::ok) return;
+  const kernels::Device& device = machine_.backend->device;
+  if (status == kernels::Status::failed && device.failure) fail_run("[{}] op {} failed: {}", machine_.backend->name, op, device.failure());
+  throw std::logic_error(fmt::format("[{}] op {} {}", machine_.backend->name, op, sentence_of(status)));
 }
 
 Walk::Scope::Scope(Walk& walk, const char* label) : walk_(walk), length_(walk.prefix_.size()) {

@@ -201,15 +201,21 @@ Context Run::context_with(std::size_t workspace_bytes) {
   return context;
 }
 
+std::string Run::words_of_failure(Status status) const {
+  const Device& device = column_.backend->device;
+  return status == Status::failed && device.failure ? std::string(": ") + device.failure() : "";
+}
+
 void Run::before_call(const std::string& op) {
-  if (on_device_ && !(mirror_->upload(buffers_[native_]) && workspace_mirror_->upload(workspace_))) problem(op, "copying to the device failed");
+  if (on_device_ && !(mirror_->upload(buffers_[native_]) && workspace_mirror_->upload(workspace_)))
+    problem(op, "copying to the device failed" + words_of_failure(Status::failed));
 }
 
 void Run::after_call(const std::string& op) {
   if (!on_device_) return;
-  const Device& device = column_.backend->device;
-  if (device.wait(plain_context()) != Status::ok) problem(op, std::string("failed: ") + device.failure());
-  if (!(mirror_->download(buffers_[native_]) && workspace_mirror_->download(workspace_))) problem(op, "copying from the device failed");
+  if (column_.backend->device.wait(plain_context()) != Status::ok) problem(op, "failed" + words_of_failure(Status::failed));
+  if (!(mirror_->download(buffers_[native_]) && workspace_mirror_->download(workspace_)))
+    problem(op, "copying from the device failed" + words_of_failure(Status::failed));
 }
 
 void Run::problem(const std::string& op, const std::string& text) {

@@ -203,10 +203,11 @@ class Run {
     const Context context = context_with(op.workspace_bytes ? op.workspace_bytes(plain_context(), args) : 0);
     before_call(op.name);
     const Status status = op.run(context, args);
-    if (status != Status::ok) problem(op.name, "answered status " + std::to_string(static_cast<int>(status)));
+    if (status != Status::ok) problem(op.name, "answered status " + std::to_string(static_cast<int>(status)) + words_of_failure(status));
     after_call(op.name);
     check_guards(op.name);
   }
+  std::string words_of_failure(Status status) const;
   void before_call(const std::string& op);
   void after_call(const std::string& op);
   Context plain_context() const;

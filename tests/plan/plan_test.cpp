@@ -81,6 +81,17 @@ TEST_CASE("a replay finds every tensor where the recording put it, and a tensor 
   CHECK_THROWS_WITH(leaking.end(), Catch::Contains("lost is never dropped"));
 }
 
+TEST_CASE("a call that a device could not run is told in the device's words") {
+  kernels::Backend card = kernels::reference_backend();
+  card.name = "card";
+  card.add_scaled.run = [](const kernels::Context&, const kernels::AddScaled&) { return kernels::Status::failed; };
+  card.device.failure = [] { return "an illegal memory access was encountered"; };
+  const plan::Machine machine{&card, DType::f32, nullptr};
+  const plan::Plan recorded;
+  plan::Walk walk(machine, recorded, nullptr);
+  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}), "[card] op add_scaled failed: an illegal memory access was encountered");
+}
+
 TEST_CASE("a slab places its tensors side by side and counts them by kind") {
   plan::Slab slab;
   const int first = slab.add("w", Kind::weights, DType::f32, {3});
