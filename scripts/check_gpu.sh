@@ -20,6 +20,9 @@ recipes=$here
 budget=${BUDGET:-530}
 mkdir -p "$out"
 report=$out/gpu-report.md
+# libcublasLt.so.13 may lie where only Python looks for it.
+wheel=$(python3 -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")][:1])' 2> /dev/null || true)
+[ -z "$wheel" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${wheel%/*}"
 lines=$out/gpu-report.jsonl
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -49,7 +52,9 @@ check() { # NAME SECONDS COMMAND...
     failures=$((failures + 1))
     say "- $name: FAILED (status $status) after $((SECONDS - start)) s"
     say '```'
-    tail -n 40 "$work/log" | tee -a "$report"
+    # After a fault of the card everything else fails too: the first one counts.
+    grep -m 10 -E 'on cuda card: |on the card$' "$work/log" | tee -a "$report"
+    tail -n 30 "$work/log" | tee -a "$report"
     say '```'
   fi
   cp "$work/log" "$out/gpu-$name.log"
