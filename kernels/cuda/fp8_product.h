@@ -103,7 +103,8 @@ inline bool fp8_fits(const Context& context, const Gemm& g) {
          rows_are_aligned<Bf16>(g.b, g.ldb) && rows_are_aligned<Bf16>(g.c, g.ldc);
 }
 
-// c = or += a b with a, activations or (e5m2) their gradients, and b, a weight, in eight bits where the call asks for it and the shape allows it.
+// c = or += a b with a, activations or (e5m2) their gradients, and b, a weight, in eight bits where the call asks for it and shape and library allow
+// it.
 template <class TypeOfA>
 Status product(const Context& context, const Gemm& wide, const Fp8Room& room, void* workspace) {
   if (!fp8_fits(context, wide)) return gemm(context, wide, workspace);
@@ -115,7 +116,8 @@ Status product(const Context& context, const Gemm& wide, const Fp8Room& room, vo
   if (status != Status::ok) return status;
   g.a = room.a.codes, g.lda = g.k, g.b = room.b.codes, g.ldb = g.k, g.transpose_b = true;
   g.a_scale = room.a.inverse, g.b_scale = room.b.inverse, g.a_is_e5m2 = TypeOfA::fraction == 2;
-  return gemm(context, g, workspace);
+  status = gemm(context, g, workspace);
+  return status == Status::unsupported_shape ? gemm(context, wide, workspace) : status;
 }
 
 }  // namespace comera::kernels::cuda

@@ -163,6 +163,20 @@ TEST_CASE("fp8 on CUDA: a product whose sizes are no multiples of 16 is taken in
   CHECK(layer.backward(eight).second != layer.backward(bf16).second);
 }
 
+TEST_CASE("fp8 on CUDA: a product that the library has no way for is taken in bf16") {
+  const Layer layer{32};
+  const auto t1_of_one_token = [&](Call& call) {
+    TtLinearForward a;
+    a.tokens = 1, a.in = a.ldx = in, a.width = rank, a.outputs = 1, a.path = Path::library;
+    a.x = call.stream(Floats(layer.x.begin(), layer.x.begin() + in)), a.left = call.stream(layer.left), a.t1 = call.stream(Floats(rank));
+    a.output[0] = layer.output(call), a.output[0].y = call.stream(Floats(32));
+    call.run(table().tt_linear_forward, a);
+    return call.read_stream(a.t1, rank);
+  };
+  Call eight(DType::bf16, true), bf16(DType::bf16);
+  CHECK(t1_of_one_token(eight) == t1_of_one_token(bf16));
+}
+
 TEST_CASE("fp8 on CUDA: what is not finite stays so") {
   Layer layer{32};
   layer.x[5] = NAN;

@@ -108,9 +108,10 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (!described) return Status::failed;
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  if (!ok(cublasLtMatmulAlgoGetHeuristic(library(), operation.handle, b.handle, a.handle, c.handle, c.handle, preference.handle, 1, &found, &count)))
-    return Status::failed;
-  if (count == 0) return Status::unsupported_shape;
+  const cublasStatus_t searched =
+      cublasLtMatmulAlgoGetHeuristic(library(), operation.handle, b.handle, a.handle, c.handle, c.handle, preference.handle, 1, &found, &count);
+  if (searched == CUBLAS_STATUS_NOT_SUPPORTED || (ok(searched) && count == 0)) return Status::unsupported_shape;
+  if (searched != CUBLAS_STATUS_SUCCESS) return Status::failed;
   const float one = 1, beta = g.accumulate ? 1 : 0;
   return status_of(cublasLtMatmul(library(), operation.handle, &one, g.b, b.handle, g.a, a.handle, &beta, g.c, c.handle, g.c, c.handle, &found.algo,
                                   workspace, gemm_workspace_bytes, static_cast<cudaStream_t>(context.stream)));
