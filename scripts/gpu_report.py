@@ -82,6 +82,8 @@ def share_of_bound(line, lines):
     """The bound takes the fastest copy and product that either program showed."""
     shown = [other for other in lines if other["part"] == "rates" and other["dtype"] == "bf16"] + [line]
     gflops, copy = (max(other[key] for other in shown) for key in ("peak_gflops", "copy_gb_per_s"))
+    if not gflops or not copy:  # what could not be measured is 0
+        return None
     return 1e-6 * max(line["flops"] / gflops, line["moved_bytes"] / copy) / line["median_ms"]
 
 
