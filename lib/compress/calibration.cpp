@@ -131,10 +131,10 @@ class Calibration final : public InputMoments {
       if (before) run(Version::original, original_, b, *before);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const Collector::Seen& seen = now.seen[g];
-        if (seen.x.values.empty()) continue;
+        if (!seen.has_x) continue;
         MomentGroup::Sums& sums = batches_[b].held ? moments[g].held : moments[g].fit;
-        accumulate(sums.moment, tt::gram(seen.x));
-        if (!before || seen.stream.values.empty() || before->seen[g].stream.values.empty()) continue;
+        tt::add_gram(sums.moment, seen.x);
+        if (!before || !seen.has_stream || !before->seen[g].has_stream) continue;
         if (weights[g].values.empty()) weights[g] = original_weight(groups[g].layers.back());
         accumulate(sums.products, tt::multiply_tn(seen.x, wanted(before->seen[g], weights[g], seen.stream)));
       }

@@ -47,18 +47,18 @@ Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> k
 
 void Collector::open(const TextBatch& batch, BlockOutput& output) {
   batch_ = &batch, output_ = &output, last_ = nullptr;
-  std::fill(seen.begin(), seen.end(), Seen{});
+  for (Seen& one : seen) one.has_x = one.has_stream = false;
 }
 
 void Collector::see(const std::string& layer, const plan::Tensor& x) {
   const auto found = index_.find(layer);
   if (found == index_.end() && last_ == &seen.back()) seen_all();
   last_ = found == index_.end() ? nullptr : &seen[found->second];
-  if (last_ && last_->x.values.empty()) last_->x = read(x);
+  if (last_ && !last_->has_x) last_->has_x = read(x, last_->x);
 }
 
 void Collector::join(const plan::Tensor& stream) {
-  if (last_) last_->stream = read(stream);
+  if (last_) last_->has_stream = read(stream, last_->stream);
   if (last_ == &seen.back()) seen_all();
 }
 
@@ -76,17 +76,19 @@ void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& str
   }
 }
 
-tt::Matrix Collector::read(const plan::Tensor& x) const {
+// False where it has other rows than the batch has tokens. The memory of an earlier batch is used again.
+bool Collector::read(const plan::Tensor& x, tt::Matrix& values) const {
   const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
-  if (x.elements() / width != batch_->batch.sequences * length) return {};
+  if (x.elements() / width != batch_->batch.sequences * length) return false;
   const std::span<const std::int32_t> lengths = batch_->lengths();
-  tt::Matrix values(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), width);
+  values.rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), values.columns = width;
+  values.values.resize(static_cast<std::size_t>(values.rows * width));
   double* out = values.values.data();
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
     out = std::copy(from, from + lengths[b] * width, out);
   }
-  return values;
+  return true;
 }
 
 }  // namespace comera::compress

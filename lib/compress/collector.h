@@ -59,7 +59,8 @@ struct SeenEnough {};
 class Collector final : public layers::InputObserver {
  public:
   struct Seen {
-    tt::Matrix x, stream;  // [tokens x in], [tokens x out]; empty where a head reads some of the rows alone, or adds to nothing
+    tt::Matrix x, stream;                    // [tokens x in], [tokens x out]
+    bool has_x = false, has_stream = false;  // else what is there is an earlier batch's: a head reads some of the rows alone, or adds to nothing
   };
 
   // Forwards begin behind the block that `outputs` knows, where that is before the groups', and leave there what block `kept` gives, the one before
@@ -76,7 +77,7 @@ class Collector final : public layers::InputObserver {
   std::vector<Seen> seen;  // of each group
 
  private:
-  tt::Matrix read(const plan::Tensor& x) const;
+  bool read(const plan::Tensor& x, tt::Matrix& values) const;
   void seen_all();
 
   std::map<std::string, std::size_t> index_;

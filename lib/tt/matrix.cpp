@@ -47,8 +47,14 @@ Operand<T> turned(const MatrixOf<T>& a) {
 struct Tiles {
   std::int64_t rows, columns, down, across;
 
-  Tiles(std::int64_t rows, std::int64_t columns)
-      : rows(rows), columns(columns), down((rows + tile_side - 1) / tile_side), across((columns + tile_side - 1) / tile_side) {}
+  Tiles(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), down(parts(rows)), across(parts(columns)) {}
+
+ private:
+  // Of a small product there must be enough for all threads; of a large one they should be worth the copies that BLAS makes.
+  std::int64_t parts(std::int64_t size) const {
+    const std::int64_t side = rows * columns > 16 * tile_side * tile_side ? tile_side : tile_side / 2;
+    return (size + side - 1) / side;
+  }
 };
 
 struct Range {
@@ -228,6 +234,14 @@ Matrix multiply_nt(const Matrix& a, const Matrix& b) {
 
 Matrix gram(const Matrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }
 Matrix gram_of_rows(const Matrix& a) { return gram_of(plain(a), turned(a), a.rows, a.columns); }
+void add_gram(Matrix& sum, const Matrix& a) {
+  if (sum.values.empty()) return void(sum = gram(a));
+  COMERA_CHECK(sum.rows == a.columns && sum.columns == a.columns);
+  if (a.values.empty()) return;
+  product(turned(a), plain(a), a.rows, sum, 1.0, 1.0, true);
+  mirror(sum);
+}
+
 FloatMatrix gram(const FloatMatrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }
 FloatMatrix gram_of_rows(const FloatMatrix& a) { return gram_of(plain(a), turned(a), a.rows, a.columns); }
 

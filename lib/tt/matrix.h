@@ -62,6 +62,7 @@ Matrix multiply(const Matrix& a, const Matrix& b);     // a b
 Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
 Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
 Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric
+void add_gram(Matrix& sum, const Matrix& a);           // sum += aᵀ a, exactly symmetric; an empty sum becomes it
 Matrix gram_of_rows(const Matrix& a);                  // a aᵀ, exactly symmetric
 double squared_norm(const Matrix& a);                  // of Frobenius
 double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij

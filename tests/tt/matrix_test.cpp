@@ -115,3 +115,25 @@ TEST_CASE("a number that is not finite is named with its place") {
   a(2, 1) = 1;
   CHECK_NOTHROW(check_finite(a, "layer.0.weight"));
 }
+
+TEST_CASE("a Gram matrix grows by that of further rows, as if all had been there, for any number of threads") {
+  for (const std::int64_t columns : {1, 7, 300}) {
+    const Matrix a = random_matrix(40, columns, 81), b = random_matrix(25, columns, 82);
+    Matrix all(65, columns), sum;
+    std::copy(a.values.begin(), a.values.end(), all.values.begin());
+    std::copy(b.values.begin(), b.values.end(), all.row(40));
+    add_gram(sum, a);
+    CHECK(sum.values == gram(a).values);
+    add_gram(sum, b);
+    add_gram(sum, Matrix(0, columns));
+    CHECK(relative_error(gram(all), sum) <= 65 * std::numeric_limits<double>::epsilon());
+    for (std::int64_t i = 0; i < columns; ++i)
+      for (std::int64_t j = 0; j < i; ++j) CHECK(sum(i, j) == sum(j, i));
+    kernels::ThreadPool pool(3);
+    const UsePool use(pool);
+    Matrix threaded;
+    add_gram(threaded, a);
+    add_gram(threaded, b);
+    CHECK(threaded.values == sum.values);
+  }
+}
