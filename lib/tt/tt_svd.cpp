@@ -168,9 +168,11 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
   }
   Matrix tensor = in_core_order(first_rows(table, whole[0] * slice), whole, column_modes, factors);
   double worst = 0;
-  for (std::size_t k = 0, rows = 1; k + 1 < whole.size(); ++k) {
-    rows *= static_cast<std::size_t>(whole[k] * column_modes[k]);
-    tensor = reshaped(std::move(tensor), static_cast<std::int64_t>(rows), static_cast<std::int64_t>(tensor.values.size() / rows));
+  const std::int64_t numbers = std::ssize(tensor.values);
+  std::int64_t rows = 1;
+  for (std::size_t k = 0; k + 1 < whole.size(); ++k) {
+    rows *= whole[k] * column_modes[k];
+    tensor = reshaped(std::move(tensor), rows, numbers / rows);
     if (std::min(tensor.rows, tensor.columns) > widest_bound) continue;
     const std::vector<double> squares = symmetric_eigenvalues(tensor.rows <= tensor.columns ? gram_of_rows(tensor) : gram(tensor));
     double tail = 0;

@@ -209,7 +209,8 @@ TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best
   const Sizes row_modes{4, 3, 5}, column_modes{2, 3, 2}, ranks{1, 6, 5, 1};
   std::vector<double> product_of_factors(53), any(53);
   for (std::size_t i = 0; i < 53; ++i) {
-    product_of_factors[i] = std::pow(1.0 + static_cast<double>(i / 15), 2) * std::pow(0.5 + static_cast<double>(i % 5), 2);
+    const std::size_t first = i / 15, last = i % 5;
+    product_of_factors[i] = std::pow(1.0 + static_cast<double>(first), 2) * std::pow(0.5 + static_cast<double>(last), 2);
     any[i] = 1.0 / static_cast<double>(i % 7 + 1);
   }
   for (const std::int64_t rows : {60, 53}) {
