@@ -5,7 +5,7 @@ set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX)
 add_library(comera_cuda_on_host STATIC ${kernel_sources} ${double_sources})
 target_include_directories(comera_cuda_on_host PUBLIC ${CMAKE_SOURCE_DIR})
 # Access to a vector at a place that is no multiple of its size ends a test, as it ends a kernel on a card.
-target_compile_options(comera_cuda_on_host PRIVATE -O2 -Wno-unknown-pragmas -fsanitize=alignment -fsanitize-undefined-trap-on-error)
+target_compile_options(comera_cuda_on_host PUBLIC -Wno-unknown-pragmas PRIVATE -O2 -fsanitize=alignment -fsanitize-undefined-trap-on-error)
 
 # The same under ThreadSanitizer, which takes every thread of a block for one of its own (on_host/races.h): what only the double's order of
 # threads keeps apart is a race there. Under the preset tsan all of it is such.

@@ -186,24 +186,14 @@ Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate) {
   Matrix weight(candidate.in(), candidate.out());
   const std::int64_t rows = candidate.shape[0], columns = candidate.shape[1];
   const bool turned = rows != weight.rows || (!candidate.table && !candidate.conv1d);
-  const auto bytes = file.bytes(entry.tensor);
-  const std::size_t row_bytes = static_cast<std::size_t>(columns) * io::size_of(candidate.type);
-  constexpr std::int64_t strip = 64;
-  std::vector<float> values(static_cast<std::size_t>(strip * columns));
-  for (std::int64_t first = 0; first < rows; first += strip) {
-    const std::int64_t count = std::min(strip, rows - first);
-    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
-    io::to_floats(candidate.type, bytes.subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes), part);
-    for (std::size_t i = 0; i < part.size(); ++i)
-      if (!std::isfinite(part[i]))
-        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file.path(),
-                   printable(candidate.tensor), static_cast<std::size_t>(first * columns) + i, part[i]);
+  file.read_rows(entry.tensor, [&](std::int64_t first, std::span<const float> part) {
+    const std::int64_t count = std::ssize(part) / columns;
     for (std::int64_t j = 0; j < columns; ++j)
       for (std::int64_t i = 0; i < count; ++i) {
         const double value = part[static_cast<std::size_t>(i * columns + j)];
         (turned ? weight(j, first + i) : weight(first + i, j)) = value;
       }
-  }
+  });
   file.forget(entry.tensor);
   return weight;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -185,10 +186,33 @@ std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) co
   return file_.bytes().subspan(header_.data_begin + tensor.begin, tensor.bytes());
 }
 
-void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
+void SafetensorsFile::require_floating(const StoredTensor& tensor) const {
   if (!is_floating(tensor.type))
     fail_input("{}: {} cannot be read as float; convert it to F32, F16 or BF16", place(path_, tensor.name), name_of(tensor.type));
+}
+
+void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
+  require_floating(tensor);
   to_floats(tensor.type, bytes(tensor), out);
+}
+
+void SafetensorsFile::read_rows(const StoredTensor& tensor, const TakeRows& take) const {
+  constexpr std::int64_t strip = 64;
+  require_floating(tensor);
+  if (tensor.elements() == 0) return;
+  const std::int64_t rows = tensor.shape.size() < 2 ? 1 : tensor.shape[0], columns = tensor.elements() / rows;
+  const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(tensor.type);
+  std::vector<float> values(static_cast<std::size_t>(std::min(strip, rows) * columns));
+  for (std::int64_t first = 0; first < rows; first += strip) {
+    const std::int64_t count = std::min(strip, rows - first);
+    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
+    to_floats(tensor.type, bytes(tensor).subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes), part);
+    for (std::size_t i = 0; i < part.size(); ++i)
+      if (!std::isfinite(part[i]))
+        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", path_,
+                   printable(tensor.name), static_cast<std::size_t>(first * columns) + i, part[i]);
+    take(first, part);
+  }
 }
 
 std::vector<float> SafetensorsFile::read_floats(std::string_view name) const {

@@ -60,8 +60,13 @@ class SafetensorsFile {
   // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an InputError.
   void read_floats(const StoredTensor& tensor, std::span<float> out) const;
   std::vector<float> read_floats(std::string_view name) const;  // a missing tensor is an InputError
+  // The same a few rows (of the first dimension) at a time, so that no copy of the whole is made. A number that is not finite is an InputError too.
+  using TakeRows = std::function<void(std::int64_t first, std::span<const float> rows)>;
+  void read_rows(const StoredTensor& tensor, const TakeRows& take) const;
 
  private:
+  void require_floating(const StoredTensor& tensor) const;
+
   std::string path_;
   MappedFile file_;
   SafetensorsHeader header_;

@@ -158,36 +158,15 @@ void require_shape(const Source& source, const io::ModelFolder::Entry& entry, co
                entry.tensor.name, io::to_string(entry.tensor.shape), io::to_string(wanted));
 }
 
-void require_finite(std::span<const float> numbers, std::int64_t first, const std::string& file, const std::string& name) {
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!std::isfinite(numbers[i]))
-      fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file, name,
-                 first + static_cast<std::int64_t>(i), numbers[i]);
-}
-
-// A matrix of the file as the transpose of it, a few rows at a time.
-void read_transposed(const io::SafetensorsFile& file, const io::StoredTensor& stored, std::span<float> numbers) {
-  constexpr std::int64_t strip = 64;
-  const std::int64_t rows = stored.shape[0], columns = stored.shape[1];
-  const std::size_t row_bytes = static_cast<std::size_t>(columns) * io::size_of(stored.type);
-  const std::span<const std::byte> bytes = file.bytes(stored);
-  std::vector<float> values(static_cast<std::size_t>(strip * columns));
-  for (std::int64_t first = 0; first < rows; first += strip) {
-    const std::int64_t count = std::min(strip, rows - first);
-    const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
-    io::to_floats(stored.type, bytes.subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes), part);
-    require_finite(part, first * columns, file.path(), stored.name);
+void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, bool transposed, std::span<float> numbers) {
+  const std::int64_t rows = entry.tensor.shape.empty() ? 1 : entry.tensor.shape[0], columns = rows == 0 ? 0 : entry.tensor.elements() / rows;
+  source.folder().file_of(entry).read_rows(entry.tensor, [&](std::int64_t first, std::span<const float> part) {
+    if (!transposed) return void(std::copy(part.begin(), part.end(), numbers.begin() + first * columns));
+    const std::int64_t count = std::ssize(part) / columns;
     for (std::int64_t c = 0; c < columns; ++c)
       for (std::int64_t r = 0; r < count; ++r)
         numbers[static_cast<std::size_t>(c * rows + first + r)] = part[static_cast<std::size_t>(r * columns + c)];
-  }
-}
-
-void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, bool transposed, std::span<float> numbers) {
-  const io::SafetensorsFile& file = source.folder().file_of(entry);
-  if (transposed && io::is_floating(entry.tensor.type)) return read_transposed(file, entry.tensor, numbers);
-  file.read_floats(entry.tensor, numbers);
-  require_finite(numbers, 0, file.path(), entry.tensor.name);
+  });
 }
 
 void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor, bool transposed) {

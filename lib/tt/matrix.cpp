@@ -52,7 +52,7 @@ struct Tiles {
  private:
   // Of a small product there must be enough for all threads; of a large one they should be worth the copies that BLAS makes.
   std::int64_t parts(std::int64_t size) const {
-    const std::int64_t side = rows * columns > 16 * tile_side * tile_side ? tile_side : tile_side / 2;
+    const std::int64_t side = rows * columns > 9 * tile_side * tile_side ? tile_side : tile_side / 2;
     return (size + side - 1) / side;
   }
 };

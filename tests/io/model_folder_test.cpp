@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/io/tt_format.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/io/refused_folder.h"
 
 using namespace comera;
 using namespace comera::io;
@@ -17,15 +18,6 @@ namespace {
 const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 TensorToWrite tensor(const std::string& name) { return {name, StoredType::F32, {2, 4}, values}; }
-
-std::string message(const std::string& path) {
-  try {
-    const ModelFolder folder(path);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 }  // namespace
 

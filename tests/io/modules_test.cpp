@@ -9,6 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/io/model_folder.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/io/refused_folder.h"
 
 using namespace comera;
 using namespace comera::io;
@@ -36,15 +37,6 @@ void write_layout(const TemporaryFolder& folder, const std::string& place) {
   for (const char* name : {"1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/config.json", "LICENSE", "README.md", "report.json"})
     write(folder, "from/" + std::string(name), "{}");
   write_safetensors(folder / "from/0_Transformer/model.safetensors", {{"a", StoredType::F32, {2, 2}, values}}, {});
-}
-
-std::string message(const std::string& folder) {
-  try {
-    const ModelFolder model(folder);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 }  // namespace

@@ -9,7 +9,6 @@ foreach(isa v3 v4)
   target_include_directories(test_simd_${isa} PRIVATE ${CMAKE_SOURCE_DIR})
   target_sources(test_kernels PRIVATE $<TARGET_OBJECTS:test_simd_${isa}>)
 endforeach()
-set_source_files_properties(tests/kernels/tt_fused_test.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)  # it includes kernels
 
 # The cases of every op, and the tests that hold kernels of their own, with the double's threads as threads of ThreadSanitizer.
 set(with_kernels attention_tensor_test cuda_on_host_test tt_fused_test)
