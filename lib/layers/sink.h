@@ -19,7 +19,8 @@ class Sink {
   virtual void close(Walk& walk, Parameter& parameter, Tensor& gradient) = 0;
 };
 
-// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) are made in the finishing walk.
+// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) are one tensor of the finishing walk, made and set to
+// zero by the first open(): there are hundreds of small ones.
 class AccumulateSink final : public Sink {
  public:
   // Adds the step-long gradients to `step_gradients`, which begin() sets to zero as a whole (halves' gradients included).
@@ -35,13 +36,14 @@ class AccumulateSink final : public Sink {
 
  private:
   struct Gradient {
-    Parameter* parameter = nullptr;
-    int slot = -1;  // in step_gradients, -1: from halves
+    bool from_halves = false;
+    int slot = -1;  // in from_halves_ or step_gradients_
     Tensor tensor;
   };
-  Gradient& of(Parameter& parameter);
 
   plan::Slab& step_gradients_;
+  plan::Slab from_halves_;
+  Tensor memory_;  // of from_halves_, while there is one
   std::vector<Gradient> gradients_;
 };
 

@@ -141,3 +141,12 @@ TEST_CASE("the memory table names every byte of the arenas, and needs no data") 
   CHECK(table.of(plan::Kind::saved) > 0);
   CHECK(table.flops > 2 * 3 * 2.0 * 32 * 16 * 3);
 }
+
+TEST_CASE("gradients are set to zero by one call where a step begins and one where halves are taken apart, however many cores there are") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  engine.plan_training(toy::batch(0, 8));
+  std::int64_t fills = 0;
+  for (const plan::OpCount& count : engine.op_counts())
+    if (std::string_view(count.op) == "fill") fills += count.calls;
+  CHECK(fills == 2);
+}
