@@ -1,4 +1,5 @@
-// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and writes once.
+// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and writes once. Rows that a
+// block's registers do not hold are gone over again instead: 48 KiB and more of a row, which the second level's cache still has.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows.h"
@@ -73,7 +74,40 @@ __device__ void write_norm(const Eight& s, float mean, float rstd, const float* 
   put(y, at, columns, aligned, result);
 }
 
-// s = residual + dropout(x), written where it is asked for.
+// s = residual + dropout(x) of eight elements, of which s holds x.
+template <class T>
+COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropout, std::int64_t at, const Eight& residual, Eight& s) {
+  drop(dropout, at, s);
+  if (a.residual) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) s.v[j] += residual.v[j];
+  }
+  round_to<T>(s);
+}
+
+COMERA_DEVICE bool writes_sum(const NormForward& a, const DropoutOfRow& dropout) { return a.sum && (a.sum != a.x || a.residual || dropout.active()); }
+
+COMERA_DEVICE float reciprocal_deviation(const NormForward& a, float squares) {
+  return 1.0f / sqrtf(squares / static_cast<float>(a.columns) + static_cast<float>(a.epsilon));
+}
+
+// Around the mean: the variance does not cancel.
+COMERA_DEVICE float add_squares(const Eight& s, float mean, std::int64_t at, std::int64_t columns, float squares) {
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float centred = at + j < columns ? s.v[j] - mean : 0.0f;
+    squares = fmaf(centred, centred, squares);
+  }
+  return squares;
+}
+
+__device__ inline void write_statistics(const NormForward& a, std::int64_t row, float mean, float rstd) {
+  if (threadIdx.x != 0) return;
+  if (a.mean) static_cast<float*>(a.mean)[row] = mean;
+  static_cast<float*>(a.rstd)[row] = rstd;
+}
+
+// Written where it is asked for.
 template <class T, int eights>
 __device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, Eight (&s)[eights]) {
   Eight residual[eights] = {};
@@ -81,43 +115,53 @@ __device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, E
   if (a.residual) read_row<T>(a.residual, row, a.columns, aligned, residual);
   const DropoutOfRow dropout(a.dropout, row);
 #pragma unroll
-  for (int c = 0; c < eights; ++c) {
-    drop(dropout, place(c), s[c]);
-    if (a.residual) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) s[c].v[j] += residual[c].v[j];
-    }
-    round_to<T>(s[c]);
-  }
-  if (a.sum && (a.sum != a.x || a.residual || dropout.active())) write_row<T>(a.sum, row, a.columns, aligned, s);
+  for (int c = 0; c < eights; ++c) add_residual<T>(a, dropout, place(c), residual[c], s[c]);
+  if (writes_sum(a, dropout)) write_row<T>(a.sum, row, a.columns, aligned, s);
 }
 
 template <class T, int eights>
 __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ NormForward a, bool aligned) {
-  const float count = static_cast<float>(a.columns);
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
     Eight s[eights];
     read_sum<T>(a, row, aligned, s);
     float sum = 0, squares = 0;
 #pragma unroll
     for (int c = 0; c < eights; ++c) sum += total(s[c]);
-    const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / count : 0.0f;
+    const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / static_cast<float>(a.columns) : 0.0f;
 #pragma unroll
-    for (int c = 0; c < eights; ++c)  // around the mean: the variance does not cancel
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float centred = place(c) + j < a.columns ? s[c].v[j] - mean : 0.0f;
-        squares = fmaf(centred, centred, squares);
-      }
-    const float rstd = 1.0f / sqrtf(sum_of_row(squares) / count + static_cast<float>(a.epsilon));
-    if (threadIdx.x == 0) {
-      if (a.mean) static_cast<float*>(a.mean)[row] = mean;
-      static_cast<float*>(a.rstd)[row] = rstd;
-    }
+    for (int c = 0; c < eights; ++c) squares = add_squares(s[c], mean, place(c), a.columns, squares);
+    const float rstd = reciprocal_deviation(a, sum_of_row(squares));
+    write_statistics(a, row, mean, rstd);
     const DropoutOfRow output_dropout(a.output_dropout, row);
 #pragma unroll
     for (int c = 0; c < eights; ++c)
       write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, place(c), a.columns, aligned, row_of<T>(a.y, row, a.columns));
+  }
+}
+
+// A thread reads again only what it wrote itself.
+template <class T>
+__global__ void __launch_bounds__(row_threads) forward_wide(const __grid_constant__ NormForward a, bool aligned) {
+  const void* sums = a.sum ? a.sum : a.x;
+  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
+    const DropoutOfRow dropout(a.dropout, row), output_dropout(a.output_dropout, row);
+    float sum = 0, squares = 0;
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
+      Eight residual = {}, s = get<Eight>(row_of<T>(a.x, row, a.columns), at, a.columns, aligned);
+      if (a.residual) residual = get<Eight>(row_of<T>(a.residual, row, a.columns), at, a.columns, aligned);
+      add_residual<T>(a, dropout, at, residual, s);
+      if (writes_sum(a, dropout)) put(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned, s);
+      sum += total(s);
+    }
+    const T* const s_row = row_of<T>(sums, row, a.columns);
+    const float mean = a.kind == NormKind::layer ? sum_of_row(sum) / static_cast<float>(a.columns) : 0.0f;
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride())
+      squares = add_squares(get<Eight>(s_row, at, a.columns, aligned), mean, at, a.columns, squares);
+    const float rstd = reciprocal_deviation(a, sum_of_row(squares));
+    write_statistics(a, row, mean, rstd);
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride())
+      write_norm(get<Eight>(s_row, at, a.columns, aligned), mean, rstd, f32(a.gain), f32(a.shift), output_dropout, at, a.columns, aligned,
+                 row_of<T>(a.y, row, a.columns));
   }
 }
 
@@ -134,33 +178,66 @@ __global__ void __launch_bounds__(row_threads) apply(const __grid_constant__ Nor
   }
 }
 
-// g = dy gain, h = (s - mean) rstd of a row, in registers, and their means.
+// g = dy gain, h = (s - mean) rstd of eight elements of a row.
+struct GradientEight {
+  Eight dy, g, h;
+
+  template <class T>
+  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, std::int64_t at, bool aligned, float mean,
+                       float rstd) {
+    dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the row's end
+    const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
+    const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
+    drop(output_dropout, at, dy);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) g.v[j] = dy.v[j] * gain.v[j], h.v[j] = normalised(s.v[j], mean, rstd);
+  }
+
+  // Adds dy h and dy to the thread's sums for gain and shift, g and g h to those of the row.
+  COMERA_DEVICE void add(Eight& d_gain, Eight& d_shift, float& g_sum, float& gh_sum) const {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      d_gain.v[j] = fmaf(dy.v[j], h.v[j], d_gain.v[j]);
+      d_shift.v[j] += dy.v[j];
+      g_sum += g.v[j];
+      gh_sum = fmaf(g.v[j], h.v[j], gh_sum);
+    }
+  }
+};
+
+template <class T>
+__device__ void write_gradient(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at, bool aligned, float rstd,
+                               const Eight& g, const Eight& h, float g_mean, float gh_mean) {
+  Eight d;
+  if (a.d_sum_in) d = get<Eight>(row_of<T>(a.d_sum_in, row, a.columns), at, a.columns, aligned);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float own = fmaf(-h.v[j], gh_mean, g.v[j] - g_mean);
+    d.v[j] = a.d_sum_in ? fmaf(rstd, own, d.v[j]) : rstd * own;
+  }
+  put(row_of<T>(a.d_sum, row, a.columns), at, a.columns, aligned, d);
+  if (!a.dx || (a.dx == a.d_sum && !dropout.active())) return;
+  drop(dropout, at, d);
+  put(row_of<T>(a.dx, row, a.columns), at, a.columns, aligned, d);
+}
+
+// g and h of a row, in registers, and the means of g and g h.
 template <int eights>
 struct GradientRow {
   Eight g[eights], h[eights];
   float g_mean = 0, gh_mean = 0;
 
-  // Adds dy h and dy to the thread's sums for gain and shift on the way.
+  // Adds to the thread's sums for gain and shift on the way.
   template <class T>
   __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned, Eight* d_gain, Eight* d_shift) {
     const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
     float g_sum = 0, gh_sum = 0;
 #pragma unroll
     for (int c = 0; c < eights; ++c) {
-      const std::int64_t at = first_eight() + c * eight_stride();
-      Eight dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the row's end
-      const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
-      const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
-      drop(output_dropout, at, dy);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float value = normalised(s.v[j], mean, rstd), gradient = dy.v[j] * gain.v[j];
-        d_gain[c].v[j] = fmaf(dy.v[j], value, d_gain[c].v[j]);
-        d_shift[c].v[j] += dy.v[j];
-        g_sum += gradient;
-        gh_sum = fmaf(gradient, value, gh_sum);
-        g[c].v[j] = gradient, h[c].v[j] = value;
-      }
+      GradientEight own;
+      own.template read<T>(a, output_dropout, row, place(c), aligned, mean, rstd);
+      own.add(d_gain[c], d_shift[c], g_sum, gh_sum);
+      g[c] = own.g, h[c] = own.h;
     }
     const float count = static_cast<float>(a.columns);
     if (a.kind == NormKind::layer) g_mean = sum_of_row(g_sum) / count;
@@ -171,20 +248,7 @@ struct GradientRow {
   __device__ void write(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, bool aligned) const {
     const float rstd = f32(a.rstd)[row];
 #pragma unroll
-    for (int c = 0; c < eights; ++c) {
-      const std::int64_t at = first_eight() + c * eight_stride();
-      Eight d;
-      if (a.d_sum_in) d = get<Eight>(row_of<T>(a.d_sum_in, row, a.columns), at, a.columns, aligned);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float own = fmaf(-h[c].v[j], gh_mean, g[c].v[j] - g_mean);
-        d.v[j] = a.d_sum_in ? fmaf(rstd, own, d.v[j]) : rstd * own;
-      }
-      put(row_of<T>(a.d_sum, row, a.columns), at, a.columns, aligned, d);
-      if (!a.dx || (a.dx == a.d_sum && !dropout.active())) continue;
-      drop(dropout, at, d);
-      put(row_of<T>(a.dx, row, a.columns), at, a.columns, aligned, d);
-    }
+    for (int c = 0; c < eights; ++c) write_gradient<T>(a, dropout, row, place(c), aligned, rstd, g[c], h[c], g_mean, gh_mean);
   }
 };
 
@@ -221,6 +285,35 @@ __global__ void __launch_bounds__(row_threads) backward(const __grid_constant__ 
   join_sums<eights>(a.columns, d_gain, d_shift, partial);
 }
 
+// The block's sums for gain and shift grow in its part of partial: a thread adds to its own numbers alone.
+template <class T>
+__global__ void __launch_bounds__(row_threads) backward_wide(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+  const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
+  const float count = static_cast<float>(a.columns);
+  float* const d_gain = partial + 2 * blockIdx.x * a.columns;
+  const bool sums_aligned = a.columns % 4 == 0;
+  for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
+    const DropoutOfRow dropout(rule, a.dropout, row), output_dropout(output_rule, a.output_dropout, row);
+    const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
+    float g_sum = 0, gh_sum = 0;
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
+      Eight sums[2] = {};
+      if (row >= row_stride())
+        for (int i = 0; i < 2; ++i) sums[i] = get<Eight>(d_gain + i * a.columns, at, a.columns, sums_aligned);
+      GradientEight own;
+      own.read<T>(a, output_dropout, row, at, aligned, mean, rstd);
+      own.add(sums[0], sums[1], g_sum, gh_sum);
+      for (int i = 0; i < 2; ++i) put(d_gain + i * a.columns, at, a.columns, sums_aligned, sums[i]);
+    }
+    const float g_mean = a.kind == NormKind::layer ? sum_of_row(g_sum) / count : 0.0f, gh_mean = sum_of_row(gh_sum) / count;
+    for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
+      GradientEight own;
+      own.read<T>(a, output_dropout, row, at, aligned, mean, rstd);
+      write_gradient<T>(a, dropout, row, at, aligned, rstd, own.g, own.h, g_mean, gh_mean);
+    }
+  }
+}
+
 // d_gain (and d_shift) += the blocks' sums. A block of [32, 32] threads owns 32 columns; every thread adds each 32nd block's, in order.
 __global__ void __launch_bounds__(warp_size* warp_size)
     add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* d_gain, float* d_shift) {
@@ -237,7 +330,7 @@ __global__ void __launch_bounds__(warp_size* warp_size)
   if (threadIdx.x == 0 && own < columns) (blockIdx.y == 0 ? d_gain : d_shift)[own] += joined;
 }
 
-// Calls f with the number of eights that a thread holds, as a type: rows of more than 32 * row_threads columns would not fit its registers.
+// Calls f with the number of eights that a thread holds, as a type: none for rows of more than 32 * row_threads columns.
 template <class F>
 Status with_eights(std::int64_t columns, F&& f) {
   switch (blocks_for(columns, 8 * static_cast<std::int64_t>(row_block(columns).x))) {
@@ -246,8 +339,23 @@ Status with_eights(std::int64_t columns, F&& f) {
     case 2: return f(std::integral_constant<int, 2>{});
     case 3: return f(std::integral_constant<int, 3>{});
     case 4: return f(std::integral_constant<int, 4>{});
-    default: return Status::unsupported_shape;
+    default: return f(std::integral_constant<int, 0>{});
   }
+}
+
+template <class T, int eights>
+constexpr auto forward_of() {
+  if constexpr (eights == 0)
+    return forward_wide<T>;
+  else
+    return forward<T, eights>;
+}
+template <class T, int eights>
+constexpr auto backward_of() {
+  if constexpr (eights == 0)
+    return backward_wide<T>;
+  else
+    return backward<T, eights>;
 }
 
 Status run(const Context& context, const NormForward& a) {
@@ -255,7 +363,7 @@ Status run(const Context& context, const NormForward& a) {
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.x, a.residual, a.sum, a.gain, a.shift, a.y);
     return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
-      return launch(context, row_launch(a.tokens, a.columns), forward<T, eights>, a, aligned);
+      return launch(context, row_launch(a.tokens, a.columns), forward_of<T, eights>(), a, aligned);
     });
   });
 }
@@ -285,7 +393,7 @@ Status run(const Context& context, const NormBackward& a) {
   const Status status = with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx);
     return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
-      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward<T, eights>, a, aligned, partial);
+      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward_of<T, eights>(), a, aligned, partial);
     });
   });
   if (status != Status::ok) return status;

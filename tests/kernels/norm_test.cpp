@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/kernels/cases.h"
+#include "tests/kernels/cuda_call.h"
 
 namespace comera::kernels::test {
 namespace {
@@ -109,9 +110,30 @@ std::vector<Case> norm_cases() {
     cases.push_back(norm({.tokens = 2100, .columns = 8, .kind = kind, .shift = shift}));
     cases.push_back(norm({.tokens = 2, .columns = 1, .kind = kind, .shift = shift}));
   }
+  // More columns than the threads of a block hold in registers.
+  cases.push_back(norm({.tokens = 2, .columns = 8200, .dropout = 0.1, .output_dropout = 0.2, .d_sum_in = true}));
+  cases.push_back(norm({.tokens = 2, .columns = 8193, .residual = false, .keeps_sum = false, .d_sum_is_dy = true}));
+  cases.push_back(norm({.tokens = 1, .columns = 12288, .kind = NormKind::rms, .shift = false, .sum_is_x = true, .dx_is_d_sum = true}));
   return cases;
 }
 
 COMERA_TEST_CASES("norm", norm_cases)
+
+// Small whole numbers: the sums are exact in any order.
+TEST_CASE("norm: sums for gain and shift where blocks of the CUDA kernel have several wide rows each") {
+  constexpr std::int64_t tokens = 900, columns = 8201, count = tokens * columns;
+  const auto whole = [](std::int64_t i, std::int64_t range) { return static_cast<float>(i % range - range / 2); };
+  cuda::Floats sum(count), dy(count), d_gain(columns, 5), d_shift(columns, -7);
+  const cuda::Floats rstd(tokens, 1), mean(tokens, 0), gain(columns, 0);
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = whole(i, 7), dy[i] = whole(i + i / columns, 11);
+  cuda::Call call(DType::bf16);
+  NormBackward a;
+  a.tokens = tokens, a.columns = columns, a.dy = call.stream(dy), a.sum = call.stream(sum), a.mean = call.f32(mean), a.rstd = call.f32(rstd);
+  a.gain = call.f32(gain), a.d_sum = call.stream(dy), a.d_gain = call.f32(d_gain), a.d_shift = call.f32(d_shift);
+  call.run(cuda::table().norm_backward, a);
+  for (std::int64_t i = 0; i < count; ++i) d_gain[i % columns] += dy[i] * sum[i], d_shift[i % columns] += dy[i];
+  CHECK(call.read_f32(a.d_gain, columns) == d_gain);
+  CHECK(call.read_f32(a.d_shift, columns) == d_shift);
+}
 
 }  // namespace comera::kernels::test
