@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/card/errors.h"
+#include "kernels/cuda/gemm_ways.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -59,11 +60,6 @@ bool describe(Operation& operation, const Gemm& g, bool tf32) {
 }
 
 // The library takes pointers for multiples of 256 bytes unless it is told otherwise, and may then choose what reads wider than they allow.
-std::uint32_t alignment_of(const void* data) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data) | 256u;
-  return static_cast<std::uint32_t>(address & (~address + 1));
-}
-
 bool describe_alignment(Preference& preference, const Gemm& g) {
   const std::uint32_t first = alignment_of(g.b), second = alignment_of(g.a), out = alignment_of(g.c);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const std::uint32_t& bytes) {
@@ -92,29 +88,56 @@ Status empty_sum(const Context& context, const Gemm& g) {
   return Status::ok;
 }
 
+// The product as the library wants it described.
+struct Description {
+  Operation operation;
+  Layout a, b, c;
+
+  bool make(const Gemm& g, bool tf32) {
+    return describe(operation, g, tf32) && describe_scales(operation, g) &&
+           describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
+           describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
+           describe(c, type_of(g.out), g.m, g.n, g.ldc, g.batch, g.stride_c);
+  }
+};
+
+// The first that the library names; `any` is false where it has none.
+struct Way {
+  bool any = false;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+std::optional<Way> search(const Gemm& g, const Description& d) {
+  Preference preference;
+  if (!describe(preference) || !describe_alignment(preference, g)) return {};
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t searched = cublasLtMatmulAlgoGetHeuristic(library(), d.operation.handle, d.b.handle, d.a.handle, d.c.handle, d.c.handle,
+                                                                 preference.handle, 1, &found, &count);
+  if (searched == CUBLAS_STATUS_NOT_SUPPORTED) return Way{};
+  if (!ok(searched)) return {};
+  return Way{count > 0, found.algo};
+}
+
+// What a search costs the host, a walk that is no graph would pay at every product.
+std::optional<Way> way_of(const Gemm& g, bool tf32, const Description& d) {
+  static GemmWays<Way> ways;
+  return ways.find(GemmKey(g, tf32), [&] { return search(g, d); });
+}
+
 }  // namespace
 
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return Status::ok;
   if (g.k == 0) return empty_sum(context, g);
-  Operation operation;
-  Layout a, b, c;
-  Preference preference;
-  const bool described = library() && describe(operation, g, context.tf32) && describe_scales(operation, g) && describe(preference) &&
-                         describe_alignment(preference, g) &&
-                         describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
-                         describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
-                         describe(c, type_of(g.out), g.m, g.n, g.ldc, g.batch, g.stride_c);
-  if (!described) return Status::failed;
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t searched =
-      cublasLtMatmulAlgoGetHeuristic(library(), operation.handle, b.handle, a.handle, c.handle, c.handle, preference.handle, 1, &found, &count);
-  if (searched == CUBLAS_STATUS_NOT_SUPPORTED || (ok(searched) && count == 0)) return Status::unsupported_shape;
-  if (searched != CUBLAS_STATUS_SUCCESS) return Status::failed;
+  Description d;
+  if (!library() || !d.make(g, context.tf32)) return Status::failed;
+  const std::optional<Way> way = way_of(g, context.tf32, d);
+  if (!way) return Status::failed;
+  if (!way->any) return Status::unsupported_shape;
   const float one = 1, beta = g.accumulate ? 1 : 0;
-  return status_of(cublasLtMatmul(library(), operation.handle, &one, g.b, b.handle, g.a, a.handle, &beta, g.c, c.handle, g.c, c.handle, &found.algo,
-                                  workspace, gemm_workspace_bytes, static_cast<cudaStream_t>(context.stream)));
+  return status_of(cublasLtMatmul(library(), d.operation.handle, &one, g.b, d.b.handle, g.a, d.a.handle, &beta, g.c, d.c.handle, g.c, d.c.handle,
+                                  &way->algorithm, workspace, gemm_workspace_bytes, static_cast<cudaStream_t>(context.stream)));
 }
 
 }  // namespace comera::kernels::cuda
