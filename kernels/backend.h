@@ -47,7 +47,8 @@ struct Device {
   Status (*join_copies)(const Context&) = nullptr;
   // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
   Status (*begin_graph)(const Context&) = nullptr;
-  Status (*end_graph)(const Context&, void** graph) = nullptr;  // after a failure: ends the recording, gives null
+  // `calls`: how many were recorded, each of which the device starts apart; may be null. After a failure: ends the recording, gives a null graph.
+  Status (*end_graph)(const Context&, void** graph, std::size_t* calls) = nullptr;
   Status (*launch_graph)(const Context&, void* graph) = nullptr;
   void (*release_graph)(void* graph) = nullptr;
 };

@@ -111,11 +111,11 @@ bench() { # NAME COMMAND...
   limit=$(limit_of 120)
   shift
   if [ "$limit" -lt 5 ]; then
-    say "| $name | not run, no time was left | | | | |"
+    say "| $name | not run, no time was left | | | | | |"
   elif timeout "$limit" "$@" > "$work/bench.json" 2> "$work/log"; then
     python3 "$here/gpu_report.py" row "$name" "$work/bench.json" "$lines" | tee -a "$report"
   else
-    say "| $name | failed: $(tail -n 1 "$work/log") | | | | |"
+    say "| $name | failed: $(tail -n 1 "$work/log") | | | | | |"
   fi
 }
 ours() { bench "$1" "$bin/comera" bench --device "$device" --json --quiet --warmup "$warmup" --repetitions "$repetitions" "${@:2}"; }
@@ -182,10 +182,11 @@ if [ "${QUICK:-}" != 1 ]; then
   say ""
   say "## Times and memory"
   say ""
-  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is all of its merging and core gradients together."
+  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is all of its merging and core gradients together;"
+  say "\`launches\` are the calls in a step's graph."
   say ""
-  say "| work | program | part | median ms | J | MiB |"
-  say "|---|---|---|---|---|---|"
+  say "| work | program | part | median ms | J | MiB | launches |"
+  say "|---|---|---|---|---|---|---|"
   bench_layers
   bench_steps
   bench_epoch

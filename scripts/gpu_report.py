@@ -30,7 +30,7 @@ RATIOS = [
     (EPOCH + " tt bf16", "step", EPOCH, DENSE + " compiled", "median_ms", 2.5),
 ]
 WORDS = {"median_ms": "time", "peak_bytes": "memory", "bound": "share of the bound"}
-KEPT = ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules", "flops", "moved_bytes", "graph", "steps", "epoch_steps", "epoch_seconds")
+KEPT = ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules", "flops", "moved_bytes", "graph", "launches", "steps", "epoch_steps", "epoch_seconds")
 
 
 def side_of(answer):
@@ -65,13 +65,14 @@ def lines_of(name, answer):
 
 def cells(line):
     if line["part"] == "rates":
-        return [line["name"], line["side"], f"{line['copy_gb_per_s']:.0f} GB/s, {line['peak_gflops'] / 1e3:.1f} TFLOP/s", "", "", ""]
+        return [line["name"], line["side"], f"{line['copy_gb_per_s']:.0f} GB/s, {line['peak_gflops'] / 1e3:.1f} TFLOP/s", "", "", "", ""]
     name = line["name"]
     if "epoch_seconds" in line:
         name += f" (from {line['steps']} steps: {line['epoch_seconds']:.1f} s for {line['epoch_steps']} steps)"
     side = line["side"] + (f" ({line['graph']})" if line.get("graph", "none") != "none" else "")
     joules, peak = line["joules"], line.get("peak_bytes")
-    return [name, side, line["part"], f"{line['median_ms']:.3f}", "" if joules is None else f"{joules:.3f}", f"{peak / MIB:.0f}" if peak else ""]
+    return [name, side, line["part"], f"{line['median_ms']:.3f}", "" if joules is None else f"{joules:.3f}", f"{peak / MIB:.0f}" if peak else "",
+            str(line.get("launches", ""))]
 
 
 def table(rows):

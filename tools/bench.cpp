@@ -170,6 +170,7 @@ int run_bench(const OptionValues& values) {
   for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
   log_info("{:<12}{:.0f} GFLOP/s in products of large matrices", "peak", report.peak_gflops);
   if (copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", copy_gb_per_s);
+  if (const auto launches = report.rows.front().launches) log_info("{:<12}{} a step", "launches", *launches);
   print_out(report::render(report::bench_table(report, format == report::Format::csv || format == report::Format::jsonl), format));
   return 0;
 }

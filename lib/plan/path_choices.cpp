@@ -111,7 +111,7 @@ Graph record(const Backend& backend, const Context& context, const Op<Args>& op,
   Status status = Status::ok;
   for (int i = 0; i < calls_per_round && status == Status::ok; ++i) status = op.run(context, call);
   void* graph = nullptr;
-  const Status ended = backend.device.end_graph(context, &graph);
+  const Status ended = backend.device.end_graph(context, &graph, nullptr);
   Graph recorded(graph, backend.device.release_graph);
   check(backend, op.name, status == Status::ok ? ended : status);
   return recorded;

@@ -111,6 +111,16 @@ void add_bounds(const BenchReport& report, Table& table) {
   }
 }
 
+// What a device alone has.
+void add_launches(const BenchReport& report, Table& table) {
+  if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.launches.has_value(); })) return;
+  table.columns.push_back({"launches", "launches"});
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    table.rows[i].emplace_back();
+    if (const auto launches = report.rows[i].launches) table.rows[i].back() = *launches;
+  }
+}
+
 Cell cell_of(const Json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_number()) return value.get<double>();
@@ -143,6 +153,7 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   BenchRow step = time_samples(engine.machine().backend->device, options, "step", [&] { return stepper.step_ms(); });
   step.flops = engine.memory_table().flops;
   step.peak_bytes = memory.peak();
+  step.launches = engine.launches();
   std::vector<BenchRow> rows{step};
   std::map<std::string, std::int64_t> calls;
   for (auto& [op, ms] : profiled_ms(engine, stepper, options.repetitions, calls))
@@ -173,6 +184,7 @@ Table bench_table(const BenchReport& report, bool with_settings) {
                    {"joules", "J"}};
   for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.peak_gflops, report.rows.front().ms.median));
   add_bounds(report, table);
+  add_launches(report, table);
   if (!with_settings) return table;
   for (const auto& [key, value] : report.settings.items()) {
     table.columns.push_back({key, key});

@@ -19,10 +19,11 @@ struct BenchRow {
   std::string work;        // "step", or the name of an op; "other" is what the ops do not cover
   std::int64_t calls = 1;  // per step
   Spread ms;
-  double flops = 0;                         // per step, multiplications and additions of the products alone
-  double moved_bytes = 0;                   // the least that must be moved, each operand once; 0: not known
-  std::optional<std::uint64_t> peak_bytes;  // growth of the process since before the first arena
-  std::optional<double> joules;             // per step, all packages, or the device
+  double flops = 0;                                     // per step, multiplications and additions of the products alone
+  double moved_bytes = 0;                               // the least that must be moved, each operand once; 0: not known
+  std::optional<std::uint64_t> peak_bytes;              // growth of the process since before the first arena
+  std::optional<double> joules;                         // per step, all packages, or the device
+  std::optional<std::int64_t> launches = std::nullopt;  // per step: calls of a device that its graph holds
 };
 
 struct BenchReport {

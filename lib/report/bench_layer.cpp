@@ -32,6 +32,10 @@ class Walks {
   }
 
   double flops() const { return plan_.flops(); }
+  std::optional<std::int64_t> launches() const {
+    if (!on_device()) return std::nullopt;
+    return static_cast<std::int64_t>(steps_.graph_calls()) / sets_;
+  }
 
   // Milliseconds of one walk, of `rounds` over all sets.
   double milliseconds(int rounds) {
@@ -135,6 +139,7 @@ BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, con
     BenchRow row = time_samples(device, options, work, [&] { return walks.milliseconds(rounds); });
     if (row.joules) *row.joules /= sets * rounds;
     row.flops = walks.flops();
+    row.launches = walks.launches();
     if (report.rows.empty()) row.peak_bytes = memory.peak();
     return row;
   };

@@ -38,6 +38,7 @@ void DeviceSteps::forget() {
   for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
   graphs_.clear();
   driver_memory_.graphs = 0;
+  graph_calls_ = 0;
 }
 
 // Waits only where a step has more micro-batches than there are slots.
@@ -60,11 +61,13 @@ void* DeviceSteps::record(const Body& body) {
   try {
     body(&stage, plan::Pass::calls);
   } catch (...) {
-    if (device.end_graph(context(), &graph) == kernels::Status::ok) device.release_graph(graph);
+    if (device.end_graph(context(), &graph, nullptr) == kernels::Status::ok) device.release_graph(graph);
     throw;
   }
   const std::size_t recorded = free_on(device);
-  check(device.end_graph(context(), &graph), "recording a step");
+  std::size_t calls = 0;
+  check(device.end_graph(context(), &graph, &calls), "recording a step");
+  graph_calls_ = std::max(graph_calls_, calls);
   const std::size_t made = free_on(device);
   driver_memory_.modules += before - std::min(before, recorded);
   driver_memory_.graphs += recorded - std::min(recorded, made);

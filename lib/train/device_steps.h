@@ -54,6 +54,8 @@ class DeviceSteps {
     std::size_t modules = 0, graphs = 0;
   };
   const DriverMemory& driver_memory() const { return driver_memory_; }
+  // Of the graph with most of them: each costs the device time, whatever it does.
+  std::size_t graph_calls() const { return graph_calls_; }
   // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again. Nothing runs any more.
   void forget();
 
@@ -81,6 +83,7 @@ class DeviceSteps {
   Ahead ahead_;
   std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by place
   DriverMemory driver_memory_;
+  std::size_t graph_calls_ = 0;
 };
 
 }  // namespace comera::train

@@ -67,6 +67,12 @@ class Engine {
 
   std::size_t driver_bytes() const { return device_steps_ ? device_steps_->driver_memory().modules + device_steps_->driver_memory().graphs : 0; }
 
+  // Calls of the device in a step without accumulation, known once its graph was recorded; none where there are no graphs.
+  std::optional<std::int64_t> launches() const {
+    if (!device_steps_) return std::nullopt;
+    return static_cast<std::int64_t>(device_steps_->graph_calls());
+  }
+
   // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
   // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight
   // has changed.

@@ -129,12 +129,15 @@ TEST_CASE("cuda on host: a graph does nothing until it is launched, and then aga
   Numbers x(8);
   x.write(std::vector<float>(8, 1.0f));
   void* graph = nullptr;
+  std::size_t calls = 0;
   REQUIRE(device.begin_graph({}) == Status::ok);
   const AddScaled twice{8, 1, x.data, x.data};
   REQUIRE(table().add_scaled.run({}, twice) == Status::ok);
+  REQUIRE(table().fill.run({}, {x.data, 0}) == Status::ok);  // nothing to do is no call
   std::vector<float> host(8);
   CHECK(table().memory.download({}, host.data(), x.data, x.bytes) == Status::failed);  // nothing has run yet
-  REQUIRE(device.end_graph({}, &graph) == Status::ok);
+  REQUIRE(device.end_graph({}, &graph, &calls) == Status::ok);
+  CHECK(calls == 1);
   CHECK(x.read() == std::vector<float>(8, 1.0f));
   for (int i = 0; i < 2; ++i) REQUIRE(device.launch_graph({}, graph) == Status::ok);
   CHECK(x.read() == std::vector<float>(8, 4.0f));

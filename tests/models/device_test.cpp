@@ -114,3 +114,35 @@ TEST_CASE("a step on a device is the step of the reference: micro-batches and re
   check_near(spec, 3, layers::Recompute::cheap);
   check_near(spec, 6, layers::Recompute::block);  // more than there are places for batches on their way
 }
+
+// A call costs a card microseconds, whatever it does, so their number is part of a step's time.
+TEST_CASE("a step on a device is few calls: they grow with the blocks, not with their cores") {
+  const auto launches = [](DType dtype, models::Form form, int blocks, int cores) {
+    models::EncoderSpec spec = small_encoder(false, models::Task::classify, form);
+    spec.layers = blocks;
+    models::FormRules rules;
+    rules.form = form;
+    rules.rank = rules.embedding_rank = 3;
+    rules.order = cores / 2;
+    rules.embedding_order = 3;
+    models::apply_forms(spec, models::weight_sites(spec), rules);
+    const plan::Machine machine{&kernels::cuda::table(), dtype, nullptr};
+    train::Engine engine(machine, models::factory_of(spec, dtype), {});
+    const data::Batch batch = small_batch(spec);
+    engine.plan_training(batch);
+    engine.allocate();
+    set_scalars(engine, 0);
+    CHECK(engine.launches() == 0);
+    engine.train({&batch, 1});
+    return *engine.launches();
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::int64_t one = launches(dtype, models::Form::tt, 1, 4), two = launches(dtype, models::Form::tt, 2, 4);
+    // Twelve products forward and twice as many backward, sums over tiles, attention and norms; a call for each of 42 cores would double it.
+    CHECK(two - one <= 48);
+    CHECK(2 * one - two <= 66);                                     // tables, head, merging, optimiser
+    CHECK(launches(dtype, models::Form::tt, 2, 6) - two <= 2 * 2);  // merging, forward and backward, has one step more for either half
+    const std::int64_t dense = launches(dtype, models::Form::dense, 1, 4);
+    CHECK(launches(dtype, models::Form::dense, 2, 4) - dense <= 48);
+  }
+}

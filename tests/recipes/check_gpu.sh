@@ -28,7 +28,7 @@ printf '#!/bin/sh\nexit 0\n' > "$folder/programs/compute-sanitizer"
 chmod +x "$folder"/comera "$folder"/test_* "$folder"/programs/*
 cat > "$folder/answer.json" << 'JSON'
 {"peak_gflops": 1000, "copy_gb_per_s": 1000, "rows": [
-  {"work": "step", "median_ms": 3, "min_ms": 3, "max_ms": 3, "gflops": null, "peak_bytes": 1048576, "joules": 0.5},
+  {"work": "step", "median_ms": 3, "min_ms": 3, "max_ms": 3, "gflops": null, "peak_bytes": 1048576, "joules": 0.5, "launches": 490},
   {"work": "tokens", "median_ms": 1, "min_ms": 1, "max_ms": 1, "gflops": 1, "peak_bytes": null, "joules": 0.2, "moved_bytes": 600000000}]}
 JSON
 
@@ -46,7 +46,7 @@ wants '^- models: FAILED \(status 3\)'
 wants '^a model differs$'
 wants '^1 checks failed\.$'
 wants '^PyTorch: not found, not measured\.'
-wants '^\| mnli-6enc 32 x 128 tt bf16 \| comera \| step \| 3\.000 \| 0\.500 \| 1 \|$'
+wants '^\| mnli-6enc 32 x 128 tt bf16 \| comera \| step \| 3\.000 \| 0\.500 \| 1 \| 490 \|$'
 wants '^\| epoch mnli-6enc 128 x 128 tt bf16 \| failed: .*no epoch here'
 wants '^\| linear 768x3072 at 4096 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 50 % \| yes \|$'
 wants '^\| linear 768x3072 at 65536 tokens tt bf16, tokens \| roofline, share of the bound \| 60 % \| 70 % \| no \|$'

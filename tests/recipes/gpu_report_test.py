@@ -87,13 +87,13 @@ class Report(unittest.TestCase):
         self.assertFalse(line["met"])
 
     def test_cores_of_a_model_are_its_merges(self):
-        text = self.add("model", {"rows": [row("step", 9.0, joules=0.25), row("tt_merge", 0.5), row("tt_merge_backward", 1.0)]})
-        self.assertEqual(text, "| model | comera | step | 9.000 | 0.250 |  |\n| model | comera | cores | 1.500 |  |  |\n")
+        text = self.add("model", {"rows": [row("step", 9.0, joules=0.25, launches=490), row("tt_merge", 0.5), row("tt_merge_backward", 1.0)]})
+        self.assertEqual(text, "| model | comera | step | 9.000 | 0.250 |  | 490 |\n| model | comera | cores | 1.500 |  |  |  |\n")
 
     def test_an_epoch_says_what_it_was_taken_from(self):
         answer = {"program": "comera", "work": "epoch", "median_ms": 2.0, "steps": 600, "epoch_steps": 3071, "epoch_seconds": 6.142, "peak_bytes": 1 << 20,
                   "joules": None}
-        self.assertIn("(from 600 steps: 6.1 s for 3071 steps) | comera | step | 2.000 |  | 1 |", self.add("epoch mnli-6enc 128 x 128 tt bf16", answer))
+        self.assertIn("(from 600 steps: 6.1 s for 3071 steps) | comera | step | 2.000 |  | 1 |  |", self.add("epoch mnli-6enc 128 x 128 tt bf16", answer))
         self.add("epoch mnli-6enc 128 x 128", peer(5.0, work="epoch", compile=True))
         self.assertTrue(self.ratios()[1]["epoch mnli-6enc 128 x 128 tt bf16 step", "pytorch dense bf16 compiled", "median_ms"]["met"])
 

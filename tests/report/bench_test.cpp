@@ -113,6 +113,8 @@ TEST_CASE("A layer alone is timed on a device, sets of tokens in turn") {
   const tt::Sizes modes = tt::linear_modes(64, 32, 2);
   const BenchReport linear = bench_linear(machine, {.in = 64, .out = 32, .modes = modes, .ranks = tt::uniform_ranks(modes, 4, "test")}, options);
   REQUIRE((linear.rows.size() == 3 && linear.rows[1].work == "tokens"));
+  CHECK((linear.rows[1].launches > 0 && linear.rows[0].launches > linear.rows[1].launches));
+  CHECK(to_json(bench_table(linear, true))[1]["launches"] == *linear.rows[1].launches);
   CHECK(linear.rows[0].peak_bytes.value() >= 4 * 32 * (64 + 64 + 32));  // x, dx, dy
   const tt::Sizes table = tt::table_modes(100, 16, 2);
   const BenchReport lookup = bench_lookup(machine, {.rows = 100, .columns = 16, .modes = table, .ranks = {1, 4, 1}}, options);
@@ -155,4 +157,5 @@ TEST_CASE("The table has the keys that scripts rely on, the settings on every li
   CHECK(rows[1]["share"].get<double>() == Approx(0.1));
   CHECK((rows[1]["model"] == "m" && rows[1]["batch"] == 32));
   CHECK(bench_table(report, false).column("model") == -1);
+  CHECK(bench_table(report, false).column("launches") == -1);  // the host launches nothing
 }

@@ -81,12 +81,13 @@ Status join_copies(const Context& context) { return status_of(cudaStreamWaitEven
 // Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a graph is captured.
 Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed)); }
 
-Status end_graph(const Context& context, void** graph) {
+Status end_graph(const Context& context, void** graph, std::size_t* calls) {
   *graph = nullptr;
   cudaGraph_t captured = nullptr;
   if (!ok(cudaStreamEndCapture(stream_of(context), &captured))) return Status::failed;
   cudaGraphExec_t executable = nullptr;
-  const bool made = ok(cudaGraphInstantiate(&executable, captured, 0)) && ok(cudaGraphUpload(executable, stream_of(context)));
+  const bool made = (!calls || ok(cudaGraphGetNodes(captured, nullptr, calls))) && ok(cudaGraphInstantiate(&executable, captured, 0)) &&
+                    ok(cudaGraphUpload(executable, stream_of(context)));
   cudaGraphDestroy(captured);
   *graph = executable;
   return made ? Status::ok : Status::failed;

@@ -118,10 +118,13 @@ Status begin_graph(const Context&) {
   capture = new Graph;
   return Status::ok;
 }
-Status end_graph(const Context&, void** graph) {
-  *graph = std::exchange(capture, nullptr);
-  live_graphs += *graph != nullptr;
-  return *graph ? Status::ok : Status::failed;
+Status end_graph(const Context&, void** graph, std::size_t* calls) {
+  Graph* const recorded = std::exchange(capture, nullptr);
+  *graph = recorded;
+  if (!recorded) return Status::failed;
+  ++live_graphs;
+  if (calls) *calls = recorded->work.size();
+  return Status::ok;
 }
 Status launch_graph(const Context&, void* graph) {
   if (capture) return Status::failed;
@@ -147,12 +150,12 @@ Device device_control() {
 
 const char* variant_name() { return "on host"; }
 
-Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) { return on_host::upload(context, to, from, bytes); }
+Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {
+  return to == from || bytes == 0 ? Status::ok : on_host::upload(context, to, from, bytes);
+}
 
 Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
-  return on_host::enqueue(context, [=] {
-    if (bytes > 0) std::memset(data, 0, bytes);
-  });
+  return bytes == 0 ? Status::ok : on_host::enqueue(context, [=] { std::memset(data, 0, bytes); });
 }
 
 }  // namespace comera::kernels::cuda
