@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/sorted_ids.h"
 #include "kernels/embedding.h"
@@ -32,7 +35,63 @@ __global__ void look_up(const EmbeddingForward a) {
   }
 }
 
+// Tables of two rows, such as those of segments: nothing need be sorted, blocks sum the rows of dy for both ids over every so many bags.
+bool adds_pairs(const EmbeddingBackward& a) { return a.rows >= 1 && a.rows <= 2 && !a.bags.offsets; }
+std::int64_t pair_blocks(const EmbeddingBackward& a) { return std::min(blocks_for(a.bags.bags, ids_of_chunk), partial_blocks); }
+
+template <class T, int lanes>
+__global__ void sum_pairs(const EmbeddingBackward a, float* partial) {
+  constexpr int ahead = 8;  // rows read before they are added
+  __shared__ int keys[ids_of_chunk];
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * ids_of_chunk;
+  float sum[2][lanes] = {}, next[ahead][lanes];
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * ids_of_chunk; first < a.bags.bags; first += step) {
+    const int some = static_cast<int>(min(static_cast<std::int64_t>(ids_of_chunk), a.bags.bags - first));
+    __syncthreads();  // the keys before may still be read
+    if (static_cast<int>(threadIdx.x) < some) keys[threadIdx.x] = key_of_id(a.bags.id[first + threadIdx.x], static_cast<int>(a.rows));
+    __syncthreads();
+    const T* const dy = static_cast<const T*>(a.dy) + first * a.columns + column;
+    for (int i0 = 0; i0 < some && column < a.columns; i0 += ahead) {
+#pragma unroll
+      for (int u = 0; u < ahead; ++u)
+        if (i0 + u < some) load_floats<lanes>(dy + (i0 + u) * a.columns, next[u]);
+#pragma unroll
+      for (int u = 0; u < ahead; ++u) {
+        const int key = i0 + u < some ? keys[i0 + u] : 2;
+#pragma unroll
+        for (int j = 0; j < lanes; ++j) {
+          if (key == 0) sum[0][j] += next[u][j];
+          if (key == 1 && a.rows == 2) sum[1][j] += next[u][j];
+        }
+      }
+    }
+  }
+  if (column >= a.columns) return;
+  float* const to = partial + 2 * blockIdx.x * a.columns + column;
+  store_floats<lanes>(sum[0], to);
+  store_floats<lanes>(sum[1], to + a.columns);
+}
+
+template <class T>
+Status add_pairs(const Context& context, const EmbeddingBackward& a, bool aligned) {
+  Parts parts(context.workspace);
+  float* const partial = parts.take<float>(2 * pair_blocks(a) * a.columns);
+  const auto over = [&](int lanes) {
+    return Launch{{static_cast<unsigned>(pair_blocks(a)), static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))}, fold_threads};
+  };
+  const Status status = aligned ? launch(context, over(4), sum_pairs<T, 4>, a, partial) : launch(context, over(1), sum_pairs<T, 1>, a, partial);
+  if (status != Status::ok) return status;
+  auto* const table = static_cast<float*>(a.d_table);
+  return join_partials(context, pair_blocks(a), a.columns, partial, table, a.rows == 2 ? table + a.columns : nullptr);
+}
+
 std::size_t workspace_bytes(const Context&, const EmbeddingBackward& a) {
+  if (adds_pairs(a)) {
+    Parts parts;
+    parts.take<float>(2 * pair_blocks(a) * a.columns);
+    return parts.bytes();
+  }
   Parts parts;
   FoldMemory(a.bags.ids, a.columns, parts);
   return parts.bytes();
@@ -53,6 +112,8 @@ Status run(const Context& context, const EmbeddingBackward& a) {
   if (a.bags.ids == 0) return Status::ok;
   return with_element(context, [&](auto element) {
     using T = decltype(element);
+    const bool aligned = rows_are_aligned<float>(a.d_table, a.columns);
+    if (adds_pairs(a)) return add_pairs<T>(context, a, aligned && rows_are_aligned<T>(a.dy, a.columns));
     Parts parts(context.workspace);
     const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);
@@ -60,7 +121,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
     if (status != Status::ok) return status;
     const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), rows, a.columns};
     return fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy), DenseSums{static_cast<float*>(a.d_table), memory.pieces, a.columns},
-                     rows_are_aligned<float>(a.d_table, a.columns));
+                     aligned);
   });
 }
 

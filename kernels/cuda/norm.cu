@@ -1,5 +1,6 @@
 // Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and writes once. Rows that a
 // block's registers do not hold are gone over again instead: 48 KiB and more of a row, which the second level's cache still has.
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows.h"
@@ -7,9 +8,6 @@
 
 namespace comera::kernels::cuda {
 namespace {
-
-// Sums for gain and shift are split among as many blocks at most: what an H200 holds at once at 768 columns.
-constexpr std::int64_t partial_blocks = 384;
 
 template <class T>
 __device__ const T* row_of(const void* data, std::int64_t row, std::int64_t columns) {
@@ -314,22 +312,6 @@ __global__ void __launch_bounds__(row_threads) backward_wide(const __grid_consta
   }
 }
 
-// d_gain (and d_shift) += the blocks' sums. A block of [32, 32] threads owns 32 columns; every thread adds each 32nd block's, in order.
-__global__ void __launch_bounds__(warp_size* warp_size)
-    add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* d_gain, float* d_shift) {
-  __shared__ float sums[warp_size][warp_size + 1];
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x;
-  float sum = 0;
-  if (column < columns)
-#pragma unroll 8
-    for (std::int64_t block = threadIdx.y; block < blocks; block += warp_size) sum += partial[(2 * block + blockIdx.y) * columns + column];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  const float joined = sum_of_warp(sums[threadIdx.x][threadIdx.y]);
-  const std::int64_t own = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.y;
-  if (threadIdx.x == 0 && own < columns) (blockIdx.y == 0 ? d_gain : d_shift)[own] += joined;
-}
-
 // Calls f with the number of eights that a thread holds, as a type: none for rows of more than 32 * row_threads columns.
 template <class F>
 Status with_eights(std::int64_t columns, F&& f) {
@@ -397,8 +379,7 @@ Status run(const Context& context, const NormBackward& a) {
     });
   });
   if (status != Status::ok) return status;
-  const dim3 grid(grid_for(a.columns, warp_size), a.d_shift ? 2 : 1), square(warp_size, warp_size);
-  return launch(context, {grid, square}, add_partials, blocks, a.columns, partial, static_cast<float*>(a.d_gain), static_cast<float*>(a.d_shift));
+  return join_partials(context, blocks, a.columns, partial, a.d_gain, a.d_shift);
 }
 
 }  // namespace

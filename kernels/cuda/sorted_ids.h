@@ -195,12 +195,22 @@ __global__ void join_pieces(Runs runs, Sums sums) {
   if (begin == first && first > 0 && runs.keys[first - 1] == key) return;
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
   if (column >= runs.columns) return;
-  float total[lanes], more[lanes];
+  constexpr int ahead = 16;  // pieces read before they are added: a run may span the whole batch
+  float total[lanes], more[ahead][lanes];
+  bool there[ahead];
   load_floats<lanes>(sums.piece(begin) + column, total);
-  for (int s = last + 1; s < runs.count && runs.keys[s] == key; s += ids_of_chunk) {
-    load_floats<lanes>(sums.piece(s) + column, more);
-    for (int j = 0; j < lanes; ++j) total[j] += more[j];
-  }
+  int s0 = last + 1;
+  do {
+#pragma unroll
+    for (int u = 0; u < ahead; ++u) there[u] = runs.count - s0 > u * ids_of_chunk && runs.keys[s0 + u * ids_of_chunk] == key;
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      if (there[u]) load_floats<lanes>(sums.piece(s0 + u * ids_of_chunk) + column, more[u]);
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      for (int j = 0; there[u] && j < lanes; ++j) total[j] += more[u][j];
+    s0 += ahead * ids_of_chunk;
+  } while (there[ahead - 1]);
   give_run<lanes>(sums, begin, key, column, total);
 }
 

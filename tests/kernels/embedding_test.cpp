@@ -157,6 +157,9 @@ std::vector<Case> embedding_cases() {
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));
   cases.push_back(dense(7, 2, random_ids(5000, 7), false));  // runs of hundreds; more ids than are sorted in small tiles
+  cases.push_back(dense(2, 5, random_ids(75, 2), false));
+  cases.push_back(dense(2, 264, random_ids(13000, 2), false));  // more than blocks leave sums of at a time
+  cases.push_back(dense(1, 8, random_ids(40, 1), false));
   add_tables(cases);
   return cases;
 }
