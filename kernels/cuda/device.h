@@ -68,6 +68,7 @@ T* shared_memory() {
 template <class... Parameters, class... Arguments>
 Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...), const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
+  on_host::load(reinterpret_cast<const void*>(kernel));
   return on_host::enqueue(context, [=] {
     auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
     on_host::run_grid(

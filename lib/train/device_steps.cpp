@@ -37,6 +37,7 @@ void DeviceSteps::forget() {
   ahead_.bytes = 0;
   for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
   graphs_.clear();
+  run_.clear();
   driver_memory_.graphs = 0;
   graph_calls_ = 0;
 }
@@ -47,19 +48,27 @@ std::byte* DeviceSteps::next_slot() {
   return pinned_.data() + pending_++ * input_bytes_;
 }
 
-void DeviceSteps::run(const Body& body) {
+void DeviceSteps::count_modules(const std::function<void()>& f) {
+  const kernels::Device& device = machine_.backend->device;
+  const std::size_t before = free_on(device);
+  f();
+  driver_memory_.modules += before - std::min(before, free_on(device));
+}
+
+// The driver is asked the first time alone, for its answer takes as long as some kernels.
+void DeviceSteps::run(const Key& key, const Body& body) {
   plan::InputStage stage{nullptr, place(place_), 0};
-  body(&stage, plan::Pass::all);
+  const auto calls = [&] { body(&stage, plan::Pass::all); };
+  run_.insert(key).second ? count_modules(calls) : calls();
 }
 
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
   plan::InputStage stage{nullptr, place(place_), 0};
   void* graph = nullptr;
-  const std::size_t before = free_on(device);
   check(device.begin_graph(context()), "recording a step");
   try {
-    body(&stage, plan::Pass::calls);
+    count_modules([&] { body(&stage, plan::Pass::calls); });
   } catch (...) {
     if (device.end_graph(context(), &graph, nullptr) == kernels::Status::ok) device.release_graph(graph);
     throw;
@@ -69,7 +78,6 @@ void* DeviceSteps::record(const Body& body) {
   check(device.end_graph(context(), &graph, &calls), "recording a step");
   graph_calls_ = std::max(graph_calls_, calls);
   const std::size_t made = free_on(device);
-  driver_memory_.modules += before - std::min(before, recorded);
   driver_memory_.graphs += recorded - std::min(recorded, made);
   return graph;
 }

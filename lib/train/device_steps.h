@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "lib/plan/plan.h"
@@ -41,15 +42,17 @@ class DeviceSteps {
 
   // Runs body's walks, which take their inputs from the stage in the pass that they are told.
   using Body = std::function<void(plan::InputStage*, plan::Pass)>;
-  void run(const Body& body);  // call by call
   using Key = std::pair<const plan::Plan*, bool>;
+  void run(const Key& key, const Body& body);     // call by call
   void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
+  // Calls f, which takes no memory of the device that it keeps: what its driver takes meanwhile goes to kernels called for the first time.
+  void count_modules(const std::function<void()>& f);
   // Sends the inputs of body's walks beside what runs; the next launch that has the same ones finds them there.
   void send_ahead(const Body& body);
   void wait();  // until the device has done everything that was asked for
   // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
-  // What the driver took of the device's memory while graphs were recorded: kernels that were loaded on their first call, and the graphs.
+  // What the driver took of the device's memory: for kernels, loaded on their first call, with what cuBLASLt takes for itself, and for graphs.
   struct DriverMemory {
     std::size_t modules = 0, graphs = 0;
   };
@@ -82,6 +85,7 @@ class DeviceSteps {
   std::size_t pending_ = 0;
   Ahead ahead_;
   std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by place
+  std::set<Key> run_;                                    // what was run call by call before
   DriverMemory driver_memory_;
   std::size_t graph_calls_ = 0;
 };

@@ -33,8 +33,8 @@ std::size_t free_on(const kernels::Device& device);
 // Memory taken beyond what it was when the meter was made: resident memory of this process, or what the driver says of a device.
 class MemoryMeter {
  public:
-  MemoryMeter();  // of this process
-  explicit MemoryMeter(const plan::Machine& machine);
+  MemoryMeter();                                       // of this process
+  explicit MemoryMeter(const plan::Machine& machine);  // of its device, where it has one
   // The most since then; on a device what is taken now, where arenas only grow.
   std::size_t peak() const;
   std::size_t process_peak() const;  // the whole process, start-up included

@@ -37,9 +37,12 @@ template <class Body>
 void Engine::record(const Key& key, Body&& body) {
   if (plans_.contains(key)) return;
   plan::Plan plan;
-  layers::Walk walk(machine_, plan);
-  body(walk);
-  walk.end();
+  const auto walk_it = [&] {
+    layers::Walk walk(machine_, plan);
+    body(walk);
+    walk.end();
+  };
+  device_steps_ ? device_steps_->count_modules(walk_it) : walk_it();  // kernels are called where paths are measured
   region_bytes_ = std::max(region_bytes_, plan.bytes);
   plans_.emplace(key, std::move(plan));
 }
@@ -54,16 +57,16 @@ void Engine::replay(const Key& key, Body&& body) {
 }
 
 template <class Replays>
-void Engine::run(const Replays& replays, const std::optional<DeviceSteps::Key>& graph) {
+void Engine::run(const DeviceSteps::Key& key, Way way, const Replays& replays) {
   if (!device_steps_) return replays();
   const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
     stage_ = stage, pass_ = pass;
     replays();
   };
-  if (graph && !profile_) {
-    device_steps_->launch(*graph, std::ref(body));
+  if (way == Way::graph && !profile_) {
+    device_steps_->launch(key, std::ref(body));
   } else {
-    device_steps_->run(std::ref(body));
+    device_steps_->run(key, std::ref(body));
   }
 }
 
@@ -212,17 +215,16 @@ void Engine::finish_step() {
 
 // On a device a step without accumulation is one graph; else its beginning, each micro-batch and its end are graphs.
 void Engine::run_step(std::span<const Batch> parts) {
-  const auto graph = [&](const Key& key, bool whole) { return DeviceSteps::Key(&plans_.at(key), whole); };
+  const auto named = [&](const Key& key, bool whole) { return DeviceSteps::Key(&plans_.at(key), whole); };
   const auto used = [](const Batch& part) { return part.sequences > 0; };
   if (std::count_if(parts.begin(), parts.end(), used) == 1) {
     const Batch& only = *std::find_if(parts.begin(), parts.end(), used);
-    const auto step = [&] { begin_step(), micro_step(only), finish_step(); };
-    return run(step, graph(key(Phase::train, only), true));
+    return run(named(key(Phase::train, only), true), Way::graph, [&] { begin_step(), micro_step(only), finish_step(); });
   }
-  run([&] { begin_step(); }, graph(key(Phase::begin), false));
+  run(named(key(Phase::begin), false), Way::graph, [&] { begin_step(); });
   for (const Batch& part : parts)
-    if (used(part)) run([&] { micro_step(part); }, graph(key(Phase::train, part), false));
-  run([&] { finish_step(); }, graph(key(Phase::finish), false));
+    if (used(part)) run(named(key(Phase::train, part), false), Way::graph, [&] { micro_step(part); });
+  run(named(key(Phase::finish), false), Way::graph, [&] { finish_step(); });
 }
 
 // With one micro-batch: what its step reads is known then.
@@ -269,7 +271,7 @@ Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
   state_.scalars.loss_scale = state_.scalars.sequence_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
-  run([&] {
+  run({&plans_.at(key), false}, Way::calls, [&] {
     prepare();
     replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
   });
@@ -288,7 +290,7 @@ void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
   const auto clear = [&](layers::Walk& walk) { model().clear_cache(walk); };
   record(key(Phase::clear), clear);
   allocate();
-  run([&] { replay(key(Phase::clear), clear); });
+  run({&plans_.at(key(Phase::clear)), false}, Way::calls, [&] { replay(key(Phase::clear), clear); });
   model().set_cache(nullptr);
 }
 

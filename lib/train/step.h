@@ -116,9 +116,10 @@ class Engine {
   void record(const Key& key, Body&& body);
   template <class Body>
   void replay(const Key& key, Body&& body);
-  // Runs a list of replays: on a device as one graph where `graph` names it, else call by call.
+  // Runs a list of replays, which the key names: on a device as one graph, or call by call.
+  enum class Way : std::uint8_t { graph, calls };
   template <class Replays>
-  void run(const Replays& replays, const std::optional<DeviceSteps::Key>& graph = {});
+  void run(const DeviceSteps::Key& key, Way way, const Replays& replays);
   void run_step(std::span<const Batch> parts);
   void begin_step();
   void micro_step(const Batch& part);

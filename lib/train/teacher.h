@@ -22,6 +22,7 @@ class Teacher {
   void teach(Batch& batch);
 
   std::size_t planned_bytes() const { return engine_->planned_bytes(); }
+  std::size_t driver_bytes() const { return engine_->driver_bytes(); }
   // As one row per kind of memory, named "teacher"; its FLOPs are added `passes` times.
   void add_to(MemoryTable& table, std::int64_t passes) const;
 

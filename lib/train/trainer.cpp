@@ -29,7 +29,7 @@ std::int64_t inner_bonds(const Model& model) {
 }  // namespace
 
 Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFolder& folder, TrainCallbacks callbacks)
-    : inputs_(inputs), options_(options), folder_(folder), callbacks_(std::move(callbacks)) {
+    : inputs_(inputs), options_(options), folder_(folder), callbacks_(std::move(callbacks)), meter_(inputs.machine) {
   if (inputs.resume && !folder.checkpoints().empty()) state_ = folder.read_state(folder.checkpoints().back());
   build();
   refuse_what_does_not_fit();
@@ -131,7 +131,7 @@ void Trainer::begin() {
   metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
   folder_.prune(options_.keep, state_);
   if (callbacks_.start) callbacks_.start(memory_table());
-  meter_ = MemoryMeter(engine_->machine());  // what data and readers took is not the step's
+  if (!inputs_.machine.backend->device.free_bytes) meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
   engine_->allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
   if (fresh) {
@@ -396,7 +396,7 @@ RunResult Trainer::run() {
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
   result.memory = memory_table();
-  result.planned_peak = planned_peak_ + engine_->driver_bytes();
+  result.planned_peak = planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);
   result.measured_peak = meter_.peak();
   result.waited_ms = loader_->waited_ms();
   return result;

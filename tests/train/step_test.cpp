@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "kernels/cuda/on_host/queue.h"
+#include "kernels/cuda/runtime.h"
 #include "tests/train/toy_model.h"
 
 using namespace comera;
@@ -140,6 +142,18 @@ TEST_CASE("the memory table names every byte of the arenas, and needs no data") 
   CHECK(table.of(plan::Kind::optimizer) == 2 * table.of(plan::Kind::weights));
   CHECK(table.of(plan::Kind::saved) > 0);
   CHECK(table.flops > 2 * 3 * 2.0 * 32 * 16 * 3);
+}
+
+TEST_CASE("kernels that an evaluation calls first are in the memory table, and not counted again") {
+  kernels::cuda::on_host::unload_all();
+  const plan::Machine machine{&kernels::cuda::table(), DType::f32, nullptr};
+  const train::MemoryMeter memory(machine);
+  Engine engine(machine, toy::factory(DType::f32), {.training = false});
+  for (const std::int64_t sequences : {8, 8, 6}) {
+    engine.evaluate(toy::batch(0, sequences));
+    CHECK(engine.driver_bytes() > 0);
+    CHECK(memory.peak() == engine.planned_bytes() + engine.driver_bytes());
+  }
 }
 
 TEST_CASE("gradients are set to zero by one call where a step begins and one where halves are taken apart, however many cores there are") {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,8 @@ std::map<void*, std::size_t> slabs;  // what stands for the card's memory, out o
 int running = 0;
 Graph* capture = nullptr;
 std::size_t live_graphs = 0;
-constexpr std::size_t graph_bytes = 4096;  // that a graph takes of the card's memory
+std::set<const void*> loaded;                                  // kernels
+constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // that each takes of the card's memory
 
 void protect(int how) {
   for (const auto& [data, bytes] : slabs) mprotect(data, bytes, how);
@@ -45,6 +47,9 @@ Status enqueue(const Context&, Work work) {
   }
   return Status::ok;
 }
+
+void load(const void* kernel) { loaded.insert(kernel); }
+void unload_all() { loaded.clear(); }
 
 namespace {
 
@@ -88,7 +93,7 @@ void release_pinned(void* data) { std::free(data); }
 Status wait(const Context&) { return capture ? Status::failed : Status::ok; }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
   *free_bytes = *total = std::size_t{1} << 30;
-  std::size_t used = live_graphs * graph_bytes;
+  std::size_t used = live_graphs * graph_bytes + loaded.size() * kernel_bytes;
   for (const auto& [data, bytes] : slabs) used += bytes;
   *free_bytes -= used < *free_bytes ? used : *free_bytes;
   return Status::ok;
