@@ -23,18 +23,33 @@ constexpr std::size_t forward_shared() {
   return sizeof(float) * (block_rows(D) * D + 2 * tile_columns * column_stride(D) + block_rows(D) * tile_columns);
 }
 
+// Keys and values that the block's queries attend to pass by tile after tile: use(first) once those from `first` on are in k and v.
+template <int D, class T, class Args, class Use>
+__device__ void for_keys(const Args& a, const Place& at, float* k, float* v, const Use& use) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
+  const int head_size = static_cast<int>(s.head_size);
+  const T* k_rows = static_cast<const T*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
+  const T* v_rows = static_cast<const T*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
+  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, block_rows(D));
+  for (std::int64_t first = visited.begin / tile_columns * tile_columns; first < visited.end; first += tile_columns) {
+    __syncthreads();
+    load_tile<D>(k, column_stride(D), k_rows, a.ldk, first, tile_columns, s.keys, head_size);
+    load_tile<D>(v, column_stride(D), v_rows, a.ldv, first, tile_columns, s.keys, head_size);
+    __syncthreads();
+    use(first);
+  }
+}
+
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __grid_constant__ AttentionForward a) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
-  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
   const int head_size = static_cast<int>(s.head_size);
   auto* q = shared_memory<float>();
   float *k = q + block_rows(D) * D, *v = k + tile_columns * column_stride(D);
   float* weights = v + tile_columns * column_stride(D) + at.warp * rows_per_warp * tile_columns;
   const T* q_rows = static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size;
-  const T* k_rows = static_cast<const T*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
-  const T* v_rows = static_cast<const T*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
   load_tile<D>(q, D, q_rows, a.ldq, at.first_row, block_rows(D), s.queries, head_size);
 
   DropoutRule rule(a.dropout);
@@ -43,12 +58,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
   float largest[rows_per_warp], total[rows_per_warp], sum[rows_per_warp][D / warp_size] = {};
   for (int r = 0; r < rows_per_warp; ++r) range[r] = range_of(s, at.batch, at.row(r)), largest[r] = minus_infinity, total[r] = 0;
 
-  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, block_rows(D));
-  for (std::int64_t first = visited.begin / tile_columns * tile_columns; first < visited.end; first += tile_columns) {
-    __syncthreads();
-    load_tile<D>(k, column_stride(D), k_rows, a.ldk, first, tile_columns, s.keys, head_size);
-    load_tile<D>(v, column_stride(D), v_rows, a.ldv, first, tile_columns, s.keys, head_size);
-    __syncthreads();
+  for_keys<D, T>(a, at, k, v, [&](std::int64_t first) {
     float score[rows_per_warp], factor[rows_per_warp];
     multiply_rows<D>(q + at.warp * rows_per_warp * D, k + at.lane * column_stride(D), score);
     dropout_factors(rule, sample, at.head, at.row(0), first, factor);
@@ -64,7 +74,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
     }
     __syncwarp();
     add_columns<D>(weights, v, sum);
-  }
+  });
 
   for (int r = 0; r < rows_per_warp; ++r) {
     const float all = sum_of_warp(total[r]);
@@ -99,14 +109,12 @@ template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
-  const std::int64_t key_head = at.head / (s.heads / s.key_heads), stats = (at.batch * s.heads + at.head) * s.queries;
+  const std::int64_t stats = (at.batch * s.heads + at.head) * s.queries;
   const int head_size = static_cast<int>(s.head_size);
   auto* q = shared_memory<float>();
   float *d_out = q + block_rows(D) * D, *k = d_out + block_rows(D) * D, *v = k + tile_columns * column_stride(D);
   float* weights = v + tile_columns * column_stride(D) + at.warp * rows_per_warp * tile_columns;
   const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size, o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
-  const T* k_rows = static_cast<const T*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
-  const T* v_rows = static_cast<const T*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
   load_tile<D>(q, D, static_cast<const T*>(a.q) + q_at, a.ldq, at.first_row, block_rows(D), s.queries, head_size);
   load_tile<D>(d_out, D, static_cast<const T*>(a.d_out) + o_at, a.ld_out, at.first_row, block_rows(D), s.queries, head_size);
 
@@ -120,12 +128,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(
     lse[r] = used ? static_cast<const float*>(a.lse)[stats + at.row(r)] : 0;
     delta[r] = used ? deltas[stats + at.row(r)] : 0;
   }
-  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, block_rows(D));
-  for (std::int64_t first = visited.begin / tile_columns * tile_columns; first < visited.end; first += tile_columns) {
-    __syncthreads();
-    load_tile<D>(k, column_stride(D), k_rows, a.ldk, first, tile_columns, s.keys, head_size);
-    load_tile<D>(v, column_stride(D), v_rows, a.ldv, first, tile_columns, s.keys, head_size);
-    __syncthreads();
+  for_keys<D, T>(a, at, k, v, [&](std::int64_t first) {
     float score[rows_per_warp], dp[rows_per_warp], factor[rows_per_warp];
     multiply_rows<D>(q + at.warp * rows_per_warp * D, k + at.lane * column_stride(D), score);
     multiply_rows<D>(d_out + at.warp * rows_per_warp * D, v + at.lane * column_stride(D), dp);
@@ -136,7 +139,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(
     }
     __syncwarp();
     add_columns<D>(weights, k, sum);
-  }
+  });
   for (int r = 0; r < rows_per_warp; ++r)
     if (at.row(r) < s.queries) store_row<D>(static_cast<T*>(a.dq) + q_at + at.row(r) * a.ldq, sum[r], static_cast<float>(s.scale), head_size);
 }

@@ -45,6 +45,33 @@ __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int
   }
 }
 
+// Keys and values that the block's queries attend to pass by tile after tile, through places for two tiles of each: use(first, k, v) for those
+// of keys from `first` on of which the warp's queries attend to any.
+template <int D, class Args, class Use>
+__device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, const Use& use) {
+  const AttentionShape& s = a.shape;
+  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
+  const int head_size = static_cast<int>(s.head_size);
+  constexpr int tile = tensor_columns * tensor_pitch(D);
+  const Bf16* const k_rows = static_cast<const Bf16*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
+  const Bf16* const v_rows = static_cast<const Bf16*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
+  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, tensor_rows);
+  const KeyRange of_warp = joined_ranges(s, at.batch, at.first_of_warp(), tensor_warp_rows);
+  const int warp_begin = static_cast<int>(of_warp.begin), warp_end = static_cast<int>(of_warp.end);
+  const int begin = static_cast<int>(visited.begin) / tensor_columns * tensor_columns;
+
+  const auto fetch = [&](int c, int place) {
+    const int first = begin + c * tensor_columns;
+    fetch_rows<D, tensor_columns>(tiles + 2 * place * tile, k_rows, a.ldk, first, s.keys, head_size);
+    fetch_rows<D, tensor_columns>(tiles + (2 * place + 1) * tile, v_rows, a.ldv, first, s.keys, head_size);
+  };
+  for_chunks<2>(static_cast<int>(blocks_for(visited.end - begin, tensor_columns)), fetch, [&](int c, int place) {
+    const int first = begin + c * tensor_columns;
+    if (first >= warp_end || first + tensor_columns <= warp_begin) return;
+    use(first, tiles + 2 * place * tile, tiles + (2 * place + 1) * tile);
+  });
+}
+
 // sums += the warp's 16 rows times the columns of a tile, each of D elements.
 template <int D>
 __device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, const Bf16* columns) {

@@ -48,14 +48,10 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     tensor_backward_queries(const __grid_constant__ AttentionBackward a, float* deltas) {
   const AttentionShape& s = a.shape;
   const TensorPlace at;
-  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
   const int head_size = static_cast<int>(s.head_size);
   auto* const q = shared_memory<Bf16>();
   Bf16 *const d_out = q + tensor_rows * tensor_pitch(D), *const tiles = d_out + tensor_rows * tensor_pitch(D);
-  constexpr int tile = tensor_columns * tensor_pitch(D);
   const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size, o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
-  const Bf16* const k_rows = static_cast<const Bf16*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
-  const Bf16* const v_rows = static_cast<const Bf16*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
   fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + q_at, a.ldq, at.first_row, s.queries, head_size);
   fetch_rows<D, tensor_rows>(d_out, static_cast<const Bf16*>(a.d_out) + o_at, a.ld_out, at.first_row, s.queries, head_size);
 
@@ -68,23 +64,13 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
     row[half].delta = row_product(a, at, half);
     if (at.lane % 4 == 0 && at.row(half) < s.queries) deltas[(at.batch * s.heads + at.head) * s.queries + at.row(half)] = row[half].delta;
   }
-  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, tensor_rows);
-  const KeyRange of_warp = joined_ranges(s, at.batch, at.first_of_warp(), tensor_warp_rows);
-  const int warp_begin = static_cast<int>(of_warp.begin), warp_end = static_cast<int>(of_warp.end);
-  const int begin = static_cast<int>(visited.begin) / tensor_columns * tensor_columns;
   float sum[D / 8][4] = {};
 
-  const auto fetch = [&](int c, int place) {
-    const int first = begin + c * tensor_columns;
-    fetch_rows<D, tensor_columns>(tiles + 2 * place * tile, k_rows, a.ldk, first, s.keys, head_size);
-    fetch_rows<D, tensor_columns>(tiles + (2 * place + 1) * tile, v_rows, a.ldv, first, s.keys, head_size);
-  };
-  for_chunks<2>(static_cast<int>(blocks_for(visited.end - begin, tensor_columns)), fetch, [&](int c, int place) {
-    const int first = begin + c * tensor_columns, own = first + at.lane % 4 * 2;
-    if (first >= warp_end || first + tensor_columns <= warp_begin) return;
+  for_keys<D>(a, at, tiles, [&](int first, const Bf16* k, const Bf16* v) {
+    const int own = first + at.lane % 4 * 2;
     float score[column_blocks][4] = {}, dp[column_blocks][4] = {};
-    add_dots<D>(score, at.of_warp<D>(q), tiles + 2 * place * tile);
-    add_dots<D>(dp, at.of_warp<D>(d_out), tiles + (2 * place + 1) * tile);
+    add_dots<D>(score, at.of_warp<D>(q), k);
+    add_dots<D>(dp, at.of_warp<D>(d_out), v);
     if (rule.threshold) {
       const KeptOfRows kept(rule, sample, at, first);
 #pragma unroll
@@ -99,7 +85,7 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
         const QueryFacts& query = row[i / 2];
         score[n][i] = query.has(own + 8 * n + i % 2) ? query.weight(score[n][i], scale) * (dp[n][i] - query.delta) : 0.0f;
       }
-    add_weighted<D>(sum, score, tiles + 2 * place * tile);
+    add_weighted<D>(sum, score, k);
   });
 
   Bf16* const dq = static_cast<Bf16*>(a.dq) + q_at + at.first_of_warp() * a.ldq;

@@ -57,36 +57,21 @@ template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2) tensor_forward(const __grid_constant__ AttentionForward a) {
   const AttentionShape& s = a.shape;
   const TensorPlace at;
-  const std::int64_t key_head = at.head / (s.heads / s.key_heads);
   const int head_size = static_cast<int>(s.head_size);
   auto* const q = shared_memory<Bf16>();
   Bf16 *const tiles = q + tensor_rows * tensor_pitch(D), *const q_of_warp = at.of_warp<D>(q);
-  constexpr int tile = tensor_columns * tensor_pitch(D);
-  const Bf16* const k_rows = static_cast<const Bf16*>(a.k) + at.batch * s.keys * a.ldk + key_head * s.head_size;
-  const Bf16* const v_rows = static_cast<const Bf16*>(a.v) + at.batch * s.keys * a.ldv + key_head * s.head_size;
   fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size, a.ldq, at.first_row, s.queries,
                              head_size);
 
   const DropoutRule rule(a.dropout);
   const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
   const float scale = static_cast<float>(s.scale) * log2_of_e;
-  const KeyRange visited = joined_ranges(s, at.batch, at.first_row, tensor_rows);
-  const KeyRange of_warp = joined_ranges(s, at.batch, at.first_of_warp(), tensor_warp_rows);
-  const int warp_begin = static_cast<int>(of_warp.begin), warp_end = static_cast<int>(of_warp.end);
-  const int begin = static_cast<int>(visited.begin) / tensor_columns * tensor_columns;
   RowState rows(s, at);
   float sum[D / 8][4] = {};
 
-  const auto fetch = [&](int c, int place) {
-    const int first = begin + c * tensor_columns;
-    fetch_rows<D, tensor_columns>(tiles + 2 * place * tile, k_rows, a.ldk, first, s.keys, head_size);
-    fetch_rows<D, tensor_columns>(tiles + (2 * place + 1) * tile, v_rows, a.ldv, first, s.keys, head_size);
-  };
-  for_chunks<2>(static_cast<int>(blocks_for(visited.end - begin, tensor_columns)), fetch, [&](int c, int place) {
-    const int first = begin + c * tensor_columns;
-    if (first >= warp_end || first + tensor_columns <= warp_begin) return;
+  for_keys<D>(a, at, tiles, [&](int first, const Bf16* k, const Bf16* v) {
     float score[column_blocks][4] = {};
-    add_dots<D>(score, q_of_warp, tiles + 2 * place * tile);
+    add_dots<D>(score, q_of_warp, k);
     const float kept0 = rows.weigh(score, 0, first, at.lane, scale), kept1 = rows.weigh(score, 1, first, at.lane, scale);
     if (rule.threshold) {
       const KeptOfRows kept(rule, sample, at, first);
@@ -97,7 +82,7 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2) tensor_forwar
     }
 #pragma unroll
     for (float(&x)[4] : sum) x[0] *= kept0, x[1] *= kept0, x[2] *= kept1, x[3] *= kept1;
-    add_weighted<D>(sum, score, tiles + (2 * place + 1) * tile);
+    add_weighted<D>(sum, score, v);
   });
 
   float factor[2];
