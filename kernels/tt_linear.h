@@ -44,9 +44,12 @@ struct TtLinearForward {
 };
 
 // With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1 A^T.
-// d_A is the Product of x with U1.
+// d_A += x^T U1, where x is given; else it is a Product of what stands for x with U1.
 struct TtLinearBackward {
   std::int64_t tokens = 0, in = 0, width = 0;
+  const void* x = nullptr;  // [K, M] with ldx, optional
+  std::int64_t ldx = 0;
+  void* d_left = nullptr;      // [M, width], accumulated; with x
   const void* t1 = nullptr;    // [K, width]
   const void* left = nullptr;  // [M, width]
   Activation activation = Activation::none;
@@ -69,7 +72,8 @@ constexpr double flops(const TtLinearForward& a) {
 }
 constexpr double flops(const TtLinearBackward& a) {
   const bool recompute = a.activation != Activation::none && a.outputs > 0 && a.output[0].pre == nullptr;
-  return 2.0 * a.tokens * ((recompute ? 3 : 2) * right_columns(a.output, a.outputs) + (a.dx ? static_cast<double>(a.in) * a.width : 0.0));
+  const double left = static_cast<double>(a.in) * a.width;
+  return 2.0 * a.tokens * ((recompute ? 3 : 2) * right_columns(a.output, a.outputs) + (a.dx ? left : 0.0) + (a.x ? left : 0.0));
 }
 
 }  // namespace comera::kernels

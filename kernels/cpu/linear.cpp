@@ -82,9 +82,7 @@ Status run_backward(const Context& context, const LinearBackward& a) {
 }
 
 bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
-std::size_t product_workspace(const Context&, const Product& a) {
-  return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0;
-}
+std::size_t workspace_of(const Product& a) { return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0; }
 
 // part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the cache: then columns of
 // x pass in contiguous panels.
@@ -112,9 +110,20 @@ void product_by_groups(const Context& context, const Product& a) {
   add_groups(context, a.in, a.out, groups, part, f32(a.result), a.ld_result);
 }
 
+Status run_matmul(const Context& context, const MatMul& a) {
+  if (context.dtype != DType::f32) return Status::unsupported_dtype;
+  const Factors factors{a.m, a.n, a.k, f32(a.a), a.lda, a.transpose_a, f32(a.b), a.ldb, a.transpose_b};
+  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
+  return Status::ok;
+}
+
+}  // namespace
+
+std::size_t product_workspace(const Context&, const Product& a) { return workspace_of(a); }
+
 Status run_product(const Context& context, const Product& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  if (context.workspace_bytes < product_workspace(context, a)) return Status::workspace_too_small;
+  if (context.workspace_bytes < workspace_of(a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   if (by_groups(a)) {
     product_by_groups(context, a);
@@ -124,15 +133,6 @@ Status run_product(const Context& context, const Product& a) {
   for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
   return Status::ok;
 }
-
-Status run_matmul(const Context& context, const MatMul& a) {
-  if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const Factors factors{a.m, a.n, a.k, f32(a.a), a.lda, a.transpose_a, f32(a.b), a.ldb, a.transpose_b};
-  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
-  return Status::ok;
-}
-
-}  // namespace
 
 void add_linear(Backend& b) {
   b.linear_forward = {"linear_forward", run_forward};

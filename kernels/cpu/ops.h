@@ -24,4 +24,8 @@ void add_tt_linear(Backend& b);
 void add_ttm_embedding(Backend& b);
 void add_ttm_merge(Backend& b);
 
+// result += x^T g: also a part of other backwards.
+Status run_product(const Context& context, const Product& a);
+std::size_t product_workspace(const Context& context, const Product& a);
+
 }  // namespace comera::kernels::COMERA_CPU

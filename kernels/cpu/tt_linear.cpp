@@ -123,10 +123,13 @@ BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) 
   }
   return memory;
 }
-std::size_t backward_workspace(const Context&, const TtLinearBackward& a) {
+// d_A, which comes behind all else.
+Product left_gradient(const TtLinearBackward& a) { return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width}; }
+
+std::size_t backward_workspace(const Context& context, const TtLinearBackward& a) {
   Workspace counter(nullptr);
   backward_memory(a, counter);
-  return counter.used();
+  return a.x ? max(counter.used(), product_workspace(context, left_gradient(a))) : counter.used();
 }
 
 void pack_for_backward(const Context& context, const TtLinearBackward& a, const BackwardMemory& memory) {
@@ -217,7 +220,7 @@ Status run_backward(const Context& context, const TtLinearBackward& a) {
       backward_tile(a, memory, group, row == range.first, row, min(tile_rows, range.last - row));
   });
   for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) { reduce_panel(a.output[i], memory, i, p); });
-  return Status::ok;
+  return a.x ? run_product(context, left_gradient(a)) : Status::ok;
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct Launch {
 // Puts the kernel on the context's stream; a launch that the runtime refuses answers failed, with its words in failure() (runtime.h).
 Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
+std::size_t shared_limit();  // bytes that a block may ask for on the current device
 
 #ifdef __CUDACC__
 template <class T>

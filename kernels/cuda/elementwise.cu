@@ -23,7 +23,7 @@ struct Activate {
   Activation activation;
   const T* x;
   T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate(activation, to_float(x[i]))); }
+  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate<float>(activation, to_float(x[i]))); }
 };
 
 template <class T>
@@ -31,7 +31,9 @@ struct ActivateBackward {
   Activation activation;
   const T *x, *dy;
   T* dx;
-  COMERA_DEVICE void operator()(std::int64_t i) const { dx[i] = to_element<T>(to_float(dy[i]) * activation_slope(activation, to_float(x[i]))); }
+  COMERA_DEVICE void operator()(std::int64_t i) const {
+    dx[i] = to_element<T>(to_float(dy[i]) * activation_slope<float>(activation, to_float(x[i])));
+  }
 };
 
 template <class T>
@@ -39,7 +41,7 @@ struct Gate {
   Activation activation;
   const T *gate, *up;
   T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate(activation, to_float(gate[i])) * to_float(up[i])); }
+  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate<float>(activation, to_float(gate[i])) * to_float(up[i])); }
 };
 
 template <class T>
@@ -49,8 +51,8 @@ struct GateBackward {
   T *d_gate, *d_up;
   COMERA_DEVICE void operator()(std::int64_t i) const {
     const float g = to_float(gate[i]), u = to_float(up[i]), d = to_float(dy[i]);
-    d_gate[i] = to_element<T>(d * u * activation_slope(activation, g));
-    d_up[i] = to_element<T>(d * activate(activation, g));
+    d_gate[i] = to_element<T>(d * u * activation_slope<float>(activation, g));
+    d_up[i] = to_element<T>(d * activate<float>(activation, g));
   }
 };
 

@@ -73,7 +73,7 @@ __global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> ite
     for (int j = 0; j < lanes; ++j) value[j] += bias[j];
     if (o.pre) store_floats<lanes>(value, o.pre + at);
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] = activate(activation, value[j]);
+    for (int j = 0; j < lanes; ++j) value[j] = activate<float>(activation, value[j]);
     store_floats<lanes>(value, o.y + at);
   }
 }
@@ -96,7 +96,7 @@ __global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items
     if (o.pre) {
       load_floats<lanes>(o.pre + row * o.ld_pre + column, pre);
 #pragma unroll
-      for (int j = 0; j < lanes; ++j) value[j] *= activation_slope(activation, pre[j] + bias[j]);
+      for (int j = 0; j < lanes; ++j) value[j] *= activation_slope<float>(activation, pre[j] + bias[j]);
     }
     if (o.d_pre) store_floats<lanes>(value, o.d_pre + row * o.ld_d_pre + column);
 #pragma unroll

@@ -136,6 +136,40 @@ __device__ void multiply(WarpTile& tile, const float* a, int lda, const float* b
   }
 }
 
+// tile += a^T b: a and b `depth` rows of 32, `lda` and `ldb` apart, in shared memory; rows of bf16 begin at multiples of 16 bytes.
+__device__ inline void multiply_turned(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  for (int k = 0; k < depth; k += 16) {
+    unsigned rows[2][4], columns[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) load_blocks_transposed(rows[m], a + (k + lane / 16 * 8 + lane % 8) * lda + 16 * m + lane / 8 % 2 * 8);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) load_blocks_transposed(columns[n], b + (k + lane % 16) * ldb + 16 * n + lane / 16 * 8);
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+  }
+}
+
+__device__ inline void multiply_turned(WarpTile& tile, const float* a, int lda, const float* b, int ldb, int depth) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane / 4, column = lane % 4 * 2;
+#pragma unroll 4
+  for (int k = 0; k < depth; ++k) {
+    float rows[4], columns[4][2];
+#pragma unroll
+    for (int m = 0; m < 4; ++m) rows[m] = a[k * lda + 8 * m + row];
+#pragma unroll
+    for (int n = 0; n < 4; ++n) load_floats<2>(b + k * ldb + 8 * n + column, columns[n]);
+#pragma unroll
+    for (int m = 0; m < 4; ++m)
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) tile.c[m / 2][n][m % 2 * 2 + j] += rows[m] * columns[n][j];
+  }
+}
+
 // Chunks 0 .. count - 1 through `stages` places of shared memory, copied while earlier ones are used: fetch(chunk, place) starts the copies of
 // a thread, use(chunk, place) finds all of them arrived for every thread of the block. Ends with no copy on its way and all threads together.
 template <int stages, class Fetch, class Use>

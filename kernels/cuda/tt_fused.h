@@ -188,8 +188,10 @@ __device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& s
 #pragma unroll
     for (int j = 0; j < lanes; ++j) value[j] += o.bias ? o.bias[column + j] : 0.0f;
     if (o.pre) store_floats<lanes>(value, o.pre + at);
+    with_constant(a.activation, [&](auto activation) {
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] = activate(a.activation, value[j]);
+      for (int j = 0; j < lanes; ++j) value[j] = activate<T>(activation(), value[j]);
+    });
     store_floats<lanes>(value, o.y + at);
   }
 }

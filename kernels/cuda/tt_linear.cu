@@ -3,7 +3,8 @@
 #include "kernels/cuda/fp8_product.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
-#include "kernels/cuda/tt_fused_backward.h"
+#include "kernels/cuda/tt_backward.h"
+#include "kernels/cuda/tt_fused.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {
@@ -64,14 +65,9 @@ Status forward(const Context& context, const TtLinearForward& a) {
   return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
 }
 
-// The fused backward has one block for every few tokens. Unasked it wants one on nearly every processor of a large card; where it computes
-// slopes, two, so that one block's arithmetic hides the other's waiting.
 template <class T>
-bool prefers_fused(const Context& context, const TtLinearBackward& a) {
-  if (by_library(context) || a.path == Path::library) return false;
-  if (a.path == Path::fused) return true;
-  const std::int64_t blocks = blocks_for(a.tokens, fused_back_rows<T>);
-  return blocks >= (a.activation == Activation::none ? 120 : 240);
+bool takes_passes(const Context& context, const TtLinearBackward& a) {
+  return !by_library(context) && a.path != Path::library && can_fuse<T>(a);
 }
 
 // d_pre of every output, where it is not dy itself, and the tiles of its column sums.
@@ -87,8 +83,7 @@ struct BackwardMemory {
     Parts parts(workspace);
     for (int i = 0; i < a.outputs; ++i) {
       if (a.activation != Activation::none) d_pre[i] = parts.take<T>(a.tokens * a.output[i].out);
-      const std::int64_t tiles = column_tiles(a.tokens), blocks = prefers_fused<T>(context, a) ? blocks_for(a.tokens, fused_back_rows<T>) : 0;
-      sums[i] = parts.take<float>((tiles > blocks ? tiles : blocks) * a.output[i].out);
+      sums[i] = parts.take<float>(column_tiles(a.tokens) * a.output[i].out);
     }
     gemm = parts.for_gemm();
     room = eight_bits(context, parts, a);
@@ -145,51 +140,52 @@ Gemm right_gradient(const Context& context, const TtLinearBackward& a, const TtO
   return g;
 }
 
-// Slopes, sums, U1 and dx as passes and products of their own, where the fused path does not fit.
+// d_A += x^T U1
+Gemm left_gradient(const Context& context, const TtLinearBackward& a) {
+  Gemm g;
+  g.m = a.in, g.n = a.width, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
+  g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.u1, g.ldb = a.width, g.c = a.d_left, g.ldc = a.width;
+  return g;
+}
+
+// Slopes, sums and each of the products by itself, where the passes do not fit.
 template <class T>
-Status backward_by_parts(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
+Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
+  const BackwardMemory<T> memory(context, a, context.workspace);
   Status status = slopes(context, a, memory);
   for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
     const TtOutput& o = a.output[i];
     const bool own = memory.d_pre[i] != nullptr;
-    status = product<E5m2>(context, left_columns(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.room, memory.gemm);
+    const void* const d_pre = own ? memory.d_pre[i] : o.dy;
+    const std::int64_t ld = own ? o.out : o.ldy;
+    status = product<E5m2>(context, left_columns(context, a, o, d_pre, ld), memory.room, memory.gemm);
+    if (status == Status::ok) status = gemm(context, right_gradient(context, a, o, d_pre, ld), memory.gemm);
   }
-  if (status != Status::ok || !a.dx) return status;
-  Gemm g;
-  g.m = a.tokens, g.n = a.in, g.k = a.width, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
-  g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
-  return product<E5m2>(context, g, memory.room, memory.gemm);
-}
-
-template <class T>
-Status backward_fused(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
-  const Status status = try_fused<T>(context, a, memory.d_pre, memory.sums);
-  if (status != Status::ok) return status;
-  TallItems<SlopeItem<T>> items;
-  for (int i = 0; i < a.outputs; ++i) {
-    if (!a.output[i].d_bias) continue;
-    SlopeItem<T>& item = items.item[items.count++];
-    item.sums = memory.sums[i], item.d_bias = static_cast<float*>(a.output[i].d_bias), item.columns = a.output[i].out;
+  if (status == Status::ok && a.dx) {
+    Gemm g;
+    g.m = a.tokens, g.n = a.in, g.k = a.width, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
+    g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
+    status = product<E5m2>(context, g, memory.room, memory.gemm);
   }
-  return join_sums(context, items, blocks_for(a.tokens, fused_back_rows<T>));
+  return status == Status::ok && a.x ? gemm(context, left_gradient(context, a), memory.gemm) : status;
 }
 
 template <class T>
 Status backward(const Context& context, const TtLinearBackward& a) {
-  const BackwardMemory<T> memory(context, a, context.workspace);
-  Status status = prefers_fused<T>(context, a) ? backward_fused(context, a, memory) : Status::unsupported_shape;
-  if (status == Status::unsupported_shape) status = backward_by_parts(context, a, memory);
-  for (int i = 0; i < a.outputs && status == Status::ok; ++i) {
-    const TtOutput& o = a.output[i];
-    const bool own = memory.d_pre[i] != nullptr;
-    status = gemm(context, right_gradient(context, a, o, own ? memory.d_pre[i] : o.dy, own ? o.out : o.ldy), memory.gemm);
-  }
-  return status;
+  return takes_passes<T>(context, a) ? try_fused<T>(context, a) : backward_by_parts<T>(context, a);
+}
+
+template <class T>
+std::size_t backward_bytes(const Context& context, const TtLinearBackward& a) {
+  if (!takes_passes<T>(context, a)) return BackwardMemory<T>(context, a, nullptr).bytes;
+  Parts parts;
+  const BackwardParts counted(a, cut_of<T>(a), parts);
+  return parts.bytes();
 }
 
 std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) { return ForwardMemory(context, a, nullptr).parts.bytes(); }
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
-  return context.dtype == DType::bf16 ? BackwardMemory<Bf16>(context, a, nullptr).bytes : BackwardMemory<float>(context, a, nullptr).bytes;
+  return context.dtype == DType::bf16 ? backward_bytes<Bf16>(context, a) : backward_bytes<float>(context, a);
 }
 
 bool fuses(const Context& context, const TtLinearForward& a) {

@@ -61,6 +61,12 @@ void compute(const TtLinearBackward& a) {
     right.result = o.d_right, right.ld_result = o.out;
     compute<T>(right);
   }
+  if (a.x) {
+    Product left;
+    left.tokens = a.tokens, left.in = a.in, left.out = a.width, left.x = a.x, left.ldx = a.ldx, left.g = a.u1, left.ldg = a.width;
+    left.result = a.d_left, left.ld_result = a.width;
+    compute<T>(left);
+  }
   if (!a.dx) return;
   LinearBackward first;
   first.tokens = a.tokens, first.in = a.in, first.out = a.width;

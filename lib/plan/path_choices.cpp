@@ -35,7 +35,7 @@ const char* name_of(kernels::Activation activation) {
 }
 
 std::string ending(const TtLinearForward& a) { return a.t1_is_given ? ", T1 given" : ""; }
-std::string ending(const TtLinearBackward& a) { return !a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : ""; }
+std::string ending(const TtLinearBackward& a) { return std::string(!a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : "") + (a.x ? "" : ", no dA"); }
 
 template <class Args>
 std::string key_of(const char* op, DType dtype, const Args& a) {
@@ -46,7 +46,7 @@ std::string key_of(const char* op, DType dtype, const Args& a) {
 
 bool is_key(const std::string& text) {
   static const std::regex form(
-      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4}( gelu| silu| tanh)?(, T1 given|, no dx|, adds dx)?)");
+      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4}( gelu| silu| tanh)?(, T1 given|, no dx|, adds dx)?(, no dA)?)");
   return std::regex_match(text, form);
 }
 
@@ -89,6 +89,8 @@ void place(TtLinearForward& a, DType dtype, Places& places) {
 }
 
 void place(TtLinearBackward& a, DType dtype, Places& places) {
+  places.move(a.x, a.tokens * a.ldx, dtype);
+  places.move(a.d_left, a.in * a.width, kernels::parameter_type(dtype));
   places.move(a.t1, a.tokens * a.width, dtype);
   places.move(a.left, a.in * a.width, dtype);
   places.move(a.u1, a.tokens * a.width, dtype);

@@ -1,17 +1,15 @@
-// The fused passes of a TT layer on CUDA in both element types, beside sums in double. The table of cases (tt_linear_test.cpp) runs them in
+// The fused forward of a TT layer on CUDA in both element types, beside sums in double. The table of cases (tt_linear_test.cpp) runs them in
 // f32 where the op chooses them.
+#include "kernels/cuda/tt_fused.h"
+
 #include <catch2/catch.hpp>
 #include <memory>
-#include <random>
 #include <vector>
 
-#include "kernels/cuda/runtime.h"
-#include "kernels/cuda/tt_fused_backward.h"
+#include "tests/kernels/device_numbers.h"
 
 namespace comera::kernels::cuda {
 namespace {
-
-using Floats = std::vector<float>;
 
 struct Output {
   std::int64_t out, rank;
@@ -27,47 +25,6 @@ struct Shape {
     return sum;
   }
 };
-
-Floats normal(std::int64_t count, unsigned seed, double scale) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> distribution;
-  Floats v(static_cast<std::size_t>(count));
-  for (float& x : v) x = distribution(random) * static_cast<float>(scale);
-  return v;
-}
-
-// Numbers in the memory of the double, as elements of T.
-template <class T>
-class Elements {
- public:
-  explicit Elements(const Floats& values) : bytes_(values.size() * sizeof(T)), data_(memory().allocate(bytes_)) {
-    std::vector<T> elements;
-    for (float x : values) elements.push_back(to_element<T>(x));
-    REQUIRE(memory().upload({}, data_, elements.data(), bytes_) == Status::ok);
-  }
-  Elements(const Elements&) = delete;
-  Elements& operator=(const Elements&) = delete;
-  ~Elements() { memory().release(data_, bytes_); }
-  void* data() const { return data_; }
-  Floats read() const {
-    std::vector<T> elements(bytes_ / sizeof(T));
-    REQUIRE(memory().download({}, elements.data(), data_, bytes_) == Status::ok);
-    Floats values;
-    for (T x : elements) values.push_back(to_float(x));
-    return values;
-  }
-
- private:
-  static const Memory& memory() { return table().memory; }
-  std::size_t bytes_;
-  void* data_;
-};
-
-template <class T>
-Floats rounded(Floats values) {
-  for (float& x : values) x = to_float(to_element<T>(x));
-  return values;
-}
 
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
 
@@ -93,18 +50,18 @@ struct Layer {
     const std::int64_t ldx = s.in + s.gap;
     Floats spaced(static_cast<std::size_t>(s.tokens * ldx), NAN);
     for (std::int64_t k = 0; k < s.tokens; ++k) std::copy_n(x.begin() + k * s.in, s.in, spaced.begin() + k * ldx);
-    const Elements<T> device_x(spaced), device_left(left);
-    const Elements<T> t1(given_t1 ? *given_t1 : Floats(static_cast<std::size_t>(s.tokens * s.width()), NAN));
-    std::vector<std::unique_ptr<Elements<T>>> rights, pres, ys;
-    std::vector<std::unique_ptr<Elements<float>>> biases;
+    const DeviceNumbers<T> device_x(spaced), device_left(left);
+    const DeviceNumbers<T> t1(given_t1 ? *given_t1 : Floats(static_cast<std::size_t>(s.tokens * s.width()), NAN));
+    std::vector<std::unique_ptr<DeviceNumbers<T>>> rights, pres, ys;
+    std::vector<std::unique_ptr<DeviceNumbers<float>>> biases;
     TtLinearForward a;
     a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.x = device_x.data(), a.ldx = ldx, a.left = device_left.data();
     a.activation = activation, a.t1 = t1.data(), a.t1_is_given = given_t1 != nullptr, a.outputs = static_cast<int>(s.outputs.size());
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < s.outputs.size(); ++i) {
       const Output& o = s.outputs[i];
-      rights.push_back(std::make_unique<Elements<T>>(right[i])), biases.push_back(std::make_unique<Elements<float>>(bias[i]));
-      for (auto* list : {&pres, &ys}) list->push_back(std::make_unique<Elements<T>>(Floats(static_cast<std::size_t>(s.tokens * o.out), NAN)));
+      rights.push_back(std::make_unique<DeviceNumbers<T>>(right[i])), biases.push_back(std::make_unique<DeviceNumbers<float>>(bias[i]));
+      for (auto* list : {&pres, &ys}) list->push_back(std::make_unique<DeviceNumbers<T>>(Floats(static_cast<std::size_t>(s.tokens * o.out), NAN)));
       TtOutput& to = a.output[i];
       to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(), to.bias = biases[i]->data();
       to.y = ys[i]->data(), to.pre = pres[i]->data();
@@ -173,125 +130,6 @@ void check_shape(const Shape& s, Activation activation) {
   }
 }
 
-// Of the fused backward: what it writes, and what it should. dx is added to what was there.
-template <class T>
-struct Gradients {
-  const Layer<T>& layer;
-  std::vector<Floats> dy, pre;
-  Floats dx_before;
-
-  explicit Gradients(const Layer<T>& layer) : layer(layer), dx_before(rounded<T>(normal(layer.s.tokens * layer.s.in, 7, 1))) {
-    for (const Output& o : layer.s.outputs) {
-      dy.push_back(rounded<T>(normal(layer.s.tokens * o.out, 5, 1))), pre.push_back(rounded<T>(normal(layer.s.tokens * o.out, 6, 1)));
-    }
-  }
-
-  struct Answer {
-    Floats u1, dx;
-    std::vector<Floats> d_pre, sums;
-    bool operator==(const Answer&) const = default;
-  };
-  Answer call() const {
-    const Shape& s = layer.s;
-    const std::int64_t blocks = blocks_for(s.tokens, fused_back_rows<T>);
-    const bool slopes = layer.activation != Activation::none;
-    const Elements<T> left(layer.left), dx(dx_before), u1(Floats(static_cast<std::size_t>(s.tokens * s.width()), NAN));
-    std::vector<std::unique_ptr<Elements<T>>> rights, dys, pres, d_pres;
-    std::vector<std::unique_ptr<Elements<float>>> all_sums;
-    T* d_pre[max_outputs] = {};
-    float* sums[max_outputs] = {};
-    TtLinearBackward a;
-    a.tokens = s.tokens, a.in = a.lddx = s.in, a.width = s.width(), a.left = left.data(), a.activation = layer.activation;
-    a.u1 = u1.data(), a.dx = dx.data(), a.accumulate_dx = true, a.outputs = static_cast<int>(s.outputs.size());
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < s.outputs.size(); ++i) {
-      const Output& o = s.outputs[i];
-      rights.push_back(std::make_unique<Elements<T>>(layer.right[i])), dys.push_back(std::make_unique<Elements<T>>(dy[i]));
-      pres.push_back(std::make_unique<Elements<T>>(pre[i]));
-      d_pres.push_back(std::make_unique<Elements<T>>(Floats(static_cast<std::size_t>(s.tokens * o.out), NAN)));
-      all_sums.push_back(std::make_unique<Elements<float>>(Floats(static_cast<std::size_t>(blocks * o.out), NAN)));
-      d_pre[i] = slopes ? static_cast<T*>(d_pres[i]->data()) : nullptr, sums[i] = static_cast<float*>(all_sums[i]->data());
-      TtOutput& to = a.output[i];
-      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(), to.dy = dys[i]->data();
-      to.pre = slopes ? pres[i]->data() : nullptr, to.d_bias = sums[i];
-      offset += o.rank;
-    }
-    Context context;
-    context.dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32;
-    REQUIRE(try_fused<T>(context, a, d_pre, sums) == Status::ok);
-    Answer answer{u1.read(), dx.read(), {}, {}};
-    for (std::size_t i = 0; i < s.outputs.size(); ++i)
-      answer.d_pre.push_back(slopes ? d_pres[i]->read() : dy[i]), answer.sums.push_back(all_sums[i]->read());
-    return answer;
-  }
-
-  // Each step from what the one before it has written; sums in f32, one rounding of what is written.
-  void check(const Answer& answer) const {
-    const Shape& s = layer.s;
-    const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-23;
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < s.outputs.size(); offset += s.outputs[i].rank, ++i) {
-      check_slopes(answer, i, unit);
-      check_sums(answer, i);
-      for (std::int64_t k = 0; k < s.tokens; ++k)
-        for (std::int64_t r = 0; r < s.outputs[i].rank; ++r) {
-          double value = 0, magnitude = 0;
-          for (std::int64_t n = 0; n < s.outputs[i].out; ++n) {
-            const double term = static_cast<double>(answer.d_pre[i][k * s.outputs[i].out + n]) * layer.right[i][r * s.outputs[i].out + n];
-            value += term, magnitude += std::abs(term);
-          }
-          REQUIRE(std::abs(answer.u1[k * s.width() + offset + r] - value) <= unit * std::abs(value) + magnitude * s.outputs[i].out * 0x1p-23);
-        }
-    }
-    for (std::int64_t k = 0; k < s.tokens; ++k)
-      for (std::int64_t m = 0; m < s.in; ++m) {
-        double value = dx_before[k * s.in + m], magnitude = std::abs(value);
-        for (std::int64_t r = 0; r < s.width(); ++r) {
-          const double term = static_cast<double>(answer.u1[k * s.width() + r]) * layer.left[m * s.width() + r];
-          value += term, magnitude += std::abs(term);
-        }
-        REQUIRE(std::abs(answer.dx[k * s.in + m] - value) <= unit * std::abs(value) + magnitude * (s.width() + 1) * 0x1p-23);
-      }
-  }
-
- private:
-  static double gelu_slope(double x) {
-    return 0.5 * std::erfc(-x * std::sqrt(0.5)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * 3.14159265358979323846);
-  }
-  void check_slopes(const Answer& answer, std::size_t i, double unit) const {
-    for (std::size_t at = 0; at < dy[i].size(); ++at) {
-      const double slope = layer.activation == Activation::gelu ? gelu_slope(pre[i][at]) : 1;
-      REQUIRE(std::abs(answer.d_pre[i][at] - dy[i][at] * slope) <= unit * std::abs(dy[i][at] * slope) + 16 * 0x1p-24 * std::abs(dy[i][at]));
-    }
-  }
-  // Sums are taken before d_pre is rounded.
-  void check_sums(const Answer& answer, std::size_t i) const {
-    const std::int64_t columns = layer.s.outputs[i].out, blocks = blocks_for(layer.s.tokens, fused_back_rows<T>);
-    for (std::int64_t n = 0; n < columns; ++n) {
-      double value = 0, magnitude = 0, sum = 0;
-      for (std::int64_t k = 0; k < layer.s.tokens; ++k)
-        value += answer.d_pre[i][k * columns + n], magnitude += std::abs(answer.d_pre[i][k * columns + n]);
-      for (std::int64_t b = 0; b < blocks; ++b) sum += answer.sums[i][b * columns + n];
-      const double unit = sizeof(T) == 2 && layer.activation != Activation::none ? 0x1p-8 : 0x1p-18;
-      REQUIRE(std::abs(sum - value) <= unit * magnitude);
-    }
-  }
-};
-
-template <class T>
-void check_gradients_of(const Shape& s, Activation activation) {
-  const Layer<T> layer(s, activation);
-  const Gradients<T> gradients(layer);
-  const auto answer = gradients.call();
-  gradients.check(answer);
-  for (const on_host::Order order : {on_host::Order::falling, on_host::Order::shuffled}) {
-    on_host::set_order(order);
-    const bool same = gradients.call() == answer;
-    on_host::set_order(on_host::Order::rising);
-    CHECK(same);
-  }
-}
-
 // More chunks of the inner index than are on their way at once, more than one tile of columns, ranks beyond one chunk, rows that end in a tile.
 const Shape long_sums{37, 328, {{264, 48}, {24, 16}}}, shared_left{40, 72, {{64, 32}, {64, 16}, {72, 48}}}, bias_alone{33, 16, {{16, 0}, {8, 16}}};
 
@@ -307,18 +145,6 @@ TEST_CASE("tt_linear: the fused forward in bf16") {
   check_shape<Bf16>(long_sums, Activation::gelu);
   check_shape<Bf16>(shared_left, Activation::none);
   check_shape<Bf16>(bias_alone, Activation::gelu);
-}
-
-TEST_CASE("tt_linear: the fused backward in f32") {
-  check_gradients_of<float>(long_sums, Activation::gelu);
-  check_gradients_of<float>(shared_left, Activation::none);
-  check_gradients_of<float>(bias_alone, Activation::gelu);
-}
-
-TEST_CASE("tt_linear: the fused backward in bf16") {
-  check_gradients_of<Bf16>(long_sums, Activation::gelu);
-  check_gradients_of<Bf16>(shared_left, Activation::none);
-  check_gradients_of<Bf16>(bias_alone, Activation::gelu);
 }
 
 TEST_CASE("tt_linear: the forward by parts in bf16") {

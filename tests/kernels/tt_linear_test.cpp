@@ -18,6 +18,7 @@ struct Shape {
   Activation activation = Activation::none;
   bool saves_pre = true, accumulate_dx = false, wants_dx = true, recompute = false, full = false;
   std::int64_t gap = 0;
+  bool gives_x = false;  // to the backward
   Path path = Path::automatic;
 
   std::int64_t width() const {
@@ -29,7 +30,7 @@ struct Shape {
     std::string text = "K=" + std::to_string(tokens) + " M=" + std::to_string(in);
     for (const Output& o : outputs) text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");
     return text + " " + name_of(activation) + (saves_pre ? "" : " pre from T1") + (accumulate_dx ? " accumulate" : "") + (wants_dx ? "" : " no dx") +
-           (recompute ? " y again" : "") + (gap ? " gaps" : "") +
+           (recompute ? " y again" : "") + (gap ? " gaps" : "") + (gives_x ? " with x" : "") +
            (path == Path::fused     ? " fused"
             : path == Path::library ? " library"
                                     : "");
@@ -66,6 +67,7 @@ TtLinearBackward backward_of(const Shape& s, Run& r) {
   a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation;
   a.t1 = r.in("t1"), a.left = r.in("left"), a.u1 = r.out("u1"), a.lddx = s.in + s.gap, a.accumulate_dx = s.accumulate_dx;
   if (s.wants_dx) a.dx = r.out("d_x");
+  if (s.gives_x) a.x = r.in("x"), a.ldx = s.in + s.gap, a.d_left = r.out("d_left");
   a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
   describe_outputs(s, r, a.output);
   for (int i = 0; i < a.outputs; ++i) {
@@ -125,7 +127,7 @@ Case layer(const Shape& s) {
   };
   c.backward = [s](Run& r) {
     r.call(&Backend::tt_linear_backward, [&] { return backward_of(s, r); });
-    r.call(&Backend::product, [&] { return left_gradient_of(s, r); });
+    if (!s.gives_x) r.call(&Backend::product, [&] { return left_gradient_of(s, r); });
   };
   c.gradient("left", "d_left", true);
   if (s.wants_dx) c.gradient("x", "d_x", s.accumulate_dx);
@@ -157,7 +159,21 @@ std::vector<Case> tt_linear_cases() {
     cases.push_back(layer({.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
     cases.push_back(layer({.tokens = 70, .in = 32, .outputs = {{40, 17}}, .activation = Activation::gelu, .recompute = true, .path = path}));
     cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}}, .activation = Activation::silu, .saves_pre = false, .path = path}));
-    cases.push_back(layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .path = path}));  // fits no fused pass
+    cases.push_back(layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .gives_x = true, .path = path}));  // fits no fused pass
+    cases.push_back(
+        layer({.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .gives_x = true, .path = path}));
+    // several slices on both sides, several groups of tokens
+    cases.push_back(
+        layer({.tokens = 300, .in = 160, .outputs = {{272, 30}}, .activation = Activation::gelu, .saves_pre = false, .gives_x = true, .path = path}));
+    cases.push_back(layer({.tokens = 70,
+                           .in = 32,
+                           .outputs = {{144, 60}, {40, 17}},
+                           .activation = Activation::silu,
+                           .saves_pre = false,
+                           .gap = 8,
+                           .gives_x = true,
+                           .path = path}));
+    cases.push_back(layer({.tokens = 9, .in = 16, .outputs = {{24, 5}}, .wants_dx = false, .gives_x = true, .path = path}));
   }
   // many tokens, whose gradients smaller cases have shown right
   cases.push_back(layer({.tokens = 7690, .in = 4, .outputs = {{4, 2}, {4, 1, false}}, .accumulate_dx = true}));

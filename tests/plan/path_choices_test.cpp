@@ -27,8 +27,9 @@ kernels::TtLinearForward forward(std::int64_t tokens) {
 
 kernels::TtLinearBackward backward(std::int64_t tokens) {
   kernels::TtLinearBackward call;
-  call.tokens = tokens, call.in = call.lddx = 24, call.width = 16, call.outputs = 1;
-  call.t1 = call.left = call.u1 = call.dx = plan::unbound;
+  call.tokens = tokens, call.in = call.ldx = call.lddx = 24, call.width = 16, call.outputs = 1;
+  call.x = call.t1 = call.left = plan::unbound, call.d_left = plan::unbound;
+  call.u1 = call.dx = plan::unbound;
   kernels::TtOutput& o = call.output[0];
   o.out = o.ldy = 16, o.rank = 16, o.right = o.dy = o.d_right = o.d_bias = plan::unbound;
   return call;
@@ -74,11 +75,11 @@ TEST_CASE("calls that differ in what they compute are chosen for apart") {
   plan::PathChoices choices({}, Clock{Path::fused, &rounds});
   kernels::TtLinearForward again = forward(5);
   again.t1_is_given = true, again.x = again.left = nullptr;
-  kernels::TtLinearBackward added = backward(5), without = backward(5);
-  added.accumulate_dx = true, without.dx = nullptr;
+  kernels::TtLinearBackward added = backward(5), without = backward(5), apart = backward(5);
+  added.accumulate_dx = true, without.dx = nullptr, apart.x = apart.d_left = nullptr;
   choices.choose(device(), {}, forward(5)), choices.choose(device(), {}, again);
-  for (const auto& call : {backward(5), added, without}) choices.choose(device(), {}, call);
-  CHECK(choices.table().size() == 5);
+  for (const auto& call : {backward(5), added, without, apart}) choices.choose(device(), {}, call);
+  CHECK(choices.table().size() == 6);
   std::map<std::string, std::string> texts;
   for (const auto& [call, path] : choices.table()) texts.emplace(call, plan::name_of(path));
   CHECK(plan::parse_paths(texts, "recipe.toml") == choices.table());

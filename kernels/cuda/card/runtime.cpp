@@ -107,6 +107,12 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
   return status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
+std::size_t shared_limit() {
+  int device = 0, bytes = 0;
+  const bool known = ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return known ? static_cast<std::size_t>(bytes) : 0;
+}
+
 Memory device_memory() { return {false, allocate, release, upload, download}; }
 
 Device device_control() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/on_host/queue.h"
+#include "kernels/cuda/on_host/threads.h"
 
 namespace comera::kernels::cuda {
 namespace on_host {
@@ -144,6 +145,8 @@ void release_graph(void* graph) {
 
 }  // namespace
 }  // namespace on_host
+
+std::size_t shared_limit() { return on_host::shared_limit(); }
 
 Memory device_memory() { return {false, on_host::allocate, on_host::release, on_host::upload, on_host::download}; }
 

@@ -178,16 +178,17 @@ void run_block() {
 
 }  // namespace
 
-constexpr std::size_t shared_alignment = 128;          // of a block's own memory: no vector that a thread reads wants more
-constexpr std::size_t least_shared_limit = 99 * 1024;  // of a block, on the smallest of the cards that we build for
+constexpr std::size_t shared_alignment = 128;  // of a block's own memory: no vector that a thread reads wants more
+std::size_t most_shared = 99 * 1024;           // of a block, on the smallest of the cards that we build for
 
 void set_order(Order order) { grid_state.wanted = order; }
+void set_shared_limit(std::size_t bytes) { most_shared = bytes; }
+std::size_t shared_limit() { return most_shared; }
 
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* data) {
   Grid& g = grid_state;
   g.threads = block.x * block.y * block.z;
-  if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > least_shared_limit)
-    stop("no card takes such a launch");
+  if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > most_shared) stop("no card takes such a launch");
   if (g.fibers.size() < g.threads) g.fibers.resize(g.threads);
   g.shared.resize(shared_bytes + shared_alignment);
   g.scheduler_thread = races::this_thread();

@@ -17,6 +17,9 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;  // of the fiber that runs
 
 enum class Order : std::uint8_t { rising, falling, shuffled };
 void set_order(Order order);
+// Of a block's own memory, as a card would say; at first what the smallest one gives.
+void set_shared_limit(std::size_t bytes);
+std::size_t shared_limit();
 
 // Runs body(data) once for every thread of the grid. Ends the program with a sentence when threads wait for ones that never come.
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* data);

@@ -1,0 +1,262 @@
+// The passes of a TT layer's backward on CUDA in both element types, beside sums in double that carry the bound of their errors along.
+#include "kernels/cuda/tt_backward.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "tests/kernels/device_numbers.h"
+
+namespace comera::kernels::cuda {
+namespace {
+
+struct Output {
+  std::int64_t out, rank;
+  bool bias = true;
+};
+struct Shape {
+  std::int64_t tokens, in;
+  std::vector<Output> outputs;
+  Activation activation = Activation::none;
+  bool has_x = true, wants_dx = true, adds_dx = true;
+  int across = 1;  // tiles of columns of a warp in the first pass
+
+  std::int64_t width() const {
+    std::int64_t sum = 0;
+    for (const Output& o : outputs) sum += o.rank;
+    return sum;
+  }
+};
+
+// A number and how far a kernel's may be from it.
+struct Sum {
+  double value = 0, error = 0, magnitude = 0;
+
+  void add(double factor, const Sum& other) {
+    value += factor * other.value, error += std::abs(factor) * other.error, magnitude += std::abs(factor * other.value);
+  }
+  // Of `terms` summed in f32, in any order.
+  void summed(std::int64_t terms) { error += magnitude * static_cast<double>(terms + 1) * 0x1p-24; }
+  // To T; the rounding may fall the other way than that of `value`.
+  void rounded(double unit) { error += 2 * unit * std::abs(value); }
+};
+using Sums = std::vector<Sum>;
+
+double slope(Activation activation, double x) {
+  if (activation == Activation::none) return 1;
+  const double logistic = 1 / (1 + std::exp(-x));
+  if (activation == Activation::silu) return logistic + x * logistic * (1 - logistic);
+  return 0.5 * std::erfc(-x * std::sqrt(0.5)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * 3.14159265358979323846);
+}
+
+template <class T>
+class Layer {
+ public:
+  explicit Layer(Shape shape) : s_(std::move(shape)) {
+    t1_ = rounded<T>(normal(s_.tokens * s_.width(), 1, 1)), left_ = rounded<T>(normal(s_.in * s_.width(), 2, 0.2));
+    x_ = rounded<T>(normal(s_.tokens * s_.in, 3, 1)), dx_ = rounded<T>(normal(s_.tokens * s_.in, 4, 1)), d_left_ = normal(s_.in * s_.width(), 5, 1);
+    for (const Output& o : s_.outputs) {
+      right_.push_back(rounded<T>(normal(o.rank * o.out, 6, 0.5))), bias_.push_back(normal(o.out, 7, 1));
+      dy_.push_back(rounded<T>(normal(s_.tokens * o.out, 8, 1))), d_right_.push_back(normal(o.rank * o.out, 9, 1));
+      d_bias_.push_back(normal(o.out, 10, 1));
+    }
+  }
+
+  struct Answer {
+    Floats u1, dx, d_left;
+    std::vector<Floats> d_right, d_bias;
+    bool operator==(const Answer&) const = default;
+  };
+
+  Answer call() const {
+    const DeviceNumbers<T> t1(t1_), left(left_), x(x_), dx(s_.adds_dx ? dx_ : Floats(dx_.size(), NAN)), u1(Floats(t1_.size(), NAN));
+    const DeviceNumbers<float> d_left(d_left_);
+    std::vector<std::unique_ptr<DeviceNumbers<T>>> rights, dys;
+    std::vector<std::unique_ptr<DeviceNumbers<float>>> biases, d_rights, d_biases;
+    TtLinearBackward a;
+    a.tokens = s_.tokens, a.in = a.lddx = a.ldx = s_.in, a.width = s_.width(), a.activation = s_.activation;
+    a.t1 = t1.data(), a.left = left.data(), a.u1 = u1.data(), a.accumulate_dx = s_.adds_dx, a.outputs = static_cast<int>(s_.outputs.size());
+    if (s_.has_x) a.x = x.data(), a.d_left = d_left.data();
+    if (s_.wants_dx) a.dx = dx.data();
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < s_.outputs.size(); offset += s_.outputs[i++].rank) {
+      const Output& o = s_.outputs[i];
+      rights.push_back(std::make_unique<DeviceNumbers<T>>(right_[i])), dys.push_back(std::make_unique<DeviceNumbers<T>>(dy_[i]));
+      biases.push_back(std::make_unique<DeviceNumbers<float>>(bias_[i])), d_rights.push_back(std::make_unique<DeviceNumbers<float>>(d_right_[i]));
+      d_biases.push_back(std::make_unique<DeviceNumbers<float>>(d_bias_[i]));
+      TtOutput& to = a.output[i];
+      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(), to.dy = dys[i]->data();
+      to.d_right = d_rights[i]->data();
+      if (o.bias) to.bias = biases[i]->data(), to.d_bias = d_biases[i]->data();
+    }
+    run(a);
+    Answer answer{u1.read(), dx.read(), d_left.read(), {}, {}};
+    for (std::size_t i = 0; i < s_.outputs.size(); ++i) answer.d_right.push_back(d_rights[i]->read()), answer.d_bias.push_back(d_biases[i]->read());
+    return answer;
+  }
+
+  void check(const Answer& answer) const {
+    Sums u1(t1_.size());
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < s_.outputs.size(); offset += s_.outputs[i++].rank) check_output(answer, i, offset, u1);
+    compare(answer.u1, u1);
+    if (s_.wants_dx) check_dx(answer, u1);
+    if (s_.has_x) check_left(answer, u1);
+  }
+
+ private:
+  static constexpr double unit = sizeof(T) == 2 ? 0x1p-9 : 0x1p-24;
+
+  void run(const TtLinearBackward& a) const {
+    const BackwardCut cut = cut_with<T>(a, s_.across);
+    REQUIRE(can_fuse<T>(a));
+    REQUIRE(fits(cut));
+    Parts counted;
+    const BackwardParts sizes(a, cut, counted);
+    Context context;
+    context.dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32;
+    const DeviceNumbers<float> workspace(Floats(counted.bytes() / sizeof(float) + 1, NAN));
+    context.workspace = workspace.data(), context.workspace_bytes = counted.bytes();
+    REQUIRE(backward_in_passes<T>(context, a, cut) == Status::ok);
+  }
+
+  static void compare(const Floats& got, const Sums& wanted) {
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - wanted[i].value) <= wanted[i].error);
+  }
+
+  // d_pre as it is summed, and as the products take it.
+  Sum d_pre(std::size_t i, std::int64_t offset, std::int64_t k, std::int64_t n) const {
+    const Output& o = s_.outputs[i];
+    const float dy = dy_[i][static_cast<std::size_t>(k * o.out + n)];
+    Sum pre;
+    if (s_.activation == Activation::none) return {dy, 0, std::abs(dy)};
+    for (std::int64_t r = 0; r < o.rank; ++r) pre.add(t1_[k * s_.width() + offset + r], {right_[i][r * o.out + n]});
+    if (o.bias) pre.add(1, {bias_[i][static_cast<std::size_t>(n)]});
+    pre.summed(o.rank + 1);
+    const double value = dy * slope(s_.activation, pre.value);
+    // the slopes' own slopes are below 0.8; the functions of a slope are good to some 16 units, those of bf16 to 6e-7
+    return {value, std::abs(dy) * (0.8 * pre.error + (sizeof(T) == 2 ? 6e-7 : 16 * 0x1p-24)), std::abs(value)};
+  }
+
+  void check_output(const Answer& answer, std::size_t i, std::int64_t offset, Sums& u1) const {
+    const Output& o = s_.outputs[i];
+    Sums d_right, d_bias;
+    for (float x : d_right_[i]) d_right.push_back({x, 0, std::abs(x)});
+    for (float x : d_bias_[i]) d_bias.push_back({x, 0, std::abs(x)});
+    for (std::int64_t k = 0; k < s_.tokens; ++k)
+      for (std::int64_t n = 0; n < o.out; ++n) {
+        Sum d = d_pre(i, offset, k, n);
+        if (o.bias) d_bias[static_cast<std::size_t>(n)].add(1, d);
+        if (s_.activation != Activation::none) d.rounded(unit);
+        for (std::int64_t r = 0; r < o.rank; ++r) {
+          d_right[r * o.out + n].add(t1_[k * s_.width() + offset + r], d);
+          u1[k * s_.width() + offset + r].add(right_[i][r * o.out + n], d);
+        }
+      }
+    for (Sum& sum : d_right) sum.summed(s_.tokens);
+    for (Sum& sum : d_bias) sum.summed(s_.tokens);
+    for (std::int64_t k = 0; k < s_.tokens; ++k)
+      for (std::int64_t r = 0; r < o.rank; ++r) u1[k * s_.width() + offset + r].summed(o.out), u1[k * s_.width() + offset + r].rounded(unit);
+    compare(answer.d_right[i], d_right);
+    compare(answer.d_bias[i], d_bias);
+  }
+
+  void check_dx(const Answer& answer, const Sums& u1) const {
+    Sums dx;
+    for (std::int64_t k = 0; k < s_.tokens; ++k)
+      for (std::int64_t m = 0; m < s_.in; ++m) {
+        Sum sum;
+        if (s_.adds_dx) sum.add(1, {dx_[k * s_.in + m]});
+        for (std::int64_t r = 0; r < s_.width(); ++r) sum.add(left_[m * s_.width() + r], u1[k * s_.width() + r]);
+        sum.summed(s_.width() + 1), sum.rounded(unit);
+        dx.push_back(sum);
+      }
+    compare(answer.dx, dx);
+  }
+
+  void check_left(const Answer& answer, const Sums& u1) const {
+    Sums d_left;
+    for (std::int64_t m = 0; m < s_.in; ++m)
+      for (std::int64_t r = 0; r < s_.width(); ++r) {
+        Sum sum;
+        sum.add(1, {d_left_[m * s_.width() + r]});
+        for (std::int64_t k = 0; k < s_.tokens; ++k) sum.add(x_[k * s_.in + m], u1[k * s_.width() + r]);
+        sum.summed(s_.tokens + 1);
+        d_left.push_back(sum);
+      }
+    compare(answer.d_left, d_left);
+  }
+
+  Shape s_;
+  Floats t1_, left_, x_, dx_, d_left_;
+  std::vector<Floats> right_, bias_, dy_, d_right_, d_bias_;
+};
+
+// As much of a card's shared memory as the largest give, while it lives.
+struct LargeCard {
+  LargeCard() { on_host::set_shared_limit(227 * 1024); }
+  ~LargeCard() { on_host::set_shared_limit(before); }
+  std::size_t before = on_host::shared_limit();
+};
+
+template <class T>
+void check_shape(const Shape& s) {
+  const LargeCard large;
+  const Layer<T> layer(s);
+  const auto answer = layer.call();
+  layer.check(answer);
+  for (const on_host::Order order : {on_host::Order::falling, on_host::Order::shuffled}) {
+    on_host::set_order(order);
+    const bool same = layer.call() == answer;
+    on_host::set_order(on_host::Order::rising);
+    CHECK(same);
+  }
+}
+
+// Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; several groups of tokens.
+const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu}, shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
+    bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu}, groups{300, 136, {{520, 32}}, Activation::gelu, true, true, false},
+    four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, first_layer{40, 24, {{40, 32}}, Activation::none, true, false},
+    no_x{40, 24, {{40, 32}}, Activation::none, false};
+
+template <class T>
+void check_shapes() {
+  for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, first_layer, no_x}) check_shape<T>(s);
+}
+
+}  // namespace
+
+// Abramowitz and Stegun state 1.5e-7; rounding in f32 adds to it.
+TEST_CASE("tt_linear: the normal distribution of bf16's passes") {
+  for (float x = -12; x <= 12; x += 0x1p-9f) {
+    const Normal n = normal_of(x);
+    REQUIRE(std::abs(n.cdf - 0.5 * std::erfc(-x * std::sqrt(0.5))) <= 3e-7);
+    REQUIRE(std::abs(n.density - std::exp(-0.5 * x * x) / std::sqrt(2 * 3.14159265358979323846)) <= 2e-7);
+  }
+}
+
+TEST_CASE("tt_linear: the passes of the backward in f32") { check_shapes<float>(); }
+
+TEST_CASE("tt_linear: the passes of the backward in bf16") { check_shapes<Bf16>(); }
+
+TEST_CASE("tt_linear: wide slices of the backward in bf16") {
+  Shape s = groups;
+  s.across = 2;
+  check_shape<Bf16>(s);
+}
+
+// Fewer parts of U1 where they would fill the cache, on a card that has the shared memory for it.
+TEST_CASE("tt_linear: the backward's slices are wide where tokens are many") {
+  TtLinearBackward a;
+  a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072, a.output[0].rank = 32;
+  CHECK(cut_of<Bf16>(a).across == 1);
+  const LargeCard large;
+  CHECK(cut_of<Bf16>(a).across == 2);
+  CHECK(cut_of<Bf16>(a).right_slices == 6);
+  a.tokens = 4096;
+  CHECK(cut_of<Bf16>(a).across == 1);
+}
+
+}  // namespace comera::kernels::cuda
