@@ -57,7 +57,9 @@ class Embeddings {
     const std::int64_t tokens = pass.tokens();
     Tensor d_sum = norm_->backward(pass, sink, d, Tensor{}, nullptr);
     words_->backward(pass.walk, sink, bags(ids_, tokens), d_sum);
-    positions_->backward(pass.walk, sink, bags(position_tensor_, tokens), d_sum);
+    kernels::Bags positions = bags(position_tensor_, tokens);
+    positions.period = pass.length;
+    positions_->backward(pass.walk, sink, positions, d_sum);
     if (has_types_) types_->backward(pass.walk, sink, bags(type_ids_, tokens), d_sum);
     pass.walk.drop(d_sum);
     release(pass.walk);

@@ -35,7 +35,38 @@ __global__ void look_up(const EmbeddingForward a) {
   }
 }
 
-// Tables of two rows, such as those of segments: nothing need be sorted, blocks sum the rows of dy for both ids over every so many bags.
+// A thread adds as many rows one after another where ids repeat, at most.
+constexpr std::int64_t most_repeats = 256;
+bool adds_repeats(const Bags& bags) { return bags.period > 0 && !bags.offsets && bags.bags <= most_repeats * bags.period; }
+
+// Equal ids are `period` apart, so nothing need be sorted: a block has one of them.
+template <class T, int lanes>
+__global__ void sum_repeats(const EmbeddingBackward a) {
+  constexpr int ahead = 8;  // rows read before they are added
+  const int key = key_of_id(a.bags.id[blockIdx.x], static_cast<int>(a.rows));
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes, period = a.bags.period;
+  if (key == a.rows || column >= a.columns) return;
+  const T* const dy = static_cast<const T*>(a.dy) + column;
+  float sum[lanes] = {}, next[ahead][lanes];
+  for (std::int64_t b = blockIdx.x; b < a.bags.bags; b += ahead * period) {
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      if (b + u * period < a.bags.bags) load_floats<lanes>(dy + (b + u * period) * a.columns, next[u]);
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      for (int j = 0; b + u * period < a.bags.bags && j < lanes; ++j) sum[j] += next[u][j];
+  }
+  give_run<lanes>(DenseSums{static_cast<float*>(a.d_table), nullptr, a.columns}, 0, key, column, sum);
+}
+
+template <class T>
+Status add_repeats(const Context& context, const EmbeddingBackward& a, bool aligned) {
+  const auto ids = static_cast<unsigned>(a.bags.period < a.bags.bags ? a.bags.period : a.bags.bags);
+  const auto over = [&](int lanes) { return Launch{{ids, static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))}, fold_threads}; };
+  return aligned ? launch(context, over(4), sum_repeats<T, 4>, a) : launch(context, over(1), sum_repeats<T, 1>, a);
+}
+
+// Tables of two rows, such as those of segments: nothing is sorted either, blocks sum the rows of dy for both ids over every so many bags.
 bool adds_pairs(const EmbeddingBackward& a) { return a.rows >= 1 && a.rows <= 2 && !a.bags.offsets; }
 std::int64_t pair_blocks(const EmbeddingBackward& a) { return std::min(blocks_for(a.bags.bags, ids_of_chunk), partial_blocks); }
 
@@ -87,6 +118,7 @@ Status add_pairs(const Context& context, const EmbeddingBackward& a, bool aligne
 }
 
 std::size_t workspace_bytes(const Context&, const EmbeddingBackward& a) {
+  if (adds_repeats(a.bags)) return 0;
   if (adds_pairs(a)) {
     Parts parts;
     parts.take<float>(2 * pair_blocks(a) * a.columns);
@@ -113,7 +145,9 @@ Status run(const Context& context, const EmbeddingBackward& a) {
   return with_element(context, [&](auto element) {
     using T = decltype(element);
     const bool aligned = rows_are_aligned<float>(a.d_table, a.columns);
-    if (adds_pairs(a)) return add_pairs<T>(context, a, aligned && rows_are_aligned<T>(a.dy, a.columns));
+    const bool both_aligned = aligned && rows_are_aligned<T>(a.dy, a.columns);
+    if (adds_repeats(a.bags)) return add_repeats<T>(context, a, both_aligned);
+    if (adds_pairs(a)) return add_pairs<T>(context, a, both_aligned);
     Parts parts(context.workspace);
     const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);

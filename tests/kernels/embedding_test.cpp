@@ -13,12 +13,16 @@ using Integers = std::vector<std::int64_t>;
 // A bag of one per id where there are no offsets.
 struct Ids {
   Integers id, offsets;
+  std::int64_t period = 0;
 
   std::int64_t bags() const { return static_cast<std::int64_t>(offsets.empty() ? id.size() : offsets.size() - 1); }
   std::string name() const {
-    return std::to_string(id.size()) + " ids" + (offsets.empty() ? "" : std::string(" in ").append(std::to_string(bags())).append(" bags"));
+    return std::to_string(id.size()) + " ids" + (offsets.empty() ? "" : std::string(" in ").append(std::to_string(bags())).append(" bags")) +
+           (period ? " repeated" : "");
   }
-  Bags in(Run& r) const { return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets")}; }
+  Bags in(Run& r) const {
+    return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"), period};
+  }
   void add_to(Case& c) const {
     c.integers("id", id);
     if (!offsets.empty()) c.integers("offsets", offsets);
@@ -29,6 +33,14 @@ Ids random_ids(std::int64_t count, std::int64_t rows) {
   std::mt19937 random(5);
   Ids ids;
   for (std::int64_t i = 0; i < count; ++i) ids.id.push_back(random() % rows);
+  return ids;
+}
+
+// As positions of sequences do, from `first` on.
+Ids repeated_ids(std::int64_t count, std::int64_t first, std::int64_t period) {
+  Ids ids;
+  for (std::int64_t i = 0; i < count; ++i) ids.id.push_back(first + i % period);
+  ids.period = period;
   return ids;
 }
 
@@ -156,7 +168,11 @@ std::vector<Case> embedding_cases() {
   }
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));
-  cases.push_back(dense(7, 2, random_ids(5000, 7), false));  // runs of hundreds; more ids than are sorted in small tiles
+  cases.push_back(dense(7, 2, random_ids(5000, 7), false));     // runs of hundreds; more ids than are sorted in small tiles
+  cases.push_back(dense(7, 5, repeated_ids(43, 2, 4), false));  // the last sequence is cut off
+  cases.push_back(dense(40, 96, repeated_ids(300, 0, 37), false));
+  cases.push_back(dense(9, 8, repeated_ids(3, 1, 8), false));    // less than one sequence
+  cases.push_back(dense(3, 4, repeated_ids(600, 0, 2), false));  // more of each than a thread adds
   cases.push_back(dense(2, 5, random_ids(75, 2), false));
   cases.push_back(dense(2, 264, random_ids(13000, 2), false));  // more than blocks leave sums of at a time
   cases.push_back(dense(1, 8, random_ids(40, 1), false));
