@@ -29,10 +29,16 @@ struct Gemm {
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
 
-// What every op that multiplies asks for, behind the parts of the workspace that are its own.
-constexpr std::size_t gemm_workspace_bytes = std::size_t{8} << 20;
+// What an op that multiplies asks for, behind the parts of the workspace that are its own: room for the sums of so many results in up to 32
+// parts, as the library splits a product of few results, and never more than its large ways ask for.
+constexpr std::size_t gemm_workspace(std::int64_t results) {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  const std::size_t parts = static_cast<std::size_t>(results) * 32 * sizeof(float);
+  return parts < most ? (parts + 255) / 256 * 256 : most;
+}
+constexpr std::size_t workspace_of(const Gemm& g) { return gemm_workspace(g.batch * g.m * g.n); }
 
-// `workspace`: gemm_workspace_bytes, aligned to 256.
+// `workspace`: of workspace_of(g) bytes at least, aligned to 256.
 Status gemm(const Context& context, const Gemm& g, void* workspace);
 
 }  // namespace comera::kernels::cuda

@@ -5,19 +5,19 @@
 namespace comera::kernels::cuda {
 namespace {
 
-std::size_t gemm_alone() {
+std::size_t gemm_alone(std::int64_t results) {
   Parts parts;
-  parts.for_gemm();
+  parts.for_gemm(results);
   return parts.bytes();
 }
 
-std::size_t workspace_bytes(const Context&, const LinearForward&) { return gemm_alone(); }
-std::size_t workspace_bytes(const Context&, const Product&) { return gemm_alone(); }
-std::size_t workspace_bytes(const Context&, const MatMul&) { return gemm_alone(); }
+std::size_t workspace_bytes(const Context&, const LinearForward& a) { return gemm_alone(a.tokens * a.out); }
+std::size_t workspace_bytes(const Context&, const Product& a) { return gemm_alone(a.in * a.out); }
+std::size_t workspace_bytes(const Context&, const MatMul& a) { return gemm_alone(a.m * a.n); }
 std::size_t workspace_bytes(const Context&, const LinearBackward& a) {
   Parts parts;
   parts.take<float>(column_tiles(a.tokens) * a.out);
-  parts.for_gemm();
+  parts.for_gemm(a.tokens * a.in);
   return parts.bytes();
 }
 
@@ -27,7 +27,7 @@ Status forward(const Context& context, const LinearForward& a) {
   Gemm g;
   g.m = a.tokens, g.n = a.out, g.k = a.in, g.in = g.out = context.dtype;
   g.a = a.x, g.lda = a.ldx, g.b = a.weight, g.ldb = a.out, g.c = a.y, g.ldc = a.ldy;
-  const Status status = gemm(context, g, parts.for_gemm());
+  const Status status = gemm(context, g, parts.for_gemm(g.m * g.n));
   if (status != Status::ok) return status;
   TallItems<FinishItem<T>> items;
   items.count = 1;
@@ -51,7 +51,7 @@ Status backward(const Context& context, const LinearBackward& a) {
   Gemm g;
   g.m = a.tokens, g.n = a.in, g.k = a.out, g.in = g.out = context.dtype, g.accumulate = a.accumulate_dx;
   g.a = a.dy, g.lda = a.lddy, g.b = a.weight, g.ldb = a.out, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
-  return gemm(context, g, parts.for_gemm());
+  return gemm(context, g, parts.for_gemm(g.m * g.n));
 }
 
 Status run(const Context& context, const LinearForward& a) {
@@ -66,7 +66,7 @@ Status run(const Context& context, const Product& a) {
     Gemm g;
     g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
     g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.g, g.ldb = a.ldg, g.c = a.result, g.ldc = a.ld_result;
-    return gemm(context, g, Parts(context.workspace).for_gemm());
+    return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
   });
 }
 
@@ -75,7 +75,7 @@ Status run(const Context& context, const MatMul& a) {
     Gemm g;
     g.m = a.m, g.n = a.n, g.k = a.k, g.in = g.out = context.dtype, g.accumulate = a.accumulate;
     g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b, g.c = a.c, g.ldc = a.ldc;
-    return gemm(context, g, Parts(context.workspace).for_gemm());
+    return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
   });
 }
 

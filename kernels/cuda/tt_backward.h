@@ -11,13 +11,14 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t right_blocks = 264, left_blocks = 528;  // two and four for each of some 132 processors
+constexpr std::int64_t right_blocks = 264, left_warps = 2112;  // two blocks, sixteen warps, for each of some 132 processors
 constexpr std::int64_t least_tiles_of_block = 4;               // so that what a block leaves to be added up is less than what it read
+constexpr std::int64_t few_groups = 8;                         // which where tokens are few are a smaller matter than the wait for a block
 constexpr std::int64_t many_parts = std::int64_t{24} << 20;    // bytes of parts of U1 that the second-level cache may not hold
 
 // How a call is cut; sizes alone decide, and what a block may have of the card's shared memory.
 struct BackwardCut {
-  int right_strips = 1, left_strips = 1, across = 1;
+  int right_strips = 1, left_strips = 1, across = 1, left_warps = 4;
   std::int64_t columns = 0;  // of a slice of an output
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
   std::int64_t slices[max_outputs] = {};
@@ -33,36 +34,43 @@ bool with_right_tile(const BackwardCut& cut, const F& f) {
     if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>()), true;
   return false;
 }
-template <class T, class F>
-bool with_left_tile(const BackwardCut& cut, const F& f) {
+template <class T, int warps, class F>
+bool with_left_strips(const BackwardCut& cut, const F& f) {
   switch (cut.left_strips) {
-    case 1: return f(LeftTile<T, 1>()), true;
-    case 2: return f(LeftTile<T, 2>()), true;
-    case 3: return f(LeftTile<T, 3>()), true;
-    case 4: return f(LeftTile<T, 4>()), true;
+    case 1: return f(LeftTile<T, 1, warps>()), true;
+    case 2: return f(LeftTile<T, 2, warps>()), true;
+    case 3: return f(LeftTile<T, 3, warps>()), true;
+    case 4: return f(LeftTile<T, 4, warps>()), true;
     default: return false;
   }
 }
+template <class T, class F>
+bool with_left_tile(const BackwardCut& cut, const F& f) {
+  if constexpr (sizeof(T) == 2)
+    if (cut.left_warps == 8) return with_left_strips<T, 8>(cut, f);
+  return cut.left_warps == 4 && with_left_strips<T, 4>(cut, f);
+}
 
 constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::int64_t blocks) {
-  const std::int64_t most = blocks_for(blocks_for(tokens, back_rows), least_tiles_of_block), wanted = slices == 0 ? 1 : blocks / slices;
+  const std::int64_t tiles = blocks_for(tokens, back_rows), few = tiles < few_groups ? tiles : few_groups;
+  const std::int64_t many = blocks_for(tiles, least_tiles_of_block), most = many > few ? many : few, wanted = slices == 0 ? 1 : blocks / slices;
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
 template <class T>
-BackwardCut cut_with(const TtLinearBackward& a, int across) {
+BackwardCut cut_with(const TtLinearBackward& a, int across, int warps) {
   BackwardCut cut;
   std::int64_t rank = 1;
   for (int i = 0; i < a.outputs; ++i) rank = a.output[i].rank > rank ? a.output[i].rank : rank;
   cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)), cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
-  cut.across = across;
+  cut.across = across, cut.left_warps = warps;
   with_right_tile<T>(cut, [&](auto tile) { cut.columns = tile.columns, cut.right_bytes = tile.bytes; });
   with_left_tile<T>(cut, [&](auto tile) {
     cut.left_bytes = tile.bytes;
     if (a.dx || a.x) cut.left_slices = blocks_for(a.in, tile.columns);
   });
   for (int i = 0; i < a.outputs && cut.columns > 0; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, cut.columns);
-  cut.right_groups = groups_of(a.tokens, cut.right_slices, right_blocks), cut.left_groups = groups_of(a.tokens, cut.left_slices, left_blocks);
+  cut.right_groups = groups_of(a.tokens, cut.right_slices, right_blocks), cut.left_groups = groups_of(a.tokens, cut.left_slices, left_warps / warps);
   return cut;
 }
 
@@ -71,14 +79,15 @@ inline bool fits(const BackwardCut& cut) {
   return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
 }
 
-// Wider slices, and so fewer parts of U1, where these would fill the cache.
+// Slices as wide as the card's shared memory allows: on the left, so that parts of U1 are summed less often, on the right, where one block to a
+// processor must then do, only where the parts would fill the cache.
 template <class T>
 BackwardCut cut_of(const TtLinearBackward& a) {
-  const BackwardCut cut = cut_with<T>(a, 1);
+  const BackwardCut narrow = cut_with<T>(a, 1, 4), wide = cut_with<T>(a, 1, 8), cut = fits(wide) ? wide : narrow;
   std::int64_t parts = 0;
   for (int i = 0; i < a.outputs; ++i) parts += cut.slices[i] * a.tokens * a.output[i].rank * 4;
   if (parts <= many_parts) return cut;
-  const BackwardCut wider = cut_with<T>(a, 2);
+  const BackwardCut wider = cut_with<T>(a, 2, cut.left_warps);
   return fits(wider) ? wider : cut;
 }
 
@@ -169,7 +178,7 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
   Status status = Status::ok;
   with_left_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
-    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips>, pass);
+    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips, Tile::warps>, pass);
   });
   return status;
 }

@@ -3,16 +3,16 @@
 //
 // A block has a slice of the columns of x, whose rows of A stay in shared memory, and tiles of 32 tokens; each warp has 32 columns of all of them,
 // so that d_A stays in its registers to the end. Every slice sums the parts of U1 again: blocks of the same tokens run side by side and find them
-// in the second-level cache.
+// in the second-level cache, but a wide slice is better where a block's shared memory holds it.
 #pragma once
 
 #include "kernels/cuda/tt_backward_right.h"
 
 namespace comera::kernels::cuda {
 
-template <class T, int strips_>
+template <class T, int strips_, int warps_>
 struct LeftTile {
-  static constexpr int strips = strips_, warps = 4, threads = warps * warp_size, stages = 2;
+  static constexpr int strips = strips_, warps = warps_, threads = warps * warp_size, stages = 2;
   static constexpr int columns = warps * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad, out_pitch = warp_tile + 8;
   static constexpr std::size_t bytes =
@@ -104,9 +104,9 @@ __device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, int first, 
   __syncwarp();
 }
 
-template <class T, int strips>
-__global__ void __launch_bounds__(LeftTile<T, strips>::threads) tt_backward_left(const __grid_constant__ LeftPass<T> a) {
-  using Tile = LeftTile<T, strips>;
+template <class T, int strips, int warps>
+__global__ void __launch_bounds__(LeftTile<T, strips, warps>::threads) tt_backward_left(const __grid_constant__ LeftPass<T> a) {
+  using Tile = LeftTile<T, strips, warps>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns, own = warp * warp_tile;
   const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
   T *const left = shared_memory<T>(), *const u1 = left + Tile::columns * Tile::u1_pitch, *const places = u1 + back_rows * Tile::u1_pitch;

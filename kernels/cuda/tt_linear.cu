@@ -24,13 +24,25 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
 // The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know no eight bits.
 bool by_library(const Context& context) { return context.tf32 || context.fp8; }
 
+// Of the largest product, at most.
+std::int64_t results_of(const TtLinearForward& a) {
+  std::int64_t columns = a.width;
+  for (int i = 0; i < a.outputs; ++i) columns = std::max(columns, a.output[i].out);
+  return a.tokens * columns;
+}
+std::int64_t results_of(const TtLinearBackward& a) {
+  std::int64_t columns = std::max(a.in, a.width);
+  for (int i = 0; i < a.outputs; ++i) columns = std::max(columns, a.output[i].out);
+  return std::max(a.tokens, a.width) * columns;
+}
+
 // What the forward's products need.
 struct ForwardMemory {
   Parts parts;
   void* gemm;
   Fp8Room room;
 
-  ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace) : parts(workspace), gemm(parts.for_gemm()) {
+  ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace) : parts(workspace), gemm(parts.for_gemm(results_of(a))) {
     std::int64_t widest = std::max(a.in, a.width), weights = a.in * a.width;
     for (int i = 0; i < a.outputs; ++i) weights = std::max(weights, a.output[i].rank * a.output[i].out);
     room = {context, parts, a.tokens * widest, weights};
@@ -85,7 +97,7 @@ struct BackwardMemory {
       if (a.activation != Activation::none) d_pre[i] = parts.take<T>(a.tokens * a.output[i].out);
       sums[i] = parts.take<float>(column_tiles(a.tokens) * a.output[i].out);
     }
-    gemm = parts.for_gemm();
+    gemm = parts.for_gemm(results_of(a));
     room = eight_bits(context, parts, a);
     bytes = parts.bytes();
   }

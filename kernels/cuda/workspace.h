@@ -19,7 +19,7 @@ class Parts {
     used_ += (static_cast<std::size_t>(count) * sizeof(T) + 255) / 256 * 256;
     return reinterpret_cast<T*>(part);
   }
-  void* for_gemm() { return take<char>(static_cast<std::int64_t>(gemm_workspace_bytes)); }
+  void* for_gemm(std::int64_t results) { return take<char>(static_cast<std::int64_t>(gemm_workspace(results))); }
   std::size_t bytes() const { return used_ + 256; }  // asked for: whatever the memory's own alignment
 
  private:

@@ -21,6 +21,7 @@ struct Shape {
   Activation activation = Activation::none;
   bool has_x = true, wants_dx = true, adds_dx = true;
   int across = 1;  // tiles of columns of a warp in the first pass
+  int warps = 4;   // of a block in the second
 
   std::int64_t width() const {
     std::int64_t sum = 0;
@@ -109,7 +110,7 @@ class Layer {
   static constexpr double unit = sizeof(T) == 2 ? 0x1p-9 : 0x1p-24;
 
   void run(const TtLinearBackward& a) const {
-    const BackwardCut cut = cut_with<T>(a, s_.across);
+    const BackwardCut cut = cut_with<T>(a, s_.across, s_.warps);
     REQUIRE(can_fuse<T>(a));
     REQUIRE(fits(cut));
     Parts counted;
@@ -215,9 +216,10 @@ void check_shape(const Shape& s) {
   }
 }
 
-// Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; several groups of tokens.
+// Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; groups of more tiles than are on their
+// way at once.
 const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu}, shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
-    bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu}, groups{300, 136, {{520, 32}}, Activation::gelu, true, true, false},
+    bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu}, groups{1060, 136, {{272, 32}}, Activation::gelu, true, true, false},
     four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, first_layer{40, 24, {{40, 32}}, Activation::none, true, false},
     no_x{40, 24, {{40, 32}}, Activation::none, false};
 
@@ -243,8 +245,9 @@ TEST_CASE("tt_linear: the passes of the backward in bf16") { check_shapes<Bf16>(
 
 TEST_CASE("tt_linear: wide slices of the backward in bf16") {
   Shape s = groups;
-  s.across = 2;
+  s.across = 2, s.outputs[0].out = 520;
   check_shape<Bf16>(s);
+  for (Shape wide : {wide_ranks, shared_left, groups, four}) wide.warps = 8, check_shape<Bf16>(wide);
 }
 
 // Fewer parts of U1 where they would fill the cache, on a card that has the shared memory for it.
@@ -252,6 +255,7 @@ TEST_CASE("tt_linear: the backward's slices are wide where tokens are many") {
   TtLinearBackward a;
   a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072, a.output[0].rank = 32;
   CHECK(cut_of<Bf16>(a).across == 1);
+  CHECK(cut_of<Bf16>(a).left_warps == 8);
   const LargeCard large;
   CHECK(cut_of<Bf16>(a).across == 2);
   CHECK(cut_of<Bf16>(a).right_slices == 6);

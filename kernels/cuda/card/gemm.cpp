@@ -69,8 +69,8 @@ bool describe_alignment(Preference& preference, const Gemm& g) {
          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out) && set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
 }
 
-bool describe(Preference& preference) {
-  const std::size_t bytes = gemm_workspace_bytes;
+bool describe(Preference& preference, const Gemm& g) {
+  const std::size_t bytes = workspace_of(g);
   // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed order.
   const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   return ok(cublasLtMatmulPreferenceCreate(&preference.handle)) &&
@@ -109,7 +109,7 @@ struct Way {
 
 std::optional<Way> search(const Gemm& g, const Description& d) {
   Preference preference;
-  if (!describe(preference) || !describe_alignment(preference, g)) return {};
+  if (!describe(preference, g) || !describe_alignment(preference, g)) return {};
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t searched = cublasLtMatmulAlgoGetHeuristic(library(), d.operation.handle, d.b.handle, d.a.handle, d.c.handle, d.c.handle,
@@ -137,7 +137,7 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (!way->any) return Status::unsupported_shape;
   const float one = 1, beta = g.accumulate ? 1 : 0;
   return status_of(cublasLtMatmul(library(), d.operation.handle, &one, g.b, d.b.handle, g.a, d.a.handle, &beta, g.c, d.c.handle, g.c, d.c.handle,
-                                  &way->algorithm, workspace, gemm_workspace_bytes, static_cast<cudaStream_t>(context.stream)));
+                                  &way->algorithm, workspace, workspace_of(g), static_cast<cudaStream_t>(context.stream)));
 }
 
 }  // namespace comera::kernels::cuda

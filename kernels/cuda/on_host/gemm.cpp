@@ -59,8 +59,10 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1)) return Status::unsupported_shape;
   on_host::load(reinterpret_cast<const void*>(multiply));
   return on_host::enqueue(context, [g, workspace, tf32 = context.tf32] {
-    auto* words = static_cast<unsigned*>(workspace);
-    words[0] = words[gemm_workspace_bytes / sizeof(unsigned) - 1] = 0xFFFFFFFFu;
+    if (const std::size_t bytes = workspace_of(g); bytes > 0) {
+      auto* words = static_cast<unsigned*>(workspace);
+      words[0] = words[bytes / sizeof(unsigned) - 1] = 0xFFFFFFFFu;
+    }
     for (std::int64_t batch = 0; batch < g.batch; ++batch) multiply(g, batch, tf32);
   });
 }
