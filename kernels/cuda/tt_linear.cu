@@ -72,9 +72,13 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
 }
 
 template <class T>
+bool takes_one_pass(const Context& context, const TtLinearForward& a) {
+  return !by_library(context) && a.path != Path::library && fused_rows<T>(a) != 0;
+}
+
+template <class T>
 Status forward(const Context& context, const TtLinearForward& a) {
-  const Status status = by_library(context) || a.path == Path::library ? Status::unsupported_shape : try_fused<T>(context, a);
-  return status == Status::unsupported_shape ? forward_by_parts<T>(context, a) : status;
+  return takes_one_pass<T>(context, a) ? try_fused<T>(context, a) : forward_by_parts<T>(context, a);
 }
 
 template <class T>
@@ -195,7 +199,10 @@ std::size_t backward_bytes(const Context& context, const TtLinearBackward& a) {
   return parts.bytes();
 }
 
-std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) { return ForwardMemory(context, a, nullptr).parts.bytes(); }
+std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) {
+  const bool one_pass = context.dtype == DType::bf16 ? takes_one_pass<Bf16>(context, a) : takes_one_pass<float>(context, a);
+  return one_pass ? 0 : ForwardMemory(context, a, nullptr).parts.bytes();
+}
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {
   return context.dtype == DType::bf16 ? backward_bytes<Bf16>(context, a) : backward_bytes<float>(context, a);
 }
