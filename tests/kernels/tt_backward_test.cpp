@@ -70,7 +70,8 @@ class Layer {
     bool operator==(const Answer&) const = default;
   };
 
-  Answer call() const {
+  // Cut as the shape says; or by the op, as it would be cut for a model.
+  Answer call(bool by_op = false) const {
     const DeviceNumbers<T> t1(t1_), left(left_), x(x_), dx(s_.adds_dx ? dx_ : Floats(dx_.size(), NAN)), u1(Floats(t1_.size(), NAN));
     const DeviceNumbers<float> d_left(d_left_);
     std::vector<std::unique_ptr<DeviceNumbers<T>>> rights, dys;
@@ -91,7 +92,7 @@ class Layer {
       to.d_right = d_rights[i]->data();
       if (o.bias) to.bias = biases[i]->data(), to.d_bias = d_biases[i]->data();
     }
-    run(a);
+    by_op ? run_op<T>(place().backend->tt_linear_backward, a) : run(a);
     Answer answer{u1.read(), dx.read(), d_left.read(), {}, {}};
     for (std::size_t i = 0; i < s_.outputs.size(); ++i) answer.d_right.push_back(d_rights[i]->read()), answer.d_bias.push_back(d_biases[i]->read());
     return answer;
@@ -115,8 +116,7 @@ class Layer {
     REQUIRE(fits(cut));
     Parts counted;
     const BackwardParts sizes(a, cut, counted);
-    Context context;
-    context.dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32;
+    Context context = context_of<T>();
     const DeviceNumbers<float> workspace(Floats(counted.bytes() / sizeof(float) + 1, NAN));
     context.workspace = workspace.data(), context.workspace_bytes = counted.bytes();
     REQUIRE(backward_in_passes<T>(context, a, cut) == Status::ok);
@@ -248,6 +248,20 @@ TEST_CASE("tt_linear: wide slices of the backward in bf16") {
   s.across = 2, s.outputs[0].out = 520;
   check_shape<Bf16>(s);
   for (Shape wide : {wide_ranks, shared_left, groups, four}) wide.warps = 8, check_shape<Bf16>(wide);
+}
+
+TEST_CASE("tt_linear in bf16, every CUDA backend: the backward") {
+  for (const test::Column& column : test::columns()) {
+    if (!column.on_device()) continue;
+    INFO(column.name);
+    const OnColumn on(column);
+    for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, first_layer, no_x}) {
+      const Layer<Bf16> layer(s);
+      const auto answer = layer.call(true);
+      layer.check(answer);
+      CHECK(layer.call(true) == answer);
+    }
+  }
 }
 
 // Fewer parts of U1 where they would fill the cache, on a card that has the shared memory for it.

@@ -100,17 +100,8 @@ struct Layer {
 
  private:
   static void run(const TtLinearForward& a, bool fused_alone) {
-    Context context;
-    context.dtype = sizeof(T) == 2 ? DType::bf16 : DType::f32;
-    if (fused_alone) {
-      REQUIRE(try_fused<T>(context, a) == Status::ok);
-      return;
-    }
-    const auto& op = table().tt_linear_forward;
-    context.workspace_bytes = op.workspace_bytes(context, a);
-    context.workspace = table().memory.allocate(context.workspace_bytes);
-    REQUIRE(op.run(context, a) == Status::ok);
-    table().memory.release(context.workspace, context.workspace_bytes);
+    if (!fused_alone) return run_op<T>(place().backend->tt_linear_forward, a);
+    REQUIRE(try_fused<T>(context_of<T>(), a) == Status::ok);
   }
 };
 
@@ -145,6 +136,20 @@ TEST_CASE("tt_linear: the fused forward in bf16") {
   check_shape<Bf16>(long_sums, Activation::gelu);
   check_shape<Bf16>(shared_left, Activation::none);
   check_shape<Bf16>(bias_alone, Activation::gelu);
+}
+
+TEST_CASE("tt_linear in bf16, every CUDA backend: the forward") {
+  for (const test::Column& column : test::columns()) {
+    if (!column.on_device()) continue;
+    INFO(column.name);
+    const OnColumn on(column);
+    for (const Shape& s : {long_sums, shared_left, bias_alone}) {
+      const Layer<Bf16> layer(s, Activation::gelu);
+      const auto answer = layer.call(false);
+      layer.check(answer);
+      CHECK(layer.call(false).y == answer.y);
+    }
+  }
 }
 
 TEST_CASE("tt_linear: the forward by parts in bf16") {
