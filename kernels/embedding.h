@@ -23,7 +23,7 @@ struct EmbeddingForward {
   void* y = nullptr;  // [bags, N]
   bool accumulate = false;
 };
-// d_table += ; equal ids are added in the order of their position.
+// d_table += ; equal ids are added in an order that the shape fixes.
 struct EmbeddingBackward {
   Bags bags;
   std::int64_t rows = 0, columns = 0;

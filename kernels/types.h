@@ -58,7 +58,7 @@ template <class Args>
 struct Op {
   const char* name = nullptr;
   Status (*run)(const Context&, const Args&) = nullptr;
-  std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;  // null: needs none; reads sizes only, never pointers
+  std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;  // null: needs none; reads sizes, which pointers are null, and alignment
   bool (*fuses)(const Context&, const Args&) = nullptr;                   // whether Path::fused is another way than Path::library; null: never
 };
 

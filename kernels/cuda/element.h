@@ -28,23 +28,51 @@ COMERA_DEVICE float float_of(std::uint32_t bits) {
 #endif
 }
 
-// Within two units of the last place on the device, where a division costs several times as much.
-COMERA_DEVICE float quotient(float a, float b) {
+// Within two units of the last place on the device, where the exact ones cost several times as much; subnormal numbers are zero there.
+COMERA_DEVICE float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
-  return __fdividef(a, b);
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 #else
-  return a / b;
+  return exp2f(x);
+#endif
+}
+COMERA_DEVICE float fast_reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1.0f / x;
 #endif
 }
 
 COMERA_DEVICE float to_float(float x) { return x; }
 COMERA_DEVICE float to_float(Bf16 x) { return float_of(static_cast<std::uint32_t>(x.bits) << 16); }
 
-// A NaN keeps its sign and becomes quiet.
+// A NaN stays one, of whatever bits.
 COMERA_DEVICE Bf16 to_bf16(float x) {
+#ifdef __CUDA_ARCH__
+  Bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
   const std::uint32_t bits = bits_of(x);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return {static_cast<std::uint16_t>(bits >> 16 | 0x40u)};
   return {static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16)};
+#endif
+}
+
+// Two neighbours in one word, as memory and the matrix instructions have them.
+COMERA_DEVICE unsigned pair_of(float low, float high) {
+#ifdef __CUDA_ARCH__
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return static_cast<unsigned>(to_bf16(high).bits) << 16 | to_bf16(low).bits;
+#endif
 }
 
 template <class T>

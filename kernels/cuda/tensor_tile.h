@@ -39,12 +39,6 @@ __device__ __forceinline__ void load_blocks_transposed(unsigned (&block)[4], con
                : "r"(from)
                : "memory");
 }
-// Two numbers as the matrix instructions take them, rounded to nearest.
-__device__ __forceinline__ unsigned pair_of(float low, float high) {
-  unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
 // c += a b of 16 x 16 and 16 x 8
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -57,7 +51,6 @@ using on_host::copy_async;
 using on_host::load_blocks;
 using on_host::load_blocks_transposed;
 using on_host::multiply_add;
-using on_host::pair_of;
 using on_host::wait_for_copies;
 #endif
 

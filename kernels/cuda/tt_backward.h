@@ -11,14 +11,14 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t right_blocks = 264, left_warps = 2112;  // two blocks, sixteen warps, for each of some 132 processors
-constexpr std::int64_t least_tiles_of_block = 4;               // so that what a block leaves to be added up is less than what it read
-constexpr std::int64_t few_groups = 8;                         // which where tokens are few are a smaller matter than the wait for a block
-constexpr std::int64_t many_parts = std::int64_t{24} << 20;    // bytes of parts of U1 that the second-level cache may not hold
+constexpr std::int64_t processors = 132;                     // of a large card
+constexpr std::int64_t least_tiles_of_block = 4;             // so that what blocks leave to be added up is no more than what they read
+constexpr std::int64_t few_groups = 8;                       // which where tokens are few are a smaller matter than the wait for a block
+constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1 that the second-level cache may not hold
 
 // How a call is cut; sizes alone decide, and what a block may have of the card's shared memory.
 struct BackwardCut {
-  int right_strips = 1, left_strips = 1, across = 1, left_warps = 4;
+  int right_strips = 1, left_strips = 1, across = 1;
   std::int64_t columns = 0;  // of a slice of an output
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
   std::int64_t slices[max_outputs] = {};
@@ -34,43 +34,43 @@ bool with_right_tile(const BackwardCut& cut, const F& f) {
     if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>()), true;
   return false;
 }
-template <class T, int warps, class F>
-bool with_left_strips(const BackwardCut& cut, const F& f) {
+template <class T, class F>
+bool with_left_tile(const BackwardCut& cut, const F& f) {
   switch (cut.left_strips) {
-    case 1: return f(LeftTile<T, 1, warps>()), true;
-    case 2: return f(LeftTile<T, 2, warps>()), true;
-    case 3: return f(LeftTile<T, 3, warps>()), true;
-    case 4: return f(LeftTile<T, 4, warps>()), true;
+    case 1: return f(LeftTile<T, 1>()), true;
+    case 2: return f(LeftTile<T, 2>()), true;
+    case 3: return f(LeftTile<T, 3>()), true;
+    case 4: return f(LeftTile<T, 4>()), true;
     default: return false;
   }
 }
-template <class T, class F>
-bool with_left_tile(const BackwardCut& cut, const F& f) {
-  if constexpr (sizeof(T) == 2)
-    if (cut.left_warps == 8) return with_left_strips<T, 8>(cut, f);
-  return cut.left_warps == 4 && with_left_strips<T, 4>(cut, f);
-}
 
+// Groups of tiles so that there are so many blocks, but no more than leave each some tiles to sum, unless processors would be without a block.
 constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::int64_t blocks) {
   const std::int64_t tiles = blocks_for(tokens, back_rows), few = tiles < few_groups ? tiles : few_groups;
-  const std::int64_t many = blocks_for(tiles, least_tiles_of_block), most = many > few ? many : few, wanted = slices == 0 ? 1 : blocks / slices;
+  if (slices == 0) return 1;
+  const std::int64_t one_each = blocks_for(processors, slices), pairs = blocks_for(tiles, 2), filled = one_each < pairs ? one_each : pairs;
+  std::int64_t most = blocks_for(tiles, least_tiles_of_block);
+  for (const std::int64_t least : {few, filled}) most = least > most ? least : most;
+  const std::int64_t wanted = blocks / slices;
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
 template <class T>
-BackwardCut cut_with(const TtLinearBackward& a, int across, int warps) {
+BackwardCut cut_with(const TtLinearBackward& a, int across) {
   BackwardCut cut;
   std::int64_t rank = 1;
   for (int i = 0; i < a.outputs; ++i) rank = a.output[i].rank > rank ? a.output[i].rank : rank;
   cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)), cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
-  cut.across = across, cut.left_warps = warps;
+  cut.across = across;
   with_right_tile<T>(cut, [&](auto tile) { cut.columns = tile.columns, cut.right_bytes = tile.bytes; });
   with_left_tile<T>(cut, [&](auto tile) {
     cut.left_bytes = tile.bytes;
     if (a.dx || a.x) cut.left_slices = blocks_for(a.in, tile.columns);
   });
   for (int i = 0; i < a.outputs && cut.columns > 0; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, cut.columns);
-  cut.right_groups = groups_of(a.tokens, cut.right_slices, right_blocks), cut.left_groups = groups_of(a.tokens, cut.left_slices, left_warps / warps);
+  cut.right_groups = groups_of(a.tokens, cut.right_slices, (across > 1 ? 1 : 2) * processors);  // as many as fit
+  cut.left_groups = groups_of(a.tokens, cut.left_slices, 2 * processors);
   return cut;
 }
 
@@ -79,15 +79,14 @@ inline bool fits(const BackwardCut& cut) {
   return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
 }
 
-// Slices as wide as the card's shared memory allows: on the left, so that parts of U1 are summed less often, on the right, where one block to a
-// processor must then do, only where the parts would fill the cache.
+// Wider slices, and so fewer parts of U1, where these would fill the cache and no slopes are computed, which want a second block to a processor.
 template <class T>
 BackwardCut cut_of(const TtLinearBackward& a) {
-  const BackwardCut narrow = cut_with<T>(a, 1, 4), wide = cut_with<T>(a, 1, 8), cut = fits(wide) ? wide : narrow;
+  const BackwardCut cut = cut_with<T>(a, 1);
   std::int64_t parts = 0;
   for (int i = 0; i < a.outputs; ++i) parts += cut.slices[i] * a.tokens * a.output[i].rank * 4;
-  if (parts <= many_parts) return cut;
-  const BackwardCut wider = cut_with<T>(a, 2, cut.left_warps);
+  if (parts <= many_parts || a.activation != Activation::none) return cut;
+  const BackwardCut wider = cut_with<T>(a, 2);
   return fits(wider) ? wider : cut;
 }
 
@@ -114,8 +113,8 @@ bool can_fuse(const TtLinearBackward& a) {
   if (a.dx || a.x) can &= a.in % lanes == 0 && rows_are_aligned<T>(a.dx, a.lddx) && rows_are_aligned<T>(a.x, a.ldx);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    can &= o.out < limit && o.out % lanes == 0 && rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.dy, o.ldy) &&
-           (!o.pre || a.activation == Activation::none);
+    can &= o.out < limit && o.out % lanes == 0 && o.rank % lanes == 0 && o.offset % lanes == 0 && rows_are_aligned<T>(o.right, o.out) &&
+           rows_are_aligned<T>(o.dy, o.ldy) && (!o.pre || a.activation == Activation::none);
   }
   return can && fits(cut_of<T>(a));
 }
@@ -178,7 +177,7 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
   Status status = Status::ok;
   with_left_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
-    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips, Tile::warps>, pass);
+    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips>, pass);
   });
   return status;
 }

@@ -3,16 +3,16 @@
 //
 // A block has a slice of the columns of x, whose rows of A stay in shared memory, and tiles of 32 tokens; each warp has 32 columns of all of them,
 // so that d_A stays in its registers to the end. Every slice sums the parts of U1 again: blocks of the same tokens run side by side and find them
-// in the second-level cache, but a wide slice is better where a block's shared memory holds it.
+// in the second-level cache, but a slice is as wide as two blocks of it fit a processor.
 #pragma once
 
 #include "kernels/cuda/tt_backward_right.h"
 
 namespace comera::kernels::cuda {
 
-template <class T, int strips_, int warps_>
+template <class T, int strips_>
 struct LeftTile {
-  static constexpr int strips = strips_, warps = warps_, threads = warps * warp_size, stages = 2;
+  static constexpr int strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size, stages = 2;
   static constexpr int columns = warps * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad, out_pitch = warp_tile + 8;
   static constexpr std::size_t bytes =
@@ -68,7 +68,7 @@ __device__ void add_slices(const LeftPass<T>& a, std::int64_t token, T* to) {
       while (i + 1 < a.outputs && column >= a.output[i].offset + a.output[i].rank) ++i;
       const LeftOutput& o = a.output[i];
       const float* from = o.u1 + (token + row) * o.rank + column - o.offset;
-#pragma unroll 4
+#pragma unroll(Tile::strips == 1 ? 8 : 4)
       for (int slice = 0; slice < o.slices; ++slice, from += a.tokens * o.rank) {
         load_floats<4>(from, part);
 #pragma unroll
@@ -80,33 +80,57 @@ __device__ void add_slices(const LeftPass<T>& a, std::int64_t token, T* to) {
   }
 }
 
+// A lane's vectors of a warp's tile of dx, 16 bytes each.
+template <class T>
+struct LaneVectors {
+  static constexpr int lanes = lanes_of_vector<T>, wide = warp_tile / lanes, count = back_rows * wide / warp_size;
+  Elements<T, lanes> vector[count];
+
+  // f(vector, its row, its first column) for those inside of dx
+  template <class F>
+  __device__ void for_inside(const LeftPass<T>& a, int first, std::int64_t token, const F& f) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int v = static_cast<int>(threadIdx.x) % warp_size + i * warp_size, row = v / wide, column = v % wide * lanes;
+      if (token + row < a.tokens && first + column < a.in) f(vector[i], row, column);
+    }
+  }
+};
+
+// What dx holds where it is added to, asked for before the product so that memory answers meanwhile.
+template <class T>
+__device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t token) {
+  LaneVectors<T> before = {};
+  if (a.accumulate_dx)
+    before.for_inside(a, first, token, [&](auto& vector, int row, int column) {
+      vector = *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(a.dx + (token + row) * a.lddx + first + column);
+    });
+  return before;
+}
+
 // A warp's columns of a tile of dx, through shared memory of its own so that memory is met 16 bytes at a time.
 template <class Tile, class T>
-__device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, int first, std::int64_t token, float* out) {
-  constexpr int lanes = lanes_of_vector<T>, wide = warp_tile / lanes;
+__device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first, std::int64_t token, float* out) {
+  constexpr int lanes = lanes_of_vector<T>;
   tile.for_pairs([&](int row, int column, float p, float q) {
     float* const to = out + row * Tile::out_pitch + column;
     to[0] = p, to[1] = q;
   });
   __syncwarp();
-  for (int v = static_cast<int>(threadIdx.x) % warp_size; v < back_rows * wide; v += warp_size) {
-    const int row = v / wide, column = first + v % wide * lanes;
-    if (token + row >= a.tokens || column >= a.in) continue;
-    float value[lanes], before[lanes] = {};
+  before.for_inside(a, first, token, [&](const auto& vector, int row, int column) {
+    float value[lanes];
 #pragma unroll
-    for (int j = 0; j < lanes; j += 4) load_floats<4>(out + row * Tile::out_pitch + v % wide * lanes + j, value + j);
-    T* const to = a.dx + (token + row) * a.lddx + column;
-    if (a.accumulate_dx) load_floats<lanes>(to, before);
+    for (int j = 0; j < lanes; j += 4) load_floats<4>(out + row * Tile::out_pitch + column + j, value + j);
 #pragma unroll
-    for (int j = 0; j < lanes; ++j) value[j] += before[j];
-    store_floats<lanes>(value, to);
-  }
+    for (int j = 0; j < lanes; ++j) value[j] += to_float(vector.element[j]);
+    store_floats<lanes>(value, a.dx + (token + row) * a.lddx + first + column);
+  });
   __syncwarp();
 }
 
-template <class T, int strips, int warps>
-__global__ void __launch_bounds__(LeftTile<T, strips, warps>::threads) tt_backward_left(const __grid_constant__ LeftPass<T> a) {
-  using Tile = LeftTile<T, strips, warps>;
+template <class T, int strips>
+__global__ void __launch_bounds__(LeftTile<T, strips>::threads) tt_backward_left(const __grid_constant__ LeftPass<T> a) {
+  using Tile = LeftTile<T, strips>;
   const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns, own = warp * warp_tile;
   const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
   T *const left = shared_memory<T>(), *const u1 = left + Tile::columns * Tile::u1_pitch, *const places = u1 + back_rows * Tile::u1_pitch;
@@ -123,10 +147,11 @@ __global__ void __launch_bounds__(LeftTile<T, strips, warps>::threads) tt_backwa
     add_slices<Tile>(a, token, u1);
     __syncthreads();
     if (a.dx) {
+      LaneVectors<T> before = load_dx(a, first + own, token);
       WarpTile dx;
       dx.clear();
       multiply<true>(dx, u1, Tile::u1_pitch, left + own * Tile::u1_pitch, Tile::u1_pitch, Tile::ranks);
-      write_dx<Tile>(a, dx, first + own, token, out);
+      write_dx<Tile>(a, dx, before, first + own, token, out);
     }
     if (!a.x) return;
     const T* const x = places + place * back_rows * Tile::pitch + own;

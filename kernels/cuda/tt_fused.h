@@ -248,7 +248,7 @@ bool can_fuse(const TtLinearForward& a) {
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     can &= o.out < limit && o.out % lanes == 0 && rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.y, o.ldy) &&
-           rows_are_aligned<T>(o.pre, o.ldy) && o.offset % lanes == 0;
+           rows_are_aligned<T>(o.pre, o.ldy) && o.offset % lanes == 0 && o.rank % lanes == 0;
   }
   return can;
 }

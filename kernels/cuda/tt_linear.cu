@@ -215,9 +215,11 @@ bool fuses(const Context& context, const TtLinearBackward& a) {
 }
 
 Status run(const Context& context, const TtLinearForward& a) {
+  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
   return with_element(context, [&](auto element) { return forward<decltype(element)>(context, a); });
 }
 Status run(const Context& context, const TtLinearBackward& a) {
+  if (context.workspace_bytes < workspace_bytes(context, a)) return Status::workspace_too_small;
   return with_element(context, [&](auto element) { return backward<decltype(element)>(context, a); });
 }
 

@@ -22,10 +22,17 @@ COMERA_DEVICE void load_floats(const T* from, float* to) {
 
 template <int count, class T>
 COMERA_DEVICE void store_floats(const float* from, T* to) {
-  Elements<T, count> elements;
+  if constexpr (sizeof(T) == 2 && count % 2 == 0) {
+    Elements<unsigned, count / 2> pairs;
 #pragma unroll
-  for (int i = 0; i < count; ++i) elements.element[i] = to_element<T>(from[i]);
-  *reinterpret_cast<Elements<T, count>*>(to) = elements;
+    for (int i = 0; i < count / 2; ++i) pairs.element[i] = pair_of(from[2 * i], from[2 * i + 1]);
+    *reinterpret_cast<Elements<unsigned, count / 2>*>(to) = pairs;
+  } else {
+    Elements<T, count> elements;
+#pragma unroll
+    for (int i = 0; i < count; ++i) elements.element[i] = to_element<T>(from[i]);
+    *reinterpret_cast<Elements<T, count>*>(to) = elements;
+  }
 }
 
 // Whether rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes. Null: nothing to read.

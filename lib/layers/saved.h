@@ -49,7 +49,6 @@ class Saved {
   Saved() = default;
   Saved(Tensor kept, Producer* producer) : kept_(kept), producer_(producer) {}
 
-  bool holds() const { return !kept_.empty(); }  // the numbers themselves are in memory
   // The numbers; to be given back with Walk::drop(). May be asked once.
   Tensor value(Walk& walk);
   // result += X^T G, with X seen as [tokens, in]. May be asked once; releases the hold.

@@ -62,8 +62,8 @@ class TtLinear final : public Linear {
     call.t1 = t1_.data, call.left = halves_[left_].data, call.activation = activation_;
     call.u1 = u1.data, call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.outputs = outputs();
-    Tensor x = x_.holds() ? x_.value(pass.walk) : Tensor{};
-    if (!x.empty()) call.x = x.data, call.ldx = in_, call.d_left = step_gradients_[d_left_].data;
+    Tensor x = x_.value(pass.walk);
+    call.x = x.data, call.ldx = in_, call.d_left = step_gradients_[d_left_].data;
     Tensor d_bias[kernels::max_outputs];
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (outputs_[i].bias) d_bias[i] = sink.open(pass.walk, *outputs_[i].bias);
@@ -74,11 +74,7 @@ class TtLinear final : public Linear {
     }
     pass.walk.run_chosen(pass.backend().tt_linear_backward, call);
     release(pass, sink, dy, d_bias);
-    if (x.empty()) {
-      x_.product(pass.walk, u1, width_, step_gradients_[d_left_], width_, in_, width_);
-    } else {
-      pass.walk.drop(x);
-    }
+    pass.walk.drop(x);
     pass.walk.drop(u1);
   }
 

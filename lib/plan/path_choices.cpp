@@ -34,7 +34,8 @@ const char* name_of(kernels::Activation activation) {
   return "";
 }
 
-std::string ending(const TtLinearForward& a) { return a.t1_is_given ? ", T1 given" : ""; }
+// What is computed again from T1 goes the way that it went before.
+std::string ending(const TtLinearForward&) { return ""; }
 std::string ending(const TtLinearBackward& a) { return std::string(!a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : "") + (a.x ? "" : ", no dA"); }
 
 template <class Args>
@@ -46,7 +47,7 @@ std::string key_of(const char* op, DType dtype, const Args& a) {
 
 bool is_key(const std::string& text) {
   static const std::regex form(
-      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4}( gelu| silu| tanh)?(, T1 given|, no dx|, adds dx)?(, no dA)?)");
+      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4}( gelu| silu| tanh)?(, no dx|, adds dx)?(, no dA)?)");
   return std::regex_match(text, form);
 }
 
@@ -169,16 +170,18 @@ Path PathChoices::find(const Backend& backend, const Context& context, const Op<
 // Rounds of both paths take turns, so that a clock that rises or falls meanwhile favours none.
 template <class Args>
 Path PathChoices::measure(const std::string& key, const Backend& backend, const Context& context, const Op<Args>& op, Args call) const {
-  std::size_t workspace = 0;
-  for (const Path path : paths) call.path = path, workspace = std::max(workspace, op.workspace_bytes(context, call));
+  std::array<std::size_t, 2> needs{};
+  for (std::size_t i = 0; i < needs.size(); ++i) call.path = paths[i], needs[i] = op.workspace_bytes(context, call);
+  const std::size_t workspace = std::max(needs[0], needs[1]);
   Places sizes(nullptr);
   place(call, context.dtype, sizes);
   const std::size_t bytes = sizes.used() + aligned(workspace);
   const auto release = [&](void* data) { backend.memory.release(data, bytes); };
   const std::unique_ptr<void, decltype(release)> memory(backend.memory.allocate(bytes), release);
   if (!memory) {
-    log_detail("{}: fused, for there is no memory to measure in", key);
-    return Path::fused;
+    const Path smaller = needs[1] < needs[0] ? paths[1] : paths[0];
+    log_detail("{}: {}, for there is no memory to measure in", key, name_of(smaller));
+    return smaller;
   }
   Places places(memory.get());
   place(call, context.dtype, places);

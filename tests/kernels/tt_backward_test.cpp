@@ -21,7 +21,6 @@ struct Shape {
   Activation activation = Activation::none;
   bool has_x = true, wants_dx = true, adds_dx = true;
   int across = 1;  // tiles of columns of a warp in the first pass
-  int warps = 4;   // of a block in the second
 
   std::int64_t width() const {
     std::int64_t sum = 0;
@@ -111,7 +110,7 @@ class Layer {
   static constexpr double unit = sizeof(T) == 2 ? 0x1p-9 : 0x1p-24;
 
   void run(const TtLinearBackward& a) const {
-    const BackwardCut cut = cut_with<T>(a, s_.across, s_.warps);
+    const BackwardCut cut = cut_with<T>(a, s_.across);
     REQUIRE(can_fuse<T>(a));
     REQUIRE(fits(cut));
     Parts counted;
@@ -220,12 +219,12 @@ void check_shape(const Shape& s) {
 // way at once.
 const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu}, shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
     bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu}, groups{1060, 136, {{272, 32}}, Activation::gelu, true, true, false},
-    four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, first_layer{40, 24, {{40, 32}}, Activation::none, true, false},
-    no_x{40, 24, {{40, 32}}, Activation::none, false};
+    four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, one_strip{70, 328, {{264, 32}}, Activation::none},
+    first_layer{40, 24, {{40, 32}}, Activation::none, true, false}, no_x{40, 24, {{40, 32}}, Activation::none, false};
 
 template <class T>
 void check_shapes() {
-  for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, first_layer, no_x}) check_shape<T>(s);
+  for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x}) check_shape<T>(s);
 }
 
 }  // namespace
@@ -247,7 +246,6 @@ TEST_CASE("tt_linear: wide slices of the backward in bf16") {
   Shape s = groups;
   s.across = 2, s.outputs[0].out = 520;
   check_shape<Bf16>(s);
-  for (Shape wide : {wide_ranks, shared_left, groups, four}) wide.warps = 8, check_shape<Bf16>(wide);
 }
 
 TEST_CASE("tt_linear in bf16, every CUDA backend: the backward") {
@@ -255,7 +253,7 @@ TEST_CASE("tt_linear in bf16, every CUDA backend: the backward") {
     if (!column.on_device()) continue;
     INFO(column.name);
     const OnColumn on(column);
-    for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, first_layer, no_x}) {
+    for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x}) {
       const Layer<Bf16> layer(s);
       const auto answer = layer.call(true);
       layer.check(answer);
@@ -269,10 +267,12 @@ TEST_CASE("tt_linear: the backward's slices are wide where tokens are many") {
   TtLinearBackward a;
   a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072, a.output[0].rank = 32;
   CHECK(cut_of<Bf16>(a).across == 1);
-  CHECK(cut_of<Bf16>(a).left_warps == 8);
   const LargeCard large;
   CHECK(cut_of<Bf16>(a).across == 2);
   CHECK(cut_of<Bf16>(a).right_slices == 6);
+  a.activation = Activation::gelu;
+  CHECK(cut_of<Bf16>(a).across == 1);
+  a.activation = Activation::none;
   a.tokens = 4096;
   CHECK(cut_of<Bf16>(a).across == 1);
 }

@@ -75,7 +75,7 @@ TEST_CASE("resuming refuses, by name, what would change the result") {
   CHECK(read.tokenizer == "cc");
   CHECK_NOTHROW(train::check_resume(read, hashes, false));
   CHECK_THROWS_WITH(train::check_resume(read, {"dd", "bb", "cc"}, false), Catch::Contains("training data changed"));
-  const plan::PathTable paths{{"tt_linear_forward bf16 4096 x 768 -> 768/32 768/0 gelu, T1 given", plan::Path::library},
+  const plan::PathTable paths{{"tt_linear_forward bf16 4096 x 768 -> 768/32 768/0 gelu", plan::Path::library},
                               {"tt_linear_backward f32 8 x 12 -> 16/16, adds dx", plan::Path::fused}};
   CHECK(train::recipe_paths(recipe + train::recipe_text(paths), "recipe.toml") == paths);
   CHECK(train::recipe_text(plan::PathTable()).empty());

@@ -66,7 +66,6 @@ void show_all(const Held& own, Read read) {
 }
 
 inline unsigned pair_of(Bf16 low, Bf16 high) { return static_cast<unsigned>(high.bits) << 16 | low.bits; }
-inline unsigned pair_of(float low, float high) { return pair_of(to_bf16(low), to_bf16(high)); }
 inline float element_of(unsigned pair, int index) { return to_float(Bf16{static_cast<std::uint16_t>(pair >> (16 * index))}); }
 
 inline void load_blocks(unsigned (&block)[4], const Bf16* row) {
