@@ -5,8 +5,9 @@
 
 namespace comera::kernels::cuda {
 
+// What one access moves, whatever the numbers there are.
 template <class T, int count>
-struct alignas(count * sizeof(T)) Elements {
+struct [[gnu::may_alias]] alignas(count * sizeof(T)) Elements {
   T element[count];
 };
 
