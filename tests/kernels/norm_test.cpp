@@ -122,7 +122,10 @@ COMERA_TEST_CASES("norm", norm_cases)
 // Small whole numbers: the sums are exact in any order.
 TEST_CASE("norm: sums for gain and shift where blocks of the CUDA kernel have several wide rows each") {
   constexpr std::int64_t tokens = 900, columns = 8201, count = tokens * columns;
-  const auto whole = [](std::int64_t i, std::int64_t range) { return static_cast<float>(i % range - range / 2); };
+  const auto whole = [](std::int64_t i, std::int64_t range) {
+    const std::int64_t middle = range / 2;
+    return static_cast<float>(i % range - middle);
+  };
   cuda::Floats sum(count), dy(count), d_gain(columns, 5), d_shift(columns, -7);
   const cuda::Floats rstd(tokens, 1), mean(tokens, 0), gain(columns, 0);
   for (std::int64_t i = 0; i < count; ++i) sum[i] = whole(i, 7), dy[i] = whole(i + i / columns, 11);
