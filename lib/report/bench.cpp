@@ -6,7 +6,6 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/report/bench_layer.h"
 #include "lib/train/chain_sizes.h"
 
 namespace comera::report {
@@ -128,19 +127,6 @@ Cell cell_of(const Json& value) {
 }
 
 }  // namespace
-
-std::uint64_t next_random(std::uint64_t& state) {
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return state >> 33;
-}
-
-Spread spread_of(std::vector<double> samples) {
-  COMERA_CHECK(!samples.empty());
-  std::sort(samples.begin(), samples.end());
-  const std::size_t half = samples.size() / 2;
-  const double median = samples.size() % 2 ? samples[half] : (samples[half - 1] + samples[half]) / 2;
-  return {median, samples.front(), samples.back()};
-}
 
 std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
   train::MemoryMeter memory(engine.machine());

@@ -5,38 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "lib/report/bench_samples.h"
 #include "lib/report/json.h"
 #include "lib/train/step.h"
 
 namespace comera::report {
-
-struct Spread {
-  double median = 0, min = 0, max = 0;
-};
-Spread spread_of(std::vector<double> samples);  // at least one
-
-struct BenchRow {
-  std::string work;        // "step", or the name of an op; "other" is what the ops do not cover
-  std::int64_t calls = 1;  // per step
-  Spread ms;
-  double flops = 0;                                     // per step, multiplications and additions of the products alone
-  double moved_bytes = 0;                               // the least that must be moved, each operand once; 0: not known
-  std::optional<std::uint64_t> peak_bytes;              // growth of the process since before the first arena
-  std::optional<double> joules;                         // per step, all packages, or the device
-  std::optional<std::int64_t> launches = std::nullopt;  // per step: calls of a device that its graph holds
-};
 
 struct BenchReport {
   Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line that scripts read
   std::vector<BenchRow> rows;
   double peak_gflops = 0;    // of this machine at the same number of threads
   double copy_gb_per_s = 0;  // read and written
-};
-
-struct BenchOptions {
-  int warmup = 2, repetitions = 5;
-  std::int64_t batch = 32, length = 128;
-  std::uint64_t seed = 1;
 };
 
 // Whole steps first, then as many with a clock around every op.
@@ -60,9 +39,6 @@ struct LookupBench {
   std::vector<std::int64_t> modes, ranks;  // empty for dense
 };
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
-
-// Random numbers that are the same everywhere; not part of any result.
-std::uint64_t next_random(std::uint64_t& state);
 
 // The best of some products of square matrices of random numbers, and of some copies, all threads of the machine's stream at work.
 double measure_peak_gflops(const plan::Machine& machine);

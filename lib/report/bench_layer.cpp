@@ -1,9 +1,9 @@
 #include "lib/report/bench_layer.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "lib/core/process.h"
-#include "lib/report/energy.h"
 #include "lib/train/device_steps.h"
 #include "lib/train/weights.h"
 
@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t cold_bytes = std::size_t{1} << 29;  // ten times the largest cache of a card
 constexpr int most_sets = 16;
-constexpr double energy_seconds = 1;
 
 using Body = std::function<void(layers::Walk&, int set)>;
 
@@ -118,17 +117,6 @@ void LayerAlone::cores(layers::Walk& walk) {
   prepare(walk);
   finish(walk);
   sink_->release(walk);
-}
-
-BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample) {
-  for (int i = 0; i < options.warmup; ++i) sample();
-  std::vector<double> ms;
-  EnergyMeter energy = EnergyMeter::of(device);
-  const double start = wall_seconds();
-  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds)) ms.push_back(sample());
-  BenchRow row{.work = std::move(work), .ms = spread_of(ms), .peak_bytes = {}, .joules = {}};
-  if (const auto joules = energy.joules()) row.joules = *joules / static_cast<double>(ms.size());
-  return row;
 }
 
 BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options) {

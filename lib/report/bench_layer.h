@@ -1,7 +1,6 @@
-// A layer alone, without a model around it, and the clock for it. Of this room only.
+// A layer alone, without a model around it. Of this room only.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "lib/layers/builder.h"
@@ -56,10 +55,6 @@ class LayerAlone {
  private:
   plan::Arena weights_, slab_memory_;
 };
-
-// Calls `sample`, which answers the milliseconds of one step, for the warm-up, then as often as asked and, on a device, for a second at least: the
-// counters of its energy tick that slowly.
-BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample);
 
 // Rows "step" (all of it, waited for each time: what a caller waits), "tokens" (forward and backward) and "cores" (what is left, where there is any).
 // On a device tokens are taken from as many sets in turn as keep its cache cold, one behind another without waiting.
