@@ -40,7 +40,7 @@ quickstart:
 
 test:
 	@third_party/install.sh build test
-	@$(MAKE) --no-print-directory configure
+	@cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
 
@@ -50,11 +50,15 @@ check: test
 interop: comera
 	tests/interop/run.sh $(BUILD)
 
-package:
-	cmake --build $(BUILD) -j $(JOBS)
+package: comera
+	$(if $(TESTS),third_party/install.sh build test && cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON && \
+	  cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models)
+	! grep -q '^COMERA_CUDA:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake --build $(BUILD) -j $(JOBS) --target comera_cuda
 	TESTS=$(TESTS) scripts/package.sh $(BUILD)
 
 check-gpu: cuda
+	@third_party/install.sh build test
+	@cmake --preset release --log-level=NOTICE -DCOMERA_TESTS=ON
 	cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models
 	COMERA_BUILD=$(BUILD) scripts/check_gpu.sh $(BUILD)
 

@@ -1,5 +1,8 @@
 # tests/<room>/*_test.cpp become one program per room, each case a ctest entry.
-find_package(Catch2 REQUIRED)
+find_package(Catch2 QUIET)
+if(NOT Catch2_FOUND)
+  message(FATAL_ERROR "The tests need Catch2: run third_party/install.sh test, or configure with -DCOMERA_TESTS=OFF for the program alone")
+endif()
 include(Catch)
 file(GLOB rooms CONFIGURE_DEPENDS LIST_DIRECTORIES true ${CMAKE_SOURCE_DIR}/tests/*)
 foreach(room ${rooms})
