@@ -82,7 +82,6 @@ Status run_backward(const Context& context, const LinearBackward& a) {
 }
 
 bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
-std::size_t workspace_of(const Product& a) { return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0; }
 
 // part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the cache: then columns of
 // x pass in contiguous panels.
@@ -119,11 +118,13 @@ Status run_matmul(const Context& context, const MatMul& a) {
 
 }  // namespace
 
-std::size_t product_workspace(const Context&, const Product& a) { return workspace_of(a); }
+std::size_t product_workspace(const Context&, const Product& a) {
+  return by_groups(a) ? static_cast<std::size_t>(groups_of(a.tokens) * a.in * a.out) * sizeof(float) : 0;
+}
 
 Status run_product(const Context& context, const Product& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  if (context.workspace_bytes < workspace_of(a)) return Status::workspace_too_small;
+  if (context.workspace_bytes < product_workspace(context, a)) return Status::workspace_too_small;
   if (a.tokens == 0) return Status::ok;
   if (by_groups(a)) {
     product_by_groups(context, a);

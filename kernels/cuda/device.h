@@ -21,6 +21,7 @@ namespace comera::kernels::cuda {
 
 constexpr int warp_size = 32;
 constexpr unsigned full_warp = 0xFFFFFFFFu;
+constexpr std::int64_t processors = 132;      // of a large card, which work is cut for
 constexpr std::int64_t grid_limit = 1 << 20;  // blocks of a launch; kernels stride over what is beyond
 
 constexpr std::int64_t blocks_for(std::int64_t count, std::int64_t per_block) { return (count + per_block - 1) / per_block; }

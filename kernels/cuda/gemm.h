@@ -1,7 +1,7 @@
 // Row-major matrix products on the device: cuBLASLt on a card (card/gemm.cpp), plain loops in the double (on_host/gemm.cpp).
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/linear.h"
 
 namespace comera::kernels::cuda {
 
@@ -28,6 +28,14 @@ struct Gemm {
   // Many of one shape: element i lies i * stride_... elements behind the first.
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
+
+// result += x^T g of streams, summed over tokens in f32.
+inline Gemm gemm_of(const Context& context, const Product& a) {
+  Gemm g;
+  g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
+  g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.g, g.ldb = a.ldg, g.c = a.result, g.ldc = a.ld_result;
+  return g;
+}
 
 // What an op that multiplies asks for, behind the parts of the workspace that are its own: room for the sums of so many results in up to 32
 // parts, as the library splits a product of few results, and never more than its large ways ask for.

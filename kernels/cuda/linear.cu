@@ -62,12 +62,7 @@ Status run(const Context& context, const LinearBackward& a) {
 }
 
 Status run(const Context& context, const Product& a) {
-  return with_element(context, [&](auto) {
-    Gemm g;
-    g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
-    g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.g, g.ldb = a.ldg, g.c = a.result, g.ldc = a.ld_result;
-    return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
-  });
+  return with_element(context, [&](auto) { return gemm(context, gemm_of(context, a), Parts(context.workspace).for_gemm(a.in * a.out)); });
 }
 
 Status run(const Context& context, const MatMul& a) {

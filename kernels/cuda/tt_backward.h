@@ -11,7 +11,6 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t processors = 132;                     // of a large card
 constexpr std::int64_t least_tiles_of_block = 4;             // so that what blocks leave to be added up is no more than what they read
 constexpr std::int64_t few_groups = 8;                       // which where tokens are few are a smaller matter than the wait for a block
 constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1 that the second-level cache may not hold
@@ -19,29 +18,27 @@ constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts o
 // How a call is cut; sizes alone decide, and what a block may have of the card's shared memory.
 struct BackwardCut {
   int right_strips = 1, left_strips = 1, across = 1;
-  std::int64_t columns = 0;  // of a slice of an output
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
   std::int64_t slices[max_outputs] = {};
   std::size_t right_bytes = 0, left_bytes = 0;
 };
 
-// f(Tile{}) for the tile of these strips; false where there is none.
+// f(Tile{}) for the tile of these strips, where there is one.
 template <class T, class F>
-bool with_right_tile(const BackwardCut& cut, const F& f) {
-  if (cut.right_strips == 1 && cut.across == 1) return f(RightTile<T, 1, 1>()), true;
-  if (cut.right_strips == 2 && cut.across == 1) return f(RightTile<T, 1, 2>()), true;
+void with_right_tile(const BackwardCut& cut, const F& f) {
+  if (cut.right_strips == 1 && cut.across == 1) return f(RightTile<T, 1, 1>());
+  if (cut.right_strips == 2 && cut.across == 1) return f(RightTile<T, 1, 2>());
   if constexpr (sizeof(T) == 2)
-    if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>()), true;
-  return false;
+    if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>());
 }
 template <class T, class F>
-bool with_left_tile(const BackwardCut& cut, const F& f) {
+void with_left_tile(const BackwardCut& cut, const F& f) {
   switch (cut.left_strips) {
-    case 1: return f(LeftTile<T, 1>()), true;
-    case 2: return f(LeftTile<T, 2>()), true;
-    case 3: return f(LeftTile<T, 3>()), true;
-    case 4: return f(LeftTile<T, 4>()), true;
-    default: return false;
+    case 1: return f(LeftTile<T, 1>());
+    case 2: return f(LeftTile<T, 2>());
+    case 3: return f(LeftTile<T, 3>());
+    case 4: return f(LeftTile<T, 4>());
+    default: return;
   }
 }
 
@@ -63,12 +60,14 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   for (int i = 0; i < a.outputs; ++i) rank = a.output[i].rank > rank ? a.output[i].rank : rank;
   cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)), cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
   cut.across = across;
-  with_right_tile<T>(cut, [&](auto tile) { cut.columns = tile.columns, cut.right_bytes = tile.bytes; });
+  with_right_tile<T>(cut, [&](auto tile) {
+    cut.right_bytes = tile.bytes;
+    for (int i = 0; i < a.outputs; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, tile.columns);
+  });
   with_left_tile<T>(cut, [&](auto tile) {
     cut.left_bytes = tile.bytes;
     if (a.dx || a.x) cut.left_slices = blocks_for(a.in, tile.columns);
   });
-  for (int i = 0; i < a.outputs && cut.columns > 0; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, cut.columns);
   cut.right_groups = groups_of(a.tokens, cut.right_slices, (across > 1 ? 1 : 2) * processors);  // as many as fit
   cut.left_groups = groups_of(a.tokens, cut.left_slices, 2 * processors);
   return cut;
@@ -209,11 +208,6 @@ Status backward_in_passes(const Context& context, const TtLinearBackward& a, con
   Status status = first_pass<T>(context, a, cut, parts);
   if (status == Status::ok) status = second_pass<T>(context, a, cut, parts);
   return status == Status::ok ? third_pass(context, a, cut, parts) : status;
-}
-
-template <class T>
-Status try_fused(const Context& context, const TtLinearBackward& a) {
-  return can_fuse<T>(a) ? backward_in_passes<T>(context, a, cut_of<T>(a)) : Status::unsupported_shape;
 }
 
 }  // namespace comera::kernels::cuda

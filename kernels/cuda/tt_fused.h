@@ -16,7 +16,7 @@ namespace comera::kernels::cuda {
 constexpr int fused_warps = 8, fused_threads = fused_warps * warp_size;
 constexpr int fused_rank = 32;                   // of a chunk of the second product
 constexpr std::size_t fused_shared = 99 * 1024;  // what every card since sm_80 gives a block
-constexpr std::int64_t fused_blocks = 264;       // two for each of some 132 processors
+constexpr std::int64_t fused_blocks = 2 * processors;
 constexpr std::int64_t many_tokens = fused_blocks * 64;
 
 template <class T, int rows>

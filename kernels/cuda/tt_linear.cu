@@ -148,21 +148,13 @@ Gemm left_columns(const Context& context, const TtLinearBackward& a, const TtOut
 }
 
 // d_B_i += T1_i^T d_pre
-Gemm right_gradient(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
-  Gemm g;
-  g.m = o.rank, g.n = o.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
-  g.a = static_cast<const char*>(a.t1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype), g.lda = a.width, g.transpose_a = true;
-  g.b = d_pre, g.ldb = ld, g.c = o.d_right, g.ldc = o.out;
-  return g;
+Product right_gradient(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
+  const void* const t1 = static_cast<const char*>(a.t1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype);
+  return {a.tokens, o.rank, o.out, t1, a.width, d_pre, ld, o.d_right, o.out};
 }
 
 // d_A += x^T U1
-Gemm left_gradient(const Context& context, const TtLinearBackward& a) {
-  Gemm g;
-  g.m = a.in, g.n = a.width, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
-  g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.u1, g.ldb = a.width, g.c = a.d_left, g.ldc = a.width;
-  return g;
-}
+Product left_gradient(const TtLinearBackward& a) { return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width}; }
 
 // Slopes, sums and each of the products by itself, where the passes do not fit.
 template <class T>
@@ -175,7 +167,7 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
     const void* const d_pre = own ? memory.d_pre[i] : o.dy;
     const std::int64_t ld = own ? o.out : o.ldy;
     status = product<E5m2>(context, left_columns(context, a, o, d_pre, ld), memory.room, memory.gemm);
-    if (status == Status::ok) status = gemm(context, right_gradient(context, a, o, d_pre, ld), memory.gemm);
+    if (status == Status::ok) status = gemm(context, gemm_of(context, right_gradient(context, a, o, d_pre, ld)), memory.gemm);
   }
   if (status == Status::ok && a.dx) {
     Gemm g;
@@ -183,12 +175,12 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
     g.a = a.u1, g.lda = a.width, g.b = a.left, g.ldb = a.width, g.transpose_b = true, g.c = a.dx, g.ldc = a.lddx;
     status = product<E5m2>(context, g, memory.room, memory.gemm);
   }
-  return status == Status::ok && a.x ? gemm(context, left_gradient(context, a), memory.gemm) : status;
+  return status == Status::ok && a.x ? gemm(context, gemm_of(context, left_gradient(a)), memory.gemm) : status;
 }
 
 template <class T>
 Status backward(const Context& context, const TtLinearBackward& a) {
-  return takes_passes<T>(context, a) ? try_fused<T>(context, a) : backward_by_parts<T>(context, a);
+  return takes_passes<T>(context, a) ? backward_in_passes<T>(context, a, cut_of<T>(a)) : backward_by_parts<T>(context, a);
 }
 
 template <class T>

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "tests/kernels/device_numbers.h"
+#include "tests/kernels/tt_outputs.h"
 
 namespace comera::kernels::cuda {
 namespace {
 
-struct Output {
-  std::int64_t out, rank;
-  bool bias = true;
-};
+using Output = test::OutputShape;
+
 struct Shape {
   std::int64_t tokens, in;
   std::vector<Output> outputs;
@@ -22,11 +21,7 @@ struct Shape {
   bool has_x = true, wants_dx = true, adds_dx = true;
   int across = 1;  // tiles of columns of a warp in the first pass
 
-  std::int64_t width() const {
-    std::int64_t sum = 0;
-    for (const Output& o : outputs) sum += o.rank;
-    return sum;
-  }
+  std::int64_t width() const { return test::width_of(outputs); }
 };
 
 // A number and how far a kernel's may be from it.

@@ -7,23 +7,19 @@
 #include <vector>
 
 #include "tests/kernels/device_numbers.h"
+#include "tests/kernels/tt_outputs.h"
 
 namespace comera::kernels::cuda {
 namespace {
 
-struct Output {
-  std::int64_t out, rank;
-};
+using Output = test::OutputShape;
+
 struct Shape {
   std::int64_t tokens, in;
   std::vector<Output> outputs;
   std::int64_t gap = 0;  // between rows of x: 1 keeps the fused path from reading 16 bytes
 
-  std::int64_t width() const {
-    std::int64_t sum = 0;
-    for (const Output& o : outputs) sum += o.rank;
-    return sum;
-  }
+  std::int64_t width() const { return test::width_of(outputs); }
 };
 
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }

@@ -3,14 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include "tests/kernels/cases.h"
+#include "tests/kernels/tt_outputs.h"
 
 namespace comera::kernels::test {
 namespace {
 
-struct Output {
-  std::int64_t out, rank;
-  bool bias = true;
-};
+using Output = OutputShape;
 
 struct Shape {
   std::int64_t tokens, in;
@@ -21,11 +19,7 @@ struct Shape {
   bool gives_x = false;  // to the backward
   Path path = Path::automatic;
 
-  std::int64_t width() const {
-    std::int64_t sum = 0;
-    for (const Output& o : outputs) sum += padded_rank(o.rank);
-    return sum;
-  }
+  std::int64_t width() const { return width_of(outputs); }
   std::string name() const {
     std::string text = "K=" + std::to_string(tokens) + " M=" + std::to_string(in);
     for (const Output& o : outputs) text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");

@@ -1,0 +1,23 @@
+// Outputs of a TT layer whose left halves stand side by side, as tests describe them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/tt_linear.h"
+
+namespace comera::kernels::test {
+
+struct OutputShape {
+  std::int64_t out, rank;  // the rank before it is padded
+  bool bias = true;
+};
+
+// Of the wide left half.
+inline std::int64_t width_of(const std::vector<OutputShape>& outputs) {
+  std::int64_t sum = 0;
+  for (const OutputShape& o : outputs) sum += padded_rank(o.rank);
+  return sum;
+}
+
+}  // namespace comera::kernels::test
