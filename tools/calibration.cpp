@@ -14,7 +14,7 @@ std::vector<Option> calibration_options() {
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
            .group = "Calibration",
-           .help = "tokens to read at most; a quarter of the sequences is held out",
+           .help = "tokens to read at most; a quarter of the sequences is held out, half of it to choose forms, half to tell what it cost",
            .minimum = 64,
            .default_words = "until 10 per input of the widest layer are fitted, at least 15360"},
           {.name = "calibrate-length",
@@ -42,6 +42,16 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
   return compress::calibrate(machine, settings);
+}
+
+compress::ComparisonText comparison_text(const OptionValues& values) {
+  compress::ComparisonText text;
+  text.files = values.list("calibrate");
+  text.calibration = !text.files.empty();
+  if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
+  if (values.has("calibrate-tokens")) text.calibration_tokens = values.integer("calibrate-tokens");
+  text.length = values.integer("calibrate-length");
+  return text;
 }
 
 }  // namespace comera::tools

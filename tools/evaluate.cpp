@@ -3,6 +3,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/report/evaluation.h"
+#include "tools/against.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -71,14 +72,16 @@ OptionTable evaluate_table() {
         .help = "end with exit code 1 unless this holds",
         .metavar = "'accuracy>=0.8'"},
        json_option()});
-  table.add(common_options());
+  table.add(against_options()).add(common_options());
   table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
-      .example("comera evaluate stories --data text.txt --seq 256 --stride 128");
+      .example("comera evaluate stories --data text.txt --seq 256 --stride 128")
+      .example("comera evaluate small --against all-MiniLM-L6-v2 --data text.txt --require 'cosine>=0.98'");
   return table.example("comera evaluate all-MiniLM-L6-v2 --data sts-dev.tsv --text sentence1,sentence2 --label score");
 }
 
 int run_evaluate(const OptionValues& given) {
   OptionValues values = given;
+  if (values.has("against")) return evaluate_against(values);
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
   if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);

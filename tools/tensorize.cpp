@@ -133,7 +133,7 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
   const report::LayerLines layers = several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
   print_out(report::render(layers.table, report::Format::table));
   for (const std::string& note : layers.notes) print_out(note + "\n");
-  for (const compress::Result& result : results) print_out(report::summary(result));
+  for (const compress::Result& result : results) print_out(report::summary(result, &result == &results.back()));
 }
 
 void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {
@@ -289,8 +289,13 @@ int tensorize_folder(const OptionValues& values) {
   }
   const OpenMachine open = open_machine(values);
   std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model, settings.output);
+  const std::string model = settings.model;
   compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
-  return run_with(values, tensorizer, [](std::vector<compress::Result>&) {});
+  return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) {
+    show_progress(0, 0, "what it cost");
+    compress::measure_cost(open.machine, model, comparison_text(values), results);
+    set_live_line("");
+  });
 }
 
 int tensorize_onnx(const OptionValues& values) {

@@ -25,13 +25,6 @@ using Version = StreamedWeights::Version;
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time, where one layer needs no more
 constexpr std::size_t small_weights = std::size_t{1} << 28;      // bytes that are held of a model however small its matrices are
 
-std::int64_t widest_layer(const models::ModelSpec& spec) {
-  std::int64_t widest = 0;
-  for (const models::WeightSite& site : models::weight_sites(spec))
-    if (!site.table) widest = std::max(widest, site.columns);
-  return widest;
-}
-
 void accumulate(Matrix& sum, Matrix product) {
   if (sum.values.empty())
     sum = std::move(product);
@@ -52,8 +45,8 @@ class Calibration final : public InputMoments {
     if (tokenizer->vocab_size() > common.vocabulary)
       fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
                  tokenizer->vocab_size(), common.vocabulary);
-    batches_ = read_calibration_text(files, *tokenizer, {settings.tokens, enough_tokens(widest_layer(spec_))},
-                                     std::min(settings.length, common.positions), common);
+    const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
+    batches_ = batches_of(read_sequences(files, *tokenizer, amount, std::min(settings.length, common.positions)), common);
     info_.files = files;
     info_.hash = data::hash_files(files);
     count_tokens(common.vocabulary);
@@ -65,10 +58,8 @@ class Calibration final : public InputMoments {
 
   MomentsInfo info() const override { return info_; }
 
-  std::vector<double> row_weights(const std::string& table) override {
-    const layers::Parameter* parameter = find(table);
-    return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size()) ? counts_ : std::vector<double>();
-  }
+  std::vector<double> row_weights(const std::string& table) override { return has_rows(table) ? counts_ : std::vector<double>(); }
+  std::vector<double> judged_row_weights(const std::string& table) override { return has_rows(table) ? judged_counts_ : std::vector<double>(); }
 
   void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
     std::vector<Group> wanted;
@@ -102,6 +93,11 @@ class Calibration final : public InputMoments {
   }
 
  private:
+  bool has_rows(const std::string& table) const {
+    const layers::Parameter* parameter = find(table);
+    return parameter && parameter->shape[0] == static_cast<std::int64_t>(counts_.size());
+  }
+
   static bool fits(const layers::Parameter& parameter, const Matrix& weight) {
     return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
@@ -121,20 +117,22 @@ class Calibration final : public InputMoments {
     // What a layer should give is known where the model as it came is seen beside.
     const bool beside = weights_.any_replaced() && std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
-    for (const Group& group : groups) moments.push_back({group.layers, {}, {}});
+    for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}});
     Collector now(groups, follows ? before_these : behind, current_, scratch_);
     std::optional<Collector> before;
     if (beside) before.emplace(groups, behind, original_, scratch_);
     std::vector<Matrix> weights(groups.size());
     for (std::size_t b = 0; b < batches_.size(); ++b) {
+      // What judges need not be told what the layer should be, which the others settle.
+      const bool wants = before && batches_[b].part != TextPart::judging;
       run(Version::replaced, current_, b, now);
-      if (before) run(Version::original, original_, b, *before);
+      if (wants) run(Version::original, original_, b, *before);
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const Collector::Seen& seen = now.seen[g];
         if (!seen.has_x) continue;
-        MomentGroup::Sums& sums = batches_[b].held ? moments[g].held : moments[g].fit;
+        MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
         tt::add_gram(sums.moment, seen.x);
-        if (!before || !seen.has_stream || !before->seen[g].has_stream) continue;
+        if (!wants || !seen.has_stream || !before->seen[g].has_stream) continue;
         if (weights[g].values.empty()) weights[g] = original_weight(groups[g].layers.back());
         accumulate(sums.products, tt::multiply_tn(seen.x, wanted(before->seen[g], weights[g], seen.stream)));
       }
@@ -166,13 +164,7 @@ class Calibration final : public InputMoments {
     probe_.emplace(*engine_, weights_, batches_, scratch_);
   }
 
-  // The file may name a weight with or without what stands before the blocks ("bert.").
-  layers::Parameter* find(const std::string& layer) const {
-    const std::string name = layer + ".weight";
-    for (layers::Parameter& parameter : engine_->model().parameters().all())
-      if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name)) return &parameter;
-    return nullptr;
-  }
+  layers::Parameter* find(const std::string& layer) const { return find_parameter(engine_->model(), layer); }
 
   // That a layer is in, or behind; nothing for tables.
   std::optional<std::size_t> block_of(const layers::Parameter& parameter) const {
@@ -184,13 +176,14 @@ class Calibration final : public InputMoments {
 
   void count_tokens(std::int64_t vocabulary) {
     counts_.assign(static_cast<std::size_t>(vocabulary), 1);
+    judged_counts_.assign(static_cast<std::size_t>(vocabulary), 0);
     for (const TextBatch& batch : batches_) {
       const auto ids = batch.batch["input_ids"].as<const std::int32_t>();
       for (std::size_t b = 0; b < batch.lengths().size(); ++b) {
         const auto tokens = static_cast<std::size_t>(batch.lengths()[b]);
-        (batch.held ? info_.held_tokens : info_.tokens) += batch.lengths()[b];
+        info_.part(batch.part) += batch.lengths()[b];
         for (const std::int32_t id : ids.subspan(b * static_cast<std::size_t>(batch.batch.length), tokens))
-          counts_[static_cast<std::size_t>(id)] += 1;
+          (batch.part == TextPart::judging ? judged_counts_ : counts_)[static_cast<std::size_t>(id)] += 1;
       }
     }
   }
@@ -215,7 +208,7 @@ class Calibration final : public InputMoments {
     std::uint64_t bytes = 0;
     for (const Group& group : groups) {
       if (group.block != groups.front().block) break;
-      bytes += 6 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
+      bytes += 7 * sizeof(double) * static_cast<std::uint64_t>(group.width) * static_cast<std::uint64_t>(group.width);
       if (count > 0 && bytes > largest_chunk) break;
       ++count;
     }
@@ -235,7 +228,7 @@ class Calibration final : public InputMoments {
   CalibrationSettings settings_;
   models::ModelSpec spec_;
   MomentsInfo info_;
-  std::vector<double> counts_;
+  std::vector<double> counts_, judged_counts_;  // of every token
   std::vector<TextBatch> batches_;
   ScratchFile scratch_;
   StreamedWeights weights_;

@@ -2,29 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lib/compress/moments.h"
 #include "lib/data/batch.h"
 #include "lib/data/tokenizer.h"
 #include "models/architecture.h"
 
 namespace comera::compress {
 
+struct Sequence {
+  data::Ids ids;
+  TextPart part = TextPart::fitted;
+};
+
 struct TextBatch {
   data::Batch batch;
-  bool held = false;                              // held out: what was fitted is judged by it
+  TextPart part = TextPart::fitted;
   std::span<const std::int32_t> lengths() const;  // tokens of each row that count
 };
 
-// How many tokens to read: at most `all`, or (0) until `fitted` of them are in sequences that are not held out. A quarter of the sequences is.
+// How many tokens to read: at most `all`, or (0) until `fitted` of them are in sequences that are fitted. An eighth of the sequences chooses, an
+// eighth judges.
 struct TextAmount {
   std::int64_t all = 0, fitted = 0;
 };
 
-// One line of a file is one sequence of at most `length` tokens, with the pieces that the tokenizer puts around a text. Sequences of like length
-// are together, so that little is padded; fitted and held-out ones never are. InputError: too few lines.
-std::vector<TextBatch> read_calibration_text(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const TextAmount& amount,
-                                             std::int64_t length, const models::Spec& spec);
+std::int64_t widest_input(const models::ModelSpec& spec);  // of its linear layers
+
+// One line of a file is one sequence of at most `length` tokens, with the pieces that the tokenizer puts around a text. InputError: too few lines.
+std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const TextAmount& amount,
+                                     std::int64_t length);
+// Nothing where the line is too short to count.
+std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length);
+
+// Sequences of like length are together, so that little is padded; those of different parts never are.
+std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec, std::int64_t most_tokens = 2048);
 
 }  // namespace comera::compress

@@ -15,7 +15,9 @@ using io::Json;
 double six_digits(double value) { return std::strtod(fmt::format("{:.5e}", value).c_str(), nullptr); }
 
 Json calibration_json(const MomentsInfo& info) {
-  return {{"files", info.files}, {"hash", info.hash}, {"tokens", info.tokens}, {"held_tokens", info.held_tokens}, {"sequential", info.sequential}};
+  return {{"files", info.files},           {"hash", info.hash},
+          {"tokens", info.tokens},         {"held_tokens", info.held_tokens},
+          {"sequential", info.sequential}, {"judged_tokens", info.judged_tokens}};
 }
 
 const Json& member(const Json& json, const char* key, const std::string& file) {
@@ -77,9 +79,12 @@ Certificate parse_certificate(const std::string& text, const std::string& file) 
   if (member(json, "version", file) != 1) fail_input("{}: the certificate is of a version that this program does not know; use a newer comera", file);
   Certificate certificate;
   if (const auto found = json.find("calibration"); found != json.end())
-    certificate.calibration =
-        MomentsInfo{value_of<std::vector<std::string>>(*found, "files", file), value_of<std::string>(*found, "hash", file),
-                    count_of(*found, "tokens", file), count_of(*found, "held_tokens", file), value_of<bool>(*found, "sequential", file)};
+    certificate.calibration = MomentsInfo{value_of<std::vector<std::string>>(*found, "files", file),
+                                          value_of<std::string>(*found, "hash", file),
+                                          count_of(*found, "tokens", file),
+                                          count_of(*found, "held_tokens", file),
+                                          value_of<bool>(*found, "sequential", file),
+                                          found->contains("judged_tokens") ? count_of(*found, "judged_tokens", file) : 0};
   const Json& layers = member(json, "layers", file);
   if (!layers.is_array()) fail_input("{}: the certificate's layers are no list; the file is damaged", file);
   for (const Json& entry : layers) {

@@ -22,6 +22,7 @@ Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::
   Evidence evidence;
   if (!moments || !candidate.table) return evidence;
   evidence.row_weights = moments->row_weights(candidate.name);
+  evidence.judged_row_weights = moments->judged_row_weights(candidate.name);
   if (exact > 0) evidence.exact_rows = hot_rows(evidence.row_weights, exact);
   return evidence;
 }

@@ -160,12 +160,16 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
   Matrix fitted = tt::expand(chain);
   if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
   if (evidence_.inputs) {
-    outcome.output_error = tt::output_error(target(), fitted, evidence_.inputs->held.moment);
+    outcome.output_error = tt::output_error(target(), fitted, evidence_.inputs->judged.moment);
     outcome.error_of_optimum = tt::output_error(target(), fitted, evidence_.inputs->fit.moment);
     return;
   }
-  const double loss = weighted_norm(tt::difference(weight_, fitted), evidence_.row_weights);
-  outcome.output_error = outcome.error_of_optimum = square_root_of_ratio(loss, weighted_norm(weight_, evidence_.row_weights));
+  const Matrix lost = tt::difference(weight_, fitted);
+  const auto error = [&](const std::vector<double>& weights) {
+    return square_root_of_ratio(weighted_norm(lost, weights), weighted_norm(weight_, weights));
+  };
+  outcome.error_of_optimum = error(evidence_.row_weights);
+  outcome.output_error = error(evidence_.judged_row_weights);
 }
 
 void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {

@@ -18,6 +18,7 @@ struct Evidence {
   std::vector<double> row_weights;      // table: how often each row was looked up, [rows]
   // table: rows that stay as they are, rising: what the chain makes of them costs nothing. Only beside row weights.
   std::vector<std::int32_t> exact_rows = {};
+  std::vector<double> judged_row_weights = {};  // table: as row weights, of text that only tells how good the fit is
 
   bool given() const { return inputs != nullptr || !row_weights.empty(); }
 };

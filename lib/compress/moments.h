@@ -12,6 +12,10 @@
 
 namespace comera::compress {
 
+// What a sequence of calibration text is for: weights are fitted to it; form, shrinkage and damping are chosen by it; or it only tells how good
+// all that was.
+enum class TextPart : std::uint8_t { fitted, choosing, judging };
+
 constexpr std::int64_t tokens_per_input = 10;  // that a layer's moments want
 // Fitted tokens where nothing else is said: for every input of the widest layer, and no fewer than for one of 1,536 inputs.
 constexpr std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_input * (widest > 1536 ? widest : 1536); }
@@ -19,9 +23,13 @@ constexpr std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_in
 // What was measured, for report and certificate.
 struct MomentsInfo {
   std::vector<std::string> files;
-  std::string hash;  // of the files' contents
-  std::int64_t tokens = 0, held_tokens = 0;
-  bool sequential = false;  // the inputs of a layer were those that the compressed layers before it give
+  std::string hash;                          // of the files' contents
+  std::int64_t tokens = 0, held_tokens = 0;  // fitted, choosing
+  bool sequential = false;                   // the inputs of a layer were those that the compressed layers before it give
+  std::int64_t judged_tokens = 0;            // judging; 0 in certificates of versions whose choices saw what judged them
+
+  std::int64_t& part(TextPart part) { return part == TextPart::fitted ? tokens : part == TextPart::choosing ? held_tokens : judged_tokens; }
+  std::int64_t all_tokens() const { return tokens + held_tokens + judged_tokens; }
 };
 
 // Layers that read the same input x. Where weights were replaced, one that adds to a residual stream r is wanted to give y = x₀ W + r₀ - r, with x₀
@@ -33,7 +41,9 @@ struct MomentGroup {
   };
 
   std::vector<std::string> layers;  // without ".weight"
-  Sums fit, held;                   // of the fitted and of the held-out tokens
+  Sums fit, held, judged;           // of the tokens that are fitted, that choose and that judge
+
+  Sums& part(TextPart part) { return part == TextPart::fitted ? fit : part == TextPart::choosing ? held : judged; }
 
   bool moved() const { return !fit.products.values.empty() && !held.products.values.empty(); }
 };
@@ -51,8 +61,10 @@ class InputMoments {
  public:
   virtual ~InputMoments() = default;
   virtual MomentsInfo info() const = 0;
-  // How often each row of this table was looked up, plus one; empty where the model has no such table.
+  // How often each row of this table was looked up by text that does not judge, plus one; empty where the model has no such table.
   virtual std::vector<double> row_weights(const std::string& table) = 0;
+  // The same of the text that judges, without the one.
+  virtual std::vector<double> judged_row_weights(const std::string& table) = 0;
   // Every group that is wanted once, in the order in which the model runs.
   virtual void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) = 0;
   // From here on the model computes with this weight, [in x out] or [rows x columns]: groups that come later see its effect.

@@ -43,7 +43,7 @@ Probe::Probe(train::Engine& engine, StreamedWeights& weights, std::span<const Te
     : engine_(engine), weights_(weights), scratch_(scratch) {
   std::int64_t tokens = 0;
   for (const TextBatch& batch : batches) {
-    if (!batch.held || tokens >= probe_tokens) continue;
+    if (batch.part != TextPart::choosing || tokens >= probe_tokens) continue;
     for (const std::int32_t length : batch.lengths()) tokens += length;
     batches_.push_back(&batch);
   }

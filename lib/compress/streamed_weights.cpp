@@ -16,6 +16,13 @@ bool is_matrix(const layers::Parameter& parameter) {
 
 }  // namespace
 
+layers::Parameter* find_parameter(layers::Model& model, const std::string& layer) {
+  const std::string name = layer + ".weight";
+  for (layers::Parameter& parameter : model.parameters().all())
+    if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name)) return &parameter;
+  return nullptr;
+}
+
 layers::ModelFactory StreamedWeights::streaming(layers::ModelFactory base) {
   return [this, base = std::move(base)](const layers::RankTable& ranks) {
     std::unique_ptr<layers::Model> model = base(ranks);
@@ -45,7 +52,7 @@ std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, bo
   make_room(count_of(parameter) * sizeof(float));
   Held held{parameter.index, replaced, std::vector<float>(count_of(parameter))};
   if (replaced) {
-    scratch_.read(places_.at(parameter.index), std::as_writable_bytes(std::span(held.numbers)));
+    read_replaced(parameter, held.numbers);
   } else {
     stored_.read(parameter, held.numbers);
   }
@@ -70,6 +77,21 @@ void StreamedWeights::replace(const layers::Parameter& parameter, std::span<cons
   const auto place =
       places_.contains(parameter.index) ? places_.find(parameter.index) : places_.emplace(parameter.index, scratch_.reserve(bytes.size())).first;
   scratch_.write(place->second, bytes);
+  readers_.erase(parameter.index);
+  forget_replaced(parameter);
+}
+
+void StreamedWeights::replace(const layers::Parameter& parameter, Read read) {
+  readers_[parameter.index] = std::move(read);
+  forget_replaced(parameter);
+}
+
+void StreamedWeights::read_replaced(const layers::Parameter& parameter, std::span<float> numbers) const {
+  if (const auto reader = readers_.find(parameter.index); reader != readers_.end()) return reader->second(parameter, numbers);
+  scratch_.read(places_.at(parameter.index), std::as_writable_bytes(numbers));
+}
+
+void StreamedWeights::forget_replaced(const layers::Parameter& parameter) {
   replaced_.insert(parameter.index);
   const auto stale = std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) { return held.index == parameter.index && held.replaced; });
   if (stale != recent_.end()) drop(stale);
@@ -77,6 +99,7 @@ void StreamedWeights::replace(const layers::Parameter& parameter, std::span<cons
 
 void StreamedWeights::restore() {
   replaced_.clear();
+  readers_.clear();
   for (auto held = recent_.begin(); held != recent_.end();) {
     const auto next = std::next(held);
     if (held->replaced) drop(held);

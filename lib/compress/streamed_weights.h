@@ -2,6 +2,7 @@
 // of them, or a little that one may set aside for models as small as that; and one that is tried out.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -15,6 +16,10 @@
 #include "lib/train/weights_file.h"
 
 namespace comera::compress {
+
+// The parameter that holds the weight of this layer; the file may name a weight with or without what stands before the blocks ("bert."). Null where
+// the model reads no such weight.
+layers::Parameter* find_parameter(layers::Model& model, const std::string& layer);
 
 class StreamedWeights final : public layers::ParameterSource {
  public:
@@ -35,6 +40,9 @@ class StreamedWeights final : public layers::ParameterSource {
   std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, false); }
 
   void replace(const layers::Parameter& parameter, std::span<const double> numbers);
+  // The same with numbers that need no place in the scratch file, because `read` gives them again and again.
+  using Read = std::function<void(const layers::Parameter& parameter, std::span<float> numbers)>;
+  void replace(const layers::Parameter& parameter, Read read);
   bool any_replaced() const { return !replaced_.empty(); }
   void restore();  // all of them
 
@@ -52,6 +60,8 @@ class StreamedWeights final : public layers::ParameterSource {
     std::vector<float> numbers;
   };
   std::span<float> numbers(const layers::Parameter& parameter, bool replaced);
+  void read_replaced(const layers::Parameter& parameter, std::span<float> numbers) const;
+  void forget_replaced(const layers::Parameter& parameter);
   void make_room(std::size_t bytes);
   void drop(std::list<Held>::iterator held);
 
@@ -61,6 +71,7 @@ class StreamedWeights final : public layers::ParameterSource {
   std::size_t set_aside_, most_ = 0, held_ = 0;  // bytes
   std::list<Held> recent_;                       // the last one used first
   std::map<int, std::uint64_t> places_;          // in the scratch file, of parameters that are or were replaced
+  std::map<int, Read> readers_;                  // of parameters whose replaced numbers are elsewhere
   std::set<int> replaced_;                       // those that are
   std::optional<Held> trial_;
 };

@@ -53,7 +53,7 @@ std::string key_of(const Settings& s, const io::ModelFolder& folder, const Input
   text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
                       s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
   if (s.goal.counted) text += fmt::format(" {}", s.goal.counted({}));
-  if (moments) text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().held_tokens);
+  if (moments) text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens());
   return hash_text(text) + "\n";
 }
 
@@ -336,8 +336,8 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
     stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
     linear += static_cast<std::uint64_t>(candidate.elements());
   }
-  // Fitted and held-out: xᵀ x of the widest layer and of those beside it, xᵀ y; and what its factorisation takes.
-  const std::uint64_t moments = 2 * input * (2 * input + stream), factors = 2 * input * input + 4 * input * stream;
+  // Fitted, choosing and judging: xᵀ x of the widest layer and of those beside it; for two of them xᵀ y; and what its factorisation takes.
+  const std::uint64_t moments = input * (6 * input + 2 * stream), factors = 2 * input * input + 4 * input * stream;
   // What a block gives for every token, a quarter of which is held out: the stream, and its norm; as the model came and as it is compressed so far.
   const std::uint64_t outputs = 4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + linear)};

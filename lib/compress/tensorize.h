@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/thread_pool.h"
+#include "lib/compress/comparison.h"
 #include "lib/compress/layer.h"
 #include "lib/compress/moments.h"
 #include "lib/compress/work.h"
@@ -73,6 +74,7 @@ struct Result {
   double seconds = 0;
   io::CopiedFiles files;
   std::optional<MomentsInfo> calibration;
+  std::optional<Comparison> cost;  // against the dense model; empty until it was measured
 
   double ratio() const { return static_cast<double>(file_bytes_dense) / static_cast<double>(file_bytes); }
   double worst_error() const;  // the largest error of a layer: of its outputs where it is known, else of its weight

@@ -53,11 +53,13 @@ class Verifier {
     if (!moments_ || !certificate_.calibration) return;
     const MomentsInfo info = moments_->info();
     const MomentsInfo& then = *certificate_.calibration;
-    if (info.hash != then.hash || info.tokens != then.tokens || info.held_tokens != then.held_tokens)
+    if (info.hash != then.hash || info.tokens != then.tokens || info.held_tokens != then.held_tokens || info.judged_tokens != then.judged_tokens)
       fail_input(
-          "{}: was calibrated with {} + {} tokens, fitted and held out, of a text of hash {}, but these are {} + {} of {}; give the same "
-          "--calibrate, --calibrate-length and --tokenizer, and leave out --calibrate-tokens",
-          compressed_.path(), then.tokens, then.held_tokens, then.hash, info.tokens, info.held_tokens, info.hash);
+          "{}: was calibrated with {} + {} + {} tokens, fitted, choosing and judging, of a text of hash {}, but these are {} + {} + {} of {}; give "
+          "the same --calibrate, --calibrate-length and --tokenizer, and leave out --calibrate-tokens (without tokens that judge it was made by an "
+          "earlier version, whose output errors cannot be computed again)",
+          compressed_.path(), then.tokens, then.held_tokens, then.judged_tokens, then.hash, info.tokens, info.held_tokens, info.judged_tokens,
+          info.hash);
   }
 
   const io::ChainSpec& chain_of(const std::string& name) const {
@@ -96,7 +98,7 @@ class Verifier {
         const auto found = chains_.find(name);
         if (found == chains_.end()) continue;
         const Matrix fitted = expanded(found->second);
-        outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted, group.held.moment);
+        outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted, group.judged.moment);
         if (sequential) moments_->replace(name, fitted);
       }
     });
@@ -177,7 +179,7 @@ bool Verification::holds() const {
 
 std::int64_t certified_tokens(const std::string& compressed) {
   const Certificate certificate = certificate_in(io::ModelFolder(compressed));
-  return certificate.calibration ? certificate.calibration->tokens + certificate.calibration->held_tokens : 0;
+  return certificate.calibration ? certificate.calibration->all_tokens() : 0;
 }
 
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments, kernels::ThreadPool& pool) {

@@ -83,7 +83,7 @@ Json to_json(const EvaluationReport& evaluation) {
   return json;
 }
 
-Requirement parse_requirement(const std::string& text, data::Task task) {
+Requirement parse_requirement(const std::string& text, const std::vector<std::string>& metrics) {
   const std::size_t begin = text.find_first_of("<>");
   const std::size_t end = begin == std::string::npos ? begin : text.find_first_not_of("<>=", begin);
   const auto trimmed = [](std::string part) {
@@ -95,11 +95,18 @@ Requirement parse_requirement(const std::string& text, data::Task task) {
   if (!bound || (relation != ">=" && relation != ">" && relation != "<=" && relation != "<"))
     fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8", text);
   const std::string name = trimmed(text.substr(0, begin));
-  const auto metrics =
-      task == data::Task::embed ? std::vector<Metric>{{"spearman", 0}, {"spearman_error", 0}, {"pearson", 0}} : metrics_of({task, {}, {}});
-  if (std::none_of(metrics.begin(), metrics.end(), [&](const auto& metric) { return metric.first == name; }))
-    fail_input("[evaluate] --require '{}': there is no metric '{}'; use accuracy, loss, (mlm, clm) perplexity or (sentences) spearman", text, name);
+  if (std::find(metrics.begin(), metrics.end(), name) == metrics.end())
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use {}", text, name, fmt::join(metrics, ", "));
   return {text, name, relation, *bound};
+}
+
+Requirement parse_requirement(const std::string& text, data::Task task) {
+  std::vector<std::string> names{"spearman", "spearman_error", "pearson"};
+  if (task != data::Task::embed) {
+    names.clear();
+    for (const auto& [name, value] : metrics_of({task, {}, {}})) names.push_back(name);
+  }
+  return parse_requirement(text, names);
 }
 
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) { require_metric(metrics_of(evaluation), requirement); }

@@ -30,6 +30,8 @@ struct Requirement {
 };
 // InputError when it is not written so or the task has no such metric.
 Requirement parse_requirement(const std::string& text, data::Task task);
+// The same for other reports, whose metrics are called so.
+Requirement parse_requirement(const std::string& text, const std::vector<std::string>& metrics);
 // RunError, naming the value, when it does not hold.
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement);
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement);

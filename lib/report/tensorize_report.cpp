@@ -7,7 +7,10 @@
 #include <set>
 
 #include "lib/core/units.h"
+#include "lib/report/comparison.h"
+#include "lib/report/fold.h"
 #include "lib/report/html.h"
+#include "lib/report/layer_kinds.h"
 #include "lib/report/weight_columns.h"
 
 namespace comera::report {
@@ -137,11 +140,14 @@ Json body_json(const Result& result) {
   json["output"] = result.output;
   if (result.asked_ratio > 0) json["asked_ratio"] = result.asked_ratio;
   json["totals"] = totals_json(result);
+  json["kinds"] = kinds_json(result);
+  if (result.cost) json["cost"] = comparison_json(*result.cost);
   if (result.calibration)
     json["calibration"] = {{"files", result.calibration->files},
                            {"hash", result.calibration->hash},
                            {"tokens", result.calibration->tokens},
-                           {"held_tokens", result.calibration->held_tokens}};
+                           {"held_tokens", result.calibration->held_tokens},
+                           {"judged_tokens", result.calibration->judged_tokens}};
   json["left_out"] = result.files.left_out;
   json["layers"] = Json::array();
   for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.graph));
@@ -154,6 +160,15 @@ std::vector<std::pair<std::string, std::string>> facts_of(const Result& result) 
           {"ratio", show(result.ratio(), Unit::ratio)},
           {result.calibration ? "mean output error" : "mean weight error", fmt::format("{:.4f}", mean_error(result))},
           {"seconds", fmt::format("{:.1f}", result.seconds)}};
+}
+
+constexpr const char* hint = "text given with --calibrate keeps more of the model at this size";
+
+bool may_calibrate(const Result& result) { return !result.graph && !result.calibration; }
+
+void add_cost(Page& page, const Result& result) {
+  page.paragraph("Cut: " + kinds_cut(result) + ".");
+  if (result.cost) page.paragraph(fmt::format("Cost: {}.", cost_words(*result.cost)));
 }
 
 void add_layers(Page& page, const Result& result) {
@@ -205,7 +220,7 @@ LayerLines tensorize_layers(const Result& result) {
   total[6] = whole(result.file_bytes);
   total[7] = result.ratio();
   table.totals.push_back(std::move(total));
-  LayerLines lines{without_empty(table), reasons.lines()};
+  LayerLines lines{fold_equal_rows(without_empty(table)), reasons.lines()};
   const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
   if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
     lines.notes.emplace_back("optimum of a ttm: a bound, what every ttm of its ranks loses at least");
@@ -220,24 +235,43 @@ Json to_json(const Result& result) {
   return json;
 }
 
-std::string summary(const Result& result) {
+std::string summary(const Result& result, bool last) {
   std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output, format_bytes(result.file_bytes_dense),
                                 format_bytes(result.file_bytes), show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
                                 mean_error(result), result.worst_error(), format_seconds(result.seconds));
   if (result.counted_bytes) out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
   if (!result.files.left_out.empty())
     out += fmt::format("left out, because they hold the dense weights in another format: {}\n", fmt::join(result.files.left_out, ", "));
+  out += fmt::format("cut: {}\n", kinds_cut(result));
+  out += fmt::format("cost: {}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
+                     last && may_calibrate(result) ? fmt::format("; {}", hint) : "");
   return out;
 }
 
 std::string to_html(const Result& result) {
   Page page("tensorize: " + result.output);
   page.facts(facts_of(result));
+  add_cost(page, result);
   add_layers(page.heading("Layers"), result);
   if (!result.files.left_out.empty())
     page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.", fmt::join(result.files.left_out, ", ")));
   return page.text();
 }
+
+namespace {
+
+// Of embeddings, or where there are none of hidden states.
+std::optional<double> cosine_of(const Result& result) {
+  if (!result.cost) return std::nullopt;
+  const auto& cosine = result.cost->embedding ? result.cost->embedding : result.cost->hidden;
+  return cosine ? std::optional(cosine->mean) : std::nullopt;
+}
+
+std::optional<double> perplexity_of(const Result& result) {
+  return result.cost && result.cost->answers ? result.cost->answers->perplexity : std::nullopt;
+}
+
+}  // namespace
 
 Table tensorize_ratios(std::span<const Result> results) {
   Table table;
@@ -247,14 +281,16 @@ Table tensorize_ratios(std::span<const Result> results) {
                    {"ratio", "ratio", Unit::ratio},
                    {"mean_error", "mean error"},
                    {"worst_error", "worst error"},
-                   {"dense_layers", "layers left dense", Unit::count}};
+                   {"dense_layers", "layers left dense", Unit::count},
+                   {"cosine", "cosine"},
+                   {"perplexity", "perplexity"}};
   for (const Result& result : results) {
     std::int64_t dense = 0;
     for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
-    table.rows.push_back(
-        {result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(), mean_error(result), result.worst_error(), dense});
+    table.rows.push_back({result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(), mean_error(result), result.worst_error(),
+                          dense, rounded(cosine_of(result)), rounded(perplexity_of(result))});
   }
-  return table;
+  return without_empty(table);
 }
 
 Json to_json(std::span<const Result> results) {
@@ -274,7 +310,11 @@ std::string to_html(std::span<const Result> results) {
   }
   chart.series.push_back(std::move(series));
   page.charts({chart}).table(tensorize_ratios(results));
-  for (const Result& result : results) add_layers(page.heading(result.output), result);
+  for (const Result& result : results) {
+    page.heading(result.output);
+    add_cost(page, result);
+    add_layers(page, result);
+  }
   return page.text();
 }
 

@@ -10,14 +10,15 @@
 
 namespace comera::report {
 
-// For people: a line per layer, and what the numbers behind "dense (1)" mean.
+// For people: a line per layer, those that say the same as one, and what the numbers behind "dense (1)" mean.
 struct LayerLines {
   Table table;
   std::vector<std::string> notes;
 };
 LayerLines tensorize_layers(const compress::Result& result);
 Json to_json(const compress::Result& result);  // "kind": "tensorize"
-std::string summary(const compress::Result& result);
+// A few lines, the last of them what compression cost; `last`: of all results, where the hint for the next run stands.
+std::string summary(const compress::Result& result, bool last = true);
 std::string to_html(const compress::Result& result);
 
 // Several results of one model: one row each, and a page.

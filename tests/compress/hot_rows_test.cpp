@@ -43,6 +43,7 @@ class Counted final : public InputMoments {
   explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}
   MomentsInfo info() const override { return {}; }
   std::vector<double> row_weights(const std::string& table) override { return table == "words" ? weights_ : std::vector<double>(); }
+  std::vector<double> judged_row_weights(const std::string& table) override { return row_weights(table); }
   void visit(const Visit&, const std::function<void(const MomentGroup&)>&) override {}
   void replace(const std::string&, const tt::Matrix&) override {}
   std::optional<double> effect(const std::string&, const tt::Matrix&) override { return std::nullopt; }

@@ -1,5 +1,7 @@
 #include "lib/report/tensorize_report.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "lib/report/html.h"
@@ -7,6 +9,7 @@
 using namespace comera;
 using namespace comera::report;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -44,8 +47,8 @@ TEST_CASE("Why layers stay dense stands below their table, once") {
                  layer("encoder.layer.2.output.dense", "dense", slower)}));
   CHECK(lines.notes == std::vector<std::string>{std::string("(1) ") + slower, "(2) --layer asks for it"});
   const auto form = static_cast<std::size_t>(lines.table.column("form"));
+  CHECK(std::get<std::string>(lines.table.rows[0][form]) == "dense (1)");
   CHECK(std::get<std::string>(lines.table.rows[1][form]) == "dense (2)");
-  CHECK(std::get<std::string>(lines.table.rows[2][form]) == "dense (1)");
   // Nothing was measured and nothing is a chain.
   for (const char* empty : {"modes", "ranks", "output_error", "optimum", "ms"}) CHECK(lines.table.column(empty) == -1);
 }
@@ -68,8 +71,45 @@ TEST_CASE("The line of a layer is as wide as a page of 1,000 pixels, errors incl
   CHECK(pixels <= 1000 - 2 * 16);
 }
 
+TEST_CASE("Rows that say the same are one, and what was cut and what it cost stand at the end") {
+  std::vector<compress::LayerOutcome> layers{layer("encoder.layer.0.attention.self.query", "tt")};
+  for (const char* block : {"0", "1", "2"})
+    for (const char* part : {"self.key", "self.value", "output.dense"})
+      layers.push_back(layer(fmt::format("encoder.layer.{}.attention.{}", block, part), "dense", slower));
+  layers.push_back(layer("encoder.layer.2.output.dense", "dense", slower));
+  compress::Result result = result_of(layers);
+  const Table table = tensorize_layers(result).table;
+  REQUIRE(table.rows.size() == 3);
+  CHECK(std::get<std::string>(table.rows[1][0]) == "encoder.layer.0-2.attention.output|self.dense|key|value.weight");
+  const auto count = static_cast<std::size_t>(table.column("layers"));
+  CHECK(std::get<std::int64_t>(table.rows[1][count]) == 9);
+  CHECK(std::get<std::int64_t>(table.rows[2][count]) == 1);
+  CHECK(table.totals[0].size() == table.columns.size());
+  CHECK(to_json(result)["layers"].size() == 11);
+  CHECK(to_json(result)["kinds"]["attention layers"] == Json{{"cut", 1}, {"of", 10}});
+
+  compress::Comparison cost;
+  cost.text = "the sample", cost.sequences = 3, cost.tokens = 40;
+  cost.answers = {37, 0.75, 0.0625, 10.0, 12.5};
+  cost.words = true;
+  result.cost = cost;
+  CHECK_THAT(summary(result), Contains("cut: 1 of 10 attention layers, 0 of 1 feed-forward layers\n"));
+  const std::string last = "cost: perplexity 10 -> 12.5, KL 0.0625 nats, the same likeliest word in 75.0 %; 3 texts, 40 tokens of the sample";
+  CHECK_THAT(summary(result), Contains(last + "; text given with --calibrate keeps more"));
+  CHECK_THAT(summary(result, false), EndsWith(last + "\n"));
+  result.calibration = compress::MomentsInfo{};
+  CHECK_THAT(summary(result), EndsWith(last + "\n"));
+  CHECK(to_json(result)["cost"]["perplexity"] == 12.5);
+  CHECK_THAT(to_html(result), Contains("perplexity 10 -&gt; 12.5"));
+  result.cost = compress::Comparison{};
+  result.cost->left_out = "no tokenizer";
+  CHECK_THAT(summary(result), EndsWith("cost: not measured: no tokenizer\n"));
+}
+
 TEST_CASE("Names in a page are short while they differ") {
   CHECK_THAT(to_html(result_of({layer("encoder.layer.0.output.dense", "tt")})), Contains(">layer.0.output<") && Contains(">12.0 %<"));
-  const std::string both = to_html(result_of({layer("encoder.layer.0.output.dense", "tt"), layer("decoder.layer.0.output.dense", "tt")}));
+  compress::LayerOutcome other = layer("decoder.layer.0.output.dense", "tt");
+  other.rel_error = 0.2;
+  const std::string both = to_html(result_of({layer("encoder.layer.0.output.dense", "tt"), other}));
   CHECK_THAT(both, Contains(">encoder.layer.0.output.dense.weight<") && Contains(">decoder.layer.0.output.dense.weight<"));
 }

@@ -1,0 +1,45 @@
+// Sums over batches of how far the answers of two models are from each other.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lib/compress/comparison.h"
+
+namespace comera::compress {
+
+// What a model gives for one batch; what it has none of is empty.
+struct Given {
+  std::vector<float> hidden;       // [tokens, width], without padding
+  std::vector<double> embedding;   // [sequences, N]
+  std::vector<double> logits;      // [answers, N]
+  std::vector<std::int32_t> best;  // [answers], where there are no logits
+  double loss = 0;                 // summed over answers, where there are no logits
+};
+
+class Agreement {
+ public:
+  // `tokens`, `sequences`: rows of hidden states and embeddings; `next` [answers]: the words that follow (a classifier: none follow, -1 each).
+  // InputError where the two models give vectors of other sizes.
+  void add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences, std::span<const std::int32_t> next);
+  // Without `text`.
+  Comparison result() const;
+
+ private:
+  struct Cosines {
+    std::int64_t count = 0;
+    double sum = 0, least = 1;
+    void add(double cosine);
+    std::optional<Comparison::Cosine> mean() const;
+  };
+  void add_answers(const Given& before, const Given& after, std::span<const std::int32_t> next);
+
+  std::int64_t sequences_ = 0, tokens_ = 0, answers_ = 0, same_ = 0, words_ = 0;
+  Cosines hidden_, embedding_;
+  bool has_logits_ = false;
+  double kl_ = 0, loss_before_ = 0, loss_ = 0;
+  std::size_t width_ = 0;
+  std::vector<double> embeddings_before_, embeddings_;  // of the first texts
+};
+
+}  // namespace comera::compress

@@ -1,0 +1,54 @@
+// How far what one model gives for a text is from what another gives: what compression cost, or any two models that read the same tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/plan/walk.h"
+
+namespace comera::compress {
+
+struct Result;
+
+struct Comparison {
+  struct Cosine {
+    double mean = 0, least = 0;
+  };
+  struct Answers {
+    std::int64_t count = 0;    // of predicted words, or of texts that were classified
+    double same_best = 0;      // share in which both hold the same answer for the likeliest
+    std::optional<double> kl;  // mean of KL(before || after), in nats
+    std::optional<double> perplexity_before, perplexity;
+  };
+
+  std::string text;  // where it is from
+  std::int64_t sequences = 0, tokens = 0;
+  std::optional<Cosine> hidden;     // of a token's last hidden states
+  std::optional<Cosine> embedding;  // of a text's embeddings
+  std::optional<double> order;      // rank correlation of the cosines of all pairs of texts: whether what was alike still is
+  std::optional<Answers> answers;
+  bool words = false;    // answers are words
+  std::string left_out;  // why nothing was measured; the rest is empty then
+};
+
+// Of a text file one line is one sequence; what takes more than `tokens` is thinned evenly. No files: a sample that is built in.
+struct ComparisonText {
+  std::vector<std::string> files;
+  std::string tokenizer;                // file or folder; "": the model's folder
+  std::int64_t length = 128;            // tokens of the longest sequence
+  std::int64_t tokens = 0;              // 0: as many as take seconds, a sequence at least
+  std::int64_t calibration_tokens = 0;  // files are those of calibration, of which so many tokens were read (0: enough); the part that judges counts
+  bool calibration = false;
+};
+
+// Two folders that models::spec_from_folder() reads. Matrices are read where they are used, chains are in memory. InputError: a model, text or
+// tokenizer that cannot be used, tokenizers that differ. Ends early, with `left_out`, where a signal asks to stop.
+Comparison compare_models(const plan::Machine& machine, const std::string& before, const std::string& after, const ComparisonText& text);
+
+// Fills `cost` of every result of tensorizing the folder `model`. In memory are the largest matrix and what a batch makes, whatever the model's size.
+// Nothing fails: what cannot be measured says why.
+void measure_cost(const plan::Machine& machine, const std::string& model, const ComparisonText& text, std::vector<Result>& results);
+
+}  // namespace comera::compress

@@ -1,0 +1,18 @@
+// How far a model's answers are from another's: what compression cost, and `comera evaluate A --against B`.
+#pragma once
+
+#include <string>
+
+#include "lib/compress/comparison.h"
+#include "lib/report/evaluation.h"
+
+namespace comera::report {
+
+// "embeddings' cosine 0.941 (least 0.803), ..."; where nothing was measured, why.
+std::string cost_words(const compress::Comparison& comparison);
+Table to_table(const compress::Comparison& comparison);
+Json comparison_json(const compress::Comparison& comparison);            // to stand in a document
+std::vector<Metric> metrics_of(const compress::Comparison& comparison);  // those that were measured
+const std::vector<std::string>& comparison_metrics();                    // the names of all
+
+}  // namespace comera::report

@@ -1,0 +1,126 @@
+#include "lib/compress/comparison.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "kernels/thread_pool.h"
+#include "lib/compress/agreement.h"
+#include "lib/compress/sample_text.h"
+#include "lib/compress/tensorize.h"
+#include "lib/core/error.h"
+#include "tests/compress/small_bert.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using namespace comera::compress;
+
+namespace {
+
+Given given(std::vector<float> hidden, std::vector<double> embedding, std::vector<double> logits) {
+  return {std::move(hidden), std::move(embedding), std::move(logits), {}, 0};
+}
+
+std::vector<Result> cut(const std::string& model, const std::string& output, double ratio) {
+  kernels::ThreadPool pool(1);
+  Settings settings;
+  settings.model = model, settings.output = output;
+  settings.goal.ratios = {ratio};
+  settings.choice.exclude = {"*position*", "*type*"};
+  Tensorizer tensorizer(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  return tensorizer.run();
+}
+
+void write_config(const std::string& folder, const char* architecture) {
+  io::Json json = config();
+  json["architectures"] = {architecture};
+  if (std::string(architecture) == "BertModel") json["id2label"] = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
+  write_file_atomic(folder + "/config.json", io::json_text(json));
+}
+
+}  // namespace
+
+TEST_CASE("agreement: cosines, divergence and perplexity are those of the definitions") {
+  Agreement agreement;
+  // Two tokens, at 60 degrees and equal; one text, opposite; the word that follows has half and a quarter of the probability.
+  const double l = std::log(0.5), q = std::log(0.25);
+  agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}), given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1,
+                std::vector<std::int32_t>{0});
+  const Comparison comparison = agreement.result();
+  CHECK(comparison.hidden->mean == Approx(0.75));
+  CHECK(comparison.hidden->least == Approx(0.5));
+  CHECK(comparison.embedding->mean == Approx(-1));
+  CHECK(!comparison.order);
+  CHECK(comparison.answers->kl.value() == Approx(0.5 * std::log(2) - 0.25 * std::log(2)));
+  CHECK(comparison.answers->same_best == 0);
+  CHECK(comparison.answers->perplexity_before.value() == Approx(2));
+  CHECK(comparison.answers->perplexity.value() == Approx(4));
+  CHECK(comparison.words);
+  Agreement other;
+  CHECK_THROWS_AS(other.add(given({1, 2}, {}, {}), given({1, 2, 3, 4}, {}, {}), 1, 1, {}), InputError);
+}
+
+TEST_CASE("agreement: the order of similarities is that of all pairs, whatever the scale") {
+  Agreement agreement;
+  const std::vector<double> before{1, 0, 0.9, 0.1, 0, 1}, turned{0, 2, 0.2, 1.8, 2, 0};
+  agreement.add(given({}, before, {}), given({}, turned, {}), 0, 3, {});
+  CHECK(agreement.result().order.value() == Approx(1));
+}
+
+TEST_CASE("comparison: what tensorize says of its cost is what the two folders give, for every task") {
+  for (const char* architecture : {"BertModel", "BertForMaskedLM"}) {
+    const TemporaryFolder folder;
+    write_model(folder.path());
+    write_config(folder.path(), architecture);
+    write_text(folder / "text.txt");
+    std::vector<Result> results = cut(folder.path(), folder / "small", 1.6);
+    ComparisonText text;
+    text.files = {folder / "text.txt"};
+    text.length = 24;
+    measure_cost(machine(), folder.path(), text, results);
+    const Comparison& cost = results[0].cost.value();
+    REQUIRE(cost.left_out.empty());
+    const Comparison folders = compare_models(machine(), folder.path(), folder / "small", text);
+    CHECK(cost.tokens == folders.tokens);
+    REQUIRE(cost.hidden);
+    CHECK(cost.hidden->mean < 0.999);
+    CHECK(cost.hidden->mean > 0);
+    CHECK(cost.hidden->mean == Approx(folders.hidden->mean).epsilon(1e-4));
+    CHECK(cost.embedding.has_value() == (std::string(architecture) == "BertModel"));
+    if (cost.embedding) CHECK(cost.embedding->mean == Approx(folders.embedding->mean).epsilon(1e-4));
+    if (cost.answers) CHECK(cost.answers->perplexity.value() == Approx(folders.answers->perplexity.value()).epsilon(1e-4));
+    CHECK(cost.answers.has_value() == (std::string(architecture) == "BertForMaskedLM"));
+    const Comparison itself = compare_models(machine(), folder.path(), folder.path(), text);
+    CHECK(itself.hidden->least == Approx(1).epsilon(1e-6));
+    if (itself.answers) CHECK(itself.answers->same_best == 1);
+    // A smaller model costs more.
+    std::vector<Result> smaller = cut(folder.path(), folder / "smaller", 3);
+    measure_cost(machine(), folder.path(), text, smaller);
+    CHECK(smaller[0].cost->hidden->mean < cost.hidden->mean);
+  }
+}
+
+TEST_CASE("comparison: what cannot be measured is left out with the reason, and never fails") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  std::vector<Result> results = cut(folder.path(), folder / "small", 1.6);
+  remove_tree(folder / "vocab.txt");
+  measure_cost(machine(), folder.path(), {}, results);
+  CHECK_THAT(results[0].cost->left_out, Catch::Contains("vocab.txt"));
+  write_file_atomic(folder / "config.json", R"({"model_type": "elsewhere"})");
+  results[0].cost.reset();
+  measure_cost(machine(), folder.path(), {}, results);
+  CHECK_THAT(results[0].cost->left_out, Catch::Contains("elsewhere"));
+}
+
+TEST_CASE("comparison: of a long text sequences are taken from all of it, as many tokens as are wanted") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  ComparisonText text;
+  text.files = {folder / "text.txt"};
+  text.length = 24, text.tokens = 300;
+  const Comparison comparison = compare_models(machine(), folder.path(), folder.path(), text);
+  CHECK(comparison.tokens <= 300);
+  CHECK(comparison.tokens > 250);
+  CHECK(sample_text().size() >= 40);
+}

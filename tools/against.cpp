@@ -1,0 +1,49 @@
+#include "tools/against.h"
+
+#include "lib/compress/comparison.h"
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/report/comparison.h"
+#include "tools/machine.h"
+#include "tools/program.h"
+
+namespace comera::tools {
+
+std::vector<Option> against_options() {
+  return {{.name = "against",
+           .type = OptionType::path,
+           .group = "Comparison",
+           .help = "another model that reads the same tokens: how far MODEL's answers are from its, each line of --data a text (without --data: of a "
+                   "built-in sample): cosines, KL, perplexity",
+           .metavar = "MODEL"}};
+}
+
+int evaluate_against(const OptionValues& values) {
+  for (const char* name : {"text", "label", "stride", "predictions"})
+    if (values.given(name)) fail_input("[evaluate] --{}: --against reads lines of text; leave it out", name);
+  const std::string &after = values.positionals()[0], &before = values.text("against");
+  for (const std::string& folder : {after, before})
+    if (!is_folder(folder)) fail_input("[evaluate] {}: is no folder; name a run folder or a model folder", folder);
+  std::vector<report::Requirement> requirements;
+  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, report::comparison_metrics()));
+  compress::ComparisonText text;
+  text.files = values.list("data");
+  if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
+  text.length = values.integer("seq");
+  const OpenMachine open = open_machine(values);
+  const compress::Comparison comparison = compress::compare_models(open.machine, before, after, text);
+  if (!comparison.left_out.empty()) fail_run("[evaluate] {} was not compared with {}: {}", after, before, comparison.left_out);
+  if (values.flag("json")) {
+    report::Json json = report::document("compare");
+    json["model"] = after;
+    json["against"] = before;
+    json.update(report::comparison_json(comparison));
+    print_out(report::dump(json) + "\n");
+  } else {
+    print_out(report::render(report::to_table(comparison), report::Format::table));
+  }
+  for (const report::Requirement& requirement : requirements) report::require_metric(report::metrics_of(comparison), requirement);
+  return 0;
+}
+
+}  // namespace comera::tools
