@@ -57,7 +57,7 @@ refused 'leave out --layer, --uniform$' bert -o out --plan plan.json --uniform -
 # Text that is too short.
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' hi >bert/vocab.txt
 printf 'hi\nhi hi hi\n' >short.txt
-refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 4 or more are needed' bert -o out --ratio 2 --calibrate short.txt
+refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 8 or more are needed' bert -o out --ratio 2 --calibrate short.txt
 
 # Weights that are wrong.
 spoil() { # folder, tensor, Python that changes `data` (its bytes) or `header`
