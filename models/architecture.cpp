@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/log.h"
 #include "models/config_reader.h"
 #include "models/decoder.h"
 #include "models/decoder_config.h"
@@ -60,7 +61,9 @@ bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
 }
 
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype) {
-  return std::visit([dtype](const auto& one) { return make(one, dtype); }, spec);
+  std::unique_ptr<layers::Model> model = std::visit([dtype](const auto& one) { return make(one, dtype); }, spec);
+  model->set_threshold(common(spec).threshold);
+  return model;
 }
 
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
@@ -80,7 +83,7 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
   if (type == decoder_type) return parse_decoder_config(reader);
-  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, type, encoder_types, decoder_type);
+  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types, decoder_type);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {

@@ -2,14 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <set>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::models {
 namespace {
 
 using io::Json;
+
+constexpr std::int64_t largest_integer = std::int64_t{1} << 53;  // what every reader of JSON keeps exact
+
+// A value of a file in a message.
+std::string shown(const Json& value) {
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return printable(text.size() > 64 ? text.substr(0, 64) + "..." : text);
+}
 
 io::ChainSpec chain_of(const layers::TensorTrain& train) {
   io::ChainSpec chain;
@@ -34,27 +46,28 @@ bool ConfigReader::has(const char* key) const { return find(key, true) != nullpt
 std::int64_t ConfigReader::integer(const char* key, std::optional<std::int64_t> otherwise) const {
   const Json* value = find(key, otherwise.has_value());
   if (!value) return *otherwise;
-  if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, value->dump());
+  if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, shown(*value));
+  if (*value < -largest_integer || *value > largest_integer) fail_input("{}: {} is {}; no size or id is that large", name_, key, shown(*value));
   return value->get<std::int64_t>();
 }
 
 double ConfigReader::real(const char* key, std::optional<double> otherwise) const {
   const Json* value = find(key, otherwise.has_value());
   if (!value) return *otherwise;
-  if (!value->is_number() || !std::isfinite(value->get<double>())) fail_input("{}: {} is {}; it must be a number", name_, key, value->dump());
+  if (!value->is_number() || !std::isfinite(value->get<double>())) fail_input("{}: {} is {}; it must be a number", name_, key, shown(*value));
   return value->get<double>();
 }
 
 std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
   const Json* value = find(key, true);
   if (!value) return otherwise;
-  if (!value->is_string()) fail_input("{}: {} is {}; it must be a text", name_, key, value->dump());
+  if (!value->is_string()) fail_input("{}: {} is {}; it must be a text", name_, key, shown(*value));
   return value->get<std::string>();
 }
 
 void ConfigReader::require(const char* key, const std::string& supported) const {
   const std::string found = text(key, supported);
-  if (found != supported) fail_input("{}: {} is '{}'; only '{}' is supported", name_, key, found, supported);
+  if (found != supported) fail_input("{}: {} is '{}'; only '{}' is supported", name_, key, printable(found), supported);
 }
 
 void ConfigReader::require_off(const char* key) const {
@@ -71,15 +84,17 @@ std::string ConfigReader::architecture() const {
 
 std::vector<std::string> ConfigReader::labels() const {
   const Json* names = find("id2label", false);
-  if (!names->is_object()) fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, names->dump());
+  if (!names->is_object()) fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, shown(*names));
+  std::map<std::string, const Json*> by_key;
+  for (const auto& [key, value] : names->items()) by_key[key] = &value;
   std::vector<std::string> labels;
+  std::set<std::string> known;
   for (std::size_t i = 0; i < names->size(); ++i) {
-    const auto found = names->find(std::to_string(i));
-    if (found == names->end() || !found->is_string())
+    const auto found = by_key.find(std::to_string(i));
+    if (found == by_key.end() || !found->second->is_string())
       fail_input("{}: id2label has no text for \"{}\"; its keys must be \"0\" to \"{}\"", name_, i, names->size() - 1);
-    labels.push_back(found->get<std::string>());
-    if (std::find(labels.begin(), labels.end() - 1, labels.back()) != labels.end() - 1)
-      fail_input("{}: id2label has '{}' twice; labels must differ", name_, labels.back());
+    labels.push_back(found->second->get<std::string>());
+    if (!known.insert(labels.back()).second) fail_input("{}: id2label has '{}' twice; labels must differ", name_, printable(labels.back()));
   }
   const auto count = static_cast<std::int64_t>(labels.size());
   if (integer("num_labels", count) != count)
@@ -97,12 +112,12 @@ const Json* ConfigReader::find(const char* key, bool optional) const {
 bool ConfigReader::flag(const char* key, bool otherwise) const {
   const Json* value = find(key, true);
   if (!value) return otherwise;
-  if (!value->is_boolean()) fail_input("{}: {} is {}; it must be true or false", name_, key, value->dump());
+  if (!value->is_boolean()) fail_input("{}: {} is {}; it must be true or false", name_, key, shown(*value));
   return value->get<bool>();
 }
 
 void ConfigReader::require_null(const char* key) const {
-  if (has(key)) fail_input("{}: {} is {}; it is not supported", name_, key, find(key, false)->dump());
+  if (has(key)) fail_input("{}: {} is {}; it is not supported", name_, key, shown(*find(key, false)));
 }
 
 io::Json config_start(const Spec& spec) {
@@ -116,11 +131,13 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
   const std::string& name = reader.name();
   const std::optional<io::ComeraBlock> block = io::parse_comera_block(reader.config(), name);
   if (!block) return;
+  spec.threshold = block->threshold.value_or(-std::numeric_limits<double>::infinity());
+  std::map<std::string, const WeightSite*> by_name;
+  for (const WeightSite& site : sites) by_name[site.name] = &site;
   for (const io::ChainSpec& chain : block->chains) {
-    const WeightSite* site = nullptr;
-    for (const WeightSite& candidate : sites)
-      if (candidate.name == chain.name) site = &candidate;
-    if (!site) fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name, chain.name);
+    const auto found = by_name.find(chain.name);
+    if (found == by_name.end()) fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name, printable(chain.name));
+    const WeightSite* site = found->second;
     if (chain.shape != io::FileShape{site->rows, site->columns} || (chain.kind == io::ChainKind::ttm) != site->table)
       fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name, chain.name,
                  chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape), site->table ? "table" : "linear weight",

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 
 namespace comera::models {
 namespace {
@@ -22,10 +23,10 @@ double read_theta(const ConfigReader& reader) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!reader.has(key)) continue;
     const Json& rope = reader.config()[key];
-    if (!rope.is_object()) fail_input("{}: {} is {}; it must be an object or null", reader.name(), key, rope.dump());
+    if (!rope.is_object()) fail_input("{}: {} is {}; it must be an object or null", reader.name(), key, printable(rope.dump().substr(0, 64)));
     const std::string type = text_of(rope, "rope_type").empty() ? text_of(rope, "type") : text_of(rope, "rope_type");
     if (type != "default" && !(type.empty() && rope.contains("rope_theta")))
-      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key, type);
+      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key, printable(type));
     if (rope.contains("rope_theta")) theta = ConfigReader(rope, reader.name()).real("rope_theta");
   }
   return theta;
@@ -36,7 +37,8 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
   const Json& value = reader.config()["eos_token_id"];
   std::vector<std::int64_t> ids;
   for (const Json& one : value.is_array() ? value : Json::array({value})) {
-    if (!one.is_number_integer()) fail_input("{}: eos_token_id is {}; it must be an id or a list of ids", reader.name(), value.dump());
+    if (!one.is_number_integer())
+      fail_input("{}: eos_token_id is {}; it must be an id or a list of ids", reader.name(), printable(value.dump().substr(0, 64)));
     ids.push_back(one.get<std::int64_t>());
   }
   return ids;

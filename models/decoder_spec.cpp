@@ -39,7 +39,7 @@ void check(const DecoderSpec& spec) {
   if (spec.heads % spec.key_heads != 0)
     fail_input("[model] num_attention_heads {} is not a multiple of num_key_value_heads {}; change one of them", spec.heads, spec.key_heads);
   if (spec.head_size % 2 != 0) fail_input("[model] head_dim {} is odd; rotary positions turn pairs, so it must be even", spec.head_size);
-  if (!(spec.theta > 0)) fail_input("[model] rope_theta {} must be more than 0", spec.theta);
+  if (!(spec.theta >= 1 && spec.theta <= 1e12)) fail_input("[model] rope_theta {:g} must lie between 1 and 1e12", spec.theta);
 }
 
 }  // namespace comera::models

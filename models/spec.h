@@ -36,6 +36,7 @@ struct Spec {
   Task task = Task::classify;
   std::vector<std::string> labels;          // classify
   std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
+  double threshold = 0.01;                  // entries of rank diagonals count above it; minus infinity: all count
   std::string source;                       // text of the config.json that it came from, whose other keys are kept; empty: none
 
   WeightForm form_of(const std::string& name) const;

@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/process.h"
 #include "lib/export/dense_folder.h"
 #include "lib/report/json.h"
 #include "lib/train/weights_file.h"
@@ -25,6 +26,18 @@ ExportOptions options_of(const OptionValues& values) {
   return options;
 }
 
+void add_difference(report::Json& json, const exporting::Difference& difference) {
+  json["largest_difference"] = difference.largest;
+  json["bound"] = difference.bound;
+  json["float_error"] = difference.single_error;
+  json["values_compared"] = difference.values;
+}
+
+void print_difference(const exporting::Difference& difference) {
+  print_out(fmt::format("largest difference from the model {:.3g} over {} values of up to {:.3g}; rounding explains {:.3g}\n", difference.largest,
+                        difference.values, difference.magnitude, difference.bound));
+}
+
 report::Json json_of(const OptionValues& values, const Exported& exported) {
   report::Json json = report::document("export");
   json["model"] = values.positionals()[0];
@@ -36,11 +49,7 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
   json["bytes_source"] = exported.bytes_source;
   json["files"] = exported.files;
   json["left_out"] = exported.left_out;
-  if (!exported.difference) return json;
-  json["largest_difference"] = exported.difference->largest;
-  json["bound"] = exported.difference->bound;
-  json["float_error"] = exported.difference->single_error;
-  json["values_compared"] = exported.difference->values;
+  if (exported.difference) add_difference(json, *exported.difference);
   return json;
 }
 
@@ -49,9 +58,7 @@ void print(const OptionValues& values, const Exported& exported) {
   for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
   print_out(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n", values.text("output"), values.text("form"), values.text("dtype"),
                         values.integer("opset"), exported.nodes, format_bytes(exported.bytes), format_bytes(exported.bytes_source)));
-  if (!exported.difference) return;
-  print_out(fmt::format("largest difference from the model {:.3g} over {} values of up to {:.3g}; rounding explains {:.3g}\n",
-                        exported.difference->largest, exported.difference->values, exported.difference->magnitude, exported.difference->bound));
+  if (exported.difference) print_difference(*exported.difference);
 }
 
 // A graph that is larger than what it was made from surprises.
@@ -65,8 +72,6 @@ void hint_type(const OptionValues& values, const std::string& model) {
 std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder, const models::ModelSpec& spec) {
   auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
                                                 train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-  const auto block = io::parse_comera_block(folder.config(), folder.config_path());
-  if (block && block->threshold) engine->model().set_threshold(*block->threshold);
   engine->allocate();
   train::load_weights(folder.path(), engine->weights());
   engine->weights_changed();
@@ -81,25 +86,68 @@ void refuse_onnx_words(const OptionValues& values) {
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
 }
 
-int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
-  refuse_onnx_words(values);
-  if (target.is_file()) fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
-  const bool dry = values.flag("dry-run");
-  if (!dry) exporting::check_target(target, folder.path());
-  const exporting::DenseFolder dense = dry ? exporting::plan_dense_folder(folder) : exporting::write_dense_folder(folder, target.path);
+// A model that comera runs, with chains: what its dense form is compared with. Nothing where there is none, and why.
+struct Runnable {
+  std::optional<models::ModelSpec> spec;
+  std::string reason;
+};
+
+Runnable runnable_model(const io::ModelFolder& folder) {
+  const auto type = folder.config().find("model_type");
+  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>()))
+    return {{}, "comera does not run models of this architecture"};
+  try {
+    models::ModelSpec spec = models::spec_from_folder(folder.path());
+    // Dense weights in double and in float.
+    const double bytes = 12.0 * static_cast<double>(models::make_model(spec, DType::f32)->parameters_dense());
+    if (bytes > 0.7 * static_cast<double>(machine_memory()))
+      return {{}, fmt::format("that takes {} of memory", format_bytes(static_cast<std::uint64_t>(bytes)))};
+    return {std::move(spec), ""};
+  } catch (const InputError& error) {
+    return {{}, error.what()};
+  }
+}
+
+void print_dense(const OptionValues& values, const std::string& source, const exporting::DenseFolder& dense,
+                 const std::optional<exporting::Difference>& difference) {
   if (values.flag("json")) {
     report::Json json = report::document("export");
-    json["model"] = folder.path();
-    json["output"] = target.path;
+    json["model"] = source;
+    json["output"] = values.text("output");
     json["bytes"] = dense.bytes;
     json["bytes_source"] = dense.bytes_source;
     json["chains"] = dense.chains;
     json["left_out"] = dense.left_out;
-    print_out(report::dump(json) + "\n");
+    if (difference) add_difference(json, *difference);
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n", values.text("output"), dense.chains,
+                        format_bytes(dense.bytes), format_bytes(dense.bytes_source)));
+  if (difference) print_difference(*difference);
+}
+
+int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
+  refuse_onnx_words(values);
+  if (target.is_file()) fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
+  std::optional<exporting::Difference> difference;
+  if (values.flag("dry-run")) {
+    print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
     return 0;
   }
-  print_out(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n", target.path, dense.chains, format_bytes(dense.bytes),
-                        format_bytes(dense.bytes_source)));
+  exporting::check_target(target, folder.path());
+  exporting::CheckFolder check;
+  if (exporting::plan_dense_folder(folder).chains > 0) {
+    const Runnable model = runnable_model(folder);
+    if (!model.spec) log_warning("[export] the dense weights are not compared with the model: {}", model.reason);
+    if (model.spec)
+      check = [&, spec = *model.spec](const std::string& made) {
+        const OpenMachine open = open_machine(values);
+        const auto engine = open_engine(open.machine, folder, spec);
+        difference = exporting::check_dense_folder(made, target.path, folder, spec, *engine);
+      };
+  }
+  const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target.path, check);
+  print_dense(values, folder.path(), dense, difference);
   return 0;
 }
 

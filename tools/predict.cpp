@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/data/byte_stream.h"
 #include "lib/report/json.h"
 #include "lib/train/evaluate.h"
@@ -93,7 +94,7 @@ int run_predict(const OptionValues& given) {
       if (values.flag("json"))
         json["predictions"].push_back({{"label", label}, {"probability", prediction.probability}});
       else
-        out += fmt::format("{}\t{:.6f}\n", label, prediction.probability);
+        out += fmt::format("{}\t{:.6f}\n", printable(label), prediction.probability);
     }
     print_out(out);
   }

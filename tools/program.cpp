@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "lib/core/error.h"
@@ -119,6 +120,8 @@ int run_program(std::vector<std::string> arguments) {
     return complain(2, error.what());
   } catch (const RunError& error) {
     return complain(1, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {  // a name that is too long, links in a loop, a folder that may not be read
+    return complain(2, fmt::format("{}: {}; check the path", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory; use a smaller --batch or --seq, or --recompute block");
   } catch (const std::exception& error) {

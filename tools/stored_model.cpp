@@ -38,12 +38,6 @@ void settle_length(OptionValues& values, const models::ModelSpec& spec) {
   if (!values.given("seq")) values.set("seq", std::to_string(longest), OptionSource::fallback);
 }
 
-void follow_threshold(const std::string& folder, layers::Model& model) {
-  const io::ModelFolder files(folder);
-  const auto block = io::parse_comera_block(files.config(), files.config_path());
-  if (block && block->threshold) model.set_threshold(*block->threshold);
-}
-
 void check_lengths(const OptionValues& values, const models::ModelSpec& spec, const data::Tokenizer& tokenizer) {
   const models::Spec& common = models::common(spec);
   const std::string& verb = values.table().verb();
@@ -104,7 +98,6 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false});
-  follow_threshold(folder, stored.engine->model());
   stored.engine->allocate();
   train::load_weights(folder, stored.engine->weights());
   stored.engine->weights_changed();

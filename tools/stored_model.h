@@ -29,8 +29,6 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
 void settle_length(OptionValues& values, const models::ModelSpec& spec);
 // InputError where the tokenizer knows more pieces than the model, or --seq is longer than its positions.
 void check_lengths(const OptionValues& values, const models::ModelSpec& spec, const data::Tokenizer& tokenizer);
-// Entries of diagonals that the folder's config masks stay masked.
-void follow_threshold(const std::string& folder, layers::Model& model);
 
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values, const std::string& fallback);  // "": --tokenizer is needed
 

@@ -124,10 +124,8 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
                        : target == "hidden" ? layers::teacher_hidden
                                             : layers::teacher_embedding;
   const std::int64_t width = target == "logits" && !words ? static_cast<std::int64_t>(student.labels.size()) : models::common(spec).hidden;
-  setup.teacher = std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) {
-    follow_threshold(folder, weights.model());
-    train::load_weights(folder, weights);
-  });
+  setup.teacher =
+      std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) { train::load_weights(folder, weights); });
 }
 
 }  // namespace comera::tools

@@ -33,6 +33,30 @@ std::string prefix_of(LogLevel level, bool colour) {
   return "";
 }
 
+// A control character in UTF-8: those of ASCII, and U+0080 to U+009F, which terminals obey too. Its bytes; 0 where there is none.
+std::size_t control_at(std::string_view text, std::size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 0x20 || byte == 0x7f) return 1;
+  const bool second = byte == 0xc2 && at + 1 < text.size() && (static_cast<unsigned char>(text[at + 1]) & 0xe0) == 0x80;
+  return second ? 2 : 0;
+}
+
+// Control characters as \x1b, but for those of `kept`.
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = control_at(text, i);
+    if (bytes == 0 || kept.find(text[i]) != std::string_view::npos) {
+      out += text[i++];
+      continue;
+    }
+    for (const char c : text.substr(i, bytes)) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    i += bytes;
+  }
+  return out;
+}
+
 }  // namespace
 
 void set_up_log(const LogSettings& settings) {
@@ -48,7 +72,8 @@ bool log_shows(LogLevel level) {
   return level <= state.level || state.file;
 }
 
-void log_message(LogLevel level, std::string_view text) {
+void log_message(LogLevel level, std::string_view message) {
+  const std::string text = without_controls(message, "\n\t");
   Log& state = log_state();
   const std::lock_guard lock(state.mutex);
   if (state.file) state.file->append(fmt::format("{}{}\n", prefix_of(level, false), text));
@@ -75,17 +100,6 @@ bool colour_wanted() {
   return stderr_is_terminal() && !(no_colour && *no_colour);
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+std::string printable(std::string_view text) { return without_controls(text, ""); }
 
 }  // namespace comera

@@ -81,10 +81,52 @@ std::vector<std::string> config_names(const OptionTable& table) {
   return names;
 }
 
+constexpr int deepest_key = 32;
+
+// Behind the string that begins at `at`.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  const bool many = text.substr(at, 3) == three;
+  for (at += many ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (many ? text.substr(at, 3) == three : text[at] == quote || text[at] == '\n') {
+      return at + (many ? 3 : 1);
+    }
+  }
+  return text.size();
+}
+
+// The parser makes a table per level of a.b.c and calls itself for each when they go: a key of a million levels would end the program. Strings
+// and comments are passed over, so that only dots of keys (and of numbers) count.
+void check_keys(std::string_view text, std::string_view where) {
+  int dots = 0;
+  std::int64_t line = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = skip_string(text, i);
+      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(i), text.begin() + static_cast<std::ptrdiff_t>(std::min(end, text.size())), '\n');
+      i = end;
+      continue;
+    }
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    }
+    if (c == '\n') ++line;
+    if (c == '\n' || c == '=' || c == ',' || c == '[' || c == '{') dots = 0;
+    if (c == '.' && ++dots > deepest_key) fail_input("{}:{}: a key has more than {} levels; options have one", where, line, deepest_key);
+    ++i;
+  }
+}
+
 }  // namespace
 
 void apply_toml(OptionValues& values, std::string_view text, std::string_view file_name) {
   const OptionTable& table = values.table();
+  check_keys(text, fmt::format("[{}] {}", table.verb(), file_name));
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed) fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line, parsed.error().description());
   for (const auto& [key, node] : parsed.table()) {
@@ -105,6 +147,7 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
 }
 
 std::map<std::string, std::string> toml_texts(std::string_view text, std::string_view file_name, std::string_view table) {
+  check_keys(text, file_name);
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, parsed.error().description());
   std::map<std::string, std::string> texts;

@@ -167,16 +167,6 @@ void check_options(const LoaderOptions& options) {
 
 }  // namespace
 
-const char* name_of(Task task) {
-  switch (task) {
-    case Task::classify: return "classify";
-    case Task::mlm: return "mlm";
-    case Task::clm: return "clm";
-    case Task::embed: return "embed";
-  }
-  return "?";
-}
-
 std::string LoaderState::to_json() const {
   nlohmann::ordered_json json;
   for (const Field& field : fields) json[field.name] = this->*field.value;

@@ -4,6 +4,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/hash.h"
+#include "lib/data/sentencepiece_check.h"
 #include "lib/data/tokenizer.h"
 
 namespace comera::data {
@@ -12,7 +13,7 @@ namespace {
 class SentencePiece final : public Tokenizer {
  public:
   SentencePiece(std::string_view model, std::string name) : name_(std::move(name)), model_(model), hash_(hash_text(model)) {
-    const auto status = processor_.LoadFromSerializedProto(model_);
+    const auto status = load();
     if (!status.ok() || processor_.GetPieceSize() == 0)
       fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, status.ok() ? "it holds no pieces" : status.message());
     specials_.unknown = processor_.unk_id();
@@ -52,6 +53,10 @@ class SentencePiece final : public Tokenizer {
   void save(const std::filesystem::path& folder) const override { write_file_atomic(folder / "tokenizer.model", model_); }
 
  private:
+  // Tables that cannot be built are thrown, not answered.
+  sentencepiece::util::Status load() try { return processor_.LoadFromSerializedProto(model_); } catch (const std::exception& error) {
+    fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, error.what());
+  }
   void check(std::int32_t id) const {
     if (id < 0 || id >= vocab_size()) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   }
@@ -69,6 +74,7 @@ class SentencePiece final : public Tokenizer {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view model, const std::string& name) {
+  check_sentencepiece(model, name);
   return std::make_shared<SentencePiece>(model, name);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/train/answer.h"
 
 namespace comera::exporting {
 namespace {
@@ -73,26 +74,22 @@ Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision preci
   return ended;
 }
 
-struct Question {
+// What a graph answers, where the model's numbers stand in its outputs.
+struct Reading {
   const models::Spec& spec;
-  train::Engine& engine;
   const RandomTokens& tokens;
-  const Arrays& doubled;
-  const Arrays& single;
+  const Arrays& outputs;
 
-  // Row [.., width] of an output, in both precisions.
-  void take(Answer& answer, const char* output, std::int64_t row, std::int64_t width) const {
-    for (const auto& [from, to] : {std::pair{&doubled, &answer.graph}, std::pair{&single, &answer.graph_single}}) {
-      const auto begin = from->at(output).reals.begin() + row * width;
-      to->insert(to->end(), begin, begin + width);
+  // Rows [.., width] of an output.
+  std::vector<double> rows(const char* output, const std::vector<std::int64_t>& which, std::int64_t width) const {
+    std::vector<double> values;
+    for (const std::int64_t row : which) {
+      const auto begin = outputs.at(output).reals.begin() + row * width;
+      values.insert(values.end(), begin, begin + width);
     }
+    return values;
   }
 };
-
-Answer classified(const Question& question) {
-  const train::Scores scores = question.engine.evaluate(batch_of(question.spec, question.tokens));
-  return {{scores.logits.begin(), scores.logits.end()}, question.doubled.at("logits").reals, question.single.at("logits").reals};
-}
 
 // log softmax(row)[target]
 double log_probability(const double* row, std::int64_t columns, std::int64_t target) {
@@ -102,50 +99,66 @@ double log_probability(const double* row, std::int64_t columns, std::int64_t tar
   return row[target] - most - std::log(sum);
 }
 
+// The place of the one token of each sequence whose probability is compared.
+std::vector<std::int64_t> middle_rows(const RandomTokens& tokens) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t b = 0; b < tokens.sequences; ++b) rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] / 2);
+  return rows;
+}
+
+// The tokens that are no padding.
+std::vector<std::int64_t> counted_rows(const RandomTokens& tokens) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t k = 0; k < tokens.sequences * tokens.length; ++k)
+    if (k % tokens.length < tokens.lengths[static_cast<std::size_t>(k / tokens.length)]) rows.push_back(k);
+  return rows;
+}
+
+// A few tokens of a text that is continued: every third of the first sequence, and the last of every one.
+std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t t = 0; t < tokens.length; t += 3) rows.push_back(t);
+  for (std::int64_t b = 0; b < tokens.sequences; ++b) rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] - 1);
+  return rows;
+}
+
+// The model's scores, all of them finite.
+train::Scores scores_of(train::Engine& engine, const data::Batch& batch) {
+  const train::Scores scores = engine.evaluate(batch);
+  train::check_answer(scores);
+  return scores;
+}
+
 // The model hands out losses, so what is compared is the log probability of one token at one place at a time.
-Answer predicted(const Question& question) {
-  const RandomTokens& tokens = question.tokens;
-  Answer answer;
-  data::Batch batch = batch_of(question.spec, tokens);
+std::vector<double> model_probabilities(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
+  std::vector<double> values;
+  data::Batch batch = batch_of(spec, tokens);
   const auto index = batch["masked_index"].as<std::int32_t>(), targets = batch["masked_targets"].as<std::int32_t>();
   batch.counted = 1;
-  for (std::int64_t b = 0; b < tokens.sequences; ++b) {
-    const std::int64_t row = b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] / 2, width = question.spec.vocabulary;
+  for (const std::int64_t row : middle_rows(tokens)) {
     std::fill(index.begin(), index.end(), -1);
     std::fill(targets.begin(), targets.end(), -1);
     index[0] = static_cast<std::int32_t>(row);
     targets[0] = tokens.ids[static_cast<std::size_t>(row)];
-    answer.model.push_back(-question.engine.evaluate(batch).loss);
-    for (const auto& [from, to] : {std::pair{&question.doubled, &answer.graph}, std::pair{&question.single, &answer.graph_single}})
-      to->push_back(log_probability(from->at("logits").reals.data() + row * width, width, targets[0]));
+    values.push_back(-scores_of(engine, batch).loss);
   }
-  return answer;
+  return values;
 }
 
-// Hidden states of the tokens that count, and every embedding.
-Answer embedded(const Question& question) {
-  const RandomTokens& tokens = question.tokens;
-  const std::int64_t width = question.spec.hidden;
-  const train::Scores scores = question.engine.evaluate(batch_of(question.spec, tokens));
-  Answer answer{{scores.embedding.begin(), scores.embedding.end()},
-                question.doubled.at("sentence_embedding").reals,
-                question.single.at("sentence_embedding").reals};
-  for (std::int64_t k = 0; k < tokens.sequences * tokens.length; ++k) {
-    if (k % tokens.length >= tokens.lengths[static_cast<std::size_t>(k / tokens.length)]) continue;
-    const auto row = scores.hidden.begin() + k * width;
-    answer.model.insert(answer.model.end(), row, row + width);
-    question.take(answer, "last_hidden_state", k, width);
+// Every embedding, then hidden states of the tokens that count.
+std::vector<double> model_embeddings(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
+  const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
+  std::vector<double> values(scores.embedding.begin(), scores.embedding.end());
+  for (const std::int64_t k : counted_rows(tokens)) {
+    const auto row = scores.hidden.begin() + k * spec.hidden;
+    values.insert(values.end(), row, row + spec.hidden);
   }
-  return answer;
+  return values;
 }
 
-// Logits of a few tokens: the last of every sequence, and every third of the first.
-Answer continued(const Question& question) {
-  const RandomTokens& tokens = question.tokens;
-  std::vector<std::int32_t> rows;
-  for (std::int64_t t = 0; t < tokens.length; t += 3) rows.push_back(static_cast<std::int32_t>(t));
-  for (std::int64_t b = 0; b < tokens.sequences; ++b)
-    rows.push_back(static_cast<std::int32_t>(b * tokens.length) + tokens.lengths[static_cast<std::size_t>(b)] - 1);
+std::vector<double> model_logits(train::Engine& engine, const RandomTokens& tokens) {
+  const std::vector<std::int64_t> few = few_rows(tokens);
+  const std::vector<std::int32_t> rows(few.begin(), few.end());
   data::Batch batch;
   batch.sequences = tokens.sequences;
   batch.length = tokens.length;
@@ -157,24 +170,51 @@ Answer continued(const Question& question) {
   add("logit_rows", {static_cast<std::int64_t>(rows.size())}, rows);
   const auto samples = batch.add("samples", DType::i64, {tokens.sequences}).as<std::int64_t>();
   std::fill(samples.begin(), samples.end(), 0);
-  const train::Scores scores = question.engine.evaluate(batch);
-  Answer answer{{scores.logits.begin(), scores.logits.end()}, {}, {}};
-  for (const std::int32_t row : rows) question.take(answer, "logits", row, question.spec.vocabulary);
-  return answer;
+  const train::Scores scores = scores_of(engine, batch);
+  return {scores.logits.begin(), scores.logits.end()};
+}
+
+std::vector<double> graph_answers(const Reading& reading) {
+  const std::int64_t words = reading.spec.vocabulary;
+  switch (reading.spec.task) {
+    case Task::classify: return reading.outputs.at("logits").reals;
+    case Task::clm: return reading.rows("logits", few_rows(reading.tokens), words);
+    case Task::mlm: {
+      std::vector<double> values;
+      for (const std::int64_t row : middle_rows(reading.tokens))
+        values.push_back(
+            log_probability(reading.outputs.at("logits").reals.data() + row * words, words, reading.tokens.ids[static_cast<std::size_t>(row)]));
+      return values;
+    }
+    case Task::embed: {
+      std::vector<double> values = reading.outputs.at("sentence_embedding").reals;
+      const std::vector<double> hidden = reading.rows("last_hidden_state", counted_rows(reading.tokens), reading.spec.hidden);
+      values.insert(values.end(), hidden.begin(), hidden.end());
+      return values;
+    }
+  }
+  COMERA_CHECK(false);
 }
 
 }  // namespace
 
-Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens) {
-  const Arrays doubled = run_graph(file, tokens, Precision::doubled), single = run_graph(file, tokens, Precision::single);
-  const Question question{models::common(spec), engine, tokens, doubled, single};
-  switch (question.spec.task) {
-    case Task::classify: return classified(question);
-    case Task::mlm: return predicted(question);
-    case Task::embed: return embedded(question);
-    case Task::clm: return continued(question);
+std::vector<double> model_answers(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
+  switch (spec.task) {
+    case Task::classify: {
+      const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
+      return {scores.logits.begin(), scores.logits.end()};
+    }
+    case Task::mlm: return model_probabilities(spec, engine, tokens);
+    case Task::embed: return model_embeddings(spec, engine, tokens);
+    case Task::clm: return model_logits(engine, tokens);
   }
   COMERA_CHECK(false);
+}
+
+Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens) {
+  const models::Spec& common = models::common(spec);
+  const auto asked = [&](Precision precision) { return graph_answers({common, tokens, run_graph(file, tokens, precision)}); };
+  return {model_answers(common, engine, tokens), asked(Precision::doubled), asked(Precision::single)};
 }
 
 }  // namespace comera::exporting

@@ -50,8 +50,12 @@ void add_batch(Difference& difference, const Answer& answer) {
 void finish(Difference& difference, const onnx::ModelProto& model, WeightType type) {
   const auto& nodes = model.graph().node();
   const auto products = std::count_if(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) { return node.op_type() == "MatMul"; });
+  finish(difference, products, type == WeightType::f16 ? 0x1p13 : 1.0);
+}
+
+void finish(Difference& difference, std::int64_t products, double coarser) {
   const double least = 0x1p-24 * std::sqrt(static_cast<double>(products)) * difference.magnitude;
-  difference.bound = 4 * std::max(difference.single_error, least) * (type == WeightType::f16 ? 0x1p13 : 1.0);
+  difference.bound = 4 * std::max(difference.single_error, least) * coarser;
 }
 
 }  // namespace comera::exporting

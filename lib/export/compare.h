@@ -28,5 +28,7 @@ struct Answer {
 // 2^13 times as coarsely (2^-11 against 2^-24), and the bound grows by that.
 void add_batch(Difference& difference, const Answer& answer);
 void finish(Difference& difference, const onnx::ModelProto& model, WeightType type);
+// The same where `products` matrices are multiplied on the way; `coarser`: how many times as coarsely as float weights are rounded.
+void finish(Difference& difference, std::int64_t products, double coarser);
 
 }  // namespace comera::exporting

@@ -1,28 +1,24 @@
 #include "lib/export/dense_folder.h"
 
 #include <map>
+#include <set>
 
 #include "lib/export/chains.h"
+#include "lib/io/chain_parts.h"
 
 namespace comera::exporting {
 namespace {
 
 constexpr std::uint64_t shard_bytes = 5'000'000'000;
 
-bool belongs_to_chain(const std::string& name, const std::string& chain) {
-  if (!name.starts_with(chain + ".")) return false;
-  const std::string rest = name.substr(chain.size() + 1);
-  return rest.starts_with("tt.") || rest.starts_with("rank.") || rest == "order" || rest == "gauge" || rest.starts_with("exact.");
-}
-
-// The dense tensors of the folder: those that it has, and what the chains stand for.
+// The dense tensors of the folder: those that are no part of a chain, and what the chains stand for.
 std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const WeightReader& weights) {
+  std::set<std::string> parts;
+  for (const io::ChainSpec& chain : weights.block().chains)
+    for (io::ChainPart& part : io::parts_of(chain)) parts.insert(std::move(part.name));
   std::vector<io::TensorToWrite> tensors;
-  for (const io::ModelFolder::Entry& entry : folder.entries()) {
-    bool core = false;
-    for (const io::ChainSpec& chain : weights.block().chains) core = core || belongs_to_chain(entry.tensor.name, chain.name);
-    if (!core) tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
-  }
+  for (const io::ModelFolder::Entry& entry : folder.entries())
+    if (!parts.contains(entry.tensor.name)) tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
   for (const io::ChainSpec& chain : weights.block().chains) {
     const io::ModelFolder::Entry* first = folder.find(chain.core_name(0));
     tensors.push_back({chain.weight_name(), first ? first->tensor.type : io::StoredType::F32, chain.shape});
@@ -68,10 +64,12 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
   return {io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
 }
 
-DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string& path) {
+DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string& path, const CheckFolder& check) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
   DenseFolder result{io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
+  std::map<std::string, const io::ChainSpec*> chains;
+  for (const io::ChainSpec& chain : weights.block().chains) chains[chain.weight_name()] = &chain;
   AtomicFolder making(path);
   const std::string place = folder.place_in(making.temporary());
   make_folders(place);
@@ -80,14 +78,13 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string&
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());
     }
-    const auto& chains = weights.block().chains;
-    const auto chain = std::find_if(chains.begin(), chains.end(), [&](const io::ChainSpec& spec) { return spec.weight_name() == tensor.name; });
-    sink.floats(dense_weight(weights, *chain).values);
+    sink.floats(dense_weight(weights, *chains.at(tensor.name)).values);
   });
   io::CopiedFiles others = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::same);
   write_file_atomic(join_path(place, "config.json"), dense_config(folder));
   result.copied = std::move(others.copied);
   result.left_out = std::move(others.left_out);
+  if (check) check(making.temporary());
   making.commit();
   return result;
 }

@@ -11,6 +11,7 @@
 #include "lib/export/dense_folder.h"
 #include "lib/export/encoder_graph.h"
 #include "lib/io/modules.h"
+#include "lib/train/weights_file.h"
 
 namespace comera::exporting {
 namespace {
@@ -28,10 +29,10 @@ std::int64_t types_of(const models::ModelSpec& spec) {
 
 bool holds_model(const std::string& folder) { return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json")); }
 
-void fail_difference(const Difference& difference, const std::string& path) {
+void fail_difference(const char* what, const Difference& difference, const std::string& path) {
   fail_run(
-      "[export] {}: the graph differs from the model by {:.3g}, and {:.3g} is the most that rounding explains; nothing was left, please report this",
-      path, difference.largest, difference.bound);
+      "[export] {}: the {} differs from the model by {:.3g}, and {:.3g} is the most that rounding explains; nothing was left, please report this",
+      path, what, difference.largest, difference.bound);
 }
 
 onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpec& spec, const ExportOptions& options) {
@@ -44,16 +45,40 @@ onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpe
   return std::move(graph.model());
 }
 
+// What a model and its export are asked.
+std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
+  const models::Spec& common = models::common(spec);
+  std::vector<RandomTokens> samples;
+  for (const auto& [sequences, length] : {std::pair<std::int64_t, std::int64_t>{3, 16}, {1, 8}})
+    samples.push_back(random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec), samples.size() + 1));
+  return samples;
+}
+
 Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, train::Engine& engine) {
   Difference difference;
-  const models::Spec& common = models::common(spec);
-  std::uint64_t seed = 1;
-  for (const auto& [sequences, length] : {std::pair<std::int64_t, std::int64_t>{3, 16}, {1, 8}}) {
-    const RandomTokens tokens = random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec), seed++);
-    add_batch(difference, ask(file, spec, engine, tokens));
-  }
+  for (const RandomTokens& tokens : sample_tokens(spec)) add_batch(difference, ask(file, spec, engine, tokens));
   finish(difference, file.model(), type);
   return difference;
+}
+
+// How much more coarsely than float the weights of the chains are rounded: 24 digits against 11 and 8.
+double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
+  double coarser = 1;
+  for (const io::ChainSpec& chain : block.chains) {
+    const io::ModelFolder::Entry* core = folder.find(chain.core_name(0));
+    if (!core) continue;
+    coarser = std::max(coarser, core->tensor.type == io::StoredType::BF16 ? 0x1p16 : core->tensor.type == io::StoredType::F16 ? 0x1p13 : 1.0);
+  }
+  return coarser;
+}
+
+std::unique_ptr<train::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec, const plan::Machine& machine) {
+  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+  engine->allocate();
+  train::load_weights(folder, engine->weights());
+  engine->weights_changed();
+  return engine;
 }
 
 // Writes `<place>` and answers how it compares.
@@ -88,6 +113,31 @@ void check_target(const Target& target, const std::string& model) {
   fail_input("[export] {}: exists already; use another name, or --force to replace it", target.path);
 }
 
+Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source, const models::ModelSpec& spec,
+                              train::Engine& engine) {
+  const models::ModelSpec dense_spec = models::spec_from_folder(dense);
+  const models::Spec& common = models::common(dense_spec);
+  const plan::Machine exact{&kernels::reference_backend(), DType::f64, nullptr};
+  Difference difference;
+  std::int64_t products = 0;
+  const auto answers = [&](const plan::Machine& machine) {
+    const auto opened = open_dense(dense, dense_spec, machine);
+    products = std::ranges::count_if(opened->model().parameters().all(), [](const auto& parameter) { return parameter.shape.dims() == 2; });
+    std::vector<std::vector<double>> all;
+    for (const RandomTokens& tokens : sample_tokens(spec)) all.push_back(model_answers(common, *opened, tokens));
+    return all;
+  };
+  const std::vector<std::vector<double>> doubled = answers(exact), single = answers(engine.machine());
+  std::size_t batch = 0;
+  for (const RandomTokens& tokens : sample_tokens(spec)) {
+    add_batch(difference, {model_answers(models::common(spec), engine, tokens), doubled[batch], single[batch]});
+    ++batch;
+  }
+  finish(difference, products, coarseness(source, io::parse_comera_block(source.config(), source.config_path()).value_or(io::ComeraBlock{})));
+  if (!difference.fine()) fail_difference("folder", difference, output);
+  return difference;
+}
+
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
   const onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
   return {.bytes = io::onnx_bytes(model), .bytes_source = folder.bytes(), .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
@@ -105,7 +155,7 @@ Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spe
   AtomicFolder making(target.is_file() ? target.path + ".made" : target.path);
   const std::string name = target.is_file() ? base_name(target.path) : "model.onnx";
   Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);
-  if (!exported.difference->fine()) fail_difference(*exported.difference, target.path);
+  if (!exported.difference->fine()) fail_difference("graph", *exported.difference, target.path);
   if (target.is_file()) {
     for (const std::string& file : exported.files | std::views::reverse)
       rename_path(join_path(making.temporary(), file), join_path(parent_path(target.path), file));

@@ -43,6 +43,11 @@ Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec,
 std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
                                  const std::vector<io::ChainSpec>& chains);
 
+// Runs the dense folder that an export made of `source` beside `engine`, which has the weights of the source. RunError: they differ by more than
+// rounding; the message names `output`.
+Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source, const models::ModelSpec& spec,
+                              train::Engine& engine);
+
 // Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they agree.
 // RunError: they do not; nothing is left behind then.
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,

@@ -5,19 +5,16 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/io/chain_parts.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::io {
 namespace {
 
-// "x.tt.3" and "x.rank.0" belong to a chain x, as do its indices and exact rows.
-bool is_chain_tensor(std::string_view name) {
-  for (const char* ending : {".order", ".gauge", ".exact.ids", ".exact.rows"})
-    if (name.ends_with(ending)) return true;
+bool is_numbered(std::string_view name, std::string_view kind) {
   const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == name.size()) return false;
-  if (name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) return false;
-  return name.substr(0, dot).ends_with(".tt") || name.substr(0, dot).ends_with(".rank");
+  return dot != std::string_view::npos && dot + 1 < name.size() && name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos &&
+         name.substr(0, dot).ends_with(kind);
 }
 
 std::string dense_kind(const StoredTensor& tensor) {
@@ -61,8 +58,9 @@ class Describer {
     form.parameters_dense = elements_of(chain.shape);
     if (find(form.name))
       fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name), printable(chain.name));
-    if (!chain.empty()) add_tensors(chain, form);
-    if (chain.exact > 0) add_exact(chain, form);
+    if (!weights_.insert(form.name).second) fail_input("{}: two chains of config.json stand for {}", place_, printable(form.name));
+    chains_.insert(chain.name);
+    for (const ChainPart& part : parts_of(chain)) add_part(part, form);
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
     return form;
   }
@@ -71,8 +69,8 @@ class Describer {
     for (const ModelFolder::Entry& entry : entries_) {
       const StoredTensor& tensor = entry.tensor;
       if (taken_.contains(tensor.name)) continue;
-      if (is_chain_tensor(tensor.name))
-        fail_input("{}: tensor {}: belongs to a tensor train that config.json does not describe; is config.json that of another model?", place_,
+      if (is_of_chain(tensor.name))
+        fail_input("{}: tensor {}: belongs to a tensor train that config.json does not describe so; is config.json that of another model?", place_,
                    printable(tensor.name));
       forms.push_back(dense_form(tensor));
     }
@@ -85,55 +83,39 @@ class Describer {
     return found != entries_.end() && found->tensor.name == name ? &found->tensor : nullptr;
   }
 
-  const StoredTensor& take_any(const std::string& name, const FileShape& shape) {
-    const StoredTensor* tensor = find(name);
-    if (!tensor) fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(name));
-    if (tensor->shape != shape)
-      fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(name), to_string(tensor->shape),
-                 to_string(shape));
-    taken_.insert(name);
-    return *tensor;
+  // Cores and diagonals of any name; other parts where they lie beside a chain or cores.
+  bool is_of_chain(const std::string& name) const {
+    if (is_numbered(name, ".tt") || is_numbered(name, ".rank")) return true;
+    for (const std::string_view ending : {".order", ".gauge", ".exact.ids", ".exact.rows"})
+      if (name.ends_with(ending)) {
+        const std::string chain = name.substr(0, name.size() - ending.size());
+        return chains_.contains(chain) || find(chain + ".tt.0");
+      }
+    return false;
   }
 
-  const StoredTensor& take(const std::string& name, const FileShape& shape) {
-    const StoredTensor& tensor = take_any(name, shape);
-    if (!is_floating(tensor.type)) fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(name), name_of(tensor.type));
-    return tensor;
-  }
-
-  void add_indices(const std::string& name, std::int64_t count, TensorForm& form) {
-    const StoredTensor& tensor = take_any(name, {count});
-    if (tensor.type != StoredType::I32) fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(name), name_of(tensor.type));
-    form.bytes += tensor.bytes();
-  }
-
-  void add_tensors(const ChainSpec& chain, TensorForm& form) {
-    for (std::size_t k = 0; k < chain.cores(); ++k) {
-      const StoredTensor& core = take(chain.core_name(k), chain.core_shape(k));
-      form.parameters += core.elements();
-      form.bytes += core.bytes();
-      element_bytes_ = size_of(core.type);
-    }
-    for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k) {
-      const StoredTensor& diagonal = take(chain.diagonal_name(k), {chain.ranks[k + 1]});
-      form.rank_entries += diagonal.elements();
-      form.bytes += diagonal.bytes();
-    }
-    if (chain.sorted) add_indices(chain.order_name(), chain.in(), form);
-    if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()], form);
-  }
-
-  void add_exact(const ChainSpec& chain, TensorForm& form) {
-    add_indices(chain.exact_ids_name(), chain.exact, form);
-    const StoredTensor& rows = take(chain.exact_rows_name(), {chain.exact, chain.shape[1]});
-    form.parameters += rows.elements();
-    form.bytes += rows.bytes();
-    element_bytes_ = size_of(rows.type);
+  void add_part(const ChainPart& part, TensorForm& form) {
+    using Kind = ChainPart::Kind;
+    const StoredTensor* tensor = find(part.name);
+    if (!tensor) fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(part.name));
+    if (tensor->shape != part.shape)
+      fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(part.name), to_string(tensor->shape),
+                 to_string(part.shape));
+    if (part.kind == Kind::indices && tensor->type != StoredType::I32)
+      fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(part.name), name_of(tensor->type));
+    if (part.kind != Kind::indices && !is_floating(tensor->type))
+      fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(part.name), name_of(tensor->type));
+    if (!taken_.insert(part.name).second) fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
+    form.bytes += tensor->bytes();
+    if (part.kind == Kind::diagonal) form.rank_entries += tensor->elements();
+    if (part.kind != Kind::core && part.kind != Kind::rows) return;
+    form.parameters += tensor->elements();
+    element_bytes_ = size_of(tensor->type);
   }
 
   std::span<const ModelFolder::Entry> entries_;  // sorted by natural_less
   const std::string& place_;
-  std::set<std::string> taken_;
+  std::set<std::string> taken_, weights_, chains_;
   std::size_t element_bytes_ = sizeof(float);  // of the chains seen so far: what an emptied one would have
 };
 

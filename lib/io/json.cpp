@@ -1,33 +1,93 @@
 #include "lib/io/json.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 
 namespace comera::io {
+namespace {
+
+// Builds the value while the text is read. The library's own builder looks for every key among those before it, which is quadratic for objects
+// that keep their order; here the keys of an open object stand in a set and values are put behind the others.
+class Builder {
+ public:
+  Builder(const std::string& file_name, int max_depth) : file_name_(file_name), max_depth_(static_cast<std::size_t>(max_depth)) {}
+
+  Json take() { return std::move(root_); }
+
+  // What nlohmann::json::sax_parse() calls.
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(Json::number_integer_t value) { return put(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return put(value); }
+  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) { return false; }
+  bool start_object(std::size_t /*elements*/) { return open(Json::object()); }
+  bool start_array(std::size_t /*elements*/) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    if (!open_.back().keys.insert(name).second) fail_input("{}: key \"{}\" stands there twice", file_name_, printable(name));
+    open_.back().key = std::move(name);
+    return true;
+  }
+  [[noreturn]] bool parse_error(std::size_t byte, const std::string& /*token*/, const Json::exception& error) {
+    if (dynamic_cast<const Json::out_of_range*>(&error))
+      fail_input("{}: not valid JSON at byte {}: a number is too large for the format; the file is damaged", file_name_, byte);
+    fail_input("{}: not valid JSON at byte {}; the file is damaged or not what its name says", file_name_, byte);
+  }
+
+ private:
+  struct Open {
+    Json value;
+    std::string key;  // of the member that comes next
+    std::unordered_set<std::string> keys;
+  };
+
+  bool put(Json&& value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (Json& inside = open_.back().value; inside.is_array()) {
+      inside.get_ref<Json::array_t&>().push_back(std::move(value));
+    } else {
+      std::vector<std::pair<const std::string, Json>>& members = inside.get_ref<Json::object_t&>();
+      members.emplace_back(std::move(open_.back().key), std::move(value));
+    }
+    return true;
+  }
+
+  bool open(Json&& value) {
+    if (open_.size() >= max_depth_) fail_input("{}: the JSON nests deeper than {} levels", file_name_, max_depth_);
+    open_.push_back({std::move(value), {}, {}});
+    return true;
+  }
+
+  bool close() {
+    Json value = std::move(open_.back().value);
+    open_.pop_back();
+    return put(std::move(value));
+  }
+
+  const std::string& file_name_;
+  std::size_t max_depth_;
+  std::vector<Open> open_;
+  Json root_;
+};
+
+}  // namespace
 
 Json parse_json(std::string_view text, const std::string& file_name, int max_depth) {
-  using Event = Json::parse_event_t;
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, Event event, Json& parsed) {
-    if (depth >= max_depth && (event == Event::object_start || event == Event::array_start))
-      fail_input("{}: the JSON nests deeper than {} levels", file_name, max_depth);
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      fail_input("{}: key \"{}\" stands there twice", file_name, printable(parsed.get<std::string>()));
-    return true;
-  };
+  Builder builder(file_name, max_depth);
   try {
-    return Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
-    fail_input("{}: not valid JSON at byte {}; the file is damaged or not what its name says", file_name, error.byte);
+    Json::sax_parse(text, &builder);
   } catch (const Json::exception& error) {
     fail_input("{}: not valid JSON: {}", file_name, printable(error.what()));
   }
+  return builder.take();
 }
 
 std::string json_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

@@ -80,6 +80,7 @@ class Checker {
 
   void check(const TensorProto& tensor, const std::string& where) const {
     const auto elements = static_cast<std::uint64_t>(onnx_elements(tensor, where));
+    if (fields_used(tensor) > 1) fail_input("{}: holds its data in more than one field; {}", where, remedy);
     if (tensor.data_location() == TensorProto::EXTERNAL) return check_external(tensor, elements, where);
     const std::size_t size = onnx_element_bytes(tensor.data_type());
     if (tensor.has_raw_data()) {
@@ -88,6 +89,13 @@ class Checker {
       return;
     }
     check_field(tensor, elements, where);
+  }
+
+  // Every reader looks into one of them: which one must not matter.
+  static int fields_used(const TensorProto& tensor) {
+    const bool external = tensor.data_location() == TensorProto::EXTERNAL;
+    return external + !tensor.raw_data().empty() + (tensor.float_data_size() > 0) + (tensor.double_data_size() > 0) + (tensor.int32_data_size() > 0) +
+           (tensor.int64_data_size() > 0) + (tensor.uint64_data_size() > 0) + (tensor.string_data_size() > 0);
   }
 
   // Typed fields: each element type has one that holds it.

@@ -26,8 +26,12 @@ bool stored_type_of(std::int32_t type, StoredType& stored) {
 
 // The typed fields; 16-bit types are bits in int32_data.
 std::vector<float> floats_of_field(const TensorProto& tensor) {
-  std::vector<float> out(tensor.float_data().begin(), tensor.float_data().end());
-  for (const double value : tensor.double_data()) out.push_back(static_cast<float>(value));
+  if (tensor.data_type() == TensorProto::FLOAT) return {tensor.float_data().begin(), tensor.float_data().end()};
+  std::vector<float> out;
+  if (tensor.data_type() == TensorProto::DOUBLE) {
+    for (const double value : tensor.double_data()) out.push_back(static_cast<float>(value));
+    return out;
+  }
   for (const std::int32_t bits : tensor.int32_data()) {
     const auto half = static_cast<std::uint16_t>(bits);
     out.push_back(tensor.data_type() == TensorProto::FLOAT16 ? half_to_float(half) : bf16_to_float(half));

@@ -48,7 +48,7 @@ namespace {
 void multiply_columns(std::vector<float>& core, const std::vector<float>& diagonal, std::optional<double> threshold) {
   for (std::size_t i = 0; i < core.size(); ++i) {
     const float entry = diagonal[i % diagonal.size()];
-    core[i] *= threshold && std::abs(entry) <= *threshold ? 0.0f : entry;
+    core[i] *= !threshold || entry > *threshold ? entry : 0.0f;
   }
 }
 

@@ -1,12 +1,14 @@
 #include "lib/io/tt_format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/suggest.h"
+#include "lib/io/chain_parts.h"
 
 namespace comera::io {
 namespace {
@@ -125,7 +127,35 @@ FileShape ChainSpec::core_shape(std::size_t k) const {
 std::string ChainSpec::core_name(std::size_t k) const { return fmt::format("{}.tt.{}", name, k); }
 std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("{}.rank.{}", name, k); }
 
+std::vector<ChainPart> parts_of(const ChainSpec& chain) {
+  using Kind = ChainPart::Kind;
+  std::vector<ChainPart> parts;
+  if (chain.exact > 0) {
+    parts.push_back({Kind::indices, chain.exact_ids_name(), {chain.exact}});
+    parts.push_back({Kind::rows, chain.exact_rows_name(), {chain.exact, chain.shape[1]}});
+  }
+  if (chain.empty()) return parts;
+  for (std::size_t k = 0; k < chain.cores(); ++k) parts.push_back({Kind::core, chain.core_name(k), chain.core_shape(k)});
+  for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k)
+    parts.push_back({Kind::diagonal, chain.diagonal_name(k), {chain.ranks[k + 1]}});
+  if (chain.sorted) parts.push_back({Kind::indices, chain.order_name(), {chain.in()}});
+  if (chain.gauge) parts.push_back({Kind::indices, chain.gauge_name(), {chain.ranks[chain.middle()]}});
+  return parts;
+}
+
 namespace {
+
+// A core that no file can hold; with it every size that is made of ranks and modes stays below 2^63.
+void check_core_sizes(const ChainSpec& chain, const std::string& where) {
+  for (const FileShape* ranks : {&chain.ranks, &chain.initial_ranks})
+    for (std::size_t k = 0; k < chain.cores(); ++k) {
+      const std::int64_t second = chain.kind == ChainKind::ttm ? chain.modes[chain.cores() + k] : 1;
+      const std::array<std::int64_t, 4> sizes{std::max<std::int64_t>((*ranks)[k], 1), chain.modes[k], second,
+                                              std::max<std::int64_t>((*ranks)[k + 1], 1)};
+      if (bounded_product(sizes) > largest_size)
+        fail_input("{}: ranks {} and {} around core {} make it larger than 2^40 elements", where, sizes[0], sizes[3], k);
+    }
+}
 
 void check_gauge(const ChainSpec& chain, const std::string& where) {
   if (!chain.gauge) return;
@@ -154,6 +184,7 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
   for (std::size_t k = 0; k < chain.ranks.size(); ++k)
     if (chain.ranks[k] > chain.initial_ranks[k])
       fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k, chain.initial_ranks[k]);
+  check_core_sizes(chain, where);
   check_gauge(chain, where);
   if (chain.exact > chain.shape[0]) fail_input("{}: {} exact rows are more than the {} rows of the table", where, chain.exact, chain.shape[0]);
 }
@@ -197,6 +228,8 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   if (const auto found = json.find("threshold"); found != json.end()) {
     if (!found->is_number()) fail_input("{}.threshold: expected a number", where);
     block.threshold = found->get<double>();
+    if (!(*block.threshold >= 0) || !std::isfinite(*block.threshold))
+      fail_input("{}.threshold: {} is no finite number from 0", where, *block.threshold);
   }
   if (const auto found = json.find("model"); found != json.end()) {
     if (!found->is_object()) fail_input("{}.model: is not an object", where);

@@ -51,7 +51,7 @@ struct ChainSpec {
 // The `comera` block of config.json.
 struct ComeraBlock {
   std::vector<ChainSpec> chains;
-  std::optional<double> threshold;  // entries of a diagonal of at most this magnitude count as zero
+  std::optional<double> threshold;  // entries of a diagonal at or below it, negative ones too, count as zero
   Json model;                       // an object that belongs to the architecture (lib/models); null where there is none
 };
 
@@ -79,7 +79,8 @@ struct TensorForm {
 std::vector<TensorForm> describe(const ModelFolder& folder);
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place);
 
-// The tensors of a chain, read and checked. Diagonals are multiplied into the core on their left (an entry of at most `threshold` as zero).
+// The tensors of a chain, read and checked. Diagonals are multiplied into the core on their left (an entry D counts where D > `threshold`, as in
+// kernels/tt_cores.h).
 struct ChainTensors {
   std::vector<std::vector<float>> cores;  // as core_shape() says: a gauge's identity block is not in the last one
   std::vector<std::int32_t> order;        // [in] where sorted: row order[p] of W is row p of the chain

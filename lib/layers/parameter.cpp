@@ -6,6 +6,7 @@
 #include <map>
 #include <numbers>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "kernels/philox.h"
@@ -48,10 +49,16 @@ void fill_random(const Parameter& parameter, std::uint64_t seed) {
   }
 }
 
+// A model of thousands of layers has too many to look through all of them whenever one is added.
+void require_different_names(const std::deque<Parameter>& all) {
+  std::unordered_set<std::string_view> names;
+  for (const Parameter& parameter : all)
+    if (!names.insert(parameter.name).second) throw std::logic_error(fmt::format("[layers] parameter {} is added twice", parameter.name));
+}
+
 }  // namespace
 
 Parameter* Parameters::add(Parameter parameter) {
-  if (find(parameter.name)) throw std::logic_error(fmt::format("[layers] parameter {} is added twice", parameter.name));
   parameter.index = static_cast<int>(all_.size());
   slab_.add(parameter.name, plan::Kind::weights, dtype_, parameter.shape);
   parameter.value = slab_[parameter.index];
@@ -87,6 +94,7 @@ DType Parameters::stored_type() const {
 }
 
 void Parameters::bind(void* memory) {
+  require_different_names(all_);
   slab_.bind(memory);
   for (Parameter& parameter : all_)
     if (!parameter.source) parameter.value = slab_[parameter.index];

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/train/answer.h"
 
 namespace comera::train {
 namespace {
@@ -28,6 +30,14 @@ void add_classified(const data::Batch& batch, const Scores& scores, std::int64_t
 }
 
 }  // namespace
+
+void check_answer(const Scores& scores) {
+  const auto finite = [](std::span<const double> values) {
+    return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+  };
+  if (!std::isfinite(scores.loss) || !finite(scores.logits) || !finite(scores.embedding))
+    fail_run("[model] its answer is not a finite number; config.json or the weights are damaged, or the training diverged: use another checkpoint");
+}
 
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
                     const std::function<void(const Prediction&)>& each) {
@@ -55,6 +65,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     }
     if (options.teacher) options.teacher->teach(batch);
     const Scores scores = engine.evaluate(batch);
+    if (options.require_finite) check_answer(scores);
     loss += scores.loss;
     correct += scores.correct;
     result.counted += unlabelled ? batch.sequences : batch.counted;

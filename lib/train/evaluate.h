@@ -35,6 +35,7 @@ struct EvaluationOptions {
   std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
   Teacher* teacher = nullptr;  // the loss against it is part of the loss
+  bool require_finite = true;  // see check_answer()
 };
 
 // One pass over the data in its order; between batches it looks for stop_signal(). `each` (classify) is called for every example.

@@ -8,6 +8,7 @@
 #include "lib/core/process.h"
 #include "lib/data/collate.h"
 #include "lib/data/random.h"
+#include "lib/train/answer.h"
 
 namespace comera::train {
 namespace {
@@ -90,6 +91,7 @@ Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number
   for (std::int64_t read = 0; static_cast<std::int64_t>(ids.size()) < capacity;) {
     fill_generation_batch(batch, ids, options.cache ? read : 0, options.cache ? capacity : 0);
     const Scores scores = options.cache ? engine.decode(batch) : engine.evaluate(batch);
+    check_answer(scores);
     read = static_cast<std::int64_t>(ids.size());
     const std::int32_t next = choose(scores.logits, number, read, options);
     if (read == known) result.prompt_seconds = wall_seconds() - start, start = wall_seconds();

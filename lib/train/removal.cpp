@@ -1,6 +1,7 @@
 #include "lib/train/removal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -22,6 +23,10 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
   auto bonds = kept.begin();
   for (const layers::TensorTrain& train : model.tensor_trains()) {
     if (train.cores.empty()) continue;
+    if (train.diagonals.empty()) {  // folded: nothing of it can go
+      ++bonds;
+      continue;
+    }
     for (std::size_t k = 0; k < train.cores.size(); ++k)
       cuts[train.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1], k + 1 == train.cores.size() ? Indices{0} : (*bonds)[k]};
     for (std::size_t k = 0; k < train.diagonals.size(); ++k) cuts[train.diagonals[k]->name] = {Indices{0}, (*bonds)[k]};
@@ -49,6 +54,7 @@ void transfer(const Place& source, const Place& target, const Cut* cut) {
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
   for (std::size_t i = 0; i < to.model().tensor_trains().size(); ++i) {
     to.model().tensor_trains()[i].order = from.model().tensor_trains()[i].order;
+    to.model().tensor_trains()[i].gauge = from.model().tensor_trains()[i].gauge;
     to.model().tensor_trains()[i].exact_ids = from.model().tensor_trains()[i].exact_ids;
   }
   for (const Parameter& target : to.model().parameters().all()) {
@@ -57,7 +63,7 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     const auto cut = cuts.find(target.name);
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
     transfer({from.machine(), source->value}, {to.machine(), target.value}, which);
-    for (int moment = 0; from.training() && moment < Weights::moments; ++moment)
+    for (int moment = 0; from.training() && to.training() && moment < Weights::moments; ++moment)
       transfer({from.machine(), from.moment(moment, source->index)}, {to.machine(), to.moment(moment, target.index)}, which);
   }
 }
@@ -83,6 +89,18 @@ std::int64_t remove_all_but(Engine& engine, const Kept& kept) {
   const std::map<std::string, Cut> cuts = cuts_of(engine.model(), kept);
   engine.replace(ranks_of(engine.model(), kept), [&](Weights& from, Weights& to) { copy_weights(cuts, from, to); });
   return removed;
+}
+
+LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
+  const double threshold = engine.model().threshold();
+  if (!std::isfinite(threshold)) return;
+  const Kept kept = above(read_chains(engine.weights()), threshold);
+  if (entries_of(kept) == engine.model().parameters().rank_entries()) return;
+  const Machine host{&kernels::reference_backend(), engine.machine().dtype, nullptr};
+  copy_ = std::make_unique<Weights>(host, engine.factory()(ranks_of(engine.model(), kept)), false);
+  copy_->model().set_threshold(threshold);
+  copy_->allocate();
+  copy_weights(cuts_of(engine.model(), kept), engine.weights(), *copy_);
 }
 
 std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle, std::int64_t r_right,

@@ -1,6 +1,8 @@
 // Physical removal of rank entries: cores, diagonals and moments are sliced alike, the model is built again with the smaller ranks.
 #pragma once
 
+#include <memory>
+
 #include "lib/train/chain_sizes.h"
 #include "lib/train/step.h"
 
@@ -12,6 +14,18 @@ layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
 // Removes everything but `kept`. Returns the number of entries removed; 0 leaves the engine alone.
 std::int64_t remove_all_but(Engine& engine, const Kept& kept);
+
+// The weights of an engine without entries that count as zero (at or below the model's threshold): what is handed on. The engine keeps its own,
+// so that training does not depend on when it saves. A copy, on the host and without moments, is made only where there are such entries.
+class LiveWeights {
+ public:
+  explicit LiveWeights(Engine& engine);
+  const Weights& weights() const { return copy_ ? *copy_ : engine_.weights(); }
+
+ private:
+  Engine& engine_;
+  std::unique_ptr<Weights> copy_;
+};
 
 // out[a, m, b] = in[left[a], m, right[b]] of a tensor [r_left, middle, r_right] with elements of `element` bytes.
 std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle, std::int64_t r_right,

@@ -8,6 +8,7 @@
 #include "lib/core/process.h"
 #include "lib/core/units.h"
 #include "lib/data/random.h"
+#include "lib/train/answer.h"
 
 namespace comera::train {
 namespace {
@@ -72,6 +73,7 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
   data::Batch batch;
   for (std::size_t next = 0; !texts.empty() && loader->next(batch);) {
     const Scores scores = engine.evaluate(batch);
+    check_answer(scores);
     const std::size_t width = scores.embedding.size() / static_cast<std::size_t>(batch.sequences);
     vectors.resize(texts.size() * width);
     for (std::size_t b = 0; b < static_cast<std::size_t>(batch.sequences); ++b, ++next)

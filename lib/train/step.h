@@ -52,6 +52,7 @@ class Engine {
   Weights& weights() { return *weights_; }
   const Machine& machine() const { return machine_; }
   const EngineOptions& options() const { return options_; }
+  const layers::ModelFactory& factory() const { return factory_; }
   // The host's copy of the step's scalars: inputs are read when a step begins, outputs are there when it has ended.
   layers::StepState& state() { return state_; }
 

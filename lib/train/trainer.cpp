@@ -296,6 +296,7 @@ void Trainer::evaluate_now() {
   EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
   evaluation.teacher = dev_teacher();
+  evaluation.require_finite = false;  // a run that goes on may recover, and one that ends keeps its weights
   const Evaluation found = evaluate(*engine_, inputs_.dev, evaluation);
   state_.evaluation_due = found.stopped;
   if (found.stopped) return;
@@ -307,7 +308,7 @@ void Trainer::evaluate_now() {
   const bool gains = options_.best_by == Metric::loss ? last_.loss < state_.best_loss : last_.accuracy > state_.best_accuracy;
   const bool better = counts && last_.counted > 0 && (state_.best_step < 0 || gains);
   if (better) {
-    folder_.save_best(engine_->weights(), state_.step);
+    folder_.save_best(LiveWeights(*engine_).weights(), state_.step);
     state_.best_step = state_.step;
     state_.best_loss = last_.loss;
     state_.best_accuracy = last_.accuracy;
@@ -368,7 +369,7 @@ void Trainer::close(RunResult& result) {
     if (state_.evaluation_due) result.end = RunEnd::signal, result.signal = stop_signal();
   }
   save();
-  folder_.publish(engine_->weights(), state_);
+  folder_.publish(LiveWeights(*engine_).weights(), state_);
 }
 
 RunResult Trainer::run() {

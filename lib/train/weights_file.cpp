@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
@@ -120,6 +122,10 @@ class Source {
   Source(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {}
 
   const io::ModelFolder& folder() const { return folder_; }
+  // Chains by the one set of rules that every reader has (describe.cpp); a file alone has no config.json to describe them.
+  void check_chains() const {
+    if (folder_.has_config()) io::describe(folder_);
+  }
   std::string file_name(const std::string& name) const {
     const bool renamed = !options_.model_prefix.empty() && name.starts_with(options_.model_prefix);
     return renamed ? options_.file_prefix + name.substr(options_.model_prefix.size()) : name;
@@ -131,8 +137,10 @@ class Source {
       const io::ModelFolder::Entry* other = folder_.find(file_name(alias));
       if (found && other && !std::ranges::equal(folder_.file_of(*found).bytes(found->tensor), folder_.file_of(*other).bytes(other->tensor)))
         fail_input("{}: tensors {} and {} must be the same, but they differ; remove one of them", folder_.path(), found->tensor.name, alias);
+      if (other) used_.insert(other);
       if (!found) found = other;
     }
+    if (found) used_.insert(found);
     return found;
   }
   const io::ModelFolder::Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const {
@@ -141,16 +149,51 @@ class Source {
     return *found;
   }
   std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const {
+    used_.insert(folder_.find(file_name(name)));
     return io::distinct_indices(folder_, file_name(name), count, limit);
   }
   std::vector<std::int32_t> rising(const std::string& name, std::int64_t count, std::int64_t limit) const {
+    used_.insert(folder_.find(file_name(name)));
     return io::rising_indices(folder_, file_name(name), count, limit);
+  }
+  // What the file holds for it is left out on purpose.
+  void replace(const Parameter& parameter) const {
+    used_.insert(folder_.find(file_name(parameter.name)));
+    for (const std::string& alias : parameter.aliases) used_.insert(folder_.find(file_name(alias)));
+  }
+  // Tensors that nothing asked for.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (const io::ModelFolder::Entry& entry : folder_.entries())
+      if (!used_.contains(&entry) && !is_buffer(entry.tensor.name)) names.push_back(printable(entry.tensor.name));
+    return names;
   }
 
  private:
+  // Constants that older versions of transformers stored beside the weights.
+  static bool is_buffer(const std::string& name) {
+    for (const char* ending : {"position_ids", "token_type_ids", "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"})
+      if (name.ends_with(ending)) return true;
+    return false;
+  }
+
   io::ModelFolder folder_;
   const LoadOptions& options_;
+  mutable std::set<const io::ModelFolder::Entry*> used_;
 };
+
+// Weights that the model does not have may be ones that it lacks: an adapter, a layer, a head.
+void tell_unused(const Source& source, bool expected) {
+  constexpr std::size_t most = 8;
+  const std::vector<std::string> names = source.unused();
+  if (names.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) text += ", ...";
+  const std::string line =
+      fmt::format("{}: {} of its tensors are not used, because this model has no such weights: {}", source.folder().path(), names.size(), text);
+  expected ? log_info("{}", line) : log_warning("{}", line);
+}
 
 void require_shape(const Source& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
   if (entry.tensor.shape != wanted)
@@ -251,16 +294,19 @@ void save_weights(const std::string& path, const Weights& weights, FileTypes typ
 
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options) {
   const Source source(path, options);
+  source.check_chains();
   const std::vector<const Parameter*> done = get_chains(source, weights);
   std::vector<std::string> kept;
   for (const Parameter& parameter : weights.model().parameters().all()) {
     if (std::find(done.begin(), done.end(), &parameter) != done.end()) continue;
     const bool fresh = options.fresh && options.fresh(parameter);
+    if (fresh) source.replace(parameter);
     if (fresh || (options.may_miss && options.may_miss(parameter) && !source.find(parameter.name, parameter.aliases)))
       kept.push_back(parameter.name);
     else
       get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value, parameter.transposed_in_file);
   }
+  tell_unused(source, options.fresh || options.may_miss);
   return kept;
 }
 
@@ -284,6 +330,7 @@ void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) c
 void check_weights(const std::string& path, const Model& model) {
   const LoadOptions options;
   const Source source(path, options);
+  source.check_chains();
   for (const Parameter& parameter : model.parameters().all()) {
     const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
     require_shape(source, entry, file_shape(parameter.shape, parameter.transposed_in_file));

@@ -23,8 +23,8 @@ std::uint64_t weights_file_bytes(const Model& model, FileTypes types = FileTypes
 // RunError where a number is too large for its stored type.
 void save_weights(const std::string& path, const Weights& weights, FileTypes types = FileTypes::memory);
 // `path`: a file, or a folder with model.safetensors or shards. Every parameter must be there with its shape, under its name or an alias;
-// where several are there they must agree. Other tensors are not looked at. InputError naming file and tensor. A chain that is stored with a
-// gauge fills one without.
+// where several are there they must agree. InputError naming file and tensor; chains must be as config.json describes them (io::describe()).
+// Tensors that the model has no place for are named in a message. A chain that is stored with a gauge fills one without.
 struct LoadOptions {
   std::function<bool(const Parameter&)> fresh;     // keeps what it has, whatever the file holds
   std::function<bool(const Parameter&)> may_miss;  // keeps what it has where the file lacks it

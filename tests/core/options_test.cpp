@@ -218,3 +218,25 @@ TEST_CASE("suggest: near words only") {
   CHECK(nearest_word("zebra", known).empty());
   CHECK(did_you_mean("rank2", known, "--") == "; did you mean --rank?");
 }
+
+TEST_CASE("keys of many levels are refused before the parser sees them") {
+  const OptionTable options = table();
+  const auto refused = [&](const std::string& text) {
+    OptionValues values(options);
+    CHECK_THROWS_WITH(apply_toml(values, text, "c.toml"), Contains("c.toml:") && Contains("more than 32 levels"));
+    CHECK_THROWS_WITH(toml_texts(text, "c.toml", "hashes"), Contains("more than 32 levels"));
+  };
+  std::string deep = "a";
+  for (int i = 0; i < 1'000'000; ++i) deep += ".a";
+  refused("rank = 8\n" + deep + " = 1\n");
+  refused("[" + deep + "]\n");
+  refused("x = {" + deep + " = 1}\n");
+  std::string quoted;
+  for (int i = 0; i < 100; ++i) quoted += "\"a\" . 'b' . ";
+  refused(quoted + "c = 1\n");
+  // Dots of values, strings and comments are none of keys.
+  const std::string dots(100, '.');
+  OptionValues values(options);
+  apply_toml(values, "# " + dots + "\ndata = [\"a" + dots + "\", 'b" + dots + "']\nlr = 1.5\n", "c.toml");
+  CHECK(values.list("data").size() == 2);
+}

@@ -8,6 +8,7 @@
 #include "lib/core/glob.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
+#include "tests/core/temporary_folder.h"
 
 using namespace comera;
 
@@ -59,5 +60,15 @@ TEST_CASE("log: the file gets everything, whatever is shown") {
   CHECK_FALSE(log_shows(LogLevel::detail));
   CHECK_THROWS_AS(set_up_log({LogLevel::info, "/nowhere/at/all"}), InputError);
   std::remove(path.c_str());
+}
+
+TEST_CASE("log: control characters of names are shown, in messages too") {
   CHECK(printable("a\033[1m\n") == "a\\x1b[1m\\x0a");
+  CHECK(printable("\xc2\x9b"
+                  "1m \xc2\xa0\xc3\x9b") == "\\xc2\\x9b1m \xc2\xa0\xc3\x9b");  // U+009B opens a command too
+  const TemporaryFolder folder;
+  set_up_log({LogLevel::error, folder / "log"});
+  log_warning("label {}\n\tis not known", "\033]0;x\007");
+  set_up_log({});
+  CHECK(read_file(folder / "log") == "warning: label \\x1b]0;x\\x07\n\tis not known\n");
 }

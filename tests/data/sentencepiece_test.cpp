@@ -4,8 +4,10 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/data/sentencepiece_check.h"
 #include "lib/data/tokenizer.h"
 #include "lib/data/tokenizer_train.h"
+#include "lib/data/unicode.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;
@@ -35,6 +37,34 @@ std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
     model += field(1, field(1, piece.text) + '\x15' + std::string(score, 4) + '\x18' + static_cast<char>(piece.type));
   }
   return parse_sentencepiece(model + field(2, {'\x18', 1}) + field(3, {'\x18', 0}), "unigram");
+}
+
+// Where the precompiled_charsmap of a model lies: field 2 behind the name of the rules.
+std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
+  std::size_t at = model.find("nmt_nfkc") + 8;
+  REQUIRE(model.at(at) == '\x12');
+  std::size_t length = 0;
+  for (int shift = 0;; shift += 7) {
+    const auto byte = static_cast<unsigned char>(model.at(++at));
+    length |= std::size_t{byte & 0x7fU} << shift;
+    if (byte < 0x80) break;
+  }
+  return {at + 1, length};
+}
+
+std::string number(std::uint32_t value) { return {reinterpret_cast<const char*>(&value), 4}; }
+
+// A map of 768 units that nothing matches, but for those that are given: index, label, offset, and whether a leaf follows. Unit 600 is a leaf.
+struct MapUnit {
+  std::uint32_t index, label, offset;
+  bool leaf = false;
+};
+std::string map_of(const std::vector<MapUnit>& units, const std::string& texts) {
+  std::vector<std::uint32_t> array(768, 0x80000000U);
+  for (const MapUnit& unit : units) array[unit.index] = unit.label | unit.offset << 10 | (unit.leaf ? 0x100U : 0U);
+  std::string map = number(768 * 4);
+  for (const std::uint32_t unit : array) map += number(unit);
+  return map + texts;
 }
 
 }  // namespace
@@ -103,4 +133,69 @@ TEST_CASE("a SentencePiece model is saved as it was and refused where it is none
   CHECK_THROWS_WITH(parse_sentencepiece("not a model", "m.model"), Catch::Contains("m.model: is not a SentencePiece model"));
   CHECK_THROWS_WITH(parse_sentencepiece("", "m.model"), Catch::Contains("m.model: is not a SentencePiece model"));
   CHECK_THROWS_AS(parse_sentencepiece(model.substr(0, model.size() / 2), "m.model"), comera::InputError);
+}
+
+TEST_CASE("a table of a SentencePiece model is refused where a text could leave it") {
+  const auto message = [](const std::string& map) -> std::string {
+    try {
+      check_charsmap(map, "m.model");
+    } catch (const comera::InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string texts("x\0y\0", 4);
+  const MapUnit root{0, 0, 256};  // its children begin at unit 256
+  const std::uint32_t a = 256 ^ 'a', b = 256 ^ 'b';
+  CHECK(message("") == "accepted");
+  CHECK(message(map_of({root}, texts)) == "accepted");
+  CHECK(message(map_of({root, {a, 'a', a ^ 600U, true}}, texts)) == "accepted");  // "a" becomes "x"; behind it nothing
+  CHECK_THAT(message(map_of({{0, 0, 1024}}, texts)), Catch::Contains("m.model") && Catch::Contains("leads out of itself"));
+  CHECK_THAT(message(map_of({root, {a, 'a', 1024}}, texts)), Catch::Contains("leads out of itself"));
+  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 256U}}, texts)), Catch::Contains("no end"));
+  CHECK_THAT(message(map_of({root, {b, 'b', b ^ 256U, true}}, texts)), Catch::Contains("no end"));
+  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, "x")), Catch::Contains("has no end or more than 1024 bytes"));
+  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, "")), Catch::Contains("leads out of its texts"));
+  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, std::string("\xff\0", 2))), Catch::Contains("not UTF-8"));
+  for (const std::uint32_t size : {0U, 1U, 4U, 3073U, 0x10000U, 0xffffffffU}) {
+    std::string map = map_of({root}, texts);
+    map.replace(0, 4, number(size));
+    INFO(size);
+    CHECK_THAT(message(map), Catch::Contains("precompiled_charsmap is damaged"));
+  }
+  CHECK_THAT(message("abc"), Catch::Contains("has no trie"));
+  CHECK_THAT(message(std::string(5 << 20, 'x')), Catch::Contains("more than 4 MiB"));
+}
+
+TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or reads every text") {
+  TrainTokenizerOptions options;
+  options.vocab_size = 20;
+  const std::string model = train_sentencepiece(std::vector<std::string>{"abab cdcd abcd", "dcba abab"}, options);
+  const auto [begin, length] = charsmap_of(model);
+  REQUIRE(length > 100'000);
+  std::string text;
+  for (std::uint32_t point = 1; point < 0x3000; ++point) append_utf8(text, point);
+  CHECK(parse_sentencepiece(model, "whole")->encode(text).size() > 1000);
+  int refused = 0;
+  for (std::uint32_t round = 0; round < 150; ++round) {
+    std::string damaged = model;
+    // Early units are near the root; a few rounds hit the size in front and the texts behind.
+    const std::size_t at = round < 4 ? round : round < 100 ? 4 + round * 41 : length - 1 - (round - 100) * (length / 60);
+    damaged[begin + at] = static_cast<char>(damaged[begin + at] ^ static_cast<char>(0x11 * (round % 15 + 1)));
+    try {
+      parse_sentencepiece(damaged, "damaged")->encode(text);
+    } catch (const comera::InputError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 20);
+}
+
+TEST_CASE("pieces added by hand that begin one with the other have a bound") {
+  std::vector<Piece> pieces{{"x", -1.0f}};
+  std::string text;
+  for (int i = 0; i < 64; ++i) pieces.push_back({text += 'a', 0.0f, Type::user_defined});
+  CHECK(unigram_of(pieces)->encode(text).size() == 1);
+  pieces.push_back({text += 'a', 0.0f, Type::user_defined});
+  CHECK_THROWS_WITH(unigram_of(pieces), Catch::Contains("more than 64 pieces"));
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Writes a seed corpus and a dictionary for every fuzz target into FOLDER/<target>/ and FOLDER/<target>.dict."""
+"""Writes for every fuzz target a seed corpus into FOLDER/<target>/, a dictionary FOLDER/<target>.dict, and inputs of megabytes into
+FOLDER/large/<target>/, which are run once each."""
 
+import gzip
 import json
 import pathlib
 import struct
@@ -60,7 +62,53 @@ READERS = [onnx_node("Transpose", ("w",), "t"), onnx_node("If", ("x",), "y", BRA
 EXTERNAL = (13, message((1, "location"), (2, "../w")))
 VOCAB = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "hello", "##ing", "é", "中", "!"]) + "\n"
 
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def field(number, payload):
+    """Of protobuf, of any length."""
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def charsmap(blocks=3, texts=b"x\0y\0"):
+    """A double array in which "a" becomes "x" and "b" becomes "y"; unit 0 is the root, whose children begin at 256, 600 and 601 are leaves."""
+    units = [0x80000000] * (256 * blocks)
+    units[0] = 256 << 10
+    for letter, leaf, value in (("a", 600, 0), ("b", 601, 2)):
+        index = 256 ^ ord(letter)
+        units[index] = ord(letter) | 0x100 | (index ^ leaf) << 10
+        units[leaf] = 0x80000000 | value
+    return struct.pack("<I", 4 * len(units)) + struct.pack(f"<{len(units)}I", *units) + texts
+
+
+def piece(text, score=0.0, kind=1):
+    return field(1, field(1, text.encode()) + b"\x15" + struct.pack("<f", score) + bytes([3 << 3, kind]))
+
+
+def sentencepiece(table, pieces=("x", "y", "\u2581", "\u2581x", "xy"), kind=1):
+    """The first byte tells how long the text in front of the model is."""
+    body = piece("<unk>", 0, 2) + b"".join(piece(text, -i, kind) for i, text in enumerate(pieces))
+    model = body + field(2, bytes([3 << 3, 1])) + field(3, field(1, b"nfkc") + field(2, table))
+    return b"\x05ab xy" + model
+
+
+BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 8, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
+        "id2label": {"0": "a", "1": "b"}}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1,
+         "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "eos_token_id": [2]}
+
 SEEDS = {
+    "fuzz_sentencepiece": [sentencepiece(charsmap()), sentencepiece(b""), sentencepiece(charsmap(), ("a", "aa", "aaa"), 4), b"\x03abc" + charsmap()],
+    "fuzz_model_config": [json.dumps(BERT).encode(), json.dumps(LLAMA).encode(), json.dumps({**BERT, **BLOCK, "model_type": "bert"}).encode()],
+    "fuzz_byte_stream": [b"plain text\n", gzip.compress(b"a line\n" * 50), bytes.fromhex("28b52ffd2005290000") + b"hello", b"PAR1"],
+    "fuzz_tokenizer_config": [b'{"do_lower_case": true, "strip_accents": null, "tokenize_chinese_chars": false}', b"[]"],
     "fuzz_safetensors": [
         safetensors({}),
         safetensors({"__metadata__": {"format": "pt"}, "w": tensor("F32", [2], 0, 8), "b": tensor("BF16", [1, 2], 8, 12)}, bytes(12)),
@@ -82,7 +130,31 @@ SEEDS = {
                   b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n{"hypothesis": 1, "label": 2, "premise": true}\n'],
     "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(), b"[UNK]\n[CLS]\n[CLS]\n"],
 }
+MANY = 100_000
+NESTED = b"[" * 5_000_000
+LARGE = {
+    "fuzz_safetensors": [safetensors({f"layers.{i}.weight": tensor("F32", [1], 4 * i, 4 * i + 4) for i in range(MANY)}, bytes(4 * MANY)),
+                         safetensors(b'{"w":{"dtype":"F32","data_offsets":[0,4],"shape":[' + b"1," * 5_000_000 + b"1]}}", bytes(4)), safetensors(NESTED)],
+    "fuzz_config": [json.dumps({"comera": {"version": 1, "tensors": {f"layer.{i}": CHAIN for i in range(20_000)}}}).encode(), NESTED],
+    "fuzz_modules": [json.dumps([{"type": "Transformer", "path": str(i)} for i in range(MANY)]).encode(), NESTED],
+    "fuzz_index": [json.dumps({"weight_map": {f"layers.{i}.weight": "model.safetensors" for i in range(MANY)}}).encode(), NESTED],
+    "fuzz_model_config": [json.dumps({**BERT, "id2label": {str(i): f"label {i}" for i in range(MANY)}}).encode(), json.dumps({**LLAMA, "num_hidden_layers": 4096}).encode(),
+                          json.dumps({**LLAMA, "eos_token_id": list(range(MANY))}).encode(), NESTED],
+    "fuzz_options": [b".".join([b"a"] * 1_000_000) + b" = 1\n", b"data = [" + b'"x",' * 1_000_000 + b"]\n", b"x = " + NESTED],
+    "fuzz_plan": [json.dumps({"comera_plan": 1, "layers": [{"name": f"layer {i}", "form": "auto", "rank": 1} for i in range(MANY)]}).encode(), NESTED],
+    "fuzz_rows": [b"premise\thypothesis\tlabel\n" + b"a b\tc\tyes\n" * MANY, b"premise\thypothesis\tlabel\n" + b"x" * 10_000_000 + b"\ty\tz\n"],
+    "fuzz_vocab": [VOCAB.encode() + b"".join(b"word%d\n" % i for i in range(MANY)) + b"\0" + b"hello " * MANY, VOCAB.encode() + b"\0" + b"x" * 5_000_000],
+    "fuzz_tokenizer_config": [NESTED, b'{"added": {' + b",".join(b'"%d": 1' % i for i in range(MANY)) + b"}}"],
+    "fuzz_byte_stream": [gzip.compress(bytes(100_000_000)), b"x" * 10_000_000],
+    "fuzz_sentencepiece": [sentencepiece(charsmap(4000)), sentencepiece(charsmap(), [f"piece {i}" for i in range(MANY)]),
+                           sentencepiece(charsmap(), ["a" * i for i in range(1, 1000)], 4)],
+}
 WORDS = {
+    "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
+    "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id", "layer_norm_eps", "rope_theta",
+                          "rope_scaling", "head_dim", "id2label", "1e308", "-1", "9223372036854775807", "comera"],
+    "fuzz_byte_stream": ["\\x1f\\x8b\\x08", "\\x28\\xb5\\x2f\\xfd", "PAR1"],
+    "fuzz_tokenizer_config": ["do_lower_case", "strip_accents", "tokenize_chinese_chars", "true", "null"],
     "fuzz_safetensors": ["dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16", "F64", ".tt.0", ".rank.0", "1152921504606846976"],
     "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation", "in_out", "in_modes", "out_modes",
                     "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "sorted", "gauge", "conv1d", "true", "1099511627776"],
@@ -103,6 +175,9 @@ def main():
         (folder / target).mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(seeds):
             (folder / target / f"seed{number}").write_bytes(seed)
+        (folder / "large" / target).mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(LARGE.get(target, [])):
+            (folder / "large" / target / f"large{number}").write_bytes(seed)
         (folder / f"{target}.dict").write_text("".join(f'"{word}"\n' for word in WORDS[target]))
 
 

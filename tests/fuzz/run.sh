@@ -29,5 +29,14 @@ for target in "${targets[@]}"; do
     echo "$target failed; the input is $build/crash-$target-*"
     exit 1
   fi
+  # Inputs of megabytes once each: time and memory must grow with their size, not faster.
+  for large in "$build/corpus/large/$target"/*; do
+    [ -e "$large" ] || continue
+    if ! "$build/$target" -timeout=30 -rss_limit_mb=3072 "$large" >"$log.large" 2>&1; then
+      grep -A25 -E "ERROR|runtime error|deadly" "$log.large" || tail -20 "$log.large"
+      echo "$target failed; the input is $large"
+      exit 1
+    fi
+  done
   echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
 done

@@ -23,6 +23,8 @@ BREACHES = [
     ("check_words.py", "lib/core/breach.h", "// TO" + "DO: more\n", "is left open"),
     ("check_words.py", "docs/breach.md", "see /ho" + "me/me/notes\n", "names a folder"),
     ("check_words.py", "tests/core/breach_test.cpp", "CHECK(tr" + "ue);\n", "cannot fail"),
+    ("check_promises.py", "SECURITY.md", "| a | `core: breach` |\n", "there is no test core: breach"),
+    ("check_promises.py", "SECURITY.md", "| a | nothing |\n", "no test holds: a"),
     ("check_format.sh", "lib/core/breach.h", "int  a ;\n", "clang-format"),
     ("check_scripts.sh", "scripts/breach.sh", "#!/bin/sh\ncd $1\n", "SC2086"),
 ]

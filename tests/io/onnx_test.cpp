@@ -194,6 +194,23 @@ TEST_CASE("initialisers hold what their shapes say") {
   contains(refusal(model), "but 0 are there");
 }
 
+TEST_CASE("an initialiser holds its data in one field") {
+  const auto refused = [](const std::function<void(TensorProto&)>& change) {
+    onnx::ModelProto model = small_model();
+    change(*model.mutable_graph()->mutable_initializer(0));
+    contains(refusal(model), "more than one field");
+  };
+  refused([](TensorProto& tensor) { tensor.add_float_data(1); });
+  refused([](TensorProto& tensor) { tensor.add_int32_data(1); });
+  refused([](TensorProto& tensor) { tensor.set_data_location(TensorProto::EXTERNAL); });
+  refused([](TensorProto& tensor) {
+    const std::int64_t elements = tensor.dims(0) * tensor.dims(1);
+    tensor.clear_raw_data();
+    for (std::int64_t i = 0; i < elements; ++i) tensor.add_float_data(1);
+    tensor.add_double_data(2);
+  });
+}
+
 TEST_CASE("external data stays inside the folder of the model") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "data", std::string(40, 'x'));

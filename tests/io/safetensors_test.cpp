@@ -2,9 +2,13 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/io/json.h"
+#include "lib/io/tt_format.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -28,6 +32,14 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
 }
 
 SafetensorsHeader parse(const std::string& file) { return parse_safetensors(file, file.size(), "m.safetensors"); }
+
+// Of the processor: other programs do not count. Builds that check every access are slow.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr double second = 1;
+#else
+constexpr double second = 20;
+#endif
 
 std::string message(const std::string& file) {
   try {
@@ -125,4 +137,42 @@ TEST_CASE("safetensors: a writer that is given up leaves nothing") {
   const TensorToWrite tensor{"w", StoredType::F32, {4}};
   CHECK_THROWS_AS(write_safetensors(folder / "a", {tensor}, {}, [](const TensorToWrite&, TensorSink&) { fail_run("stopped"); }), RunError);
   CHECK(list_folder(folder.path()).empty());
+}
+
+TEST_CASE("safetensors: a header of 100,000 tensors is read in less than a second") {
+  std::string members;
+  constexpr std::size_t count = 100'000;
+  for (std::size_t i = 0; i < count; ++i)
+    members += (i == 0 ? "" : ",") + entry(fmt::format("model.layers.{}.weight", i), "F32", "[1]", fmt::format("[{},{}]", 4 * i, 4 * i + 4));
+  const TemporaryFolder folder;
+  write_file_atomic(folder / "model.safetensors", file_of(members, 4 * count));
+  const double start = cpu_seconds();
+  const ModelFolder model(folder.path());
+  CHECK(model.entries().size() == count);
+  CHECK(describe(model).size() == count);
+  CHECK(cpu_seconds() - start < second);
+}
+
+TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less than a second") {
+  std::string text = "{";
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("{}\"key {}\": [{}, \"{}\"]", i == 0 ? "" : ",", 99'999 - i, i, i);
+  const double start = cpu_seconds();
+  const Json json = parse_json(text + "}", "j");
+  CHECK(cpu_seconds() - start < second);
+  CHECK(json.size() == 100'000);
+  CHECK(json.begin().key() == "key 99999");
+  CHECK(json.back() == Json{99'999, "99999"});
+  CHECK_THROWS_WITH(parse_json(text + ", \"key 7\": 1}", "j"), Contains("key \"key 7\" stands there twice"));
+}
+
+TEST_CASE("json: every kind of value reads as the library writes it, and what is none is refused") {
+  const std::string text = R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
+  CHECK(parse_json(text, "j").dump() == Json::parse(text).dump());
+  for (const char* scalar : {"1", "null", "\"x\"", "-0.5", "true"}) CHECK(parse_json(scalar, "j") == Json::parse(scalar));
+  for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "1 2", "{\"a\":1}}", "\"\xff\"", "nul"})
+    CHECK_THROWS_WITH(parse_json(bad, "j"), Contains("not valid JSON"));
+  CHECK_THROWS_WITH(parse_json("[1e999]", "j"), Contains("too large"));
+  CHECK_THROWS_WITH(parse_json(std::string(65, '['), "j"), Contains("nests deeper than 64"));
+  CHECK_THROWS_WITH(parse_json(R"({"a": {"b": 1, "b": 2}})", "j"), Contains("key \"b\" stands there twice"));
+  CHECK(parse_json(R"({"a": {"b": 1}, "b": 2})", "j")["b"] == 2);
 }

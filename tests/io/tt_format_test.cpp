@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/io/chain_parts.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -314,4 +315,64 @@ TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those
   const ChainTensors tensors = read_chain(ModelFolder(folder.path()), chain, 0.01);
   CHECK(tensors.cores[0] == std::vector<float>{0.5f, 0, 1.5f, 0});
   CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
+}
+
+TEST_CASE("tt format: an entry of a diagonal counts above the threshold; negative ones and those equal to it do not") {
+  const TemporaryFolder folder;
+  const ChainSpec chain{"up", ChainKind::tt, {2, 4}, {4, 2}, {1, 4, 1}, {1, 4, 1}};
+  const std::vector<float> left(16, 1), right(8, 1), diagonal{0.5f, -0.5f, 0.125f, 0.25f};
+  write_safetensors(folder / "model.safetensors",
+                    {{"up.tt.0", StoredType::F32, {1, 4, 4}, left.data()},
+                     {"up.tt.1", StoredType::F32, {4, 2, 1}, right.data()},
+                     {"up.rank.0", StoredType::F32, {4}, diagonal.data()}},
+                    weights_metadata());
+  const auto first_row = [&](std::optional<double> threshold) {
+    const std::vector<float> core = read_chain(ModelFolder(folder.path()), chain, threshold).cores[0];
+    return std::vector<float>(core.begin(), core.begin() + 4);
+  };
+  CHECK(first_row(0.125) == std::vector<float>{0.5f, 0, 0, 0.25f});
+  CHECK(first_row(0) == std::vector<float>{0.5f, 0, 0.125f, 0.25f});
+  CHECK(first_row(std::nullopt) == diagonal);
+}
+
+TEST_CASE("tt format: a file has the parts of its chains and nothing that looks like more of them") {
+  const ComeraBlock block = good_block();
+  std::vector<std::string> parts;
+  for (const ChainSpec& chain : block.chains)
+    for (const ChainPart& part : parts_of(chain)) parts.push_back(part.name);
+  CHECK(parts.size() == 4 + 3 + 2);
+  const auto with = [&](const ComeraBlock& described, std::initializer_list<const char*> names) {
+    std::vector<ModelFolder::Entry> entries = entries_of(block);
+    for (const char* name : names) entries.push_back({{name, StoredType::F32, {3}, 0, 12}, 0});
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
+    return message([&] { describe(entries, described, "model"); });
+  };
+  // Under a chain's name, but no part of it: dense tensors like any other.
+  CHECK(with(block, {"encoder.query.tt.norm.weight", "encoder.query.rank.weight", "other.order", "gauge"}) == "accepted");
+  for (const char* name : {"encoder.query.tt.9", "encoder.query.rank.3", "encoder.query.order", "encoder.query.exact.rows", "other.tt.0"})
+    CHECK_THAT(with(block, {name}), Contains(name) && Contains("does not describe"));
+  // Diagonals beside a chain that says it has none.
+  ComeraBlock folded = block;
+  folded.chains[0].folded = true;
+  CHECK_THAT(with(folded, {}), Contains("encoder.query.rank.0") && Contains("does not describe"));
+  // Two chains that stand for one weight.
+  ComeraBlock twice = block;
+  twice.chains.push_back(linear());
+  twice.chains.back().name = "encoder.query.weight";
+  twice.chains.back().bare = true;
+  CHECK_THAT(with(twice, {}), Contains("two chains"));
+}
+
+TEST_CASE("tt format: cores that no file can hold and thresholds that are none are refused") {
+  ComeraBlock block = good_block();
+  Json config = config_of(block);
+  Json& query = config["comera"]["tensors"]["encoder.query"];
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  query["initial_ranks"] = {1, large, large, large, 1};
+  CHECK_THAT(message_for(config), Contains("encoder.query") && Contains("larger than 2^40 elements"));
+  query["ranks"] = query["initial_ranks"];
+  CHECK_THAT(message_for(config), Contains("larger than 2^40 elements"));
+  config = config_of(block);
+  config["comera"]["threshold"] = -0.5;
+  CHECK_THAT(message_for(config), Contains("threshold: -0.5 is no finite number from 0"));
 }

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "lib/core/error.h"
 #include "models/encoder_config.h"
@@ -54,6 +55,35 @@ TEST_CASE("a config that contradicts itself or asks for what is not supported is
   CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("[]", "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
+}
+
+TEST_CASE("every real number of a config has bounds, and whole numbers stay exact") {
+  const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
+  const auto with = [&](const std::string& key, const std::string& value) {
+    const std::size_t at = text.find("\"" + key + "\": ") + key.size() + 4;
+    return text.substr(0, at) + value + text.substr(text.find_first_of(",\n", at));
+  };
+  for (const char* bad : {"-1", "0", "1e-40", "2", "1e308", "1e999", "\"1e-12\""}) {
+    INFO(bad);
+    CHECK_THROWS_AS(models::parse_config_json(with("layer_norm_eps", bad), "c.json"), InputError);
+  }
+  CHECK_NOTHROW(models::parse_config_json(with("layer_norm_eps", "1e-5"), "c.json"));
+  for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"})
+    for (const char* bad : {"-0.1", "1", "1e308"}) CHECK_THROWS_AS(models::parse_config_json(with(key, bad), "c.json"), InputError);
+  for (const char* bad : {"9223372036854775807", "-9223372036854775808", "18446744073709551615", "1152921504606846976"})
+    for (const char* key : {"pad_token_id", "max_position_embeddings", "hidden_size"}) {
+      INFO(key << " " << bad);
+      CHECK_THROWS_WITH(models::parse_config_json(with(key, bad), "c.json"), Catch::Contains("no size or id is that large"));
+    }
+}
+
+TEST_CASE("a config of 4,096 layers becomes a model within seconds") {
+  EncoderSpec spec = small_encoder(false, Task::classify, Form::dense);
+  spec.layers = 4096;
+  const std::clock_t start = std::clock();
+  const auto model = models::make_model(spec, DType::f32);
+  CHECK(model->parameters().all().size() > 4096 * 16);
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);
 }
 
 TEST_CASE("options build the preset, with exceptions by name") {

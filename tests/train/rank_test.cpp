@@ -88,6 +88,35 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
   CHECK(engine.state().scalars.finite == 1);
 }
 
+TEST_CASE("weights that are handed on have no entry that counts as zero, and the engine keeps its own") {
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  start(engine);
+  const data::Batch dev = toy::batch(1000, 32);
+  engine.model().set_threshold(0.01);
+  CHECK(&train::LiveWeights(engine).weights() == &engine.weights());
+  set(*train_of(engine, "up").diagonals[1], {0.9, 0.001, 0.8, 0.01, -0.5, 0.7});
+  engine.weights_changed();
+  const double before = engine.evaluate(dev).loss;
+  const train::LiveWeights live(engine);
+  for (const layers::TensorTrain& train : live.weights().model().tensor_trains())
+    for (const layers::Parameter* diagonal : train.diagonals)
+      for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) CHECK(layers::load(diagonal->value, i) > 0.01);
+  CHECK(live.weights().model().parameters().rank_entries() == engine.model().parameters().rank_entries() - 3);
+  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
+  CHECK(engine.evaluate(dev).loss == before);
+  // What is handed on computes the same.
+  Engine again(reference(DType::f64), toy::factory(DType::f64), {.optimizer = {}, .training = false},
+               train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
+  again.allocate();
+  for (const layers::Parameter& parameter : live.weights().model().parameters().all())
+    std::memcpy(again.model().parameters().find(parameter.name)->value.data, parameter.value.data, parameter.value.bytes());
+  again.weights_changed();
+  CHECK(again.evaluate(dev).loss == Approx(before).epsilon(1e-12));
+  // Without a threshold every entry counts.
+  engine.model().set_threshold(-std::numeric_limits<double>::infinity());
+  CHECK(&train::LiveWeights(engine).weights() == &engine.weights());
+}
+
 TEST_CASE("a bond that empties makes the layer its bias") {
   Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
   start(engine);

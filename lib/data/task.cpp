@@ -1,0 +1,15 @@
+#include "lib/data/loader.h"
+
+namespace comera::data {
+
+const char* name_of(Task task) {
+  switch (task) {
+    case Task::classify: return "classify";
+    case Task::mlm: return "mlm";
+    case Task::clm: return "clm";
+    case Task::embed: return "embed";
+  }
+  return "?";
+}
+
+}  // namespace comera::data

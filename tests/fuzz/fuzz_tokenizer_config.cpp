@@ -1,0 +1,39 @@
+// Any bytes as the tokenizer_config.json beside a vocab.txt: refused with a sentence, or a tokenizer that reads a text.
+#include <stdlib.h>
+
+#include <cstdint>
+#include <string>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/data/tokenizer.h"
+
+using namespace comera;
+
+namespace {
+
+// A folder with a vocabulary, removed when the program ends.
+struct Folder {
+  std::string path;
+  Folder() {
+    char name[] = "/tmp/comera-fuzz-XXXXXX";
+    path = ::mkdtemp(name);
+    write_file_atomic(join_path(path, "vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nhello\n");
+  }
+  ~Folder() { remove_tree(path); }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Folder folder;
+  FileWriter writer(join_path(folder.path, "tokenizer_config.json"));
+  writer.write(data, size);
+  writer.close();
+  try {
+    const auto tokenizer = data::load_tokenizer(folder.path, data::LetterCase::automatic);
+    tokenizer->decode(tokenizer->encode("Hello ab \xc3\xa9"), true);
+  } catch (const InputError&) {
+  }
+  return 0;
+}
