@@ -132,7 +132,8 @@ std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, co
 
 std::vector<TensorForm> describe(const ModelFolder& folder) {
   const auto block = parse_comera_block(folder.config(), folder.config_path());
-  return describe(folder.entries(), block.value_or(ComeraBlock{}), folder.path());
+  const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
+  return describe(folder.entries(), block.value_or(ComeraBlock{}), place);
 }
 
 }  // namespace comera::io
