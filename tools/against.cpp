@@ -10,17 +10,19 @@
 namespace comera::tools {
 
 std::vector<Option> against_options() {
-  return {{.name = "against",
-           .type = OptionType::path,
-           .group = "Comparison",
-           .help = "another model that reads the same tokens: how far MODEL's answers are from its, each line of --data a text (without --data: of a "
-                   "built-in sample): cosines, KL, perplexity",
-           .metavar = "MODEL"}};
+  return {
+      {.name = "against",
+       .type = OptionType::path,
+       .group = "Comparison",
+       .help =
+           "another model that reads the same tokens: how far MODEL's answers are from its, each line or row of --data a text (without --data: of a "
+           "built-in sample): cosines, KL, perplexity",
+       .metavar = "MODEL"}};
 }
 
 int evaluate_against(const OptionValues& values) {
-  for (const char* name : {"text", "label", "stride", "predictions"})
-    if (values.given(name)) fail_input("[evaluate] --{}: --against reads lines of text; leave it out", name);
+  for (const char* name : {"label", "stride", "predictions"})
+    if (values.given(name)) fail_input("[evaluate] --{}: --against reads texts alone; leave it out", name);
   const std::string &after = values.positionals()[0], &before = values.text("against");
   for (const std::string& folder : {after, before})
     if (!is_folder(folder)) fail_input("[evaluate] {}: is no folder; name a run folder or a model folder", folder);
@@ -28,6 +30,8 @@ int evaluate_against(const OptionValues& values) {
   for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, report::comparison_metrics()));
   compress::ComparisonText text;
   text.files = values.list("data");
+  text.columns = values.list("text");
+  text.format = data::format_named(values.text("data-format"));
   if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
   text.length = values.integer("seq");
   const OpenMachine open = open_machine(values);

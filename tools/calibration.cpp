@@ -2,30 +2,34 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/train/train_options.h"
 
 namespace comera::tools {
 
 std::vector<Option> calibration_options() {
+  const char* group = "Calibration";
   return {{.name = "calibrate",
            .type = OptionType::list,
-           .group = "Calibration",
-           .help = "text, one sequence of four tokens or more per line: layers keep what they do to its inputs, not only their numbers",
+           .group = group,
+           .help = "text, one sequence of four tokens or more per line or row: layers keep what they do to its inputs, not only their numbers",
            .metavar = "FILE"},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
-           .group = "Calibration",
+           .group = group,
            .help = "tokens to read at most; a quarter of the sequences is held out, half of it to choose forms, half to tell what it cost",
            .minimum = 64,
            .default_words = "until 10 per input of the widest layer are fitted, at least 15360"},
-          {.name = "calibrate-length",
-           .type = OptionType::integer,
-           .default_text = "128",
-           .group = "Calibration",
-           .help = "longest sequence",
-           .minimum = 8},
+          {.name = "calibrate-length", .type = OptionType::integer, .default_text = "128", .group = group, .help = "longest sequence", .minimum = 8},
+          {.name = "text",
+           .type = OptionType::list,
+           .group = group,
+           .help = "columns of a table that --calibrate names",
+           .metavar = "NAME,..",
+           .default_words = "text"},
+          train::data_format_option(group),
           {.name = "tokenizer",
            .type = OptionType::path,
-           .group = "Calibration",
+           .group = group,
            .help = "a vocab.txt, a .model or a folder that holds one",
            .default_words = "the model's"}};
 }
@@ -39,6 +43,8 @@ std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& val
   settings.files = values.list("calibrate");
   if (values.has("tokenizer")) settings.tokenizer = values.text("tokenizer");
   settings.tokens = values.has("calibrate-tokens") ? values.integer("calibrate-tokens") : tokens;
+  settings.columns = values.list("text");
+  settings.format = data::format_named(values.text("data-format"));
   settings.length = values.integer("calibrate-length");
   settings.scratch = scratch;
   return compress::calibrate(machine, settings);
@@ -51,6 +57,8 @@ compress::ComparisonText comparison_text(const OptionValues& values) {
   if (values.has("tokenizer")) text.tokenizer = values.text("tokenizer");
   if (values.has("calibrate-tokens")) text.calibration_tokens = values.integer("calibrate-tokens");
   text.length = values.integer("calibrate-length");
+  text.columns = values.list("text");
+  text.format = data::format_named(values.text("data-format"));
   return text;
 }
 

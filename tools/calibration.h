@@ -9,7 +9,7 @@
 
 namespace comera::tools {
 
-std::vector<Option> calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --tokenizer
+std::vector<Option> calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --text, --data-format, --tokenizer
 
 // Null without --calibrate. `scratch`: folder for what memory should not hold, "": that of temporary files. `tokens`: to read at most where
 // --calibrate-tokens is not given; 0: until enough are fitted.

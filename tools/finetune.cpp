@@ -119,8 +119,8 @@ train::StoredTypes types_of(const OptionValues& values) {
   return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
 }
 
-// Fills a model of `spec` from the folder: a new head keeps its random start, diagonals of folded chains start at one.
-void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
+// What a model of `spec` takes from the folder: a new head keeps its random start, diagonals of folded chains start at one.
+train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
   train::LoadOptions options = naming_of(folder, spec);
   const bool classify = models::common(spec).task == data::Task::classify;
   options.fresh = [=](const layers::Parameter& parameter) {
@@ -129,14 +129,22 @@ void load_start(const std::string& folder, const models::ModelSpec& spec, bool f
   options.may_miss = [=](const layers::Parameter& parameter) {
     return parameter.role == layers::Role::diagonal || (fresh_head && models::is_in_head(spec, parameter.name));
   };
-  const std::vector<std::string> kept = train::load_weights(folder, weights, options);
+  return options;
+}
+
+void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
+  const std::vector<std::string> kept = train::load_weights(folder, weights, start_of(folder, spec, fresh_head));
   const auto heads = std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
   if (heads > 0) log_info("{} tensors of the head are new", heads);
   settle_diagonals(folder, weights);
 }
 
-void open_student(const OptionValues& values, RunSetup& setup) {
+void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) {
   open_computer(values, setup);
+  if (!setup.resume) {
+    const std::string& folder = values.text("model");
+    train::check_weights(folder, *setup.factory({}), start_of(folder, setup.spec, fresh_head));
+  }
   setup.factory = train::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
 }
 
@@ -151,7 +159,7 @@ RunSetup set_up(OptionValues& values) {
   // Labels in the model's order, where its head stays.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
-  open_student(values, setup);
+  open_student(values, setup, fresh);
   setup.start = [spec = setup.spec, folder = setup.source, fresh](train::Weights& weights) { load_start(folder, spec, fresh, weights); };
   add_teacher(values, setup);
   finish_setup(values, setup);
@@ -166,7 +174,7 @@ RunSetup set_up_dry(const OptionValues& values) {
   setup.spec = spec_for(values, models::common(models::spec_from_folder(values.text("model"))).labels, fresh);
   setup.tokenizer = open_tokenizer(values, values.text("model"));
   check_lengths(values, setup.spec, *setup.tokenizer);
-  open_student(values, setup);
+  open_student(values, setup, fresh);
   add_teacher(values, setup);
   return setup;
 }

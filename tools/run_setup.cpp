@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/io/json_file.h"
 #include "models/model_options.h"
 #include "tools/stored_model.h"
 
@@ -31,13 +32,14 @@ train::RecipeHashes hashes_of(const RunSetup& setup) { return {setup.data->hash(
 
 void check_hashes(const OptionValues& values, const RunSetup& setup) {
   const std::string path = join_path(setup.folder, "recipe.toml");
-  train::check_resume(train::recipe_hashes(read_file(path), path), hashes_of(setup), values.flag("override"));
+  train::check_resume(train::recipe_hashes(read_file(path, io::largest_recipe), path), hashes_of(setup), values.flag("override"));
 }
 
 // A run goes by the paths of the recipe that it goes on with or repeats.
 void choose_paths(const OptionValues& values, RunSetup& setup) {
   const std::string path = setup.resume ? join_path(setup.folder, "recipe.toml") : values.has("config") ? values.text("config") : "";
-  setup.paths = std::make_unique<plan::PathChoices>(path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path), path));
+  setup.paths =
+      std::make_unique<plan::PathChoices>(path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path, io::largest_recipe), path));
   setup.open.machine.paths = setup.paths.get();
 }
 
@@ -69,8 +71,10 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   require(values, "data", "name the files to learn from");
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer, labels);
-  if (!values.list("dev").empty())
-    setup.dev = data::Dataset::open(train::data_spec(values, values.list("dev")), setup.tokenizer, setup.data->labels());
+  if (values.list("dev").empty()) return;
+  data::DataSpec dev = train::data_spec(values, values.list("dev"));
+  dev.text_asked = false;  // of --data
+  setup.dev = data::Dataset::open(dev, setup.tokenizer, setup.data->labels());
 }
 
 RunSetup begin_setup(OptionValues& values) {

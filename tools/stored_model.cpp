@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/io/json_file.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/train_options.h"
 #include "lib/train/weights_file.h"
@@ -13,7 +14,7 @@
 namespace comera::tools {
 namespace {
 
-constexpr const char* words[] = {"text", "label", "tokenizer", "case", "seq", "batch", "document-end"};
+constexpr const char* words[] = {"text", "data-format", "label", "tokenizer", "case", "seq", "batch", "document-end"};
 
 // What the recipe of a run says about the columns.
 void follow_recipe(OptionValues& values, const std::string& folder) {
@@ -21,7 +22,7 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   // A checkpoint from elsewhere has been trained without, as far as anyone knows.
   if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
   if (!path_exists(path)) return;
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, io::largest_recipe);
   const OptionTable table = text.find("verb = \"finetune\"") == std::string::npos ? pretrain_table() : finetune_table();
   OptionValues recipe(table);
   apply_toml(recipe, text, path);
@@ -61,7 +62,7 @@ std::vector<Option> reading_options() {
   options.insert(options.begin(), {.name = "data",
                                    .type = OptionType::list,
                                    .group = "Data",
-                                   .help = "files to evaluate on: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed",
+                                   .help = "files to evaluate on: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed",
                                    .result_relevant = true});
   return options;
 }
@@ -78,7 +79,9 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
   data::DataSpec spec;
   spec.files = files;
   spec.task = models::common(stored.spec).task;
+  spec.format = data::format_named(values.text("data-format"));
   spec.text = values.list("text");
+  spec.text_asked = values.given("text");
   if (spec.task == data::Task::classify && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
@@ -98,6 +101,7 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   const plan::Machine& machine = stored.open.machine;
   stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
                                                   train::EngineOptions{.optimizer = {}, .training = false});
+  train::check_weights(folder, stored.engine->model());
   stored.engine->allocate();
   train::load_weights(folder, stored.engine->weights());
   stored.engine->weights_changed();

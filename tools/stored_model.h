@@ -15,7 +15,7 @@ struct StoredModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;
 };
 
-// The words of pretrain that say what data is, for verbs that only read it: --text, --label, --tokenizer, --case, --seq, --batch,
+// The words of pretrain that say what data is, for verbs that only read it: --text, --data-format, --label, --tokenizer, --case, --seq, --batch,
 // --document-end; and with --data.
 std::vector<Option> line_options();
 std::vector<Option> reading_options();

@@ -115,6 +115,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const models::Spec& student = models::common(setup.spec);
   const plan::Machine& machine = setup.open.machine;
   const bool words = target == "logits" && data::predicts_words(student.task);
+  train::check_weights(folder, *models::make_model(spec, machine.dtype));
   auto engine =
       std::make_unique<train::Engine>(machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
                                       train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = words || target == "hidden"});

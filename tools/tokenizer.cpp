@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "lib/core/error.h"
-#include "lib/data/byte_stream.h"
+#include "lib/data/line_reader.h"
 #include "lib/report/json.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"

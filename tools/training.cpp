@@ -6,7 +6,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
-#include "lib/io/json.h"
+#include "lib/io/json_file.h"
 #include "lib/io/model_folder.h"
 #include "lib/report/plan_report.h"
 #include "lib/report/progress.h"
@@ -112,7 +112,7 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   if (steps > 0 || !path_exists(path))
     report::write_run_report(report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, result));
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, io::largest_report);
   if (values.flag("json"))
     print_out(text);
   else

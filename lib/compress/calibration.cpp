@@ -1,5 +1,7 @@
 #include "lib/compress/calibration.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "lib/compress/calibration_text.h"
@@ -7,6 +9,7 @@
 #include "lib/compress/probe.h"
 #include "lib/compress/streamed_weights.h"
 #include "lib/core/error.h"
+#include "lib/core/hash.h"
 #include "lib/core/log.h"
 #include "lib/data/files.h"
 #include "lib/data/tokenizer.h"
@@ -46,9 +49,14 @@ class Calibration final : public InputMoments {
       fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
                  tokenizer->vocab_size(), common.vocabulary);
     const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
-    batches_ = batches_of(read_sequences(files, *tokenizer, amount, std::min(settings.length, common.positions)), common);
+    batches_ = batches_of(read_sequences({files, settings.columns, settings.format}, *tokenizer, amount, std::min(settings.length, common.positions)),
+                          common);
     info_.files = files;
     info_.hash = data::hash_files(files);
+    // Other columns of the same file are another text.
+    if (!settings.columns.empty() || settings.format)
+      info_.hash =
+          hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","), settings.format ? static_cast<int>(*settings.format) : -1));
     count_tokens(common.vocabulary);
     current_.batches.resize(batches_.size());
     original_.batches.resize(batches_.size());

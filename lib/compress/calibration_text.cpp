@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/data/byte_stream.h"
+#include "lib/data/text_reader.h"
 #include "lib/train/step.h"
 
 namespace comera::compress {
@@ -63,7 +63,7 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
   const data::Specials& specials = tokenizer.specials();
   data::Ids ids;
   if (specials.cls >= 0) ids.push_back(specials.cls);
-  tokenizer.encode(line, ids);
+  tokenizer.encode_start(line, static_cast<std::size_t>(length), ids);
   if (ids.size() < shortest) return std::nullopt;
   const bool ends = specials.sep >= 0 && specials.mask >= 0;  // BERT closes a text, a language model goes on
   ids.resize(std::min(ids.size(), static_cast<std::size_t>(length - ends)));
@@ -71,28 +71,28 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
   return ids;
 }
 
-std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const TextAmount& amount,
-                                     std::int64_t length) {
+std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer, const TextAmount& amount, std::int64_t length) {
   std::vector<Sequence> sequences;
   std::int64_t tokens = 0, fitted = 0, passed_over = 0;
   const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
-  for (const std::string& file : files) {
-    data::LineReader reader(file);
-    for (std::string_view line; more() && reader.next(line);) {
-      std::optional<data::Ids> ids = sequence_of(line, tokenizer, length);
-      if (!ids) {
-        ++passed_over;
-        continue;
-      }
-      const TextPart part = part_of(sequences.size());
-      tokens += std::ssize(*ids);
-      if (part == TextPart::fitted) fitted += std::ssize(*ids);
-      sequences.push_back({std::move(*ids), part});
-    }
+  const auto take = [&](std::string_view text) {
+    std::optional<data::Ids> ids = sequence_of(text, tokenizer, length);
+    if (!ids) return void(++passed_over);
+    const TextPart part = part_of(sequences.size());
+    tokens += std::ssize(*ids);
+    if (part == TextPart::fitted) fitted += std::ssize(*ids);
+    sequences.push_back({std::move(*ids), part});
+  };
+  const bool in_vain = data::names_in_vain(places.files, places.format, places.columns);
+  for (const std::string& file : places.files) {
+    data::TextReader reader(file, {places.format, places.columns, in_vain, "", data::longest_part});
+    const std::size_t texts = reader.is_table() ? std::max<std::size_t>(places.columns.size(), 1) : 1;
+    for (data::Row row; more() && reader.next(row);)
+      for (std::size_t i = 0; i < texts && more(); ++i) take(row.text[i]);
   }
   if (sequences.size() < fewest)
     fail_input("[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; {} or more are needed",
-               files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "", passed_over, fewest);
+               places.files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "", passed_over, fewest);
   return sequences;
 }
 

@@ -10,6 +10,7 @@
 
 #include "lib/compress/moments.h"
 #include "lib/data/batch.h"
+#include "lib/data/format.h"
 #include "lib/data/tokenizer.h"
 #include "models/architecture.h"
 
@@ -34,9 +35,16 @@ struct TextAmount {
 
 std::int64_t widest_input(const models::ModelSpec& spec);  // of its linear layers
 
-// One line of a file is one sequence of at most `length` tokens, with the pieces that the tokenizer puts around a text. InputError: too few lines.
-std::vector<Sequence> read_sequences(const std::vector<std::string>& files, const data::Tokenizer& tokenizer, const TextAmount& amount,
-                                     std::int64_t length);
+// Where the text is.
+struct TextPlaces {
+  std::vector<std::string> files;
+  std::vector<std::string> columns;    // of tables; none: "text"
+  std::optional<data::Format> format;  // of all files; none: by their names
+};
+
+// One line of a text file (of one longer than 256 KiB each part), or one text of a table's row, is one sequence of at most `length` tokens, with the
+// pieces that the tokenizer puts around a text. InputError: too few lines.
+std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer, const TextAmount& amount, std::int64_t length);
 // Nothing where the line is too short to count.
 std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length);
 

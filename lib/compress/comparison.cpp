@@ -79,8 +79,9 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   if (wanted.files.empty()) return {"the sample that is built in", sample_sequences(tokenizer, length)};
   const std::vector<std::string> files = data::resolve_files(wanted.files);
   std::string name = fmt::format("{}", fmt::join(files, ", "));
-  if (!wanted.calibration) return {name, read_sequences(files, tokenizer, {INT64_MAX, 0}, length)};
-  std::vector<Sequence> sequences = read_sequences(files, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);
+  const TextPlaces places{files, wanted.columns, wanted.format};
+  if (!wanted.calibration) return {name, read_sequences(places, tokenizer, {INT64_MAX, 0}, length)};
+  std::vector<Sequence> sequences = read_sequences(places, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);
   std::erase_if(sequences, [](const Sequence& sequence) { return sequence.part != TextPart::judging; });
   return {"held-out text of " + name, std::move(sequences)};
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/data/format.h"
 #include "lib/plan/walk.h"
 
 namespace comera::compress {
@@ -41,6 +42,8 @@ struct ComparisonText {
   std::int64_t tokens = 0;              // 0: as many as take seconds, a sequence at least
   std::int64_t calibration_tokens = 0;  // files are those of calibration, of which so many tokens were read (0: enough); the part that judges counts
   bool calibration = false;
+  std::vector<std::string> columns = {};    // of tables, each a text per row; none: "text"
+  std::optional<data::Format> format = {};  // of all files; none: by their names
 };
 
 // Two folders that models::spec_from_folder() reads. Matrices are read where they are used, chains are in memory. InputError: a model, text or

@@ -14,6 +14,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
+#include "lib/io/json_file.h"
 #include "lib/tt/low_rank.h"
 
 namespace comera::compress {
@@ -317,7 +318,7 @@ void Tensorizer::make_plans() {
   };
   Work work(*this);
   if (!settings_.goal.plan_file.empty()) {
-    Plan plan = parse_plan(read_file(settings_.goal.plan_file, 64 << 20), settings_.goal.plan_file, candidates_);
+    Plan plan = parse_plan(read_file(settings_.goal.plan_file, io::largest_plan), settings_.goal.plan_file, candidates_);
     settle_exact_rows(plan.layers, moments_.get());
     return add(std::move(plan), work, 0);
   }

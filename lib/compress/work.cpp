@@ -7,6 +7,7 @@
 #include "lib/core/file.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
+#include "lib/io/json_file.h"
 
 namespace comera::compress {
 namespace {
@@ -34,7 +35,7 @@ WorkFolder::WorkFolder(std::string output, const std::string& key) : path_(trimm
 std::optional<io::Json> WorkFolder::plans() const {
   const std::string path = join_path(path_, "plans.json");
   if (!path_exists(path)) return std::nullopt;
-  return io::parse_json(read_file(path), path);
+  return io::read_json(path, io::largest_plan);
 }
 
 void WorkFolder::save_plans(const io::Json& plans) { write_file_atomic(join_path(path_, "plans.json"), io::json_text(plans)); }

@@ -12,6 +12,8 @@
 namespace comera {
 namespace {
 
+constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
+
 void dashes_for_underscores(std::string& argument) {
   if (!argument.starts_with("--")) return;
   std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size())), '_', '-');
@@ -142,7 +144,7 @@ ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> a
     return command;
   }
   read_environment(table, environment, values);
-  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config")), values.text("config"));
+  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config"), largest_config), values.text("config"));
   if (table.find("dump-config") && values.flag("dump-config")) command.print = to_toml(values);
   return command;
 }

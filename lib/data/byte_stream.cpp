@@ -1,6 +1,7 @@
 #include "lib/data/byte_stream.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/data/unicode.h"
+#include "lib/data/format.h"
 
 namespace comera::data {
 namespace {
@@ -24,7 +25,10 @@ class Plain final : public ByteStream {
   explicit Plain(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) fail_input("[data] {}: cannot be read: {}", path, std::strerror(errno));
   }
-  ~Plain() override { ::close(fd_); }
+  Plain(const char* name, int fd) : path_(name), fd_(fd), borrowed_(true) {}
+  ~Plain() override {
+    if (!borrowed_) ::close(fd_);
+  }
 
   std::size_t read(char* out, std::size_t size) override {
     for (;;) {
@@ -43,17 +47,38 @@ class Plain final : public ByteStream {
     ::lseek(fd_, static_cast<off_t>(bytes), SEEK_CUR);
   }
 
+  bool would_wait() override {
+    pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
+    return ::poll(&one, 1, 0) == 0;
+  }
+
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
   int fd_;
+  bool borrowed_ = false;
+};
+
+class Memory final : public ByteStream {
+ public:
+  explicit Memory(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t read(char* out, std::size_t size) override {
+    const std::size_t n = std::min(size, bytes_.size());
+    std::copy_n(bytes_.begin(), n, out);
+    bytes_.remove_prefix(n);
+    return n;
+  }
+  void skip(std::uint64_t bytes) override { bytes_.remove_prefix(std::min<std::size_t>(bytes, bytes_.size())); }
+
+ private:
+  std::string_view bytes_;
 };
 
 // What gzip and zstd share: packed bytes in, a decoder, unpacked bytes out.
 class Packed : public ByteStream {
  public:
-  Packed(std::unique_ptr<Plain> file, std::string first) : file_(std::move(file)), input_(block_bytes), filled_(first.size()) {
+  Packed(std::unique_ptr<Plain> file, std::string first) : file_(std::move(file)), input_(block_bytes), filled_(first.size()), packed_(first.size()) {
     std::copy(first.begin(), first.end(), input_.begin());
   }
 
@@ -61,7 +86,7 @@ class Packed : public ByteStream {
     while (size > 0) {
       if (used_ == filled_ && !finished_) refill();
       const std::size_t produced = decode(out, size);
-      if (produced > 0) return produced;
+      if (produced > 0) return count(produced);
       if (finished_ && used_ == filled_) return at_end();
     }
     return 0;
@@ -91,12 +116,22 @@ class Packed : public ByteStream {
     used_ = 0;
     filled_ = file_->read(input_.data(), input_.size());
     finished_ = filled_ == 0;
+    packed_ += filled_;
+  }
+  std::size_t count(std::size_t produced) {
+    unpacked_ += produced;
+    if (unpacked_ > free_bytes && unpacked_ > largest_ratio * packed_)
+      fail_input(
+          "[data] {}: unpacks to more than {} times its size, which text does not; if it is what you mean, unpack it first and give the plain file",
+          path(), largest_ratio);
+    return produced;
   }
   std::size_t at_end() const {
     if (!complete()) fail_input("[data] {}: ends in the middle of its packed data; the file is truncated", path());
     return 0;
   }
   bool finished_ = false;
+  std::uint64_t packed_ = 0, unpacked_ = 0;
 };
 
 class Gzip final : public Packed {
@@ -185,70 +220,14 @@ std::unique_ptr<ByteStream> ByteStream::open(const std::string& path) {
   std::size_t got = 0;
   for (std::size_t n = 1; n > 0 && got < first.size(); got += n) n = file->read(first.data() + got, first.size() - got);
   first.resize(got);
+  if (first == "PAR1") fail_parquet(path);
   if (first.starts_with("\x1F\x8B")) return std::make_unique<Gzip>(std::move(file), std::move(first));
   if (first == "\x28\xB5\x2F\xFD") return std::make_unique<Zstd>(std::move(file), std::move(first));
   return std::make_unique<Replayed>(std::move(file), std::move(first));
 }
 
-LineReader::LineReader(const std::string& path, std::uint64_t offset, std::int64_t line)
-    : path_(path), stream_(ByteStream::open(path)), offset_(offset), line_(line) {
-  if (offset > 0) stream_->skip(offset);
-}
+std::unique_ptr<ByteStream> ByteStream::standard_input() { return std::make_unique<Plain>("stdin", STDIN_FILENO); }
 
-bool LineReader::fill() {
-  if (begin_ > 0) {
-    buffer_.erase(0, begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  if (end_ > longest) fail_input("[data] {}: line {}: is longer than {} MiB; break it into lines", path_, line_ + 1, longest >> 20);
-  buffer_.resize(std::max(end_ + block_bytes, end_ + end_ / 2));
-  const std::size_t got = stream_->read(buffer_.data() + end_, buffer_.size() - end_);
-  end_ += got;
-  return got > 0;
-}
-
-bool LineReader::next(std::string_view& text) {
-  std::size_t searched = begin_;
-  const char* found = nullptr;
-  for (;;) {
-    found = static_cast<const char*>(searched < end_ ? std::memchr(buffer_.data() + searched, '\n', end_ - searched) : nullptr);
-    if (found) break;
-    const std::size_t pending = end_ - begin_;
-    if (!fill()) break;
-    searched = begin_ + pending;
-  }
-  if (!found && begin_ == end_) return false;
-  const std::size_t stop = found ? static_cast<std::size_t>(found - buffer_.data()) : end_;
-  text = std::string_view(buffer_).substr(begin_, stop - begin_);
-  const std::size_t behind = found ? stop + 1 : stop;
-  const bool first = offset_ == 0;
-  offset_ += behind - begin_;
-  begin_ = behind;
-  ++line_;
-  if (first && text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  if (text.ends_with('\r')) text.remove_suffix(1);
-  require_utf8(text, path_, line_);
-  return true;
-}
-
-std::string read_all(const std::string& path) {
-  const auto stream = ByteStream::open(path);
-  std::string text;
-  std::size_t used = 0;
-  for (std::size_t got = 1; got > 0; used += got) {
-    text.resize(std::max(used + block_bytes, used + used / 2));
-    got = stream->read(text.data() + used, text.size() - used);
-  }
-  text.resize(used);
-  return text;
-}
-
-void require_utf8(std::string_view text, const std::string& name, std::int64_t line) {
-  const std::size_t bad = find_invalid_utf8(text);
-  if (bad == std::string_view::npos) return;
-  fail_input("[data] {}: line {}: byte {} (0x{:02X}) is not UTF-8; convert the file, for instance with iconv -t UTF-8", name, line, bad + 1,
-             static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
-}
+std::unique_ptr<ByteStream> ByteStream::of(std::string_view bytes) { return std::make_unique<Memory>(bytes); }
 
 }  // namespace comera::data

@@ -1,11 +1,10 @@
-// The texts of a corpus in an epoch's order: lines (mlm), or documents (clm), and where each lies so that reading can start again at it.
+// The texts of a corpus in an epoch's order: lines (mlm), documents (clm), rows of tables, and where each lies so that reading can start again at it.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "lib/data/byte_stream.h"
 #include "lib/data/dataset.h"
 
 namespace comera::data {
@@ -20,8 +19,8 @@ struct Piece {
 
 class Corpus {
  public:
-  // Bytes of a document at which it is cut into pieces, at the next end of a line: what is tokenised as a whole.
-  static constexpr std::size_t longest_piece = std::size_t{1} << 18;
+  // Bytes of a document at which it is cut into pieces, at the next end of a line, and of a line at which that is: what is tokenised as a whole.
+  static constexpr std::size_t longest_piece = longest_part;
   // Tokenising a text takes some hundred times its bytes for a moment.
   static constexpr std::size_t tokenising_factor = 100;
 
@@ -31,16 +30,15 @@ class Corpus {
   bool next(Piece& piece);
 
  private:
-  const std::string& path() const { return dataset_.files()[order_[static_cast<std::size_t>(file_)]]; }
+  void open(std::int64_t offset = 0, std::int64_t line = 0);
   bool read(Piece& piece);
   bool read_document(Piece& piece);
-  void take(std::string_view line, Piece& piece) const;
 
   const FileDataset& dataset_;
   std::vector<std::size_t> order_;
   std::int64_t file_;
   bool inside_;  // clm: the piece before ended inside a document
-  std::optional<LineReader> reader_;
+  std::optional<TextReader> reader_;
 };
 
 // What making tokens of the data set's documents takes at most on the host; 0 where texts are lines or rows.

@@ -5,7 +5,6 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/suggest.h"
-#include "lib/data/byte_stream.h"
 #include "lib/data/files.h"
 
 namespace comera::data {
@@ -19,19 +18,16 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-bool has_text(const std::string& file) {
-  LineReader reader(file);
-  for (std::string_view line; reader.next(line);)
-    if (line.find_first_not_of(" \t\f\r") != std::string_view::npos) return true;
-  return false;
-}
-
-// Reads as far as the first text, so that what is empty or unreadable is refused before a run begins.
-void check_corpus(const std::vector<std::string>& files, Task task) {
-  for (const std::string& file : files)
-    if (format_of(file) == Format::tsv)
-      fail_input("[data] {}: the {} task reads text or JSONL, not TSV; pick a column with cut", file, name_of(task));
-  if (std::none_of(files.begin(), files.end(), has_text)) fail_input("[data] {}: holds no text to learn from", joined(files));
+// Reads every file as far as its first text, so that what is empty, unreadable or without the column is refused before a run begins.
+void check_corpus(const FileDataset& dataset) {
+  bool any = false;
+  for (const std::string& file : dataset.files()) {
+    TextReader reader(file, dataset.request(longest_part));
+    bool found = false;
+    for (Row row; !found && reader.next(row);) found = !is_blank(row.text[0]);
+    any = any || found;
+  }
+  if (!any) fail_input("[data] {}: holds no text to learn from", joined(dataset.files()));
 }
 
 }  // namespace
@@ -41,20 +37,28 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (spec_.task != Task::clm) require_specials(*tokenizer_, spec_.task == Task::mlm);
   if (spec_.max_length < shortest_length)
     fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
+  if (predicts_words(spec_.task) && spec_.text.size() > 1)
+    fail_input("[data] the {} task reads one column, but --text names {}; name one", name_of(spec_.task), joined(spec_.text));
+  asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
+}
+
+TextRequest FileDataset::request(std::size_t longest) const {
+  const std::string label = predicts_words(spec_.task) ? "" : spec_.label;
+  TextRequest request{spec_.format, spec_.text, in_vain_, label, longest};
+  request.cut = [tokenizer = tokenizer_.get()](std::string_view text) { return tokenizer->cut(text); };
+  return request;
 }
 
 void FileDataset::read_files() {
   files_ = resolve_files(spec_.files);
+  in_vain_ = asked_ && names_in_vain(files_, spec_.format, spec_.text);
   hash_ = hash_files(files_);
-  if (predicts_words(spec_.task)) return check_corpus(files_, spec_.task);
-  const Columns columns{spec_.text, spec_.label};
+  if (predicts_words(spec_.task)) return check_corpus(*this);
   const bool collect = table.labels().empty();
   for (const std::string& file : files_) {
-    if (spec_.task == Task::embed && format_of(file) == Format::text)
-      read_lines(file, table);
-    else
-      read_rows(file, columns, table);
+    TextReader reader(file, request(0));
+    table.read(reader, spec_.label);
   }
   if (table.size() == 0) fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
   if (collect) table.sort_labels();

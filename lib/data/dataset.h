@@ -3,6 +3,7 @@
 
 #include "lib/data/loader.h"
 #include "lib/data/table.h"
+#include "lib/data/text_reader.h"
 
 namespace comera::data {
 
@@ -20,13 +21,17 @@ class FileDataset final : public Dataset {
   std::int32_t label(std::int64_t row) const override { return table.label(row); }
   std::int32_t label_index(std::string_view label) const override;
 
+  // What a file of this data set is opened with; `longest`: see TextRequest.
+  TextRequest request(std::size_t longest) const;
   void read_files();
   void take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels);
 
-  Table table;  // empty for mlm
+  Table table;  // empty for mlm and clm
 
  private:
   DataSpec spec_;
+  bool asked_ = false;    // for columns
+  bool in_vain_ = false;  // columns were asked for, and there is no table
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> files_;
   std::string hash_;

@@ -12,6 +12,7 @@
 #include "lib/core/error.h"
 #include "lib/data/collate.h"
 #include "lib/data/window.h"
+#include "lib/io/json.h"
 
 namespace comera::data {
 namespace {
@@ -174,7 +175,7 @@ std::string LoaderState::to_json() const {
 }
 
 LoaderState LoaderState::from_json(std::string_view text) {
-  const auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  const io::Json json = io::parse_json(text, "[data] the position in the data");
   LoaderState state;
   for (const Field& field : fields) {
     if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_number_integer() || json[field.name].get<std::int64_t>() < 0)

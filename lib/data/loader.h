@@ -5,11 +5,12 @@
 // classify, embed: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from (seed,
 //   epoch); the permuted rows are cut into windows of whole steps, each window is tokenised, sorted by length, cut into steps, and the
 //   steps of the window are shuffled. Nothing is dropped: the last step of an epoch may be smaller.
-//   embed needs no labels, and its text files have a row per line that is not blank.
+//   Without labels, text files have a row per line that is not blank.
 // mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length tokens, and windows
 //   of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, whatever the size of the corpus.
-//   A document ends at a JSONL record, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
-// clm: as mlm, but a document is tokenised as a whole, line ends included (one of more than 256 KiB in parts, cut at line ends), and stands
+//   A document ends at a row of a table, at a line that holds only a form feed, and at the end of a file; [SEP] stands between documents.
+// clm: as mlm, but a document is tokenised as a whole, line ends included (one of more than 256 KiB in parts, cut at line ends, or where a
+//   line is longer at a blank), and stands
 //   between the tokenizer's begin and end pieces. Documents are packed one behind another and go on in the next sequence; each sees only
 //   itself, and its positions start at 0, so that it is computed as it would be alone. Every token but the first is predicted, once.
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
@@ -17,12 +18,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/data/batch.h"
+#include "lib/data/format.h"
 #include "lib/data/tokenizer.h"
 
 namespace comera::data {
@@ -32,9 +35,11 @@ const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
 
 struct DataSpec {
-  std::vector<std::string> files;  // paths or globs; .tsv, .jsonl, anything else is text; each plain, .gz or .zst
+  std::vector<std::string> files;  // paths or globs: text, CSV, TSV, JSONL; each plain, .gz or .zst
+  std::optional<Format> format;    // of all files; none: by their names
   Task task = Task::classify;
-  std::vector<std::string> text;  // names of one or two columns (classify, TSV and JSONL) or one key (mlm and clm on JSONL; default "text")
+  std::vector<std::string> text;  // names of one or two columns of a table (mlm, clm: of one; default "text")
+  bool text_asked = true;         // false: `text` is what another data set had; a text file is taken as it is
   std::string label;              // classify: column of the label; empty: no labels, every label is -1
   std::int64_t max_length = 128;  // tokens per sequence, specials included
   bool ends = true;               // clm: the tokenizer's end piece stands behind every document

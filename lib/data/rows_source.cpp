@@ -53,10 +53,11 @@ class RowsSource final : public WindowSource {
     const Tokenizer& tokenizer = dataset_->tokenizer();
     const bool pair = dataset_->spec().text.size() > 1;
     ids.push_back(tokenizer.specials().cls);
-    tokenizer.encode(dataset_->table.text(row, 0), ids);
+    const auto enough = static_cast<std::size_t>(dataset_->spec().max_length);
+    tokenizer.encode_start(dataset_->table.text(row, 0), enough, ids);
     auto first = static_cast<std::int64_t>(ids.size()) - 1;
     Ids other;
-    if (pair) tokenizer.encode(dataset_->table.text(row, 1), other);
+    if (pair) tokenizer.encode_start(dataset_->table.text(row, 1), enough, other);
     auto second = static_cast<std::int64_t>(other.size());
     if (pair)
       trim_pair(dataset_->spec().max_length - 3, first, second);

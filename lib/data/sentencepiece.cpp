@@ -27,10 +27,26 @@ class SentencePiece final : public Tokenizer {
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override {
-    std::vector<int> found;
-    const auto status = processor_.Encode(text, &found);
-    if (!status.ok()) fail_input("[tokenizer] {}: a text cannot be encoded: {}", name_, status.message());
-    ids.insert(ids.end(), found.begin(), found.end());
+    while (text.size() > longest_part) {  // the library takes about a hundred times the bytes
+      const Cut place = cut(whole_characters(text, longest_part));
+      encode_part(text.substr(0, place.end), ids);
+      text.remove_prefix(place.next);
+    }
+    encode_part(text, ids);
+  }
+
+  // At the last blank where what stands on its two sides has the pieces that it has alone. Pieces hold no blank inside, but for those of models that
+  // are made so, and a text begins as if a blank were before it, but in models that are made otherwise: so it is tried.
+  Cut cut(std::string_view text) const override {
+    constexpr std::size_t around = 64, tries = 64;
+    std::size_t at = text.size() > around ? text.size() - around : 0;
+    for (std::size_t i = 0; i < tries && at > 0; ++i) {
+      at = text.rfind(' ', at - 1);
+      if (at == std::string_view::npos || at == 0) break;
+      for (const std::size_t next : {at + 1, at})
+        if (falls_apart(text, {at, next}, around)) return {at, next};
+    }
+    return {text.size(), text.size()};
   }
 
   std::string decode(const Ids& ids, bool keep_special) const override {
@@ -57,6 +73,25 @@ class SentencePiece final : public Tokenizer {
   sentencepiece::util::Status load() try { return processor_.LoadFromSerializedProto(model_); } catch (const std::exception& error) {
     fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, error.what());
   }
+
+  void encode_part(std::string_view text, Ids& ids) const {
+    std::vector<int> found;
+    const auto status = processor_.Encode(text, &found);
+    if (!status.ok()) fail_input("[tokenizer] {}: a text cannot be encoded: {}", name_, status.message());
+    ids.insert(ids.end(), found.begin(), found.end());
+  }
+
+  bool falls_apart(std::string_view text, const Cut& place, std::size_t around) const {
+    std::size_t begin = place.end > around ? place.end - around : 0;
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const std::string_view left = text.substr(begin, place.end - begin), right = whole_characters(text.substr(place.next), around);
+    Ids whole, parts;
+    encode_part(text.substr(begin, place.next - begin + right.size()), whole);
+    encode_part(left, parts);
+    encode_part(right, parts);
+    return whole == parts;
+  }
+
   void check(std::int32_t id) const {
     if (id < 0 || id >= vocab_size()) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   }

@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/data/wordpiece.h"
+#include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
 namespace comera::data {
@@ -12,10 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t largest_sentencepiece = 32 << 20;
+
 BertRules rules_for(bool lower) { return {.lower = lower, .strip_accents = lower, .split_cjk = true}; }
 
 // A boolean of tokenizer_config.json; null and absent keep `value`.
-void read_flag(const nlohmann::json& config, const char* key, const fs::path& path, bool& value) {
+void read_flag(const io::Json& config, const char* key, const fs::path& path, bool& value) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return;
   if (!found->is_boolean()) fail_input("[tokenizer] {}: \"{}\" must be true, false or null", path.string(), key);
@@ -26,7 +29,7 @@ BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, Lette
   bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
   const fs::path path = vocab_path.parent_path() / "tokenizer_config.json";
   if (!fs::exists(path)) return rules_for(lower);
-  const auto config = nlohmann::json::parse(read_file(path.string()), nullptr, false);
+  const io::Json config = io::read_json(path.string(), io::largest_tokenizer_config);
   if (!config.is_object()) fail_input("[tokenizer] {}: is not a JSON object", path.string());
   if (letter_case == LetterCase::automatic) read_flag(config, "do_lower_case", path, lower);
   BertRules rules = rules_for(lower);
@@ -55,11 +58,22 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path& given, LetterCas
   const fs::path path = fs::is_directory(given) ? file_in(given) : given;
   if (!fs::exists(path))
     fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one", path.string());
-  const std::string bytes = read_file(path.string());
+  const std::string bytes = read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
   if (path.extension() == ".json")
     fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON", path.string());
   return std::make_shared<WordPiece>(bytes, path.string(), rules_beside(path, bytes, letter_case));
+}
+
+void Tokenizer::encode_start(std::string_view text, std::size_t enough, Ids& ids) const {
+  constexpr std::size_t part = longest_part / 4;
+  const std::size_t before = ids.size();
+  for (; text.size() > part && ids.size() - before < enough;) {
+    const Cut place = cut(whole_characters(text, part));
+    encode(text.substr(0, place.end), ids);
+    text.remove_prefix(place.next);
+  }
+  if (ids.size() - before < enough) encode(text, ids);
 }
 
 void require_specials(const Tokenizer& tokenizer, bool needs_mask) {

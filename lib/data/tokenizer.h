@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/data/cut.h"
+
 namespace comera::data {
 
 using Ids = std::vector<std::int32_t>;
@@ -30,6 +32,8 @@ class Tokenizer {
 
   // Appends the ids of `text`, without [CLS] and [SEP].
   virtual void encode(std::string_view text, Ids& ids) const = 0;
+  // Where `text`, of valid UTF-8, may be cut: the parts have the tokens of the whole, but for a word of which there is no end in it.
+  virtual Cut cut(std::string_view text) const = 0;
   // Ids to text; special pieces are left out unless `keep_special`. An id outside the vocabulary is an input error.
   virtual std::string decode(const Ids& ids, bool keep_special = false) const = 0;
 
@@ -42,12 +46,19 @@ class Tokenizer {
   // Writes the files that load_tokenizer() needs into an existing folder: vocab.txt + tokenizer_config.json, or tokenizer.model.
   virtual void save(const std::filesystem::path& folder) const = 0;
 
+  // As encode(), but of a long text only as much as gives `enough` ids or more.
+  void encode_start(std::string_view text, std::size_t enough, Ids& ids) const;
+
   Ids encode(std::string_view text) const {
     Ids ids;
     encode(text, ids);
     return ids;
   }
 };
+
+// Bounds of a vocab.txt; the largest in use have half a million pieces in 5 MB.
+constexpr std::uint64_t largest_vocabulary = 16 << 20;
+constexpr std::int64_t most_pieces = 1 << 20;
 
 enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 

@@ -9,7 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/data/files.h"
 #include "lib/data/random.h"
-#include "lib/data/table.h"
+#include "lib/data/text_reader.h"
 
 namespace comera::data {
 namespace {
@@ -59,15 +59,21 @@ std::vector<std::string> sample_texts(const SampleSpec& spec) {
   const auto limit = spec.lines > 0 ? static_cast<std::size_t>(spec.lines) : SIZE_MAX;
   std::priority_queue<Drawn> kept;  // the smallest draws; the largest of them on top
   std::uint64_t index = 0;
-  for (const std::string& file : resolve_files(spec.files))
-    read_texts(file, spec.columns, [&](std::string_view text) {
-      if (text.find_first_not_of(" \t\f") == std::string_view::npos) return;
-      const kernels::PhiloxBlock block = random.draw(index);
-      const std::uint64_t draw = std::uint64_t{block.word[0]} << 32 | block.word[1];
-      if (kept.size() < limit || draw < kept.top().draw) kept.push({draw, index, std::string(text)});
-      if (kept.size() > limit) kept.pop();
-      ++index;
-    });
+  const auto take = [&](std::string_view text) {
+    if (is_blank(text)) return;
+    const kernels::PhiloxBlock block = random.draw(index);
+    const std::uint64_t draw = std::uint64_t{block.word[0]} << 32 | block.word[1];
+    if (kept.size() < limit || draw < kept.top().draw) kept.push({draw, index, std::string(text)});
+    if (kept.size() > limit) kept.pop();
+    ++index;
+  };
+  const std::vector<std::string> files = resolve_files(spec.files);
+  const bool in_vain = names_in_vain(files, spec.format, spec.columns);
+  for (const std::string& file : files) {
+    TextReader reader(file, {spec.format, spec.columns, in_vain, "", longest_part});
+    for (Row row; reader.next(row);)
+      for (const std::string_view text : row.text) take(text);
+  }
   if (kept.empty()) fail_input("[tokenizer] {}: holds no text to learn from", spec.files.front());
   std::vector<Drawn> drawn;
   for (; !kept.empty(); kept.pop()) drawn.push_back(kept.top());

@@ -2,22 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lib/data/format.h"
 #include "lib/data/tokenizer.h"
 
 namespace comera::data {
 
 struct SampleSpec {
-  std::vector<std::string> files;    // paths or globs; text, TSV, JSONL; plain, .gz or .zst
-  std::vector<std::string> columns;  // of TSV and JSONL
+  std::vector<std::string> files;    // paths or globs; text, CSV, TSV, JSONL; plain, .gz or .zst
+  std::optional<Format> format;      // of all files; none: by their names
+  std::vector<std::string> columns;  // of tables; none: "text"
   std::int64_t lines = 1000000;      // at most this many texts, each equally likely, by counter from the seed; 0: all
   std::uint64_t seed = 0;
 };
 
-// The texts in the order of the files; empty ones are left out. Memory: the sample, whatever the size of the corpus.
+// The texts in the order of the files, lines of more than 256 KiB in parts; empty ones are left out. Memory: the sample, whatever the size of the
+// corpus.
 std::vector<std::string> sample_texts(const SampleSpec& spec);
 
 struct TrainTokenizerOptions {

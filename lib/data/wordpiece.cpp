@@ -112,12 +112,12 @@ void for_each_word(std::string_view text, const BertRules& rules, std::string& b
   splitter.flush();
 }
 
-void PieceTrie::clear(std::size_t pieces_bytes) {
-  std::size_t size = 64;
-  while (size < 2 * pieces_bytes) size *= 2;
-  edges_.assign(size, Edge{});
-  mask_ = size - 1;
-  ids_.assign(1, -1);
+void PieceTrie::grow() {
+  std::vector<Edge> before(std::max<std::size_t>(64, 2 * edges_.size()));
+  before.swap(edges_);
+  mask_ = edges_.size() - 1;
+  for (const Edge& edge : before)
+    if (edge.key != 0) edges_[slot(static_cast<std::uint32_t>(edge.key / 256 - 1), static_cast<unsigned char>(edge.key % 256))] = edge;
 }
 
 std::size_t PieceTrie::slot(std::uint32_t node, unsigned char byte) const {
@@ -131,6 +131,7 @@ void PieceTrie::insert(std::string_view piece, std::int32_t id) {
   std::uint32_t node = 0;
   for (char c : piece) {
     const auto byte = static_cast<unsigned char>(c);
+    if (2 * ids_.size() >= edges_.size()) grow();
     Edge& edge = edges_[slot(node, byte)];
     if (edge.key == 0) {
       edge = {(std::uint64_t{node} + 1) * 256 + byte, static_cast<std::uint32_t>(ids_.size())};
@@ -172,16 +173,18 @@ WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules) 
   });
   if (pieces_.empty()) fail_input("[tokenizer] {}: is empty; a vocab.txt holds one piece per line", name_);
 
-  const std::size_t bytes = vocab_.size() + 1;
-  starts_.clear(bytes);
-  continuations_.clear(bytes);
+  if (vocab_size() > most_pieces) fail_input("[tokenizer] {}: holds {} pieces; at most {} are read", name_, vocab_size(), most_pieces);
+
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const std::string_view piece = pieces_[id];
     index[piece] = static_cast<std::int32_t>(id);  // a later entry of the same text wins, as in the reference
     if (piece.empty()) continue;
-    starts_.insert(piece, static_cast<std::int32_t>(id));
-    if (piece.size() > 2 && piece.starts_with("##")) continuations_.insert(piece.substr(2), static_cast<std::int32_t>(id));
+    // No word begins with ##: punctuation stands alone.
+    if (piece.size() > 2 && piece.starts_with("##"))
+      continuations_.insert(piece.substr(2), static_cast<std::int32_t>(id));
+    else
+      starts_.insert(piece, static_cast<std::int32_t>(id));
   }
   std::int32_t* const roles[] = {&specials_.pad, &specials_.unknown, &specials_.cls, &specials_.sep, &specials_.mask};
   for (int i = 0; i < 5; ++i) {
@@ -232,6 +235,16 @@ void WordPiece::encode(std::string_view text, Ids& ids) const {
     begin = at += found->first.size();
   }
   encode_plain(text.substr(begin), buffer, ids);
+}
+
+Cut WordPiece::cut(std::string_view text) const {
+  if (const std::size_t blank = text.find_last_of(" \t"); blank != std::string_view::npos && blank > 0) return {blank, blank + 1};
+  if (const std::size_t mark = text.find_last_of(".,;:!?()\"'-/"); mark != std::string_view::npos) return {mark + 1, mark + 1};
+  for (std::size_t at = text.size(); rules_.split_cjk && at-- > 1;) {
+    std::size_t behind = at;
+    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80 && is_cjk(next_code_point(text, behind))) return {at, at};
+  }
+  return {text.size(), text.size()};
 }
 
 std::string WordPiece::piece(std::int32_t id) const {

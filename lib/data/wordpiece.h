@@ -24,8 +24,7 @@ void for_each_word(std::string_view text, const BertRules& rules, std::string& b
 // Byte trie over the vocabulary: finds the longest piece that a text begins with.
 class PieceTrie {
  public:
-  PieceTrie() { clear(0); }
-  void clear(std::size_t pieces_bytes);
+  PieceTrie() { grow(); }
   void insert(std::string_view piece, std::int32_t id);
   // Id of the longest piece at the start of `text`, `length` its bytes; -1 if none.
   std::int32_t longest(std::string_view text, std::size_t& length) const;
@@ -35,9 +34,10 @@ class PieceTrie {
     std::uint64_t key = 0;  // (node + 1) * 256 + byte; 0: free
     std::uint32_t child = 0;
   };
+  void grow();
   std::size_t slot(std::uint32_t node, unsigned char byte) const;
-  std::vector<Edge> edges_;        // open addressing
-  std::vector<std::int32_t> ids_;  // per node
+  std::vector<Edge> edges_;               // open addressing, at most half full
+  std::vector<std::int32_t> ids_ = {-1};  // per node
   std::size_t mask_ = 0;
 };
 
@@ -49,6 +49,8 @@ class WordPiece final : public Tokenizer {
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override;
+  // At the last blank, else at the last ASCII punctuation but the brackets of special pieces, else before the last ideograph.
+  Cut cut(std::string_view text) const override;
   std::string decode(const Ids& ids, bool keep_special) const override;
   const Specials& specials() const override { return specials_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(pieces_.size()); }

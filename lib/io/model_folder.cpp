@@ -7,13 +7,13 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
 namespace comera::io {
 namespace {
 
-constexpr std::uint64_t largest_config = 16 << 20;
-constexpr std::uint64_t largest_index = 256 << 20;
+constexpr std::uint64_t largest_index = 64 << 20;
 constexpr const char* single_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
 
@@ -81,7 +81,7 @@ class SideFiles {
 }
 
 Json read_config(const std::string& path) {
-  Json config = parse_json(read_file(path, largest_config), path);
+  Json config = read_json(path, largest_config);
   if (!config.is_object()) fail_input("{}: is not a JSON object; it must hold the model's configuration", path);
   return config;
 }

@@ -132,6 +132,27 @@ std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, co
   return length;
 }
 
+// Before anything is made of the header: lists of more numbers than a shape has take many times their bytes.
+void check_lists(std::string_view json, const std::string& file) {
+  constexpr int longest = 64;
+  bool quoted = false;
+  int inside = 0, numbers = 0;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      i += c == '\\';
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == ']') {
+      inside += c == '[' ? 1 : -1;
+      numbers = 1;
+    } else if (c == ',' && inside > 0 && ++numbers > longest) {
+      fail_input("{}: byte {}: a shape of more than {} sizes begins before; the file is damaged", file, i + 8, longest);
+    }
+  }
+}
+
 }  // namespace
 
 const char* name_of(StoredType type) { return types[static_cast<std::size_t>(type)].name; }
@@ -151,6 +172,7 @@ std::string to_string(const FileShape& shape) { return fmt::format("[{}]", fmt::
 
 SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name) {
   const std::uint64_t length = header_length(start, file_bytes, file_name);
+  check_lists(start.substr(8, length), file_name);
   const Json json = parse_json(start.substr(8, length), file_name, 3);
   SafetensorsHeader header;
   header.data_begin = 8 + length;

@@ -5,7 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/io/json.h"
+#include "lib/io/json_file.h"
 #include "lib/report/bench.h"
 #include "lib/report/run_history.h"
 
@@ -31,7 +31,7 @@ double closing_step_ms(const std::string& folder) {
 Run read_run(const std::string& folder) {
   const std::string path = join_path(folder, "report.json");
   if (!path_exists(path)) fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
-  Run run{folder, io::parse_json(read_file(path), path), closing_step_ms(folder)};
+  Run run{folder, io::read_json(path, io::largest_report), closing_step_ms(folder)};
   for (const char* key : {"step", "file_bytes", "totals", "memory"})
     if (!run.report.is_object() || !run.report.contains(key)) fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
   return run;

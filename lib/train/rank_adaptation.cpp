@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/io/json.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::train {
@@ -63,7 +64,7 @@ std::string RankProgress::to_json() const {
 }
 
 RankProgress RankProgress::from_json(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
+  const io::Json json = io::parse_json(text, "[run] the progress of ranks");
   RankProgress progress;
   json.at("late").get_to(progress.late);
   json.at("reached").get_to(progress.reached);

@@ -2,6 +2,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/io/json_file.h"
 #include "lib/train/run_folder.h"
 
 namespace comera::train {
@@ -31,7 +32,7 @@ plan::PathTable recipe_paths(const std::string& recipe, const std::string& file_
 std::optional<std::string> read_recipe(const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
   if (!path_exists(path)) return std::nullopt;
-  return read_file(path);
+  return read_file(path, io::largest_recipe);
 }
 
 RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_name) {

@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/io/json.h"
+#include "lib/io/json_file.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::train {
@@ -128,7 +128,7 @@ void RunFolder::save(const Weights& weights, const TrainState& state) {
 
 TrainState RunFolder::read_state(std::int64_t step) const {
   const std::string path = join_path(checkpoint_path(step), "state.json");
-  return TrainState::from_json(read_file(path), path);
+  return TrainState::from_json(read_file(path, io::largest_state), path);
 }
 
 void RunFolder::load(std::int64_t step, Weights& weights) const {

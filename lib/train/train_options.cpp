@@ -99,23 +99,31 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
 
 }  // namespace
 
+Option data_format_option(const char* group) {
+  return choice(group, "data-format", "automatic", {"automatic", "text", "csv", "tsv", "jsonl"},
+                "what the data files hold, where their names do not tell");
+}
+
 std::vector<Option> data_options() {
   const char* g = "Data";
-  std::vector<Option> rows = {choice(g, "task", "classify", {"classify", "mlm", "clm", "embed"},
-                                     "what is learned: labels of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
-                              row(g, "data", OptionType::list, "", "training files: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed"),
-                              row(g, "dev", OptionType::list, "", "files to evaluate on"),
-                              row(g, "text", OptionType::list, "", "one or two columns with text (classify), or the key of a JSONL text (mlm, clm)"),
-                              row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
-                              row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
-                              choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
-                              count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
-                              count(g, "batch", "32", 1, "sequences per micro-batch"),
-                              count(g, "accumulate", "1", 1, "micro-batches per step"),
-                              number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
-                              row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
-                              free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
-  rows[5].metavar = "FILE";
+  std::vector<Option> rows = {
+      choice(g, "task", "classify", {"classify", "mlm", "clm", "embed"},
+             "what is learned: labels of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
+      row(g, "data", OptionType::list, "", "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
+      row(g, "dev", OptionType::list, "", "files to evaluate on"),
+      row(g, "text", OptionType::list, "", "columns of a table with text: one, or two for pairs (classify)"),
+      row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
+      data_format_option(g),
+      row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
+      count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
+      count(g, "batch", "32", 1, "sequences per micro-batch"),
+      count(g, "accumulate", "1", 1, "micro-batches per step"),
+      number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
+      row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
+      free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
+  rows[3].default_words = "text";
+  rows[6].metavar = "FILE";
   return rows;
 }
 
@@ -188,6 +196,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   data::DataSpec spec;
   spec.files = files;
   spec.task = task_of(values);
+  spec.format = data::format_named(values.text("data-format"));
   spec.text = values.list("text");
   const bool unlabelled = values.table().find("unlabelled") && values.flag("unlabelled");
   if (spec.task == data::Task::classify && !unlabelled) spec.label = values.text("label");

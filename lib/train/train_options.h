@@ -43,6 +43,7 @@ TrainOptions train_options(const OptionValues& values);
 
 // As --task spells it.
 data::Task task_of(const OptionValues& values);
+Option data_format_option(const char* group);  // --data-format, a row of data_options()
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);
 
 // Steps of the whole run, 0: no end is known. `steps_per_epoch` 0: not known.

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/units.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
@@ -275,6 +276,13 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
   return indices;
 }
 
+// Whether this is a core that a file keeps with a gauge and the model without.
+bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
+  return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
+    return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge && source.find(train.name + ".gauge");
+  });
+}
+
 std::string moment_name(int which, const Parameter& parameter) { return (which == 0 ? "moment1." : "moment2.") + parameter.name; }
 
 }  // namespace
@@ -327,16 +335,29 @@ void StoredWeights::read(const Parameter& parameter, std::span<float> numbers) c
   source.folder().file_of(entry).forget(entry.tensor);
 }
 
-void check_weights(const std::string& path, const Model& model) {
-  const LoadOptions options;
+void check_weights(const std::string& path, const Model& model, const LoadOptions& options) {
   const Source source(path, options);
   source.check_chains();
+  const auto claim = [&](const Parameter& parameter) {
+    std::uint64_t all = 0;
+    for (const Parameter& one : model.parameters().all()) all += one.value.bytes();
+    return fmt::format("config.json makes it {}, {}, of a model of {}", io::to_string(file_shape(parameter.shape, parameter.transposed_in_file)),
+                       format_bytes(parameter.value.bytes()), format_bytes(all));
+  };
   for (const Parameter& parameter : model.parameters().all()) {
-    const io::ModelFolder::Entry& entry = source.require(parameter.name, parameter.aliases);
-    require_shape(source, entry, file_shape(parameter.shape, parameter.transposed_in_file));
-    if (!io::is_floating(entry.tensor.type))
+    if (options.fresh && options.fresh(parameter)) continue;
+    const io::ModelFolder::Entry* found = source.find(parameter.name, parameter.aliases);
+    if (!found && options.may_miss && options.may_miss(parameter)) continue;
+    if (!found)
+      fail_input("{}: tensor {} is missing; the file belongs to another model ({})", source.folder().files().front().path(),
+                 source.file_name(parameter.name), claim(parameter));
+    const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
+    if (found->tensor.shape != wanted && !without_gauge(source, model, parameter))
+      fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})", source.folder().file_of(*found).path(),
+                 found->tensor.name, io::to_string(found->tensor.shape), io::to_string(wanted), claim(parameter));
+    if (!io::is_floating(found->tensor.type))
       fail_input("{}: tensor {} holds {}; weights are floating-point numbers: convert the model, or take one that is not quantised",
-                 source.folder().file_of(entry).path(), entry.tensor.name, io::name_of(entry.tensor.type));
+                 source.folder().file_of(*found).path(), found->tensor.name, io::name_of(found->tensor.type));
   }
 }
 

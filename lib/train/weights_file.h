@@ -47,8 +47,9 @@ class StoredWeights {
   std::unique_ptr<Opened> opened_;
 };
 
-// What load_weights() refuses for names, shapes and types, before a number is read.
-void check_weights(const std::string& path, const Model& model);
+// What load_weights() refuses for names, shapes and types, before a number is read or memory is taken for one: what a configuration claims is told
+// with its bytes.
+void check_weights(const std::string& path, const Model& model, const LoadOptions& options = {});
 
 // The types that a model's file has, by tensor, and the one that most of its bytes have.
 struct StoredTypes {

@@ -31,7 +31,7 @@ head -c 300 /dev/zero >zeros.tsv
 learn "zeros\.tsv: has no column 'text'; the columns are '.x00" zeros.tsv
 gzip -c train.tsv | head -c 60 >cut.tsv.gz
 learn 'cut\.tsv\.gz: ends in the middle of its packed data; the file is truncated' cut.tsv.gz
-learn 'corpus\.txt: labelled rows are read from \.tsv or \.jsonl files' corpus.txt
+learn 'corpus\.txt: labelled rows are read from \.csv, \.tsv or \.jsonl files' corpus.txt
 printf '{"label":"red","text":"a"}\n{"label":"blue"}\n' >key.jsonl
 learn "key\.jsonl: line 2: has no key 'text'; the keys are 'label'" key.jsonl
 printf '{"label":"red","text":"a"}\n{"label":"blue","text":\n' >broken.jsonl
@@ -50,7 +50,7 @@ refuses 'header\.tsv: there are no rows' "${columns[@]}" --data train.tsv --dev 
 printf '\n \n' >blank.txt
 refuses 'blank\.txt: holds no text to learn from' --task mlm --data blank.txt
 refuses 'blank\.txt: holds no text to learn from' --task mlm --data corpus.txt --dev blank.txt
-refuses 'train\.tsv: the mlm task reads text or JSONL, not TSV' --task mlm --data train.tsv
+refuses "train\.tsv: has no column 'body'" --task mlm --text body --data train.tsv
 printf 'round\nred \xff\n' >bytes.txt
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" -o new --task mlm --data bytes.txt
 expect_refused 'bytes\.txt: line 2: byte 5 \(0xFF\) is not UTF-8'
@@ -99,5 +99,5 @@ expect_no_out
 last="predict with a folder as stdin"
 "$COMERA" predict run </ >.out 2>.err
 code=$?
-expect_refused 'stdin cannot be read: Is a directory; give a file or a pipe'
+expect_refused 'stdin: cannot be read: Is a directory'
 finish

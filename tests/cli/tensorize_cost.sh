@@ -69,5 +69,5 @@ expect_refused 'different tokenizers'
 run "$COMERA" evaluate small --against bert --require 'accuracy>=1'
 expect_refused 'there is no metric .accuracy.; use cosine, '
 run "$COMERA" evaluate small --against bert --data text.txt --label x
-expect_refused '--against reads lines of text'
+expect_refused '--against reads texts alone'
 finish

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
+#include "lib/data/line_reader.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;
@@ -30,6 +31,13 @@ std::string zstd(const std::string& text) {
   std::string out(ZSTD_compressBound(text.size()), '\0');
   out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
   return out;
+}
+
+std::string read_all(const std::string& path) {
+  const auto stream = ByteStream::open(path);
+  std::string text, part(1 << 16, '\0');
+  while (const std::size_t got = stream->read(part.data(), part.size())) text.append(part, 0, got);
+  return text;
 }
 
 std::string long_text() {
@@ -82,6 +90,64 @@ TEST_CASE("lines lose their ends, a byte order mark, and nothing else") {
   }
   CHECK(reader.line() == 4);
   CHECK_FALSE(reader.next(line));
+}
+
+TEST_CASE("a line longer than asked for comes in parts, and reading can start at each") {
+  const Scratch scratch;
+  std::string line, text = "short\r\n";
+  for (int i = 0; i < 1000; ++i) line += (i ? " " : "") + std::string(i % 3 == 0 ? "\xC3\xA9t\xC3\xA9" : "word") + std::to_string(i);
+  text += line + "\r\n" + line + "\nlast";
+  const std::string path = scratch.write("x.txt", text);
+  struct Part {
+    std::uint64_t offset;
+    std::int64_t lines;
+    std::string text;
+    bool ended;
+  };
+  std::vector<Part> parts;
+  LineReader reader(path);
+  std::string_view part;
+  for (Part at{0, 0, "", true}; reader.next(part, 100, cut_at_blank); at = {reader.offset(), reader.lines_before(), "", true})
+    parts.push_back({at.offset, at.lines, std::string(part), reader.line_ended()});
+  std::vector<std::string> lines(1);
+  for (const Part& one : parts) {
+    CHECK(one.text.size() <= 100);
+    lines.back() += one.text;
+    one.ended ? lines.emplace_back() : lines.back() += " ";
+  }
+  CHECK(lines == std::vector<std::string>{"short", line, line, "last", ""});
+  for (std::size_t i = 0; i < parts.size(); i += 7) {
+    LineReader again(path, parts[i].offset, parts[i].lines);
+    REQUIRE(again.next(part, 100, cut_at_blank));
+    CHECK(part == parts[i].text);
+    CHECK(again.lines_before() == (parts[i].ended ? parts[i].lines + 1 : parts[i].lines));
+  }
+  LineReader whole(path);
+  REQUIRE(whole.next(part, 100, nullptr));
+  CHECK_THROWS_WITH(whole.next(part, 100, nullptr), Catch::Contains("x.txt: line 2: is longer than"));
+  LineReader letters(scratch.write("y.txt", std::string(1000, 'x') + "\xC3\xA9\xFF"));  // no blank: cut anywhere
+  std::string all;
+  const auto read = [&] {
+    for (std::string_view next; letters.next(next, 64, cut_at_blank);) all += next;
+  };
+  CHECK_THROWS_WITH(read(), Catch::Contains("y.txt: line 1: byte 1003 (0xFF) is not UTF-8"));
+  CHECK(all.size() >= 940);
+}
+
+TEST_CASE("a packed file that unpacks to far more than text does is refused before it fills the memory") {
+  const Scratch scratch;
+  const std::string rows(std::size_t{100} << 20, 'x');
+  for (const std::string& path : {scratch.write("a.gz", gzip(rows)), scratch.write("a.zst", zstd(rows))}) {
+    const auto stream = ByteStream::open(path);
+    std::string part(1 << 20, '\0');
+    std::uint64_t got = 0;
+    const auto read = [&] {
+      while (const std::size_t n = stream->read(part.data(), part.size())) got += n;
+    };
+    CHECK_THROWS_WITH(read(), Catch::Contains("unpacks to more than 200 times its size") && Catch::Contains("unpack it first"));
+    CHECK(got <= ByteStream::free_bytes + part.size());
+  }
+  CHECK(read_all(scratch.write("b.gz", gzip(std::string(std::size_t{60} << 20, 'x')))).size() == std::size_t{60} << 20);
 }
 
 TEST_CASE("damaged, truncated, missing and foreign files are refused by a sentence") {

@@ -36,14 +36,14 @@ std::vector<std::int32_t> row(const Batch& batch, const char* name, std::int64_t
   return {begin, begin + batch["lengths"].as<const std::int32_t>()[static_cast<std::size_t>(sequence)]};
 }
 
-using Row = std::vector<std::int32_t>;
+using Tokens = std::vector<std::int32_t>;
 
 // Of every token that is predicted: what stands before it in its document, and itself.
-void add_predictions(const Batch& batch, std::map<std::pair<Row, std::int32_t>, int>& seen) {
+void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t>, int>& seen) {
   for (std::int64_t b = 0; b < batch.sequences; ++b) {
-    const Row ids = row(batch, "input_ids", b), targets = row(batch, "targets", b), begins = row(batch, "key_begin", b);
+    const Tokens ids = row(batch, "input_ids", b), targets = row(batch, "targets", b), begins = row(batch, "key_begin", b);
     for (std::size_t t = 0; t < ids.size(); ++t)
-      if (targets[t] >= 0) ++seen[{Row(ids.begin() + begins[t], ids.begin() + static_cast<std::ptrdiff_t>(t) + 1), targets[t]}];
+      if (targets[t] >= 0) ++seen[{Tokens(ids.begin() + begins[t], ids.begin() + static_cast<std::ptrdiff_t>(t) + 1), targets[t]}];
   }
 }
 
@@ -56,13 +56,13 @@ TEST_CASE("documents are packed with their borders, and go on in the next sequen
   REQUIRE(loader->next(batch));
   REQUIRE(batch.sequences == 2);
   CHECK(batch.length == 16);
-  CHECK(row(batch, "input_ids", 0) == Row{2, 5, 6, 7, 3, 2, 8, 9, 10, 11});
-  CHECK(row(batch, "targets", 0) == Row{5, 6, 7, 3, -1, 8, 9, 10, 11, 12});
-  CHECK(row(batch, "key_begin", 0) == Row{0, 0, 0, 0, 0, 5, 5, 5, 5, 5});
-  CHECK(row(batch, "position_ids", 0) == Row{0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
-  CHECK(row(batch, "input_ids", 1) == Row{12, 13, 3, 2, 14, 15, 3});
-  CHECK(row(batch, "targets", 1) == Row{13, 3, -1, 14, 15, 3, -1});
-  CHECK(row(batch, "key_begin", 1) == Row{0, 0, 0, 3, 3, 3, 3});
+  CHECK(row(batch, "input_ids", 0) == Tokens{2, 5, 6, 7, 3, 2, 8, 9, 10, 11});
+  CHECK(row(batch, "targets", 0) == Tokens{5, 6, 7, 3, -1, 8, 9, 10, 11, 12});
+  CHECK(row(batch, "key_begin", 0) == Tokens{0, 0, 0, 0, 0, 5, 5, 5, 5, 5});
+  CHECK(row(batch, "position_ids", 0) == Tokens{0, 1, 2, 3, 4, 0, 1, 2, 3, 4});
+  CHECK(row(batch, "input_ids", 1) == Tokens{12, 13, 3, 2, 14, 15, 3});
+  CHECK(row(batch, "targets", 1) == Tokens{13, 3, -1, 14, 15, 3, -1});
+  CHECK(row(batch, "key_begin", 1) == Tokens{0, 0, 0, 3, 3, 3, 3});
   CHECK(batch.counted == 4 + 7 + 3);  // every token but each document's first
   CHECK(batch["targets"].as<const std::int32_t>()[10] == -1);
   CHECK(!loader->next(batch));
@@ -73,8 +73,8 @@ TEST_CASE("a JSONL record is a document, and its line ends belong to it") {
   const auto loader = Loader::open(documents(scratch, "a.jsonl", "{\"text\": \"a b\\nc\"}\n{\"text\": \"d\"}\n", 12, false), in_order(2));
   Batch batch;
   REQUIRE(loader->next(batch));
-  CHECK(row(batch, "input_ids", 0) == Row{2, 5, 6, 7, 2, 8});
-  CHECK(row(batch, "targets", 0) == Row{5, 6, 7, -1, 8, -1});
+  CHECK(row(batch, "input_ids", 0) == Tokens{2, 5, 6, 7, 2, 8});
+  CHECK(row(batch, "targets", 0) == Tokens{5, 6, 7, -1, 8, -1});
 }
 
 TEST_CASE("windows with a stride predict every token of a document once, as packing does") {
@@ -84,7 +84,7 @@ TEST_CASE("windows with a stride predict every token of a document once, as pack
   const auto dataset = documents(scratch, "a.txt", text + "\n\f\na b c\n", 16);
   for (const std::int64_t stride : {std::int64_t{1}, std::int64_t{5}, std::int64_t{12}}) {
     const auto loader = Loader::open(dataset, in_order(4, stride));
-    std::map<std::pair<Row, std::int32_t>, int> seen;
+    std::map<std::pair<Tokens, std::int32_t>, int> seen;
     std::int64_t counted = 0, shortest = 1000;
     for (Batch batch; loader->next(batch);) {
       counted += batch.counted;

@@ -331,7 +331,14 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   refused({scratch.path("dev.tsv")}, "a length of 4 tokens is too short; use --seq 8 or more");
   spec.max_length = 128;
   spec.task = Task::mlm;
-  refused({scratch.path("dev.tsv")}, "the mlm task reads text or JSONL, not TSV");
+  spec.text = {"body"};
+  refused({scratch.path("dev.tsv")}, "has no column 'body'");
+  refused({scratch.write("a.txt", "a\n")}, "a.txt: --text names columns, and a text file has none");
+  refused({scratch.write("a.dat", "a\n")}, "a.dat: the name does not tell what the file holds");
+  refused({scratch.write("a.parquet", "PAR1")}, "a.parquet: parquet is not read");
+  refused({scratch.write("b.txt", "PAR1\x15\x04")}, "b.txt: parquet is not read");
+  spec.text = {"text", "body"};
+  refused({scratch.path("dev.tsv")}, "the mlm task reads one column, but --text names text, body");
 }
 
 TEST_CASE("errors in streamed data reach the reader of the batches, by file and line") {
@@ -348,6 +355,82 @@ TEST_CASE("errors in streamed data reach the reader of the batches, by file and 
   CHECK_THROWS_WITH(Dataset::open(spec, letters()), Catch::Contains("empty.txt: holds no text"));
   refused(scratch.write("bad.txt", "fine\nna\xEFve\n"), "bad.txt: line 2: byte 3 (0xEF) is not UTF-8");
   refused(scratch.write("x.jsonl", "{\"text\": \"a\"}\n{\"txt\": 1}\n"), "x.jsonl: line 2: has no key 'text'");
+}
+
+// All tokens of a pass, without those around sequences.
+std::vector<std::int32_t> pass(const DataSpec& spec, const LoaderState& state = {}) {
+  LoaderOptions in_order = options(4, false);
+  const auto loader = Loader::open(Dataset::open(spec, letters()), in_order, state);
+  std::vector<std::int32_t> ids;
+  for (Batch batch; loader->next(batch);)
+    for (std::int64_t b = 0; b < batch.sequences; ++b) {
+      const auto row = batch["input_ids"].as<std::int32_t>().subspan(static_cast<std::size_t>(b * batch.length));
+      const auto length = static_cast<std::size_t>(batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)]);
+      for (const std::int32_t id : row.first(length))
+        if (id > 4) ids.push_back(id);
+    }
+  return ids;
+}
+
+TEST_CASE("one long line has the tokens of its words, in memory that does not grow with it") {
+  const Scratch scratch;
+  std::string line, words;
+  for (int i = 0; line.size() < (std::size_t{3} << 20); ++i) {
+    const std::string word = {static_cast<char>('a' + i % 26), static_cast<char>('a' + i / 26 % 26)};
+    line += (i ? " " : "") + word;
+    words += word + "\n";
+  }
+  for (const Task task : {Task::mlm, Task::clm}) {
+    DataSpec spec;
+    spec.task = task;
+    spec.max_length = 512;
+    spec.files = {scratch.write("words.txt", words)};
+    const std::vector<std::int32_t> wanted = pass(spec);
+    spec.files = {scratch.write("line.txt", line)};
+    CHECK(pass(spec) == wanted);
+    spec.files = {scratch.write("line.csv", "text\n\"" + line + "\"\n")};
+    CHECK(pass(spec) == wanted);
+  }
+}
+
+TEST_CASE("a corpus in a table is read by column, a document a row, and goes on anywhere") {
+  const Scratch scratch;
+  std::string csv = "id,body,label\n", jsonl, tsv = "label\tbody\n";
+  for (int i = 0; i < 3000; ++i) {
+    const std::string first = word(1 + i % 7), second = word(1 + i % 5);
+    csv += fmt::format("{},\"{},\n\"\"{}\"\"\",no\n", i, first, second);
+    tsv += fmt::format("no\t{},  \"{}\"\n", first, second);
+    jsonl += fmt::format("{{\"body\": \"{},\\n\\\"{}\\\"\", \"label\": \"no\"}}\n", first, second);
+  }
+  DataSpec spec;
+  spec.max_length = 32;
+  spec.text = {"body"};
+  for (const Task task : {Task::mlm, Task::clm}) {
+    spec.task = task;
+    spec.files = {scratch.write("a.csv", csv)};
+    const auto wanted = pass(spec);
+    CHECK(wanted.size() > 6000);
+    resumes_anywhere(Dataset::open(spec, letters()), 300, {0, 1, 63, 64, 65, 200, 299});
+    spec.files = {scratch.write("a.tsv", tsv)};
+    CHECK(pass(spec) == wanted);
+    spec.files = {scratch.write("a.jsonl", jsonl)};
+    CHECK(pass(spec) == wanted);
+    spec.files = {scratch.write("a.dat", csv)};
+    spec.format = Format::csv;
+    CHECK(pass(spec) == wanted);
+    spec.format = std::nullopt;
+  }
+}
+
+TEST_CASE("resuming inside a long line gives the batches of the whole pass") {
+  const Scratch scratch;
+  std::string line;
+  for (int i = 0; line.size() < (std::size_t{2} << 20); ++i) line += std::string(i ? " " : "") + static_cast<char>('a' + i * i % 26);
+  DataSpec spec;
+  spec.task = Task::mlm;
+  spec.max_length = 128;
+  spec.files = {scratch.write("a.txt", "a b c\n" + line + "\nd e f\n")};
+  resumes_anywhere(Dataset::open(spec, letters()), 250, {1, 64, 100, 130, 249});
 }
 
 TEST_CASE("positions that do not fit the data are refused") {

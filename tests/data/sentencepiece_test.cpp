@@ -102,6 +102,41 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   CHECK(unigram->encode("-----") == Ids{4, 35, 415, 415});
 }
 
+TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
+  const char* data = std::getenv("COMERA_DATA");
+  if (!data) {
+    WARN("COMERA_DATA is not set: SentencePiece models are not tested");
+    return;
+  }
+  const std::string folder = std::string(data) + "/tokenizers/";
+  const char* words[] = {
+      "The",       "  quick", "na\xC3\xAFve", "\xE6\x97\xA5\xE6\x9C\xAC", "fox,", "(12.5)", "\xD1\x81\xD0\xBB\xD0\xBE\xD0\xB2\xD0\xBE",
+      "unhappily", "   x"};
+  for (const char* name : {"llama2-32k-tokenizer.model", "sp-test-unigram-1k.model"}) {
+    const auto tokenizer = load_tokenizer(folder + name);
+    std::string text, part;
+    Ids wanted;
+    for (std::uint32_t i = 0; text.size() < (std::size_t{1} << 20); ++i) {
+      const std::string word = words[(i * 2654435761u >> 8) % std::size(words)];
+      // Parts of their own where a single blank stands before a letter.
+      if (part.size() > 5000 && word.front() != ' ' && part.back() != ' ') {
+        tokenizer->encode(part, wanted);
+        text += part + " ";
+        part.clear();
+      }
+      part += (part.empty() ? "" : " ") + word;
+    }
+    tokenizer->encode(part, wanted);
+    text += part;
+    CHECK(tokenizer->encode(text) == wanted);
+    Ids start;
+    tokenizer->encode_start(text, 1000, start);
+    CHECK(start.size() >= 1000);
+    CHECK(start.size() < wanted.size() / 4);
+    CHECK(std::equal(start.begin(), start.end(), wanted.begin()));
+  }
+}
+
 // The three models as bytes, given to the Python package sentencepiece 0.2.3, answer with these ids.
 TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3") {
   // A piece of the user's scores .1 * (bytes - 1): .2 - 1.05 > -1.0, and a single byte 0.

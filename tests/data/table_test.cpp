@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
+#include "lib/data/text_reader.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;
@@ -13,7 +14,8 @@ const Columns pair{{"premise", "hypothesis"}, "label"};
 
 Table parse(const std::string& text, const Columns& columns, Format format = Format::tsv, std::vector<std::string> labels = {}) {
   Table table(std::move(labels));
-  parse_rows(text, "x.tsv", format, columns, table);
+  TextReader reader(text, "x.tsv", format, {std::nullopt, columns.text, false, columns.label});
+  table.read(reader, columns.label);
   return table;
 }
 
@@ -30,7 +32,13 @@ TEST_CASE("the format follows the name without its packing") {
   CHECK(format_of("a.tsv.zst") == Format::tsv);
   CHECK(format_of("a.jsonl.gz") == Format::jsonl);
   CHECK(format_of("a.json") == Format::jsonl);
+  CHECK(format_of("a.csv") == Format::csv);
+  CHECK(format_of("A.CSV.GZ") == Format::csv);
+  CHECK(format_of("a.txt.zst") == Format::text);
   CHECK(format_of("wiki.train.tokens.zst") == Format::text);
+  for (const char* unknown : {"a", "a.dat", "a.csv.bak", "a.xlsx.gz", "csv", "a.gz", "text8"})
+    CHECK_THROWS_WITH(format_of(unknown), Catch::Contains("the name does not tell what the file holds") && Catch::Contains("--data-format text"));
+  CHECK_THROWS_WITH(format_of("a.parquet"), Catch::Contains("parquet is not read") && Catch::Contains("read_parquet('a.parquet')"));
 }
 
 TEST_CASE("columns of a TSV are chosen by name, whatever their order") {
@@ -42,6 +50,63 @@ TEST_CASE("columns of a TSV are chosen by name, whatever their order") {
   CHECK(table.text(1, 1) == "");
   CHECK(table.labels() == std::vector<std::string>{"e", "n"});
   CHECK(table.label(1) == 1);
+}
+
+TEST_CASE("CSV is read by RFC 4180") {
+  const Table table = parse(
+      "label,text,id\r\n"
+      "a,\"one, two\",1\r\n"
+      "b,\"says \"\"no\"\"\",2\r\n"
+      "a,\"first\r\n\r\nsecond\nthird\",3\r\n"
+      "b,,4\r\n"
+      "\"c\",\"\",\"\"\r\n"
+      "a, plain text ,6",
+      {{"text"}, "label"}, Format::csv);
+  REQUIRE(table.size() == 6);
+  const std::vector<std::string> texts{"one, two", "says \"no\"", "first\r\n\r\nsecond\nthird", "", "", " plain text "};
+  for (std::size_t i = 0; i < texts.size(); ++i) CHECK(table.text(static_cast<std::int64_t>(i), 0) == texts[i]);
+  CHECK(table.labels() == std::vector<std::string>{"a", "b", "c"});
+  const Table one = parse("text\n\"\"\n\nx\n", {{"text"}, ""}, Format::csv);  // of one column, an empty line is a row
+  REQUIRE(one.size() == 3);
+  CHECK(one.text(2, 0) == "x");
+  CHECK(parse("\xEF\xBB\xBFtext,label\nx,a\n", {{"text"}, "label"}, Format::csv).text(0, 0) == "x");
+  CHECK(parse("\"the\ntext\",label\nx,a\n", {{"the\ntext"}, "label"}, Format::csv).text(0, 0) == "x");
+}
+
+TEST_CASE("CSV that breaks RFC 4180 is refused by line") {
+  const Columns columns{{"text"}, "label"};
+  const auto csv = [&](const std::string& text, const std::string& message) { refused("text,label\n" + text, columns, message, Format::csv); };
+  csv("x,a\ny,b,c\n", "line 3: has 3 columns, the header names 2; put a field that holds a comma in quotes");
+  csv("\"one\ntwo\",a\n5\" disk,b\n", "line 4: byte 2 is a quote inside a field");
+  csv("\"one\" two,a\n", "line 2: byte 6 stands behind the quote that ends a field");
+  csv("x,a\n\"never closed,b\ny,c\n", "line 3: a row begins here whose last quote is not closed");
+  csv("x,a\n\"b\n\xFF\",c\n", "line 4: byte 1 (0xFF) is not UTF-8");
+  csv("x,a\n\ny,b\n", "line 3: is empty; only the end of a file may be");
+  csv("x,\n", "line 2: the label (column 'label') is empty");
+  csv("x," + std::string(1 << 17, ',') + "\n", "line 2: has more than 65536 columns");
+}
+
+TEST_CASE("a row takes bounded memory, whatever it holds") {
+  constexpr std::size_t bound = LineReader::longest;
+  CHECK_THROWS_WITH(
+      parse("text,label\n\"" + std::string(bound / 2, 'x') + "\n" + std::string(bound / 2 + 2, 'y') + "\n", {{"text"}, "label"}, Format::csv),
+      Catch::Contains("line 2: a row begins here that is longer than 64 MiB; is a quote not closed?"));
+  CHECK_THROWS_WITH(parse("text\n" + std::string(bound + 1, 'x') + "\n", {{"text"}, ""}), Catch::Contains("line 2: is longer than 64 MiB"));
+  for (const std::string open : {"[", "{\"a\":"}) {  // the memory of what is nested is never taken
+    std::string deep = "{\"text\": \"x\", \"other\": ";
+    while (deep.size() < (std::size_t{50} << 20)) deep += open;
+    CHECK_THROWS_WITH(parse(deep, {{"text"}, ""}, Format::jsonl), Catch::Contains("line 1: the JSON nests deeper than 64 levels"));
+  }
+}
+
+TEST_CASE("--text of files none of which is a table is refused") {
+  const Scratch scratch;
+  const std::vector<std::string> texts{scratch.write("a.txt", "x\n")}, mixed{texts[0], scratch.write("b.csv", "body\nx\n")};
+  CHECK(names_in_vain(texts, std::nullopt, {"body"}));
+  CHECK(!names_in_vain(texts, std::nullopt, {}));
+  CHECK(!names_in_vain(mixed, std::nullopt, {"body"}));
+  CHECK_THROWS_WITH(TextReader(texts[0], {std::nullopt, {"body"}, true, ""}),
+                    Catch::Contains("a.txt: --text names columns, and a text file has none"));
 }
 
 TEST_CASE("labels are sorted as numbers where all are integers, else by their bytes") {
@@ -76,6 +141,9 @@ TEST_CASE("rows that cannot be used are refused by file and line") {
   refused("[1]\n", {{"text"}, ""}, "line 1: is not a JSON object", Format::jsonl);
   refused("{\"txt\": \"a\"}\n", {{"text"}, ""}, "line 1: has no key 'text'; the keys are 'txt'; did you mean txt?", Format::jsonl);
   refused("{\"text\": null}\n", {{"text"}, ""}, "line 1: 'text' is null, a string is wanted", Format::jsonl);
-  refused("a\n", {{"text"}, ""}, "labelled rows are read from .tsv or .jsonl", Format::text);
-  refused(head, {{}, "label"}, "0 text columns are named; name one or two with --text");
+  refused("{\"text\": 1, \"text\": 2}\n", {{"text"}, ""}, "line 1: has the key 'text' twice", Format::jsonl);
+  refused("a\n", {{"text"}, "label"}, "labelled rows are read from .csv, .tsv or .jsonl", Format::text);
+  refused("text\tlabel\ttext\n", {{"text"}, "label"}, "x.tsv: has two columns 'text'");
+  refused(head, {{"premise", "hypothesis", "label"}, ""}, "3 text columns are named; name one or two with --text");
+  refused(head, {{"premise", "premise"}, ""}, "column 'premise' is named twice");
 }

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "tests/data/scratch.h"
 
 using namespace comera::data;
 
@@ -93,6 +94,33 @@ TEST_CASE("decoding joins pieces and closes up punctuation") {
   CHECK(t->decode({}) == "");
   CHECK_THROWS_WITH(t->decode({19}), Catch::Contains("id 19 is outside the vocabulary of 19 entries"));
   CHECK_THROWS_AS(t->decode({-1}), comera::InputError);
+}
+
+TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
+  std::string vocab = "[UNK]\n";
+  for (std::int64_t i = 0; i <= most_pieces; ++i) vocab += fmt::format("{:x}\n", i);
+  CHECK_THROWS_WITH(parse_wordpiece(vocab, "v.txt"), Catch::Contains("v.txt: holds 1048578 pieces; at most 1048576 are read"));
+  const Scratch scratch;
+  CHECK_THROWS_WITH(load_tokenizer(scratch.write("vocab.txt", "[UNK]\n" + std::string(largest_vocabulary, 'x'))),
+                    Catch::Contains("larger than the 16777216 bytes"));
+}
+
+TEST_CASE("long text is cut where its tokens are those of the parts") {
+  const auto tokenizer = letters();
+  const std::string texts[] = {"ab cd ef", "ab,cd.(ef)", "[CLS]ab[SEP]", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E", "ab\tcd [MASK] e-f"};
+  for (const std::string& text : texts)
+    for (std::size_t size = 2; size <= text.size(); ++size) {
+      const std::string_view window = whole_characters(text, size);
+      const Cut cut = tokenizer->cut(window);
+      REQUIRE(cut.next >= 1);
+      REQUIRE(cut.next <= window.size());
+      REQUIRE(cut.end <= cut.next);
+      if (cut.end == window.size()) continue;  // no place: the word, or the special piece, goes on
+      Ids parts;
+      tokenizer->encode(text.substr(0, cut.end), parts);
+      tokenizer->encode(text.substr(cut.next), parts);
+      CHECK(parts == tokenizer->encode(text));
+    }
 }
 
 TEST_CASE("a saved tokenizer is the same tokenizer") {

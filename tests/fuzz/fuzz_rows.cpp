@@ -1,4 +1,4 @@
-// Any bytes as TSV and as JSONL: refused with a sentence, or rows whose texts lie within what was read.
+// Any bytes as TSV, CSV and JSONL: refused with a sentence, or rows whose texts lie within what was read.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -13,7 +13,8 @@ namespace {
 void read(std::string_view text, data::Format format) {
   data::Table table;
   try {
-    data::parse_rows(text, "input", format, {{"premise", "hypothesis"}, "label"}, table);
+    data::TextReader reader(text, "input", format, {std::nullopt, {"premise", "hypothesis"}, false, "label"});
+    table.read(reader, "label");
   } catch (const InputError&) {
     return;
   }
@@ -29,6 +30,7 @@ void read(std::string_view text, data::Format format) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   read(text, data::Format::tsv);
+  read(text, data::Format::csv);
   read(text, data::Format::jsonl);
   return 0;
 }

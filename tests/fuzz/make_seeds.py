@@ -164,7 +164,7 @@ WORDS = {
     "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
     "fuzz_plan": ["comera_plan", "ratio", "layers", "name", "shape", "form", "dense", "auto", "tt", "ttm", "lowrank", "rank", "ranks", "in_modes",
                   "out_modes", "row_modes", "column_modes", "gauge", "reason", "up", "down", "conv", "words", "wide", "1099511627776", "true"],
-    "fuzz_rows": ["premise", "hypothesis", "label", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
+    "fuzz_rows": ["premise", "hypothesis", "label", "premise,hypothesis,label", ",", "\\x22", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
     "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],
 }
 

@@ -104,6 +104,16 @@ TEST_CASE("safetensors: headers that lie are refused, naming file and tensor") {
              Contains("tensor b") && Contains("overlaps"));
 }
 
+TEST_CASE("safetensors: a shape of millions of sizes is refused before anything is made of it") {
+  std::string shape = "[1";
+  for (int i = 0; i < 10'000'000; ++i) shape += ",1";
+  CHECK_THAT(message(file_of(entry("w", "F32", shape + "]", "[0,4]"), 4)), Contains("a shape of more than 64 sizes"));
+  std::string sizes = "[1";
+  for (int i = 1; i < 64; ++i) sizes += ",1";
+  CHECK(message(file_of(entry("w", "F32", sizes + "]", "[0,4]"), 4)) == "accepted");
+  CHECK(message(file_of(entry("a\\\"[" + std::string(100, ','), "F32", "[1]", "[0,4]"), 4)) == "accepted");  // in a name they are letters
+}
+
 TEST_CASE("safetensors: what is written is read back, in every floating type, and the same tensors give the same bytes") {
   const TemporaryFolder folder;
   std::vector<float> values(40000);

@@ -1,0 +1,11 @@
+#include "lib/io/json_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/file.h"
+
+namespace comera::io {
+
+Json read_json(const std::string& path, std::uint64_t largest) { return parse_json(read_file(path, largest), path); }
+
+}  // namespace comera::io
