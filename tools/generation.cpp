@@ -1,13 +1,12 @@
 #include "tools/generation.h"
 
 #include <algorithm>
-#include <iostream>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
-#include "lib/data/byte_stream.h"
 #include "lib/report/json.h"
 #include "lib/train/generate.h"
+#include "tools/input_texts.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
@@ -34,10 +33,60 @@ data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, c
   return ids;
 }
 
-std::string text_of(const data::Ids& prompt, const train::Generated& generated, const data::Tokenizer& tokenizer) {
-  data::Ids all = prompt;
-  all.insert(all.end(), generated.ids.begin(), generated.ids.end());
-  return tokenizer.decode(all);
+// The text as it grows: of every token what it adds is printed at once.
+class LiveText {
+ public:
+  LiveText(const data::Ids& prompt, const data::Tokenizer& tokenizer, bool prints) : ids_(prompt), tokenizer_(tokenizer), prints_(prints) {}
+
+  void add(std::int32_t id) {
+    ids_.push_back(id);
+    if (prints_) show();
+  }
+  std::string finish() {
+    const std::string text = tokenizer_.decode(ids_);
+    if (prints_) print_out(text.substr(std::min(shown_.size(), text.size())) + "\n");
+    return text;
+  }
+
+ private:
+  // Bytes that are no whole character yet wait for the next token.
+  void show() {
+    const std::string text = tokenizer_.decode(ids_);
+    if (text.ends_with("\xEF\xBF\xBD") || !text.starts_with(shown_)) return;
+    print_out(std::string_view(text).substr(shown_.size()));
+    shown_ = text;
+  }
+
+  data::Ids ids_;
+  const data::Tokenizer& tokenizer_;
+  bool prints_;
+  std::string shown_;
+};
+
+// What a verb counts over all texts.
+struct Totals {
+  std::int64_t texts = 0, tokens = 0, cut = 0;
+  double seconds = 0;
+};
+
+void go_on(const std::string& line, StoredModel& stored, const train::GenerateOptions& options, Answers& answers, Totals& totals) {
+  const auto number = static_cast<std::uint64_t>(totals.texts++);
+  if (line.empty()) {
+    if (answers.plain())
+      answers.line("");
+    else
+      answers.value({{"prompt", ""}, {"text", ""}, {"ids", report::Json::array()}, {"ended", false}});
+    return answers.flush();
+  }
+  const data::Ids prompt = prompt_of(line, *stored.tokenizer, std::get<models::DecoderSpec>(stored.spec));
+  LiveText live(prompt, *stored.tokenizer, answers.plain());
+  const train::Generated generated = train::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
+  const std::string text = live.finish();
+  totals.tokens += std::ssize(generated.ids);
+  totals.cut += !generated.ended && std::ssize(generated.ids) < options.max_tokens;
+  totals.seconds += generated.prompt_seconds + generated.seconds;
+  if (!answers.plain()) answers.value({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
+  answers.flush();
 }
 
 }  // namespace
@@ -63,32 +112,20 @@ std::vector<Option> generation_options() {
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
-  const auto& spec = std::get<models::DecoderSpec>(stored.spec);
-  const train::GenerateOptions options = options_of(values, spec);
-  report::Json json = report::document("predict");
-  json["texts"] = report::Json::array();
-  std::uint64_t number = 0;
-  double seconds = 0;
-  std::int64_t tokens = 0, cut = 0;
-  for (std::string line; std::getline(std::cin, line); ++number) {
-    if (line.ends_with('\r')) line.pop_back();
-    data::require_utf8(line, "stdin", static_cast<std::int64_t>(number) + 1);
-    const data::Ids prompt = prompt_of(line, *stored.tokenizer, spec);
-    const train::Generated generated = train::generate(*stored.engine, prompt, number, options);
-    const std::string text = text_of(prompt, generated, *stored.tokenizer);
-    tokens += static_cast<std::int64_t>(generated.ids.size());
-    cut += !generated.ended && static_cast<std::int64_t>(generated.ids.size()) < options.max_tokens;
-    seconds += generated.prompt_seconds + generated.seconds;
-    if (!values.flag("json")) print_out(text + "\n");
-    json["texts"].push_back({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
+  const train::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
+  InputTexts input(values);
+  Answers answers(values, "texts", "text");
+  Totals totals;
+  for (std::vector<InputText> texts; input.next(texts, 1);) {
+    if (texts[0].texts.size() > 1) texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is a character like others here
+    go_on(texts[0].texts[0], stored, options, answers, totals);
   }
-  json["tokens"] = tokens;
-  json["seconds"] = seconds;
-  if (values.flag("json")) print_out(report::dump(json) + "\n");
-  if (cut > 0)
-    log_warning("[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} positions", cut, number,
-                options.max_tokens, options.positions);
-  log_info("{} tokens in {:.3g} s, {:.4g} tokens/s", tokens, seconds, static_cast<double>(tokens) / std::max(seconds, 1e-9));
+  answers.finish({{"tokens", totals.tokens}, {"seconds", totals.seconds}});
+  if (totals.cut > 0)
+    log_warning("[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} positions", totals.cut,
+                totals.texts, options.max_tokens, options.positions);
+  log_info("{} tokens in {:.3g} s, {:.4g} tokens/s", totals.tokens, totals.seconds,
+           static_cast<double>(totals.tokens) / std::max(totals.seconds, 1e-9));
   return 0;
 }
 

@@ -1,14 +1,8 @@
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <iostream>
-
 #include "lib/core/error.h"
 #include "lib/core/log.h"
-#include "lib/data/byte_stream.h"
-#include "lib/report/json.h"
 #include "lib/train/evaluate.h"
 #include "tools/generation.h"
+#include "tools/input_texts.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
 #include "tools/verbs.h"
@@ -16,32 +10,7 @@
 namespace comera::tools {
 namespace {
 
-// A line of stdin: one text, or two with a tab between them.
-std::vector<std::string> texts_of(const std::string& line, std::int64_t number) {
-  const std::size_t tab = line.find('\t');
-  if (tab == std::string::npos) return {line};
-  if (line.find('\t', tab + 1) != std::string::npos)
-    fail_input("[predict] stdin:{}: has more than two columns; a line is one text, or two with a tab between", number);
-  return {line.substr(0, tab), line.substr(tab + 1)};
-}
-
 using Rows = std::vector<std::vector<std::string>>;
-
-// Up to `most` lines with as many columns as the first of all; false at the end of stdin.
-bool read_rows(Rows& rows, std::size_t most, std::size_t& columns, std::int64_t& number) {
-  rows.clear();
-  for (std::string line; rows.size() < most && std::getline(std::cin, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    data::require_utf8(line, "stdin", ++number);
-    rows.push_back(texts_of(line, number));
-    if (columns == 0) columns = rows.back().size();
-    if (rows.back().size() != columns)
-      fail_input("[predict] stdin:{}: has {}, the lines before have {}; give every line as many", number,
-                 rows.back().size() == 1 ? "one text" : "two texts", columns == 1 ? "one" : "two");
-  }
-  if (std::ferror(stdin)) fail_input("[predict] stdin cannot be read: {}; give a file or a pipe", std::strerror(errno));
-  return !rows.empty();
-}
 
 std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
   data::DataSpec spec;
@@ -54,22 +23,49 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
   return predictions;
 }
 
+// Every text with its label, as soon as no more have come.
+void label_texts(const OptionValues& values, StoredModel& stored) {
+  const std::vector<std::string>& labels = models::common(stored.spec).labels;
+  InputTexts input(values);
+  Answers answers(values, "predictions", "prediction");
+  for (std::vector<InputText> texts; input.next(texts, static_cast<std::size_t>(values.integer("batch")));) {
+    Rows rows;
+    for (const InputText& text : texts)
+      if (!text.empty()) rows.push_back(text.texts);
+    const std::vector<train::Prediction> predictions = rows.empty() ? std::vector<train::Prediction>() : predict(stored, values, rows);
+    for (auto next = predictions.begin(); const InputText& text : texts) {
+      const train::Prediction* prediction = text.empty() ? nullptr : &*next++;
+      const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
+      if (answers.plain())
+        answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
+      else if (prediction)
+        answers.value({{"label", label}, {"probability", prediction->probability}});
+      else
+        answers.value({{"label", nullptr}, {"probability", nullptr}});
+    }
+    answers.flush();
+  }
+  answers.finish();
+}
+
 }  // namespace
 
 OptionTable predict_table() {
   OptionTable table("predict",
-                    "label or embed the lines of stdin (one text each, or two with a tab between), or go on writing where they end (decoders)");
+                    "label or embed lines of standard input (one text each, or two with a tab between) or rows of files, or go on writing where they "
+                    "end (decoders); an empty line has an empty answer");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(line_options()).add(machine_options()).add(precision_options());
   table.add(generation_options())
       .add({{.name = "npy",
              .type = OptionType::path,
              .group = "Output",
-             .help = "write the embeddings of the lines as a NumPy array",
+             .help = "write the embeddings of the lines as a NumPy array; that of an empty line is NaN",
              .metavar = "FILE",
-             .in_config = false},
-            json_option()});
+             .in_config = false}})
+      .add(answer_options());
   table.add(common_options());
   table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
+  table.example("comera predict run --data reviews.csv --text body --jsonl > labels.jsonl");
   return table.example("printf 'A man sleeps.\\tSomebody rests.\\n' | comera predict run");
 }
 
@@ -83,22 +79,7 @@ int run_predict(const OptionValues& given) {
   if (decoder) return generate_lines(values, stored);
   if (models::common(stored.spec).task == data::Task::mlm)
     fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
-  report::Json json = report::document("predict");
-  json["predictions"] = report::Json::array();
-  std::size_t columns = 0;
-  std::int64_t number = 0;
-  for (Rows rows; read_rows(rows, static_cast<std::size_t>(values.integer("batch")), columns, number);) {
-    std::string out;
-    for (const train::Prediction& prediction : predict(stored, values, rows)) {
-      const std::string& label = models::common(stored.spec).labels[static_cast<std::size_t>(prediction.predicted)];
-      if (values.flag("json"))
-        json["predictions"].push_back({{"label", label}, {"probability", prediction.probability}});
-      else
-        out += fmt::format("{}\t{:.6f}\n", printable(label), prediction.probability);
-    }
-    print_out(out);
-  }
-  if (values.flag("json")) print_out(report::dump(json) + "\n");
+  label_texts(values, stored);
   return 0;
 }
 

@@ -1,16 +1,14 @@
 #include "tools/sentences.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <iostream>
+#include <limits>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/data/byte_stream.h"
 #include "lib/report/similarity.h"
+#include "tools/input_texts.h"
 #include "tools/program.h"
 
 namespace comera::tools {
@@ -20,34 +18,21 @@ train::EmbeddingOptions embedding_options(const OptionValues& values) {
   return {.batch = values.integer("batch"), .max_length = values.integer("seq")};
 }
 
-std::vector<std::string> read_lines() {
+// The vectors of those texts that are not empty, in their order.
+std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, const std::vector<InputText>& texts) {
   std::vector<std::string> lines;
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    data::require_utf8(line, "stdin", static_cast<std::int64_t>(lines.size()) + 1);
-    lines.push_back(line);
+  for (const InputText& text : texts) {
+    if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text of a line or row, and two came", stored.folder);
+    if (!text.empty()) lines.push_back(text.texts[0]);
   }
-  if (std::ferror(stdin)) fail_input("[predict] stdin cannot be read: {}; give a file or a pipe", std::strerror(errno));
-  return lines;
+  return train::embed(*stored.engine, stored.tokenizer, lines, embedding_options(values));
 }
 
-void print_lines(std::span<const float> vectors, std::size_t width) {
-  std::string out;
-  for (std::size_t i = 0; i < vectors.size(); ++i) out += fmt::format("{:.6g}{}", vectors[i], (i + 1) % width == 0 ? '\n' : '\t');
-  print_out(out);
-}
-
-// One line per embedding, which indentation would make one per number.
-void print_json(std::span<const float> vectors, std::size_t width) {
-  std::string out = report::dump(report::document("predict"));
-  out.resize(out.rfind("\n}"));
-  out += ",\n  \"embeddings\": [";
-  for (std::size_t row = 0; width > 0 && row < vectors.size() / width; ++row) {
-    const std::span<const float> vector = vectors.subspan(row * width, width);
-    const report::Json numbers = std::vector<float>(vector.begin(), vector.end());
-    out += fmt::format("{}\n    {}", row == 0 ? "" : ",", report::dump(numbers, -1));
-  }
-  print_out(out + "\n  ]\n}\n");
+void answer(Answers& answers, std::span<const float> vector) {
+  if (answers.plain())
+    answers.line(fmt::format("{:.6g}", fmt::join(vector, "\t")));
+  else
+    answers.value(vector.empty() ? report::Json() : report::Json(std::vector<float>(vector.begin(), vector.end())));
 }
 
 }  // namespace
@@ -93,15 +78,31 @@ std::string npy_bytes(std::span<const float> values, std::int64_t rows, std::int
 }
 
 int embed_lines(const OptionValues& values, StoredModel& stored) {
-  const std::vector<std::string> lines = read_lines();
-  const std::vector<float> vectors = train::embed(*stored.engine, stored.tokenizer, lines, embedding_options(values));
-  const std::size_t width = static_cast<std::size_t>(models::common(stored.spec).hidden);
+  const auto width = static_cast<std::size_t>(models::common(stored.spec).hidden);
+  const std::size_t most = 64 * static_cast<std::size_t>(values.integer("batch"));  // so that batches of one length can be made
+  InputTexts input(values);
+  Answers answers(values, "embeddings", "embedding");
+  std::vector<float> all;
+  std::int64_t rows = 0;
+  for (std::vector<InputText> texts; input.next(texts, most);) {
+    const std::vector<float> vectors = vectors_of(values, stored, texts);
+    rows += std::ssize(texts);
+    for (std::span<const float> left = vectors; const InputText& text : texts) {
+      const std::span<const float> vector = left.first(text.empty() ? 0 : width);
+      left = left.subspan(vector.size());
+      if (!values.has("npy"))
+        answer(answers, vector);
+      else if (vector.empty())
+        all.resize(all.size() + width, std::numeric_limits<float>::quiet_NaN());
+      else
+        all.insert(all.end(), vector.begin(), vector.end());
+    }
+    answers.flush();
+  }
   if (values.has("npy"))
-    write_file_atomic(values.text("npy"), npy_bytes(vectors, static_cast<std::int64_t>(lines.size()), static_cast<std::int64_t>(width)));
-  else if (values.flag("json"))
-    print_json(vectors, width);
+    write_file_atomic(values.text("npy"), npy_bytes(all, rows, static_cast<std::int64_t>(width)));
   else
-    print_lines(vectors, width);
+    answers.finish();
   return 0;
 }
 

@@ -78,7 +78,8 @@ void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids
   for (std::int64_t t = 0; t < length; ++t) rows[static_cast<std::size_t>(t)] = t < count ? static_cast<std::int32_t>(begin + t) : -1;
 }
 
-Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options) {
+Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options,
+                   const std::function<void(std::int32_t)>& each) {
   const auto known = static_cast<std::int64_t>(prompt.size());
   if (known >= options.positions)
     fail_input("[predict] the prompt has {} tokens and the model knows {} positions; shorten it", known, options.positions);
@@ -98,6 +99,7 @@ Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number
     result.ended = std::find(options.ends.begin(), options.ends.end(), next) != options.ends.end();
     if (result.ended) break;
     ids.push_back(next);
+    if (each) each(next);
   }
   result.seconds = wall_seconds() - start;
   result.ids.assign(ids.begin() + known, ids.end());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct Generated {
 };
 
 // `prompt` has at least one id; `number` tells texts of one seed apart. InputError where the prompt leaves no room.
-Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options);
+// `each` is called with every id as soon as it is chosen.
+Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options,
+                   const std::function<void(std::int32_t)>& each = {});
 
 // The next id: the first of the largest logits, or a draw that depends on (seed, number, position) alone.
 std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position, const GenerateOptions& options);

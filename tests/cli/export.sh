@@ -107,7 +107,7 @@ expect_json "all(layer['form'] == 'dense' for layer in d['layers'])"
 run "$COMERA" export dense -o dense.onnx --form dense
 expect_exit 0
 "$COMERA" predict run --json <<<'round red' >a.json
-"$COMERA" predict dense --json --text text <<<'round red' >b.json
+"$COMERA" predict dense --json <<<'round red' >b.json
 run python3 -c "
 import json
 a, b = (json.load(open(name))['predictions'][0] for name in ('a.json', 'b.json'))

@@ -43,13 +43,13 @@ for verb in $("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\)\( [a-z]*\
   expect_out "^usage: comera $verb"
 done
 
-# --data trains, measures, or is not there: predict reads stdin.
+# --data trains, measures, or is answered.
 run "$COMERA" evaluate --help
 expect_out '--data .*'
 grep -q 'files to evaluate on' .out || fail "what evaluate reads is no training data"
 if grep -q 'training files' .out; then fail "what evaluate reads is no training data"; fi
-run "$COMERA" predict model --data file
-expect_refused 'unknown option --data'
+run "$COMERA" predict --help
+expect_out 'answer the lines or rows of these files'
 
 # Underscores are dashes.
 run "$COMERA" version --log_file "$work/log"

@@ -1,0 +1,116 @@
+#include "tools/input_texts.h"
+
+#include "lib/core/error.h"
+#include "lib/data/files.h"
+#include "tools/program.h"
+
+namespace comera::tools {
+
+InputTexts::InputTexts(const OptionValues& values) {
+  if (values.list("data").empty()) {
+    if (values.given("text") || values.given("data-format"))
+      fail_input("[predict] --{} goes with --data FILE; lines of standard input have no columns", values.given("text") ? "text" : "data-format");
+    lines_.emplace(data::ByteStream::standard_input(), "stdin");
+    return;
+  }
+  files_ = data::resolve_files(values.list("data"));
+  request_.format = data::format_named(values.text("data-format"));
+  request_.text = values.list("text");
+  request_.named = values.given("text") && data::names_in_vain(files_, request_.format, request_.text);
+}
+
+bool InputTexts::next(std::vector<InputText>& texts, std::size_t most) {
+  texts.clear();
+  for (InputText text; texts.size() < most && (texts.empty() || !pauses()) && read(text);) texts.push_back(std::move(text));
+  return !texts.empty();
+}
+
+bool InputTexts::read(InputText& text) {
+  if (lines_) return read_line(text);
+  for (data::Row row;;) {
+    if (reader_ && reader_->next(row)) {
+      text.texts = {std::string(row.text[0])};
+      if (reader_->is_table() && request_.text.size() > 1) text.texts.emplace_back(row.text[1]);
+      return true;
+    }
+    if (file_ == files_.size()) return false;
+    reader_.emplace(files_[file_++], request_);
+  }
+}
+
+bool InputTexts::read_line(InputText& text) {
+  std::string_view line;
+  if (!lines_->next(line)) return false;
+  const std::size_t tab = line.find('\t');
+  if (tab != std::string_view::npos && line.find('\t', tab + 1) != std::string_view::npos)
+    fail_input("[predict] stdin:{}: has more than two columns; a line is one text, or two with a tab between", lines_->line());
+  text.texts = {std::string(line.substr(0, tab))};
+  if (tab != std::string_view::npos) text.texts.emplace_back(line.substr(tab + 1));
+  if (line.empty()) return true;
+  if (columns_ == 0) columns_ = text.texts.size();
+  if (text.texts.size() != columns_)
+    fail_input("[predict] stdin:{}: has {}, the lines before have {}; give every line as many", lines_->line(),
+               text.texts.size() == 1 ? "one text" : "two texts", columns_ == 1 ? "one" : "two");
+  return true;
+}
+
+Answers::Answers(const OptionValues& values, std::string list, std::string item)
+    : form_(values.flag("jsonl")  ? Form::jsonl
+            : values.flag("json") ? Form::json
+                                  : Form::plain),
+      list_(std::move(list)),
+      item_(std::move(item)) {
+  if (values.flag("json") && values.flag("jsonl")) fail_input("[predict] --json and --jsonl exclude each other; give one");
+}
+
+void Answers::line(std::string_view text) {
+  out_ += text;
+  out_ += '\n';
+}
+
+void Answers::value(report::Json answer) {
+  ++count_;
+  if (form_ == Form::json) {
+    out_ += fmt::format("{}\n    {}", count_ == 1 ? "" : ",", report::dump(answer, -1));
+    return;
+  }
+  report::Json object{{"line", count_}};
+  if (answer.is_object())
+    object.update(answer);
+  else
+    object[item_] = std::move(answer);
+  out_ += report::dump(object, -1) + "\n";
+}
+
+void Answers::flush() {
+  if (form_ == Form::json || out_.empty()) return;
+  print_out(out_);
+  out_.clear();
+}
+
+// One line per answer, which indentation would make one per number.
+void Answers::finish(const report::Json& beside) {
+  if (form_ != Form::json) return flush();
+  report::Json document = report::document("predict");
+  document.update(beside);
+  std::string head = report::dump(document);
+  head.resize(head.rfind("\n}"));
+  print_out(fmt::format("{},\n  \"{}\": [{}\n  ]\n}}\n", head, list_, out_));
+}
+
+std::vector<Option> answer_options() {
+  return {{.name = "data",
+           .type = OptionType::list,
+           .group = "Data",
+           .help = "answer the lines or rows of these files in place of standard input: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst",
+           .metavar = "FILE,..",
+           .in_config = false},
+          json_option(),
+          {.name = "jsonl",
+           .type = OptionType::flag,
+           .group = "Output",
+           .help = "print one JSON object for each line, as soon as it is answered",
+           .in_config = false}};
+}
+
+}  // namespace comera::tools
