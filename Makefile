@@ -8,14 +8,15 @@
 #   make package     a tarball of program and, where it was built, CUDA backend that runs where it is unpacked; TESTS=1 for check-gpu
 #   make check-gpu   the tests and benches that need a card, from this build; writes build/gpu-report.md
 #   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
-#   make install     PREFIX=/usr/local
+#   make install     PREFIX=/usr/local; the program, its manual pages and what completes its command line
+#   make docs        docs/options, made from the program's option tables
 #   make format      lay out every source file as .clang-format says
 #   make clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
 
-.PHONY: all comera configure cuda package check-gpu quickstart test check interop install format clean
+.PHONY: all comera configure cuda package check-gpu quickstart test check interop install docs format clean
 .NOTPARALLEL:
 
 all: comera
@@ -64,6 +65,9 @@ check-gpu: cuda
 
 install: comera
 	cmake --install $(BUILD) --prefix $(PREFIX)
+
+docs: comera
+	$(BUILD)/comera manual markdown -o docs/options
 
 format:
 	scripts/check_format.sh --fix

@@ -144,7 +144,13 @@ std::vector<Option> size_options() {
 }  // namespace
 
 std::vector<Option> model_options() {
-  std::vector<Option> rows{{.name = "model", .type = OptionType::string, .default_text = "encoder-small", .help = "preset: " + list_presets()}};
+  std::vector<Option> rows{{.name = "model",
+                            .type = OptionType::string,
+                            .default_text = "encoder-small",
+                            .help = "preset: " + list_presets(),
+                            .metavar = "PRESET",
+                            .synonyms = {"preset", "arch", "architecture", "model-name-or-path", "config-name"}}};
+  for (const Preset& preset : presets()) rows[0].suggested.push_back(preset.name);
   for (auto make : {form_options, size_options})
     for (Option& option : make()) rows.push_back(std::move(option));
   for (Option& option : rows) {

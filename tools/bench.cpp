@@ -99,14 +99,22 @@ std::vector<Option> bench_options() {
        .group = "Work",
        .help = "head and loss",
        .choices = {"classify", "mlm", "clm"}},
-      {.name = "batch", .type = OptionType::integer, .default_text = "32", .group = "Work", .help = "sequences", .minimum = 1, .maximum = 65536},
+      {.name = "batch",
+       .type = OptionType::integer,
+       .default_text = "32",
+       .group = "Work",
+       .help = "sequences",
+       .minimum = 1,
+       .maximum = 65536,
+       .synonyms = {"batch-size"}},
       {.name = "seq",
        .type = OptionType::integer,
        .default_text = "128",
        .group = "Work",
        .help = "tokens per sequence",
        .minimum = 1,
-       .maximum = 65536},
+       .maximum = 65536,
+       .synonyms = {"max-length", "sequence-length", "context-length"}},
       {.name = "linear", .group = "Work", .help = "time one linear layer of this size instead of a model, batch x seq tokens", .metavar = "INxOUT"},
       {.name = "table", .group = "Work", .help = "time look-ups in one word table of this size, batch x seq ids", .metavar = "ROWSxCOLUMNS"},
       {.name = "recompute",
@@ -128,7 +136,8 @@ std::vector<Option> bench_options() {
        .group = "Work",
        .help = "steps that are timed",
        .minimum = 1,
-       .maximum = 100000},
+       .maximum = 100000,
+       .synonyms = {"iterations", "repeat", "runs", "steps"}},
       {.name = "format",
        .type = OptionType::choice,
        .default_text = "table",
@@ -143,6 +152,8 @@ std::vector<Option> bench_options() {
 OptionTable bench_table() {
   OptionTable table("bench", "time one training step and its parts on this machine, without data");
   table.add(models::model_options()).add(bench_options()).add(machine_options()).add(precision_options()).add(common_options());
+  table.synonyms({"benchmark", "profile", "time", "speed"});
+  table.common({"model", "form", "rank", "linear", "table", "batch", "seq", "dtype", "threads", "format"});
   table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
   return table;
 }

@@ -1,10 +1,13 @@
+#include "lib/core/option_pages.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
 
 OptionTable completion_table() {
   OptionTable table("completion", "print a script that completes verbs and options in a shell");
-  table.positional({.name = "SHELL", .help = "bash, zsh or fish"}).add(common_options()).example("source <(comera completion bash)");
+  table.positional({.name = "SHELL", .help = "bash, zsh or fish", .suggested = {"bash", "zsh", "fish"}})
+      .add(common_options())
+      .example("source <(comera completion bash)");
   return table;
 }
 

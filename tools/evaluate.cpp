@@ -72,7 +72,8 @@ OptionTable evaluate_table() {
         .help = "end with exit code 1 unless this holds",
         .metavar = "'accuracy>=0.8'"},
        json_option()});
-  table.add(against_options()).add(common_options());
+  table.add(against_options()).add(common_options()).synonyms({"eval", "test", "measure", "score", "validate"});
+  table.common({"data", "text", "label", "against", "tokenizer", "seq", "stride", "require", "predictions", "json"});
   table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
       .example("comera evaluate stories --data text.txt --seq 256 --stride 128")
       .example("comera evaluate small --against all-MiniLM-L6-v2 --data text.txt --require 'cosine>=0.98'");

@@ -190,11 +190,13 @@ OptionTable export_table() {
         .default_text = "onnx",
         .group = "Output",
         .help = "safetensors: a plain Hugging Face folder, every weight dense and in the type that it has here (--form dense)",
-        .choices = {"onnx", "safetensors"}},
+        .choices = {"onnx", "safetensors"},
+        .synonyms = {"format", "target"}},
        {.name = "force", .type = OptionType::flag, .group = "Output", .help = "replace what is there", .in_config = false},
        {.name = "dry-run", .type = OptionType::flag, .group = "Output", .help = "say how large it becomes and write nothing", .in_config = false},
        json_option()});
-  table.add(machine_options()).add(common_options());
+  table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
+  table.common({"output", "to", "form", "dtype", "opset", "with-past", "force", "dry-run", "json", "threads"});
   return table.example("comera export run -o run-onnx").example("comera export run -o run.onnx --form factors --dtype fp16");
 }
 

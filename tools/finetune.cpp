@@ -17,9 +17,16 @@ namespace {
 
 std::vector<Option> start_options() {
   std::vector<Option> rows{
-      {.name = "model", .type = OptionType::path, .help = "the folder to start from, in place of MODEL", .metavar = "FOLDER"},
+      {.name = "model",
+       .type = OptionType::path,
+       .help = "the folder to start from, in place of MODEL",
+       .metavar = "FOLDER",
+       .synonyms = {"model-name-or-path", "checkpoint", "base-model"}},
       {.name = "new-head", .type = OptionType::flag, .help = "a new head, though the model has one for this task and these labels"},
-      {.name = "unlabelled", .type = OptionType::flag, .help = "learn from the teacher alone; as without --label, where there is a teacher"}};
+      {.name = "unlabelled",
+       .type = OptionType::flag,
+       .help = "learns from the teacher alone",
+       .default_words = "on with a teacher and without --label"}};
   for (Option& option : models::model_options())
     if (option.name == "dropout" || option.name == "attention-dropout") {
       option.default_words = "the model's";
@@ -35,6 +42,13 @@ std::vector<Option> start_options() {
   return rows;
 }
 
+std::vector<Option> adaptation_options() {
+  std::vector<Option> rows = train::rank_options();
+  for (Option& option : rows)
+    if (option.name == "adapt-ranks") option.default_words = "on with a target, else off";
+  return rows;
+}
+
 // Rates that heal: what the cores of a compressed model know is lost at the rates that random ones learn at (docs/results.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
@@ -47,7 +61,6 @@ std::vector<Option> gentle_options() {
 
 // What was not said follows from the model and from what was said.
 void settle(OptionValues& values) {
-  if (!values.positionals().empty()) values.set("model", values.positionals()[0]);
   if (!values.has("model")) {
     const auto recipe = values.has("resume") && values.text("resume") != "yes" ? train::read_recipe(values.text("resume")) : std::nullopt;
     if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
@@ -184,9 +197,10 @@ RunSetup set_up_dry(const OptionValues& values) {
 OptionTable finetune_table() {
   OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
-  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(train::rank_options());
+  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(adaptation_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
-  table.foreign_table("hashes").foreign_table("paths");
+  table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
+  table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }

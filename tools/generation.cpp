@@ -93,22 +93,27 @@ void go_on(const std::string& line, StoredModel& stored, const train::GenerateOp
 
 std::vector<Option> generation_options() {
   const char* g = "Generation";
-  return {
-      {.name = "max-tokens", .type = OptionType::integer, .default_text = "128", .group = g, .help = "longest continuation in tokens", .minimum = 1},
-      {.name = "temperature",
-       .type = OptionType::real,
-       .default_text = "0",
-       .group = g,
-       .help = "draw the next token from the softmax of logits / temperature; 0: take the most probable",
-       .minimum = 0},
-      {.name = "top-p",
-       .type = OptionType::real,
-       .default_text = "1",
-       .group = g,
-       .help = "draw among the fewest tokens that have this probability together",
-       .minimum = 0,
-       .maximum = 1},
-      {.name = "seed", .type = OptionType::integer, .default_text = "0", .group = g, .help = "of the draws", .minimum = 0}};
+  return {{.name = "max-tokens",
+           .type = OptionType::integer,
+           .default_text = "128",
+           .group = g,
+           .help = "longest continuation in tokens",
+           .minimum = 1,
+           .synonyms = {"max-new-tokens", "max-length", "n-predict", "length"}},
+          {.name = "temperature",
+           .type = OptionType::real,
+           .default_text = "0",
+           .group = g,
+           .help = "draw the next token from the softmax of logits / temperature; 0: take the most probable",
+           .minimum = 0},
+          {.name = "top-p",
+           .type = OptionType::real,
+           .default_text = "1",
+           .group = g,
+           .help = "draw among the fewest tokens that have this probability together",
+           .minimum = 0,
+           .maximum = 1},
+          {.name = "seed", .type = OptionType::integer, .default_text = "0", .group = g, .help = "of the draws", .minimum = 0}};
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {

@@ -82,6 +82,8 @@ OptionTable inspect_table() {
   for (Option& option : calibration)
     if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate says";
   table.add(std::move(calibration)).add(machine_options()).add(common_options());
+  table.synonyms({"info", "show", "describe", "list", "print", "view", "summary", "cat", "diff", "compare"});
+  table.common({"format", "json", "sort", "filter", "runs", "verify", "calibrate"});
   table.example("comera inspect run --sort bytes")
       .example("comera inspect run --format html > run.html")
       .example("comera inspect before after")

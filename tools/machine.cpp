@@ -67,20 +67,25 @@ std::vector<Option> machine_options() {
            .type = OptionType::string,
            .default_text = "cpu",
            .group = "Machine",
-           .help = "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks"},
+           .help = "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks",
+           .metavar = "DEVICE",
+           .suggested = {"cpu", "cuda", "reference"},
+           .synonyms = {"gpu", "accelerator"}},
           {.name = "threads",
            .type = OptionType::integer,
            .group = "Machine",
            .help = "threads that compute; results do not depend on it",
            .minimum = 1,
            .maximum = 1024,
-           .default_words = "number of processors"},
+           .default_words = "number of processors",
+           .synonyms = {"jobs", "num-threads", "cpus", "cores"}},
           {.name = "isa",
            .type = OptionType::choice,
            .default_text = "auto",
            .group = "Machine",
            .help = "instruction set of the CPU",
-           .choices = {"auto", "v3", "v4", "v4bf16"}}};
+           .choices = {"auto", "v3", "v4", "v4bf16"},
+           .synonyms = {"instruction-set"}}};
 }
 
 std::vector<Option> precision_options() {
@@ -91,7 +96,8 @@ std::vector<Option> precision_options() {
            .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32; fp8, bf16 with products of TT layers "
                    "in fp8 (on cards)",
            .choices = plan::precisions(),
-           .result_relevant = true}};
+           .result_relevant = true,
+           .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};
 }
 
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype) {

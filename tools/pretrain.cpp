@@ -10,10 +10,11 @@ OptionTable pretrain_table() {
   OptionTable table("pretrain", "learn a task in tensor-train form, ranks falling on the way");
   table.add(train::data_options()).add(models::model_options()).add(train::training_options()).add(train::rank_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
-  table.foreign_table("hashes").foreign_table("paths");
+  table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "learn", "fit"});
+  table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
   table.example(
-      "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text premise,hypothesis \\\n"
-      "      --tokenizer vocab.txt --steps 2000 --batch 32 -o run");
+      "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text premise,hypothesis "
+      "--tokenizer vocab.txt --steps 2000 --batch 32 -o run");
   return table.example("comera pretrain --resume run").example("comera pretrain --model mnli-6enc --batch 32 --seq 128 --dry-run");
 }
 

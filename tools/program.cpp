@@ -1,5 +1,8 @@
 #include "tools/program.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -8,8 +11,11 @@
 #include <new>
 
 #include "lib/core/error.h"
+#include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/core/option_pages.h"
 #include "lib/core/suggest.h"
+#include "lib/core/terminal.h"
 
 namespace comera::tools {
 namespace {
@@ -23,20 +29,26 @@ std::vector<OptionTable> all_tables() {
 }
 
 std::string program_help() {
-  std::string out = "comera: train and compress models in tensor-train form\n\nusage: comera VERB [options]\n\nVerbs:\n";
-  for (const Verb& verb : verbs()) out += fmt::format("  {:<20}{}\n", verb.name, verb.table().summary());
-  return out +
-         "\nGeneral:\n"
-         "  --version           what this program is and runs on; with --device cuda the cards\n"
-         "  --help              this help; `comera VERB --help` lists the options of a verb\n"
-         "\nExit codes: 0 fine, 1 failed while running, 2 wrong usage or input, 128+n stopped by signal n\n";
+  constexpr int column = 20, least_columns = 60;
+  const int columns = std::max(least_columns, terminal_columns(STDOUT_FILENO));
+  const auto line = [&](std::string_view name, const std::string& text) {
+    return fmt::format("  {:<{}}{}\n", name, column, wrap(text, columns, column + 2, column + 2));
+  };
+  std::string out = "usage: comera VERB [options]\n\n";
+  out += wrap("Train and compress models in tensor-train form.", columns) +
+         "\n\nExample:\n  comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5\n\nVerbs:\n";
+  for (const Verb& verb : verbs()) out += line(verb.name, verb.table().summary());
+  out += "\nGeneral:\n" + line("--version", "what this program is and runs on; with --device cuda the cards");
+  out += line("--help", "this help; `comera VERB --help` shows the common options of a verb, --help-all all of them");
+  return out + "\n" + wrap("Exit codes: 0 fine, 1 failed while running, 2 wrong usage or input, 128+n stopped by signal n", columns) + "\n";
 }
 
 // Help for all verbs that share the first word; "" where none does.
-std::string group_help(const std::string& word) {
+std::string group_help(const std::string& word, HelpDepth depth) {
   std::string out;
   for (const Verb& verb : verbs())
-    if (verb.name == word || verb.name.starts_with(word + " ")) out.append(out.empty() ? "" : "\n").append(help_text(verb.table()));
+    if (verb.name == word || verb.name.starts_with(word + " "))
+      out.append(out.empty() ? "" : "\n").append(help_text(verb.table(), depth, terminal_columns(STDOUT_FILENO)));
   return out;
 }
 
@@ -73,32 +85,81 @@ void set_up_messages(const OptionValues& values) {
   set_up_log(settings);
 }
 
-int run_verb(Arguments arguments) {
-  const Verb& verb = find_verb(arguments);
-  const OptionTable table = verb.table();
+// The run folder that --resume names, or --output beside it; "" where the words name none.
+std::string resumed_run(const Arguments& arguments) {
+  bool resume = false;
+  std::string named, output;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    const std::string next = i + 1 < arguments.size() && !arguments[i + 1].starts_with("-") ? arguments[i + 1] : "";
+    if (word == "--resume") resume = true, named = next;
+    if (word.starts_with("--resume=")) resume = true, named = word.substr(std::string_view("--resume=").size());
+    if (word == "-o" || word == "--output") output = next;
+  }
+  return !resume ? "" : named.empty() ? output : named;
+}
+
+// A run goes on with the verb that began it, whatever verb was typed; null where there is no such run.
+const Verb* verb_of_run(const std::string& folder) {
+  const std::string path = join_path(folder, "recipe.toml");
+  if (folder.empty() || !path_exists(path)) return nullptr;
+  const std::string name = toml_verb(read_file(path));
+  for (const Verb& verb : verbs())
+    if (verb.name == name && verb.table().find("resume")) return &verb;
+  return nullptr;
+}
+
+int run_verb(const Verb& typed, Arguments arguments) {
+  const Verb* verb = &typed;
+  const std::string run = typed.table().find("resume") ? resumed_run(arguments) : "";
+  if (const Verb* began = verb_of_run(run); began && began->name != typed.name) {
+    log_info("{} is a run of {}: it goes on as comera {} --resume {}", run, began->name, began->name, run);
+    verb = began;
+  }
+  const OptionTable table = verb->table();
   const ParsedCommand command = parse_command(table, std::move(arguments));
   if (command.print) {
     print_out(*command.print);
     return 0;
   }
   if (table.find("log-file")) set_up_messages(command.values);
-  return verb.run(command.values);
+  return verb->run(command.values);
 }
 
-bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
+// `comera --resume RUN`.
+int resume_run(Arguments arguments) {
+  const std::string run = resumed_run(arguments);
+  if (run.empty()) fail_input("[comera] --resume needs the folder of a run: comera --resume RUN");
+  const Verb* verb = verb_of_run(run);
+  if (!verb) fail_input("[comera] --resume {}: {}", run, path_exists(run) ? "there is no run to go on with in that folder" : "no such folder");
+  return run_verb(*verb, std::move(arguments));
+}
+
+bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help" || word == "--help-all"; }
+
+HelpDepth depth_of(const Arguments& arguments) {
+  return std::find(arguments.begin(), arguments.end(), "--help-all") == arguments.end() ? HelpDepth::common : HelpDepth::all;
+}
+
+// "" where the words call for no help.
+std::string help_for(const Arguments& arguments) {
+  if (arguments.empty()) return program_help();
+  const bool first = is_help(arguments[0]);
+  if (first && arguments.size() == 1) return program_help();
+  if (first) return group_help(arguments[1], depth_of(arguments));
+  return arguments.size() == 2 && is_help(arguments[1]) ? group_help(arguments[0], depth_of(arguments)) : "";
+}
 
 int dispatch(Arguments arguments) {
-  if (arguments.empty()) fail_input("[comera] no verb was given; `comera --help` lists them");
-  if (arguments[0] == "--version") arguments[0] = "version";
-  const bool first = asks_for_help(arguments[0]);
-  const bool second = arguments.size() == 2 && asks_for_help(arguments[1]);
-  const std::string help = first && arguments.size() > 1 ? group_help(arguments[1]) : second ? group_help(arguments[0]) : "";
-  if (!help.empty() || (first && arguments.size() == 1)) {
-    print_out(help.empty() ? program_help() : help);
+  if (!arguments.empty() && arguments[0] == "--version") arguments[0] = "version";
+  if (const std::string help = help_for(arguments); !help.empty()) {
+    print_out(help);
     return 0;
   }
-  if (first) arguments.erase(arguments.begin());
-  return run_verb(std::move(arguments));
+  if (is_help(arguments[0])) arguments.erase(arguments.begin());
+  if (arguments[0] == "--resume" || arguments[0].starts_with("--resume=")) return resume_run(std::move(arguments));
+  const Verb& verb = find_verb(arguments);
+  return run_verb(verb, std::move(arguments));
 }
 
 int complain(int code, std::string_view text) noexcept {

@@ -23,7 +23,7 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
   if (!path_exists(path)) return;
   const std::string text = read_file(path, io::largest_recipe);
-  const OptionTable table = text.find("verb = \"finetune\"") == std::string::npos ? pretrain_table() : finetune_table();
+  const OptionTable table = toml_verb(text) == "finetune" ? finetune_table() : pretrain_table();
   OptionValues recipe(table);
   apply_toml(recipe, text, path);
   for (const char* name : {"text", "label", "seq", "case", "document-end"})
@@ -63,6 +63,8 @@ std::vector<Option> reading_options() {
                                    .type = OptionType::list,
                                    .group = "Data",
                                    .help = "files to evaluate on: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed",
+                                   .help = "files to evaluate on: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed",
+                                   .metavar = "FILE,...",
                                    .result_relevant = true});
   return options;
 }

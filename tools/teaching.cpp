@@ -80,7 +80,7 @@ layers::ModelFactory teaching(layers::ModelFactory base, const layers::Distillat
 
 std::vector<Option> teaching_options() {
   std::vector<Option> rows{
-      {.name = "teacher", .type = OptionType::path, .help = "learn to answer like this model", .metavar = "FOLDER"},
+      {.name = "teacher", .type = OptionType::path, .help = "learn to answer like this model", .metavar = "FOLDER", .synonyms = {"teacher-model"}},
       {.name = "distill",
        .type = OptionType::choice,
        .default_text = "automatic",

@@ -151,13 +151,15 @@ std::vector<Option> goal_options() {
        .group = "Output",
        .help = "folder to write, of an ONNX graph the file (with several ratios a folder of them); must not exist",
        .short_name = 'o',
-       .in_config = false},
+       .in_config = false,
+       .synonyms = {"output-dir", "out", "save-to"}},
       {.name = "ratio",
        .type = OptionType::list,
        .group = "Size",
        .help = "dense / compressed bytes of the weights file; several make a folder each",
-       .metavar = "R,..."},
-      {.name = "budget", .type = OptionType::size, .group = "Size", .help = "bytes of the weights file"},
+       .metavar = "R,...",
+       .synonyms = {"compression", "compression-ratio", "factor"}},
+      {.name = "budget", .type = OptionType::size, .group = "Size", .help = "bytes of the weights file", .synonyms = {"target-size", "bytes"}},
       {.name = "budget-of",
        .type = OptionType::choice,
        .default_text = "weights",
@@ -165,7 +167,13 @@ std::vector<Option> goal_options() {
        .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result (fp32, form tt)",
        .choices = {"weights", "onnx"}},
       {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "the same rank everywhere", .minimum = 1},
-      {.name = "tol", .type = OptionType::real, .group = "Size", .help = "largest relative error of every layer", .minimum = 0, .maximum = 1},
+      {.name = "tol",
+       .type = OptionType::real,
+       .group = "Size",
+       .help = "largest relative error of every layer",
+       .minimum = 0,
+       .maximum = 1,
+       .synonyms = {"tolerance", "epsilon", "error"}},
       {.name = "plan", .type = OptionType::path, .group = "Size", .help = "a file that --dump-plan wrote, perhaps edited", .metavar = "FILE"},
       {.name = "dump-plan", .type = OptionType::path, .group = "Output", .help = "write the plan and stop", .metavar = "FILE", .in_config = false},
       {.name = "dry-run", .type = OptionType::flag, .group = "Output", .help = "print the plan and stop", .in_config = false},
@@ -174,6 +182,27 @@ std::vector<Option> goal_options() {
        .group = "Output",
        .help = "end with exit code 1 when a layer's relative error is larger",
        .minimum = 0}};
+}
+
+// Which weights, and what differs from the rest.
+std::vector<Option> choice_options() {
+  return {{.name = "include",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "only weights that match",
+           .metavar = "GLOB",
+           .synonyms = {"target-modules", "only"}},
+          {.name = "exclude",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "weights that stay dense",
+           .metavar = "GLOB",
+           .synonyms = {"skip", "ignore", "keep-dense"}},
+          {.name = "layer",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', 'glob=exact:1024'",
+           .metavar = "RULE"}};
 }
 
 std::vector<Option> form_options() {
@@ -192,18 +221,11 @@ std::vector<Option> form_options() {
        .minimum = 1,
        .maximum = 8,
        .default_words = "2; with --calibrate 2 of the inputs and 1 of the outputs, fitted to the text"},
-      {.name = "include", .type = OptionType::list, .group = "Form", .help = "only weights that match", .metavar = "GLOB"},
-      {.name = "exclude", .type = OptionType::list, .group = "Form", .help = "weights that stay dense", .metavar = "GLOB"},
-      {.name = "layer",
-       .type = OptionType::list,
-       .group = "Form",
-       .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', 'glob=exact:1024'",
-       .metavar = "RULE"},
       {.name = "gauge",
        .type = OptionType::flag,
        .default_text = "true",
        .group = "Form",
-       .help = "an identity block in the last core: R^2 numbers fewer"},
+       .help = "puts an identity block into the last core, which saves R^2 numbers"},
       {.name = "exact-rows",
        .type = OptionType::integer,
        .default_text = "0",
@@ -234,7 +256,15 @@ std::vector<Option> form_options() {
 OptionTable tensorize_table() {
   OptionTable table("tensorize", "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
   table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
-  table.add(goal_options()).add(form_options()).add(calibration_options()).add(machine_options()).add({json_option()}).add(common_options());
+  table.add(goal_options())
+      .add(choice_options())
+      .add(form_options())
+      .add(calibration_options())
+      .add(machine_options())
+      .add({json_option()})
+      .add(common_options());
+  table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise", "tensorise", "convert"});
+  table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
       .example("comera tensorize model --ratio 2 --dump-plan plan.json");

@@ -72,6 +72,7 @@ int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
 
 OptionTable tokenizer_encode_table() {
   OptionTable table = lines_table("tokenizer encode", "lines of stdin to ids, separated by spaces");
+  table.synonyms({"tokenize", "tokenise"});
   table.example("comera tokenizer encode --tokenizer vocab.txt < text.txt > ids.txt");
   return table;
 }
@@ -93,6 +94,7 @@ int run_tokenizer_encode(const OptionValues& values) {
 
 OptionTable tokenizer_decode_table() {
   OptionTable table = lines_table("tokenizer decode", "lines of ids to text");
+  table.synonyms({"detokenize", "detokenise"});
   table.example("comera tokenizer decode --tokenizer vocab.txt < ids.txt");
   return table;
 }

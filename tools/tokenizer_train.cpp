@@ -48,7 +48,7 @@ OptionTable tokenizer_train_table() {
   table.add(
       {{.name = "data", .type = OptionType::list, .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs too", .metavar = "FILE,..."},
        {.name = "text", .type = OptionType::list, .help = "columns of tables", .metavar = "NAME,...", .default_words = "text"},
-       train::data_format_option(""),
+       train::data_format_option("General"),
        {.name = "kind",
         .type = OptionType::choice,
         .default_text = "wordpiece",
@@ -80,7 +80,8 @@ OptionTable tokenizer_train_table() {
        {.name = "output", .type = OptionType::path, .help = "folder to write", .metavar = "FOLDER", .short_name = 'o', .in_config = false},
        {.name = "force", .type = OptionType::flag, .help = "write into a folder that is not empty", .in_config = false},
        json_option()});
-  table.add(common_options());
+  table.add(common_options()).synonyms({"train-tokenizer", "vocab", "vocabulary"});
+  table.common({"data", "text", "kind", "vocab-size", "sample", "cased", "min-count", "output", "force", "json"});
   return table.example("comera tokenizer train --data 'corpus/*.txt.gz' --vocab-size 8000 -o tokenizer");
 }
 

@@ -16,6 +16,7 @@ std::span<const Verb> verbs() {
       {"tokenizer encode", tokenizer_encode_table, run_tokenizer_encode},
       {"tokenizer decode", tokenizer_decode_table, run_tokenizer_decode},
       {"version", version_table, run_version},
+      {"manual", manual_table, run_manual},
       {"completion", completion_table, run_completion},
   };
   return all;

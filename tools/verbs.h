@@ -29,6 +29,8 @@ OptionTable tokenizer_decode_table();
 int run_tokenizer_decode(const OptionValues& values);
 OptionTable version_table();
 int run_version(const OptionValues& values);
+OptionTable manual_table();
+int run_manual(const OptionValues& values);
 OptionTable completion_table();
 int run_completion(const OptionValues& values);
 

@@ -65,8 +65,13 @@ std::string as_text_cuda(const Json& cuda) {
 
 OptionTable version_table() {
   OptionTable table("version", "say what this program is and runs on");
-  table.add(
-      {{.name = "device", .type = OptionType::choice, .default_text = "cpu", .help = "what to look at", .choices = {"cpu", "cuda"}}, json_option()});
+  table.add({{.name = "device",
+              .type = OptionType::choice,
+              .default_text = "cpu",
+              .group = "Output",
+              .help = "what to look at",
+              .choices = {"cpu", "cuda"}},
+             json_option()});
   table.add(common_options());
   return table;
 }

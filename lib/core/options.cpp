@@ -1,5 +1,7 @@
 #include "lib/core/options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -7,7 +9,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/option_pages.h"
 #include "lib/core/suggest.h"
+#include "lib/core/terminal.h"
 
 namespace comera {
 namespace {
@@ -49,35 +53,52 @@ CLI::Option* declare(CLI::App& app, const Option& option) {
   return option.without_value.empty() ? declared : declared->expected(0, 1);
 }
 
+// Names of options, and what other programs call them.
+std::vector<KnownWord> known_words(const OptionTable& table) {
+  std::vector<KnownWord> words;
+  for (const Option& option : table.options()) words.push_back({option.name, option.name});
+  for (const Option& option : table.options())
+    for (const std::string& synonym : option.synonyms) words.push_back({synonym, option.name});
+  return words;
+}
+
 // CLI11 hands back what it does not know: other options, and words that belong to none.
-void sort_out_rest(const OptionTable& table, const std::vector<std::string>& rest, OptionValues& values) {
+std::vector<std::string> words_of(const OptionTable& table, const std::vector<std::string>& rest) {
   std::vector<std::string> words;
   bool only_words = false;
   for (const std::string& word : rest) {
     if (!only_words && word == "--") {
       only_words = true;
     } else if (!only_words && word.size() > 1 && word[0] == '-') {
-      fail_input("[{}] unknown option {}{}; `comera {} --help` lists all", table.verb(), word.substr(0, word.find('=')),
-                 did_you_mean(strip_dashes(word), table.names(), "--"), table.verb());
+      fail_input("[{}] unknown option {}{}; `comera {} --help-all` lists all", table.verb(), word.substr(0, word.find('=')),
+                 did_you_mean(strip_dashes(word), known_words(table), "--"), table.verb());
     } else {
       words.push_back(word);
     }
   }
-  int least = 0, most = 0;
-  for (const Positional& positional : table.positionals()) {
-    least += positional.minimum;
-    most = positional.maximum < 0 || most < 0 ? -1 : most + positional.maximum;
-  }
-  const int count = static_cast<int>(words.size());
-  if (most >= 0 && count > most)
+  return words;
+}
+
+void take_words(const OptionTable& table, std::vector<std::string> words, OptionValues& values) {
+  const std::size_t most = table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);  // -1: any number
+  if (words.size() > most)
     fail_input("[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` shows the usage",
-               table.verb(), words[static_cast<std::size_t>(most)], table.verb());
-  if (count < least && !values.has("help")) {
-    for (int missing = count; const Positional& positional : table.positionals())
-      if ((missing -= positional.minimum) < 0)
-        fail_input("[{}] {} is missing: {}; `comera {} --help` shows the usage", table.verb(), positional.name, positional.help, table.verb());
-  }
+               table.verb(), words[most], table.verb());
+  if (words.empty()) return;
+  if (const Option* option = table.find(table.positional_key()))
+    values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), table.positionals()[0].name));
   values.set_positionals(std::move(words));
+}
+
+// Once the command line and the file are read.
+void require_words(const OptionTable& table, const OptionValues& values) {
+  if (table.positionals().empty()) return;
+  const Positional& positional = table.positionals()[0];
+  const int count = static_cast<int>(values.positionals().size());
+  if (count < positional.minimum)
+    fail_input("[{}] {} is missing: {}; `comera {} --help` shows the usage", table.verb(), positional.name, positional.help, table.verb());
+  if (positional.maximum >= 0 && count > positional.maximum)
+    fail_input("[{}] {}: {} came, {} can be taken", table.verb(), positional.name, count, positional.maximum);
 }
 
 void parse_arguments(const OptionTable& table, std::vector<std::string> arguments, OptionValues& values) {
@@ -106,7 +127,7 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
     refuse_options_as_values(table, *option, texts);
     values.set(*option, std::move(texts), OptionSource::flag, fmt::format("[{}] --{}", table.verb(), option->name));
   }
-  sort_out_rest(table, app.remaining(), values);
+  take_words(table, words_of(table, app.remaining()), values);
 }
 
 void read_environment(const OptionTable& table, const Environment& environment, OptionValues& values) {
@@ -127,32 +148,46 @@ std::vector<Option> common_options() {
            .type = OptionType::path,
            .help = "read options from a TOML file; the command line wins",
            .metavar = "FILE",
-           .in_config = false},
-          {.name = "dump-config", .type = OptionType::flag, .help = "print the options of this call as TOML and stop", .in_config = false},
-          {.name = "quiet", .type = OptionType::flag, .help = "print warnings and errors only", .short_name = 'q'},
+           .in_config = false,
+           .in_dump = false,
+           .synonyms = {"configuration", "config-file", "recipe"}},
+          {.name = "dump-config",
+           .type = OptionType::flag,
+           .help = "print this call as TOML, which --config reads, and stop",
+           .in_config = false,
+           .in_dump = false},
+          {.name = "quiet", .type = OptionType::flag, .help = "print warnings and errors only", .short_name = 'q', .synonyms = {"silent"}},
           {.name = "verbose", .type = OptionType::flag, .help = "print what is being done in detail", .short_name = 'v'},
           {.name = "log-file", .type = OptionType::path, .help = "also append messages to this file", .metavar = "FILE"},
-          {.name = "help", .type = OptionType::flag, .help = "show this help", .short_name = 'h', .in_config = false}};
+          {.name = "help", .type = OptionType::flag, .help = "show the common options", .short_name = 'h', .in_config = false, .in_dump = false},
+          {.name = "help-all", .type = OptionType::flag, .help = "show all options", .in_config = false, .in_dump = false}};
 }
 
 ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments, const Environment& environment) {
   ParsedCommand command{OptionValues(table), std::nullopt};
   OptionValues& values = command.values;
   parse_arguments(table, std::move(arguments), values);
-  if (table.find("help") && values.flag("help")) {
-    command.print = help_text(table);
-    return command;
-  }
+  for (const auto& [option, depth] : {std::pair{"help-all", HelpDepth::all}, std::pair{"help", HelpDepth::common}})
+    if (table.find(option) && values.flag(option)) {
+      command.print = help_text(table, depth, terminal_columns(STDOUT_FILENO));
+      return command;
+    }
   read_environment(table, environment, values);
-  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config"), largest_config), values.text("config"));
-  if (table.find("dump-config") && values.flag("dump-config")) command.print = to_toml(values);
+  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config"), largest_config), values.text("config"), TomlScope::call);
+  if (table.find("dump-config") && values.flag("dump-config"))
+    command.print = to_toml(values, TomlScope::call);
+  else
+    require_words(table, values);
   return command;
 }
 
 void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables) {
-  std::vector<std::string> verbs;
-  for (const OptionTable& table : tables) verbs.push_back(table.verb().substr(0, table.verb().find(' ')));
-  fail_input("[comera] unknown verb '{}'{}; `comera --help` lists all", verb, did_you_mean(verb, verbs));
+  std::vector<KnownWord> words;
+  const auto first_word = [](const OptionTable& table) { return table.verb().substr(0, table.verb().find(' ')); };
+  for (const OptionTable& table : tables) words.push_back({first_word(table), first_word(table)});
+  for (const OptionTable& table : tables)
+    for (const std::string& synonym : table.synonyms()) words.push_back({synonym, table.verb()});
+  fail_input("[comera] unknown verb '{}'{}; `comera --help` lists all", verb, did_you_mean(verb, words));
 }
 
 }  // namespace comera

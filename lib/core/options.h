@@ -1,4 +1,4 @@
-// One option table per verb feeds the command line, --config, --dump-config, --help, shell completion and the documentation.
+// One option table per verb feeds the command line, --config, --dump-config, --help, shell completion and the documentation (option_pages.h).
 // Where a value comes from, weakest first: default, environment (COMERA_<NAME>), configuration file, command line.
 // A verb uses it like this:
 //   OptionTable table("pretrain", "learn a task from data");
@@ -47,16 +47,20 @@ struct Option {
   char short_name = 0;
   double minimum = -std::numeric_limits<double>::infinity();  // of integer and real, inclusive
   double maximum = std::numeric_limits<double>::infinity();
-  std::string without_value = {};  // "--resume" alone means this text; "" : a value is needed
-  std::string default_words = {};  // what help says for the default where the text does not tell ("number of cores")
-  bool in_config = true;           // false: acts on this call only (--help, --resume, --output); not in files nor in the environment
+  std::string without_value = {};           // "--resume" alone means this text; "" : a value is needed
+  std::string default_words = {};           // what help says for the default where the text does not tell ("number of cores")
+  bool in_config = true;                    // false: of one call (--resume, --output): in no recipe and not in the environment, but in --dump-config
+  bool in_dump = true;                      // false: says what to do with the call itself (--help, --config): in no file at all
+  std::vector<std::string> suggested = {};  // values that completion offers where any other is taken too
+  std::vector<std::string> synonyms = {};   // names in other programs, without dashes: for "did you mean"
 };
 
 struct Positional {
-  std::string name;  // as help shows it: MODEL
+  std::string name;  // as help shows it: MODEL; in small letters its key in files, and the option of that name, where there is one
   std::string help;
   int minimum = 1;
-  int maximum = 1;  // -1: any number
+  int maximum = 1;                          // -1: any number
+  std::vector<std::string> suggested = {};  // values that completion offers
 };
 
 class OptionTable {
@@ -66,7 +70,10 @@ class OptionTable {
 
   OptionTable& add(std::vector<Option> options);  // a name or letter given twice is a bug (std::logic_error)
   OptionTable& positional(Positional positional);
-  OptionTable& example(std::string command_line);
+  OptionTable& example(std::string command_line);  // the first one stands in --help, all in --help-all
+  // The options that --help shows, in that order, ten at most; without this call it shows all but those that every verb has.
+  OptionTable& common(std::vector<std::string> names);
+  OptionTable& synonyms(std::vector<std::string> words);  // what people call the verb elsewhere, for "did you mean"
   // A TOML table that a file may hold beside the options ("hashes" in recipe.toml); its contents are not ours to check.
   OptionTable& foreign_table(std::string name);
 
@@ -76,14 +83,17 @@ class OptionTable {
   std::span<const Positional> positionals() const { return positionals_; }
   std::span<const std::string> examples() const { return examples_; }
   std::span<const std::string> foreign_tables() const { return foreign_tables_; }
+  std::span<const std::string> common() const { return common_; }
+  std::span<const std::string> synonyms() const { return synonyms_; }
   const Option* find(std::string_view name) const;  // null where there is none
   std::vector<std::string> names() const;
+  std::string positional_key() const;  // "model" of MODEL; "" where the verb takes no words
 
  private:
   std::string verb_, summary_;
   std::vector<Option> options_;
   std::vector<Positional> positionals_;
-  std::vector<std::string> examples_, foreign_tables_;
+  std::vector<std::string> examples_, foreign_tables_, common_, synonyms_;
 };
 
 enum class OptionSource : std::uint8_t { fallback, environment, file, flag };
@@ -138,25 +148,25 @@ struct ParsedCommand {
 using Environment = std::function<const char*(const std::string&)>;
 const char* process_environment(const std::string& name);
 
-// --config, --dump-config, --help, --quiet, --verbose, --log-file: every verb has them.
+// --config, --dump-config, --quiet, --verbose, --log-file, --help, --help-all: every verb has them.
 std::vector<Option> common_options();
 
 // Everything wrong is an InputError that opens with "[verb]".
 ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments, const Environment& environment = process_environment);
 [[noreturn]] void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables);
 
+// What a file holds: the options that make a result (recipe.toml), or everything that one call said (--dump-config, --config).
+enum class TomlScope : std::uint8_t { recipe, call };
 // TOML. `file_name` is for errors only. Keys are option names (underscores accepted); `verb`, where present, must be the table's.
-void apply_toml(OptionValues& values, std::string_view toml, std::string_view file_name);
+void apply_toml(OptionValues& values, std::string_view toml, std::string_view file_name, TomlScope scope = TomlScope::recipe);
 // The texts of a table that a file holds beside the options, by key. InputError for what is no text, and where the file is no TOML.
 std::map<std::string, std::string> toml_texts(std::string_view toml, std::string_view file_name, std::string_view table);
-std::string to_toml(const OptionValues& values);  // every option that has a value; the rest, and all help, as comments
+// The verb that a file is for; "" where it names none, or is no TOML.
+std::string toml_verb(std::string_view toml);
+// Every option that has a value; the rest, and all help, as comments.
+std::string to_toml(const OptionValues& values, TomlScope scope = TomlScope::recipe);
 
 // Names of result-relevant options whose values differ.
 std::vector<std::string> changed_options(const OptionValues& before, const OptionValues& now);
-
-std::string help_text(const OptionTable& table);
-std::string markdown(const OptionTable& table);
-// `shell` is bash, zsh or fish.
-std::string completion_script(std::string_view shell, std::span<const OptionTable> tables);
 
 }  // namespace comera

@@ -1,15 +1,19 @@
+// --help and --help-all, and how options are spelled wherever they are written about.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
 
 #include "lib/core/error.h"
-#include "lib/core/options.h"
+#include "lib/core/option_pages.h"
+#include "lib/core/terminal.h"
 
 namespace comera {
 namespace {
 
-constexpr std::size_t help_column = 34;
+constexpr int least_columns = 60;
+constexpr int text_column = 30;  // where the sentence of an option begins
+constexpr int gap = 2;
 
 std::string metavar_of(const Option& option) {
   if (!option.metavar.empty()) return option.metavar;
@@ -27,34 +31,118 @@ std::string metavar_of(const Option& option) {
   return "";
 }
 
-std::string spelling(const Option& option) {
+// `left` in its column, the sentence beside it, or below it where there is no room.
+std::string entry(const std::string& left, const std::string& text, int columns) {
+  const int width = static_cast<int>(left.size());
+  const bool beside = width + gap <= text_column;
+  const std::string space(static_cast<std::size_t>(beside ? text_column - width : text_column), ' ');
+  return left + (beside ? "" : "\n") + space + wrap(text, columns, text_column, text_column) + "\n";
+}
+
+std::string option_entry(const Option& option, int columns) {
+  const std::string value = default_of(option);
+  const std::string left =
+      option.short_name ? fmt::format("  -{}, {}", option.short_name, spelling_of(option)) : fmt::format("      {}", spelling_of(option));
+  return entry(left, option.help + (value.empty() ? "" : " (default: " + value + ")"), columns);
+}
+
+// Words of an example, where what stands in quotes is one word, and an option and its value are one too.
+std::vector<std::string> pieces_of(const std::string& command) {
+  std::vector<std::string> pieces;
+  for (std::size_t at = 0; at < command.size();) {
+    std::size_t end = at;
+    for (bool quoted = false; end < command.size() && (quoted || command[end] != ' '); ++end)
+      if (command[end] == '\'') quoted = !quoted;
+    const std::string word = command.substr(at, end - at);
+    const bool value = !pieces.empty() && pieces.back().starts_with('-') && pieces.back().find(' ') == std::string::npos && !word.starts_with('-');
+    if (value)
+      pieces.back().append(" ").append(word);
+    else
+      pieces.push_back(word);
+    at = end + 1;
+  }
+  return pieces;
+}
+
+// A line that goes on ends with a backslash, as the shell wants it.
+std::string command_lines(const std::string& command, int columns) {
+  constexpr const char *start = "  ", *next_line = " \\\n      ";
+  constexpr std::size_t next_indent = 6, backslash = 2;
+  std::string out;
+  std::size_t used = 1;  // `start` less the blank before any other piece
+  for (const std::string& piece : pieces_of(command)) {
+    const bool fits = used + 1 + piece.size() + backslash <= static_cast<std::size_t>(columns);
+    out += out.empty() ? start : fits ? " " : next_line;
+    used = (fits ? used + 1 : next_indent) + piece.size();
+    out += piece;
+  }
+  return out + "\n";
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text + ".";
+}
+
+std::string opening(const OptionTable& table, HelpDepth depth, int columns) {
+  std::string out = wrap("usage: " + usage_of(table), columns, 14) + "\n\n" + wrap(sentence(table.summary()), columns) + "\n";
+  if (!table.positionals().empty()) out += "\n";
+  for (const Positional& positional : table.positionals()) out += entry("  " + positional.name, positional.help, columns);
+  const std::size_t shown = depth == HelpDepth::all ? table.examples().size() : std::min<std::size_t>(table.examples().size(), 1);
+  if (shown > 0) out += shown == 1 ? "\nExample:\n" : "\nExamples:\n";
+  for (const std::string& example : table.examples().first(shown)) out += command_lines(example, columns);
+  return out;
+}
+
+bool every_verb_has(const Option& option) {
+  static const std::vector<Option> everywhere = common_options();
+  return std::any_of(everywhere.begin(), everywhere.end(), [&](const Option& one) { return one.name == option.name; });
+}
+
+std::string common_help(const OptionTable& table, int columns) {
+  std::string out = "\nOptions:\n";
+  if (!table.common().empty()) out = "\nCommon options:\n";
+  for (const std::string& name : table.common()) out += option_entry(*table.find(name), columns);
+  for (const Option& option : table.options())
+    if (table.common().empty() && !every_verb_has(option)) out += option_entry(option, columns);
+  return out + "\n" + wrap(fmt::format("All {} options: comera {} --help-all", table.options().size(), table.verb()), columns) + "\n";
+}
+
+std::string all_help(const OptionTable& table, int columns) {
+  std::string out;
+  for (const std::string& group : groups_of(table)) {
+    out += "\n" + group + ":\n";
+    for (const Option& option : table.options())
+      if (option.group == group) out += option_entry(option, columns);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_negatable(const Option& option) {
+  return option.type == OptionType::flag && (option.default_text == "true" || !option.default_words.empty());
+}
+
+std::string spelling_of(const Option& option) {
   std::string value = metavar_of(option);
   if (!value.empty()) value = option.without_value.empty() ? " " + value : " [" + value + "]";
-  const bool on = option.type == OptionType::flag && option.default_text == "true";
-  return fmt::format("--{}{}{}", on ? "no-" : "", option.name, value);
+  return fmt::format("--{}{}{}", is_negatable(option) ? "[no-]" : "", option.name, value);
 }
 
 std::string default_of(const Option& option) {
   if (!option.default_words.empty()) return option.default_words;
   if (option.type != OptionType::flag) return option.default_text;
-  return option.default_text == "true" ? "on" : "";  // spelled --no-NAME
+  return option.default_text == "true" ? "on" : "";
 }
 
 std::vector<std::string> groups_of(const OptionTable& table) {
   std::vector<std::string> groups;
   for (const Option& option : table.options())
     if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
-  // What every verb has comes last.
   const auto general = std::find(groups.begin(), groups.end(), "General");
   if (general != groups.end()) std::rotate(general, general + 1, groups.end());
   return groups;
-}
-
-std::string help_line(const Option& option) {
-  std::string line = option.short_name ? fmt::format("  -{}, {}", option.short_name, spelling(option)) : fmt::format("      {}", spelling(option));
-  line = line.size() + 2 > help_column ? line + "\n" + std::string(help_column, ' ') : line + std::string(help_column - line.size(), ' ');
-  const std::string value = default_of(option);
-  return line + option.help + (value.empty() ? "" : " (default: " + value + ")") + "\n";
 }
 
 std::string usage_of(const OptionTable& table) {
@@ -66,106 +154,9 @@ std::string usage_of(const OptionTable& table) {
   return usage + " [options]";
 }
 
-// Tables of one first word together: "tokenizer train" and "tokenizer encode".
-std::vector<std::string> first_words(std::span<const OptionTable> tables) {
-  std::vector<std::string> words;
-  for (const OptionTable& table : tables) {
-    const std::string word = table.verb().substr(0, table.verb().find(' '));
-    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-  }
-  return words;
-}
-
-// What may follow the verb `word`: second words and options.
-std::vector<std::string> words_after(std::string_view word, std::span<const OptionTable> tables) {
-  std::vector<std::string> words;
-  const auto add = [&](std::string text) {
-    if (std::find(words.begin(), words.end(), text) == words.end()) words.push_back(std::move(text));
-  };
-  for (const OptionTable& table : tables) {
-    const std::size_t space = table.verb().find(' ');
-    if (table.verb().substr(0, space) != word) continue;
-    if (space != std::string::npos) add(table.verb().substr(space + 1));
-    for (const Option& option : table.options()) add("--" + option.name);
-  }
-  return words;
-}
-
-std::string bash_completion(std::span<const OptionTable> tables) {
-  std::string out = "_comera() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" words=\"\"\n  COMPREPLY=()\n";
-  out += fmt::format("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words=\"{}\"\n  else\n    case \"${{COMP_WORDS[1]}}\" in\n",
-                     fmt::join(first_words(tables), " "));
-  for (const std::string& word : first_words(tables))
-    out += fmt::format("      {}) words=\"{}\" ;;\n", word, fmt::join(words_after(word, tables), " "));
-  out += "    esac\n    case \"${COMP_WORDS[1]}:${COMP_WORDS[COMP_CWORD-1]}\" in\n";
-  for (const OptionTable& table : tables)
-    for (const Option& option : table.options())
-      if (!option.choices.empty())
-        out += fmt::format("      {}:--{}) words=\"{}\" ;;\n", table.verb().substr(0, table.verb().find(' ')), option.name,
-                           fmt::join(option.choices, " "));
-  out += "    esac\n  fi\n  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\ncomplete -o default -F _comera comera\n";
-  return out;
-}
-
-std::string fish_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  return out + "'";
-}
-
-std::string fish_completion(std::span<const OptionTable> tables) {
-  std::string out =
-      fmt::format("complete -c comera -n __fish_use_subcommand -a {}\n", fish_quoted(fmt::format("{}", fmt::join(first_words(tables), " "))));
-  for (const OptionTable& table : tables) {
-    const std::size_t space = table.verb().find(' ');
-    const std::string when = "-n '__fish_seen_subcommand_from " + table.verb().substr(0, space) + "'";
-    if (space != std::string::npos) out += fmt::format("complete -c comera {} -a {}\n", when, table.verb().substr(space + 1));
-    for (const Option& option : table.options()) {
-      const std::string letter = option.short_name ? fmt::format(" -s {}", option.short_name) : "";
-      const std::string value = option.type == OptionType::flag ? ""
-                                : option.choices.empty()        ? " -r"
-                                                                : fmt::format(" -x -a '{}'", fmt::join(option.choices, " "));
-      out += fmt::format("complete -c comera {} -l {}{}{} -d {}\n", when, option.name, letter, value, fish_quoted(option.help));
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string help_text(const OptionTable& table) {
-  std::string out = fmt::format("comera {}: {}\n\nusage: {}\n", table.verb(), table.summary(), usage_of(table));
-  for (const Positional& positional : table.positionals()) out += fmt::format("  {:<{}}{}\n", positional.name, help_column - 2, positional.help);
-  for (const std::string& group : groups_of(table)) {
-    out += "\n" + group + ":\n";
-    for (const Option& option : table.options())
-      if (option.group == group) out += help_line(option);
-  }
-  if (!table.examples().empty()) out += "\nExamples:\n";
-  for (const std::string& example : table.examples()) out += "  " + example + "\n";
-  return out;
-}
-
-std::string markdown(const OptionTable& table) {
-  const auto escaped = [](std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
-    return text;
-  };
-  std::string out = fmt::format("## comera {}\n\n{}\n\n    {}\n", table.verb(), table.summary(), usage_of(table));
-  for (const std::string& group : groups_of(table)) {
-    out += fmt::format("\n### {}\n\n| option | default | meaning |\n| --- | --- | --- |\n", group);
-    for (const Option& option : table.options())
-      if (option.group == group)
-        out += fmt::format("| `{}` | {} | {} |\n", escaped(spelling(option)), escaped(default_of(option)), escaped(option.help));
-  }
-  return out;
-}
-
-std::string completion_script(std::string_view shell, std::span<const OptionTable> tables) {
-  if (shell == "bash") return bash_completion(tables);
-  if (shell == "fish") return fish_completion(tables);
-  if (shell == "zsh") return "#compdef comera\nautoload -U +X bashcompinit && bashcompinit\n" + bash_completion(tables);
-  fail_input("[completion] '{}' is none of bash, zsh, fish", shell);
+std::string help_text(const OptionTable& table, HelpDepth depth, int columns) {
+  columns = std::max(columns, least_columns);
+  return opening(table, depth, columns) + (depth == HelpDepth::all ? all_help(table, columns) : common_help(table, columns));
 }
 
 }  // namespace comera

@@ -56,6 +56,12 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+std::string list_of(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + quoted(text);
+  return "[" + out + "]";
+}
+
 std::string toml_value(const OptionValues& values, const Option& option) {
   switch (option.type) {
     case OptionType::flag: return values.flag(option.name) ? "true" : "false";
@@ -65,19 +71,17 @@ std::string toml_value(const OptionValues& values, const Option& option) {
       const std::string text = values.canonical(option.name);
       return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
     }
-    case OptionType::list: {
-      std::string out;
-      for (const std::string& item : values.list(option.name)) out += (out.empty() ? "" : ", ") + quoted(item);
-      return "[" + out + "]";
-    }
+    case OptionType::list: return list_of(values.list(option.name));
     default: return quoted(values.canonical(option.name));
   }
 }
 
-std::vector<std::string> config_names(const OptionTable& table) {
+bool may_hold(TomlScope scope, const Option& option) { return option.in_config || (scope == TomlScope::call && option.in_dump); }
+
+std::vector<std::string> names_in(TomlScope scope, const OptionTable& table) {
   std::vector<std::string> names;
   for (const Option& option : table.options())
-    if (option.in_config) names.push_back(option.name);
+    if (may_hold(scope, option)) names.push_back(option.name);
   return names;
 }
 
@@ -122,9 +126,47 @@ void check_keys(std::string_view text, std::string_view where) {
   }
 }
 
+// Of words that belong to no option; "" where there are none.
+std::string words_key(const OptionTable& table) {
+  const std::string key = table.positional_key();
+  return table.find(key) ? "" : key;
+}
+
+// The command line is stronger.
+void set_positionals(OptionValues& values, const toml::node& node, std::string_view where) {
+  std::vector<std::string> words;
+  if (const toml::array* array = node.as_array())
+    for (const toml::node& item : *array) words.push_back(scalar_text(item, where));
+  else
+    words.push_back(scalar_text(node, where));
+  if (values.positionals().empty()) values.set_positionals(std::move(words));
+}
+
+void check_verb(const OptionTable& table, const toml::node& node, std::string_view where) {
+  const std::string verb = scalar_text(node, where);
+  if (verb != table.verb()) fail_input("{}: the file is for `comera {}`, not for `comera {}`", where, verb, table.verb());
+}
+
+std::string positional_lines(const OptionValues& values) {
+  const std::string key = words_key(values.table());
+  if (key.empty()) return "";
+  const Positional& positional = values.table().positionals()[0];
+  const auto& words = values.positionals();
+  if (words.empty()) return fmt::format("\n# {}\n# {} =\n", positional.help, key);
+  return fmt::format("\n# {}\n{} = {}\n", positional.help, key, positional.maximum == 1 ? quoted(words[0]) : list_of(words));
+}
+
+// A recipe writes defaults too: the run goes on with them under a program that has others. A dumped call leaves them as comments: some verbs
+// take what was said for more than a default.
+std::string option_lines(const OptionValues& values, const Option& option, TomlScope scope) {
+  const bool has = values.has(option.name) || option.type == OptionType::flag;
+  const bool live = scope == TomlScope::recipe ? has : values.given(option.name);
+  return fmt::format("\n# {}\n{}{} ={}\n", option.help, live ? "" : "# ", option.name, has ? " " + toml_value(values, option) : "");
+}
+
 }  // namespace
 
-void apply_toml(OptionValues& values, std::string_view text, std::string_view file_name) {
+void apply_toml(OptionValues& values, std::string_view text, std::string_view file_name, TomlScope scope) {
   const OptionTable& table = values.table();
   check_keys(text, fmt::format("[{}] {}", table.verb(), file_name));
   const toml::parse_result parsed = toml::parse(text, file_name);
@@ -133,15 +175,18 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
     std::string name(key.str());
     const std::string where = fmt::format("[{}] {}:{}: {}", table.verb(), file_name, key.source().begin.line, name);
     if (name == "verb") {
-      const std::string verb = scalar_text(node, where);
-      if (verb != table.verb()) fail_input("{}: the file is for `comera {}`, not for `comera {}`", where, verb, table.verb());
+      check_verb(table, node, where);
       continue;
     }
     if (is_foreign(table, name) && node.is_table()) continue;
     std::replace(name.begin(), name.end(), '_', '-');
+    if (scope == TomlScope::call && name == words_key(table)) {
+      set_positionals(values, node, where);
+      continue;
+    }
     const Option* option = table.find(name);
-    if (option && !option->in_config) fail_input("{}: this option belongs on the command line, not in a file", where);
-    if (!option) fail_input("{}: no such option of `comera {}`{}", where, table.verb(), did_you_mean(name, config_names(table)));
+    if (option && !may_hold(scope, *option)) fail_input("{}: this option belongs on the command line, not in a file", where);
+    if (!option) fail_input("{}: no such option of `comera {}`{}", where, table.verb(), did_you_mean(name, names_in(scope, table)));
     values.set(*option, texts_of(*option, node, where), OptionSource::file, where);
   }
 }
@@ -160,14 +205,16 @@ std::map<std::string, std::string> toml_texts(std::string_view text, std::string
   return texts;
 }
 
-std::string to_toml(const OptionValues& values) {
+std::string toml_verb(std::string_view text) {
+  const toml::parse_result parsed = toml::parse(text);
+  return parsed ? std::string(parsed.table()["verb"].value_or("")) : "";
+}
+
+std::string to_toml(const OptionValues& values, TomlScope scope) {
   std::string out = fmt::format("# comera {} --config FILE\nverb = {}\n", values.table().verb(), quoted(values.table().verb()));
-  for (const Option& option : values.table().options()) {
-    if (!option.in_config) continue;
-    out += fmt::format("\n# {}\n", option.help);
-    const bool written = values.has(option.name) || option.type == OptionType::flag;
-    out += written ? fmt::format("{} = {}\n", option.name, toml_value(values, option)) : fmt::format("# {} =\n", option.name);
-  }
+  if (scope == TomlScope::call) out += positional_lines(values);
+  for (const Option& option : values.table().options())
+    if (may_hold(scope, option)) out += option_lines(values, option, scope);
   return out;
 }
 

@@ -86,12 +86,27 @@ OptionTable& OptionTable::add(std::vector<Option> options) {
 }
 
 OptionTable& OptionTable::positional(Positional positional) {
+  COMERA_CHECK(positionals_.empty());  // a file has one key for it
   positionals_.push_back(std::move(positional));
   return *this;
 }
 
 OptionTable& OptionTable::example(std::string command_line) {
   examples_.push_back(std::move(command_line));
+  return *this;
+}
+
+OptionTable& OptionTable::common(std::vector<std::string> names) {
+  constexpr std::size_t most = 10;
+  COMERA_CHECK(names.size() <= most);
+  for (const std::string& name : names)
+    if (!find(name)) throw std::logic_error(fmt::format("[bug] `{}` has no option --{} to show in its help", verb_, name));
+  common_ = std::move(names);
+  return *this;
+}
+
+OptionTable& OptionTable::synonyms(std::vector<std::string> words) {
+  synonyms_ = std::move(words);
   return *this;
 }
 
@@ -110,6 +125,12 @@ std::vector<std::string> OptionTable::names() const {
   names.reserve(options_.size());
   for (const Option& option : options_) names.push_back(option.name);
   return names;
+}
+
+std::string OptionTable::positional_key() const {
+  std::string key = positionals_.empty() ? "" : positionals_[0].name;
+  std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
+  return key;
 }
 
 OptionValues::OptionValues(const OptionTable& table) : table_(&table) {

@@ -43,4 +43,18 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   return nearest.empty() ? "" : fmt::format("; did you mean {}{}?", prefix, nearest);
 }
 
+std::string did_you_mean(std::string_view word, std::span<const KnownWord> known, std::string_view prefix) {
+  std::vector<std::string> words;
+  words.reserve(known.size());
+  for (const KnownWord& one : known) words.push_back(one.word);
+  const std::string nearest = nearest_word(word, words);
+  if (nearest.empty()) return "";
+  std::vector<std::string> meanings;
+  for (const KnownWord& one : known)
+    if (one.word == nearest && std::find(meanings.begin(), meanings.end(), one.meaning) == meanings.end()) meanings.push_back(one.meaning);
+  std::string text;
+  for (const std::string& meaning : meanings) text += fmt::format("{}{}{}", text.empty() ? "" : " or ", prefix, meaning);
+  return fmt::format("; did you mean {}?", text);
+}
+
 }  // namespace comera

@@ -43,6 +43,12 @@ Option only_here(Option option) {
   return option;
 }
 
+// What other programs call it.
+Option also(Option option, std::vector<std::string> synonyms) {
+  option.synonyms = std::move(synonyms);
+  return option;
+}
+
 constexpr double none = std::numeric_limits<double>::infinity();
 
 std::optional<Period> period_of(const OptionValues& values, const char* name) {
@@ -109,43 +115,52 @@ std::vector<Option> data_options() {
   std::vector<Option> rows = {
       choice(g, "task", "classify", {"classify", "mlm", "clm", "embed"},
              "what is learned: labels of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
-      row(g, "data", OptionType::list, "", "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
-      row(g, "dev", OptionType::list, "", "files to evaluate on"),
+      also(row(g, "data", OptionType::list, "", "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
+           {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
+      also(row(g, "dev", OptionType::list, "", "files to evaluate on"), {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
       row(g, "text", OptionType::list, "", "columns of a table with text: one, or two for pairs (classify)"),
-      row(g, "label", OptionType::string, "label", "the column with the label (classify)"),
+      also(row(g, "label", OptionType::string, "label", "the column with the label (classify)"), {"target-column", "label-column"}),
       data_format_option(g),
-      row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+      also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
+           {"vocab", "vocabulary", "tokenizer-name"}),
       choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
-      count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
-      count(g, "batch", "32", 1, "sequences per micro-batch"),
-      count(g, "accumulate", "1", 1, "micro-batches per step"),
+      also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
+           {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
+      also(count(g, "batch", "32", 1, "sequences per micro-batch"), {"batch-size", "micro-batch", "train-batch-size", "per-device-train-batch-size"}),
+      also(count(g, "accumulate", "1", 1, "micro-batches per step"), {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
       number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
-      row(g, "document-end", OptionType::flag, "true", "the tokenizer's end piece stands behind every document (clm)"),
-      free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead"))};
-  rows[3].default_words = "text";
-  rows[6].metavar = "FILE";
+      row(g, "document-end", OptionType::flag, "true", "puts the tokenizer's end piece behind every document (clm)"),
+      also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")), {"num-workers", "workers"})};
+  for (Option& option : rows) {
+    if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...";
+    if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
+    if (option.name == "label") option.metavar = "NAME";
+    if (option.name == "tokenizer") option.metavar = "FILE";
+  }
   return rows;
 }
 
 std::vector<Option> training_options() {
   const char* g = "Training";
   std::vector<Option> rows = {
-      count(g, "steps", "", 1, "optimiser steps of the whole run"),
-      number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"),
+      also(count(g, "steps", "", 1, "optimiser steps of the whole run"), {"max-steps", "iterations", "iters", "num-steps"}),
+      also(number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"), {"num-train-epochs", "num-epochs", "n-epochs"}),
       free(row(g, "max-time", OptionType::period, "", "end the run well after this time (20m, 8h)")),
-      count(g, "seed", "0", 0, "seed of weights, order of data and dropout"),
-      number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"),
+      also(count(g, "seed", "0", 0, "seed of weights, order of data and dropout"), {"random-seed"}),
+      also(number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"), {"learning-rate", "rate", "step-size"}),
       number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
       number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
-      choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"),
-      count(g, "warmup", "0", 0, "steps over which the learning rate rises"),
+      also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"), {"lr-scheduler-type", "scheduler"}),
+      also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "share of the learning rate at the last step (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
       number(g, "beta1", "0.9", 0, 1, "AdamW's decay of the first moment"),
       number(g, "beta2", "0.999", 0, 1, "AdamW's decay of the second moment"),
       number(g, "epsilon", "1e-8", 0, 1, "added to AdamW's denominator"),
-      number(g, "clip", "1", 0, none, "largest norm of all gradients together; 0: no clipping"),
-      choice(g, "recompute", "none", {"none", "cheap", "block"}, "what is computed again in the backward to save memory"),
+      also(number(g, "clip", "1", 0, none, "largest norm of all gradients together; 0: no clipping"),
+           {"max-grad-norm", "gradient-clipping", "grad-clip"}),
+      also(choice(g, "recompute", "none", {"none", "cheap", "block"}, "what is computed again in the backward to save memory"),
+           {"gradient-checkpointing", "activation-checkpointing"}),
       row(g, "eval-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
       choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss"}, "what the best model is chosen by (accuracy for classify, else loss)"),
@@ -157,7 +172,7 @@ std::vector<Option> training_options() {
 
 std::vector<Option> rank_options() {
   const char* g = "Rank adaptation";
-  return {row(g, "adapt-ranks", OptionType::flag, "true", "let ranks fall while the model learns"),
+  return {row(g, "adapt-ranks", OptionType::flag, "true", "lets ranks fall while the model learns"),
           number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
           number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
           number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
@@ -180,6 +195,11 @@ std::vector<Option> run_options() {
                               only_here(row(g, "override", OptionType::flag, "", "resume although options or data changed")),
                               only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
                               only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
+  rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};
+  rows[1].synonyms = {"save-total-limit"};
+  rows[2].synonyms = {"output-dir", "out", "out-dir", "save-to"};
+  rows[3].synonyms = {"continue", "resume-from-checkpoint"};
+  rows[5].synonyms = {"overwrite", "overwrite-output-dir"};
   rows[2].short_name = 'o';
   rows[3].without_value = "yes";
   rows[3].metavar = "RUN";

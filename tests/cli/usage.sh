@@ -13,10 +13,40 @@ expect_exit 0
 expect_out '^usage: comera VERB'
 
 run "$COMERA"
-expect_refused 'no verb was given; `comera --help` lists them'
+expect_exit 0
+expect_out '^usage: comera VERB'
+expect_no_err
 
 run "$COMERA" verzion
 expect_refused "unknown verb 'verzion'; did you mean version"
+
+# Words of the field, also misspelt, lead to ours.
+while read -r typed meant; do
+  run "$COMERA" "$typed"
+  expect_refused "unknown verb '$typed'; did you mean $meant\\?"
+done <<'EOF'
+compress tensorize
+quantize tensorize
+comprss tensorize
+quantsie tensorize
+generate predict
+genrate predict
+info inspect
+train pretrain or finetune
+trian pretrain or finetune
+eval evaluate
+tokenize tokenizer encode
+EOF
+run "$COMERA" pretrain --batch-size 3
+expect_refused 'unknown option --batch-size; did you mean --batch\?'
+run "$COMERA" pretrain --batchsize 3
+expect_refused 'unknown option --batchsize; did you mean --batch\?'
+run "$COMERA" finetune --learning-rate 3
+expect_refused 'unknown option --learning-rate; did you mean --lr\?'
+run "$COMERA" finetune --lerning_rate=3
+expect_refused 'unknown option --lerning-rate; did you mean --lr\?'
+run "$COMERA" predict model --max-new-tokens 3
+expect_refused 'did you mean --max-tokens\?'
 
 run "$COMERA" version --devise cuda
 expect_refused 'unknown option --devise; did you mean --device'
@@ -36,15 +66,42 @@ for way in "version --help" "version -h" "help version" "--version --help"; do
   expect_no_err
 done
 
-# Every verb has help that fits what it takes, and an example of a script can be completed for it.
-for verb in $("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\)\( [a-z]*\)\{0,1\}  .*/\1/p' | sort -u); do
-  run "$COMERA" "$verb" --help
-  expect_exit 0
-  expect_out "^usage: comera $verb"
+# Every verb's help begins with its usage, has at most ten options of its own, and fits the terminal; --help-all has them all.
+verbs=$("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z][a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p')
+[ "$(printf '%s\n' "$verbs" | wc -l)" -ge 13 ] || fail 'all verbs are found'
+longest() { awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }' "$1"; }
+options_shown() { sed -n '/ptions:$/,$p' .out | grep -cE '^  (-[a-z], |    )--'; }
+while read -r -a verb; do
+  for columns in 80 120; do
+    run env COLUMNS=$columns "$COMERA" "${verb[@]}" --help
+    expect_exit 0
+    head -n 1 .out | grep -q "^usage: comera ${verb[*]}" || fail 'help begins with the usage'
+    [ "$(longest .out)" -le $columns ] || fail "no line of help is longer than $columns columns"
+    [ "$(options_shown)" -le 10 ] || fail 'help shows ten options at most'
+    run env COLUMNS=$columns "$COMERA" "${verb[@]}" --help-all
+    expect_exit 0
+    expect_out '--dump-config'
+    [ "$(longest .out)" -le $columns ] || fail "no line of all help is longer than $columns columns"
+  done
+done <<<"$verbs"
+for verb in pretrain finetune tensorize evaluate predict export bench 'tokenizer train'; do
+  # shellcheck disable=SC2086
+  run "$COMERA" $verb --help
+  [ "$(options_shown)" = 10 ] || fail 'ten options are common'
 done
 
+# A flag that is on is printed with both spellings, and its default is the verb's.
+run "$COMERA" tensorize --help-all
+expect_out '--\[no-\]gauge '
+expect_out '--\[no-\]sequential '
+run "$COMERA" pretrain --help-all
+expect_out '--\[no-\]adapt-ranks  *lets ranks fall'
+grep -A 2 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on)' || fail 'ranks fall in pretrain by default'
+run "$COMERA" finetune --help-all
+grep -A 2 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on with a target, else off)' || fail 'in finetune they fall where there is a target'
+
 # --data trains, measures, or is answered.
-run "$COMERA" evaluate --help
+run "$COMERA" evaluate --help-all
 expect_out '--data .*'
 grep -q 'files to evaluate on' .out || fail "what evaluate reads is no training data"
 if grep -q 'training files' .out; then fail "what evaluate reads is no training data"; fi
@@ -78,4 +135,29 @@ expect_refused "'csh' is none of bash, zsh, fish"
 # shellcheck disable=SC2016
 run bash -c '. ./completion.bash; COMP_WORDS=(comera version --de); COMP_CWORD=2; _comera; echo "${COMPREPLY[@]}"'
 expect_out '^--device$'
+complete_with() { # LAST WORD BEFORE IT...: what bash offers, one word
+  # shellcheck disable=SC2016
+  run bash -c '. ./completion.bash; last=$1; shift; COMP_WORDS=(comera "$@" "$last"); COMP_CWORD=$#; COMP_CWORD=$((COMP_CWORD + 1)); _comera; echo ${COMPREPLY[@]}' \
+    - "$@"
+  expect_exit 0
+  expect_no_err
+}
+complete_with --ga tensorize
+expect_out '^--gauge$'
+complete_with --no-ga tensorize
+expect_out '^--no-gauge$'
+complete_with mnli pretrain --model
+expect_out '^mnli-6enc$'
+complete_with '' tensorize model --form
+expect_out '^auto tt ttm lowrank$'
+complete_with tt tensorize model --form =
+expect_out '^tt ttm$'
+complete_with en tokenizer
+expect_out '^encode$'
+complete_with --vo tokenizer train
+expect_out '^--vocab-size$'
+complete_with '' tokenizer encode --tokenizer
+expect_out '^$'
+complete_with z completion
+expect_out '^zsh$'
 finish
