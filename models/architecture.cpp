@@ -75,7 +75,7 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype) {
   };
 }
 
-bool is_known_type(const std::string& model_type) { return is_encoder_type(model_type) || model_type == decoder_type; }
+bool is_known_type(const std::string& model_type) { return is_encoder_type(model_type) || is_decoder_type(model_type); }
 
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names) {
   const io::Json config = io::parse_json(text, name);
@@ -83,8 +83,8 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   const ConfigReader reader(config, name);
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
-  if (type == decoder_type) return parse_decoder_config(reader);
-  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types, decoder_type);
+  if (is_decoder_type(type)) return parse_decoder_config(reader);
+  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types, decoder_types);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {

@@ -10,7 +10,15 @@ namespace {
 
 using io::Json;
 
-constexpr const char* architecture = "LlamaForCausalLM";
+// Decoders of the same tensors and the same arithmetic, which differ in the defaults of a few keys.
+struct Family {
+  const char *type, *architecture;
+  std::int64_t key_heads, positions, window;  // where the keys are missing; 0: as many as heads, and no window
+};
+constexpr Family llama{"llama", "LlamaForCausalLM", 0, 2048, 0};
+constexpr Family mistral{"mistral", "MistralForCausalLM", 8, 131072, 4096};
+
+const Family& family_of(const ConfigReader& reader) { return reader.text("model_type", "") == mistral.type ? mistral : llama; }
 
 std::string text_of(const Json& json, const char* key) {
   const auto found = json.find(key);
@@ -44,9 +52,19 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
   return ids;
 }
 
-void require_supported(const ConfigReader& reader) {
-  if (const std::string found = reader.architecture(); found != architecture)
-    fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, decoder_type, architecture);
+// A window is not in use where no position lies outside of it.
+void require_no_window(const ConfigReader& reader, const Family& family, std::int64_t positions) {
+  const bool there = reader.config().contains("sliding_window");
+  const std::int64_t window = reader.has("sliding_window") ? reader.integer("sliding_window") : there ? 0 : family.window;
+  if (family.window > 0 && window != 0 && window < positions)
+    fail_input(
+        "{}: sliding_window is {} at max_position_embeddings {}; attention to a window is not supported, only null or a window of all positions",
+        reader.name(), window, positions);
+}
+
+void require_supported(const ConfigReader& reader, const Family& family) {
+  if (const std::string found = reader.architecture(); found != family.architecture)
+    fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, family.type, family.architecture);
   reader.require("hidden_act", "silu");
   reader.require_off("attention_bias");
   reader.require_off("mlp_bias");
@@ -56,10 +74,13 @@ void require_supported(const ConfigReader& reader) {
 
 }  // namespace
 
+bool is_decoder_type(const std::string& model_type) { return model_type == llama.type || model_type == mistral.type; }
+
 std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) {
   Json config = config_start(spec);
-  config["architectures"] = Json::array({architecture});
-  config["model_type"] = decoder_type;
+  config["architectures"] = Json::array({llama.architecture});
+  config["model_type"] = llama.type;
+  config.erase("sliding_window");
   config["vocab_size"] = spec.vocabulary;
   config["hidden_size"] = spec.hidden;
   config["num_hidden_layers"] = spec.layers;
@@ -82,16 +103,19 @@ std::string to_config_json(const DecoderSpec& spec, const layers::Model& model) 
 }
 
 DecoderSpec parse_decoder_config(const ConfigReader& reader) {
-  require_supported(reader);
+  const Family& family = family_of(reader);
+  require_supported(reader, family);
   DecoderSpec spec;
   spec.source = reader.config().dump();
   spec.vocabulary = reader.integer("vocab_size");
   spec.hidden = reader.integer("hidden_size");
   spec.layers = reader.integer("num_hidden_layers");
   spec.heads = reader.integer("num_attention_heads");
-  spec.key_heads = reader.integer("num_key_value_heads", spec.heads);
+  const bool said = reader.config().contains("num_key_value_heads");  // null: as many as heads
+  spec.key_heads = reader.integer("num_key_value_heads", said || family.key_heads == 0 ? spec.heads : family.key_heads);
   spec.intermediate = reader.integer("intermediate_size");
-  spec.positions = reader.integer("max_position_embeddings", 2048);
+  spec.positions = reader.integer("max_position_embeddings", family.positions);
+  require_no_window(reader, family, spec.positions);
   spec.epsilon = reader.real("rms_norm_eps", 1e-6);
   spec.attention_dropout = reader.real("attention_dropout", 0.0);
   spec.tied = reader.flag("tie_word_embeddings", false);

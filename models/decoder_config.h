@@ -1,4 +1,5 @@
-// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form.
+// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form. A MistralConfig without
+// a window in use is read as the LlamaConfig that it equals; what is written is a LlamaConfig.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace comera::models {
 
-constexpr const char* decoder_type = "llama";  // model_type
+constexpr const char* decoder_types = "llama, mistral";
+bool is_decoder_type(const std::string& model_type);
 
 std::string to_config_json(const DecoderSpec& spec, const layers::Model& model);
 DecoderSpec parse_decoder_config(const ConfigReader& reader);

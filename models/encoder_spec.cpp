@@ -48,6 +48,8 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
 }
 
 EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels) {
+  if (task == Task::clm)
+    fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; start from a decoder's folder, or learn --task mlm");
   EncoderSpec out = spec;
   out.task = task;
   out.labels = task == Task::classify ? labels : std::vector<std::string>{};

@@ -2,7 +2,7 @@
 
 #include "lib/compress/comparison.h"
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/io/file_kind.h"
 #include "lib/report/comparison.h"
 #include "tools/machine.h"
 #include "tools/program.h"
@@ -24,8 +24,8 @@ int evaluate_against(const OptionValues& values) {
   for (const char* name : {"label", "stride", "predictions"})
     if (values.given(name)) fail_input("[evaluate] --{}: --against reads texts alone; leave it out", name);
   const std::string &after = values.positionals()[0], &before = values.text("against");
-  for (const std::string& folder : {after, before})
-    if (!is_folder(folder)) fail_input("[evaluate] {}: is no folder; name a run folder or a model folder", folder);
+  io::require_model_folder("[evaluate]", after);
+  io::require_model_folder("[evaluate] --against", before);
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, report::comparison_metrics()));
   compress::ComparisonText text;

@@ -4,6 +4,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/weights_file.h"
 #include "models/model_options.h"
@@ -59,19 +60,33 @@ std::vector<Option> gentle_options() {
   return rows;
 }
 
+// Without MODEL: the one of the run that --resume goes on with.
+std::string model_of_run(const OptionValues& values) {
+  const auto recipe = recipe_to_resume(values);
+  if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
+  OptionValues before(values.table());
+  apply_toml(before, *recipe, "recipe.toml");
+  return before.text("model");
+}
+
+// A column of labels that is named means that labels are learned.
+std::string task_for(const OptionValues& values, const models::ModelSpec& stored) {
+  const bool labels = values.given("label") && !(values.given("unlabelled") && values.flag("unlabelled"));
+  return data::name_of(labels ? data::Task::classify : models::common(stored).task);
+}
+
 // What was not said follows from the model and from what was said.
 void settle(OptionValues& values) {
-  if (!values.has("model")) {
-    const auto recipe = values.has("resume") && values.text("resume") != "yes" ? train::read_recipe(values.text("resume")) : std::nullopt;
-    if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
-    OptionValues before(values.table());
-    apply_toml(before, *recipe, join_path(values.text("resume"), "recipe.toml"));
-    values.set("model", before.text("model"));
-  }
+  if (!values.has("model")) values.set("model", model_of_run(values));
   const std::string& folder = values.text("model");
-  if (!is_folder(folder)) fail_input("[finetune] {}: is no folder; name a model folder or a run folder", folder);
+  io::require_model_folder("[finetune]", folder);
   const models::ModelSpec stored = models::spec_from_folder(folder);
-  if (!values.given("task")) values.set("task", data::name_of(models::common(stored).task), OptionSource::fallback);
+  if (!values.given("task")) values.set("task", task_for(values, stored), OptionSource::fallback);
+  if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
+    fail_input(
+        "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn labels, name their column "
+        "with --label",
+        folder);
   settle_length(values, stored);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
@@ -84,6 +99,18 @@ bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
                      [&](const std::string& label) { return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end(); });
 }
 
+// Labels are words or whole numbers: numbers between them are no classes.
+void check_labels(const OptionValues& values, const std::vector<std::string>& labels) {
+  if (values.given("task") || labels.empty()) return;
+  const auto is_real = [](const std::string& label) { return parse_real(label).has_value(); };
+  const auto is_whole = [](const std::string& label) { return parse_integer(label).has_value(); };
+  if (!std::all_of(labels.begin(), labels.end(), is_real) || std::all_of(labels.begin(), labels.end(), is_whole)) return;
+  fail_input(
+      "[finetune] the {} labels of column '{}' are real numbers, such as {}; numbers are not learned, only classes; if each of these is a class, "
+      "say so with --task classify",
+      labels.size(), values.text("label"), *std::find_if_not(labels.begin(), labels.end(), is_whole));
+}
+
 // The model of the folder, with the head that task and labels want. `fresh`: that head is new.
 models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::string>& labels, bool& fresh) {
   models::ModelSpec spec = models::spec_from_folder(values.text("model"));
@@ -91,7 +118,7 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   const models::Spec& stored = models::common(spec);
   fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
   if (fresh && task == data::Task::classify && labels.empty())
-    fail_input("[finetune] {}: has no head for labels, and there are none to make one from; name the column with --label", values.text("model"));
+    fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled", values.text("model"));
   if (fresh) spec = models::with_head(spec, task, labels);
   models::Spec& common = models::common(spec);
   if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
@@ -168,6 +195,7 @@ RunSetup set_up(OptionValues& values) {
   const std::vector<std::string>& known = models::common(stored).labels;
   open_data(values, setup, setup.source, values.flag("unlabelled") ? known : std::vector<std::string>{});
   bool fresh = false;
+  check_labels(values, setup.data->labels());
   setup.spec = spec_for(values, setup.data->labels(), fresh);
   // Labels in the model's order, where its head stays.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
@@ -179,13 +207,26 @@ RunSetup set_up(OptionValues& values) {
   return setup;
 }
 
-// Without data: the model's own labels.
+// Of the data, where they are named; else the model's own, or two where a new head needs some.
+std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
+  const std::string& folder = values.text("model");
+  const std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
+  if (setup.options.task != data::Task::classify || values.flag("unlabelled")) return known;
+  if (values.has("data")) {
+    open_data(values, setup, folder, {});
+    check_labels(values, setup.data->labels());
+    return setup.data->labels();
+  }
+  if (known.empty()) log_info("the plan is made for a head of two labels; --data says how many there are");
+  return known.empty() ? std::vector<std::string>{"0", "1"} : known;
+}
+
 RunSetup set_up_dry(const OptionValues& values) {
   RunSetup setup;
   setup.options = train::train_options(values);
   bool fresh = false;
-  setup.spec = spec_for(values, models::common(models::spec_from_folder(values.text("model"))).labels, fresh);
-  setup.tokenizer = open_tokenizer(values, values.text("model"));
+  setup.spec = spec_for(values, planned_labels(values, setup), fresh);
+  if (!setup.tokenizer) setup.tokenizer = open_tokenizer(values, values.text("model"));
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
   add_teacher(values, setup);

@@ -45,20 +45,28 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
 
 }  // namespace
 
+std::optional<std::string> recipe_to_resume(const OptionValues& values) {
+  if (!values.has("resume")) return std::nullopt;
+  const std::string named = values.text("resume") == "yes" ? "" : values.text("resume");
+  if (named.empty() && !values.has("output")) return std::nullopt;
+  const std::string& folder = named.empty() ? values.text("output") : named;
+  const auto recipe = train::read_recipe(folder);
+  if (!recipe && !values.has("data"))
+    fail_input(
+        "[{}] --resume {}: {}", values.table().verb(), folder,
+        is_folder(folder) ? "there is no run to go on with in that folder; it has no recipe.toml" : "no such folder; name the folder of a run");
+  return recipe;
+}
+
 std::string settle_folder(OptionValues& values, bool& resume) {
-  const bool asked = values.has("resume");
-  const std::string named = asked && values.text("resume") != "yes" ? values.text("resume") : "";
+  const std::string named = values.has("resume") && values.text("resume") != "yes" ? values.text("resume") : "";
   if (named.empty()) require(values, "output", "name the folder of the run");
   if (!named.empty() && values.given("output") && values.text("output") != named)
     fail_input("[{}] --resume names {}, --output names {}; name one folder", values.table().verb(), named, values.text("output"));
   const std::string folder = named.empty() ? values.text("output") : named;
-  const auto recipe = asked ? train::read_recipe(folder) : std::nullopt;
+  const auto recipe = recipe_to_resume(values);
   resume = recipe.has_value();
-  if (!recipe) {
-    if (!named.empty() && !values.has("data"))
-      fail_input("[{}] --resume {}: there is no run to go on with in that folder", values.table().verb(), named);
-    return folder;
-  }
+  if (!recipe) return folder;
   const std::string path = join_path(folder, "recipe.toml");
   OptionValues before(values.table());
   apply_toml(before, *recipe, path);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/report/run_report.h"
@@ -25,6 +26,10 @@ struct RunSetup {
   train::TrainOptions options;
   std::string recipe;  // text of recipe.toml
 };
+
+// The recipe of the run that --resume goes on with: of the folder that it names, else of --output's; none without --resume, and where there
+// is no run but data to begin one with.
+std::optional<std::string> recipe_to_resume(const OptionValues& values);
 
 // The run folder: --output, or what --resume names. On resume the options that are not given are those of the folder's recipe, and
 // those that are must not change the result. InputError for a folder that is taken.

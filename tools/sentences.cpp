@@ -1,6 +1,5 @@
 #include "tools/sentences.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <limits>
@@ -38,8 +37,14 @@ void answer(Answers& answers, std::span<const float> vector) {
 }  // namespace
 
 int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
-  if (values.list("text").size() != 2) fail_input("[evaluate] --text is missing: name the two columns with the sentences of a pair");
-  if (!values.given("label")) fail_input("[evaluate] --label is missing: name the column with the score of a pair");
+  if (values.list("text").size() != 2)
+    fail_input(
+        "[evaluate] {} gives embeddings, which are measured on pairs of sentences: --text names {}; name the two columns (--text A,B) and their "
+        "score (--label); a model of labels is made of it by comera finetune {} --label COLUMN",
+        stored.folder, values.list("text").empty() ? "no column" : fmt::format("'{}' alone", fmt::join(values.list("text"), ",")), stored.folder);
+  if (!values.given("label"))
+    fail_input("[evaluate] {} gives embeddings, which are measured on pairs of sentences: name the column with their score with --label",
+               stored.folder);
   std::vector<report::Requirement> requirements;
   for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, data::Task::embed));
   data::DataSpec spec = reading_spec(values, stored, values.list("data"));

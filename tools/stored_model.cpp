@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/train_options.h"
@@ -91,7 +92,7 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
 }
 
 StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
-  if (!is_folder(folder)) fail_input("[{}] {}: is no folder; name a run folder or a model folder", values.table().verb(), folder);
+  io::require_model_folder(fmt::format("[{}]", values.table().verb()), folder);
   follow_recipe(values, folder);
   StoredModel stored;
   stored.folder = folder;

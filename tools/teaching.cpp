@@ -2,6 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"
 #include "lib/train/weights_file.h"
 #include "tools/stored_model.h"
@@ -108,7 +109,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
     return;
   }
   const std::string& folder = values.text("teacher");
-  if (!is_folder(folder)) fail_input("[finetune] --teacher {}: is no folder; name a model folder", folder);
+  io::require_model_folder("[finetune] --teacher", folder);
   const std::string target = target_of(values, setup.options.task);
   const models::ModelSpec spec = teacher_spec(folder, target, setup);
   check_vocabulary(values, setup, models::common(spec));

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
@@ -106,7 +107,7 @@ ModelFolder& ModelFolder::operator=(ModelFolder&&) noexcept = default;
 ModelFolder::~ModelFolder() = default;
 
 ModelFolder::ModelFolder(std::string path) : path_(std::move(path)), config_(std::make_unique<Json>(Json::object())) {
-  if (!path_exists(path_)) fail_input("{}: no such file or folder; check the path", path_);
+  if (!path_exists(path_)) fail_input("{}: no such file or folder; check the path{}", path_, hub_hint(path_));
   if (!is_folder(path_)) {
     if (is_pickled(path_))
       fail_input("{}: pickled weights are not read, because opening them can run any code; save the model as safetensors first", path_);

@@ -13,6 +13,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/io/file_kind.h"
 #include "lib/io/json.h"
 
 namespace comera::io {
@@ -120,7 +121,17 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, con
   if (expected != data_bytes) fail_input("{}: {} bytes follow the last tensor; the file is damaged", file, data_bytes - expected);
 }
 
+// Files of other kinds are named; what begins as a header does is read as one.
+void check_kind(std::string_view start, const std::string& file) {
+  constexpr std::size_t length_bytes = 8;
+  std::uint64_t length = 0;
+  if (start.size() > length_bytes) std::memcpy(&length, start.data(), length_bytes);
+  if (start.size() > length_bytes && length <= longest_header && start[length_bytes] == '{') return;
+  if (const FileKind* kind = kind_of(start)) fail_input("{}: is {}, no safetensors file; {}", file, kind->name, kind->advice);
+}
+
 std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, const std::string& file) {
+  check_kind(start, file);
   if (start.size() < 8 || file_bytes < 8)
     fail_input("{}: {} bytes are too few for a safetensors file; it is truncated, fetch it again", file, file_bytes);
   std::uint64_t length = 0;

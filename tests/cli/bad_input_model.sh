@@ -86,7 +86,7 @@ refused 'query["colour"] = 1' '.*query: unknown key "colour"' both
 refused 'config["comera"]["version"] = 99' 'comera: version 99 is not one this program reads' both
 
 run "$COMERA" evaluate nowhere --data dev.tsv
-expect_refused 'nowhere: is no folder; name a run folder or a model folder'
+expect_refused 'nowhere: no such folder; name a model folder or a run folder'
 run "$COMERA" evaluate run/checkpoints/step-00000004 --data dev.tsv
 expect_refused 'this folder holds none of vocab\.txt.*; name one with --tokenizer'
 

@@ -106,7 +106,7 @@ expect_refused 'run is not empty; --resume .* --force'
 run "$COMERA" pretrain "${learn[@]}" --rank 3 -o run --resume
 expect_refused 'rank was 4 and is 3'
 run "$COMERA" pretrain --resume nowhere
-expect_refused 'nowhere: there is no run to go on with'
+expect_refused 'nowhere: no such folder; name the folder of a run'
 run "$COMERA" pretrain "${learn[@]}"
 expect_refused 'output is missing'
 run "$COMERA" pretrain "${model[@]}" -o new --steps 5

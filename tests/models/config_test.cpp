@@ -133,3 +133,19 @@ TEST_CASE("a decoder's config.json says everything, and what is not supported is
   CHECK(parsed("\"mlp_bias\": false", "\"rope_scaling\": null").theta == 100);
   CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
 }
+
+TEST_CASE("a Mistral config without a window in use is that of a llama, with Mistral's own defaults") {
+  const std::string text = config_of(small_decoder(Form::dense, false));
+  const auto mistral = [&](const std::string& from, const std::string& to) {
+    const std::string renamed = replaced(replaced(text, "\"llama\"", "\"mistral\""), "LlamaForCausalLM", "MistralForCausalLM");
+    return std::get<models::DecoderSpec>(models::parse_config_json(replaced(renamed, from, to), "c.json"));
+  };
+  CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": null")) == text);
+  CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 1000000")) == text);
+  CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 2"), Catch::Contains("sliding_window is 2"));
+  CHECK_THROWS_WITH(mistral("LlamaForCausalLM", "MistralForTokenClassification"), Catch::Contains("MistralForTokenClassification"));
+  // Without the key the window is Mistral's own, 4096, and so are the heads of keys.
+  CHECK(config_of(mistral("\"mlp_bias\": false,", "")).find("llama") != std::string::npos);
+  CHECK_THROWS_WITH(mistral("\"num_key_value_heads\": 2,", ""), Catch::Contains("num_key_value_heads 8"));
+  CHECK(mistral("\"num_key_value_heads\": 2", "\"num_key_value_heads\": null").key_heads == 4);
+}

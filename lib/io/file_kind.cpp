@@ -1,0 +1,112 @@
+#include "lib/io/file_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+
+namespace comera::io {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t enough = 512;
+
+struct Magic {
+  std::size_t at;
+  std::string_view bytes;
+  FileKind kind;
+};
+
+constexpr const char* convert = "convert it to safetensors where it came from";
+constexpr const char* pickled = "opening such a file can run any code; save the model as safetensors where it came from";
+constexpr const char* unpack = "unpack it first";
+
+constexpr std::array magics{
+    Magic{0, "GGUF"sv, {"a GGUF file (llama.cpp)", "give the Hugging Face folder that it was made from"}},
+    Magic{0, "PK\x03\x04"sv, {"a zip archive, as PyTorch's pickled weights are", pickled}},
+    Magic{0, "\x80\x02"sv, {"a Python pickle", pickled}},
+    Magic{0, "\x80\x03"sv, {"a Python pickle", pickled}},
+    Magic{0, "\x80\x04"sv, {"a Python pickle", pickled}},
+    Magic{0, "\x80\x05"sv, {"a Python pickle", pickled}},
+    Magic{0, "\x89HDF\r\n"sv, {"an HDF5 file (Keras)", convert}},
+    Magic{0, "\x93NUMPY"sv, {"a NumPy array", convert}},
+    Magic{4, "TFL3"sv, {"a TFLite graph", convert}},
+    Magic{0, "PAR1"sv, {"a Parquet table", "a model is expected here"}},
+    Magic{0, "\x1f\x8b"sv, {"a gzip archive", unpack}},
+    Magic{0, "\x28\xb5\x2f\xfd"sv, {"a Zstandard archive", unpack}},
+    Magic{0, "\xfd7zXZ"sv, {"an xz archive", unpack}},
+    Magic{0, "BZh"sv, {"a bzip2 archive", unpack}},
+    Magic{257, "ustar"sv, {"a tar archive", unpack}},
+    Magic{0,
+          "version https://git-lfs"sv,
+          {"a pointer of Git LFS, not the file itself", "run `git lfs pull` in that folder, or fetch it with `hf download`"}},
+    Magic{0, "<!DOCTYPE"sv, {"a web page", "the download failed; fetch the file again"}},
+    Magic{0, "<html"sv, {"a web page", "the download failed; fetch the file again"}},
+    Magic{0,
+          "\x7f"
+          "ELF"sv,
+          {"a program or library", "a model is expected here"}},
+};
+
+// An ONNX graph begins with its IR version (field 1, a small number) and then names its producer, its opsets, its graph or metadata.
+bool is_onnx(std::string_view start) {
+  if (start.size() < 3 || start[0] != 0x08 || start[1] < 1 || start[1] > 20) return false;
+  return "\x12\x1a\x22\x3a\x42\x72"sv.find(start[2]) != std::string_view::npos;
+}
+
+bool is_text(std::string_view start) {
+  return !start.empty() && std::none_of(start.begin(), start.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t');
+  });
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text[0] != '.' && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+const FileKind* kind_of(std::string_view start) {
+  static constexpr FileKind onnx{"an ONNX graph", "`comera tensorize` reads such files by the suffix .onnx"};
+  static constexpr FileKind json{"JSON text", "name the folder that it lies in"};
+  static constexpr FileKind text{"text", "a model is expected here"};
+  start = start.substr(0, enough);
+  for (const Magic& magic : magics)
+    if (start.size() >= magic.at && start.substr(magic.at).starts_with(magic.bytes)) return &magic.kind;
+  if (is_onnx(start)) return &onnx;
+  if (!is_text(start)) return nullptr;
+  const std::size_t first = start.find_first_not_of(" \n\r\t");
+  return first != std::string_view::npos && (start[first] == '{' || start[first] == '[') ? &json : &text;
+}
+
+const FileKind* kind_of_file(const std::string& path) {
+  try {
+    return kind_of(MappedFile(path).text());
+  } catch (const InputError&) {
+    return nullptr;
+  }
+}
+
+std::string hub_hint(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  if (slash == std::string::npos || path_exists(path)) return "";
+  const std::string_view name = std::string_view(path).substr(slash + 1);
+  if (!is_name(std::string_view(path).substr(0, slash)) || !is_name(name)) return "";
+  return fmt::format("; to fetch it from the Hugging Face hub: hf download {} --local-dir {}", path, name);
+}
+
+void require_model_folder(std::string_view where, const std::string& path) {
+  if (is_folder(path)) return;
+  if (!path_exists(path)) fail_input("{} {}: no such folder; name a model folder or a run folder{}", where, path, hub_hint(path));
+  const FileKind* kind = kind_of_file(path);
+  if (kind) fail_input("{} {}: is {}, no folder; {}", where, path, kind->name, kind->advice);
+  fail_input("{} {}: is no folder; name a model folder or a run folder", where, path);
+}
+
+}  // namespace comera::io

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Commands that people type first: they work, or the message names the true reason and what to do.
+. "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/tiny_task.sh"
+
+go=(--seq 8 --batch 4 --steps 4 --threads 2 --quiet)
+run "$COMERA" pretrain "${tiny[@]}" -o dense --form dense
+expect_exit 0
+run "$COMERA" finetune dense --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt -o body
+expect_exit 0
+
+# A column of labels means that labels are learned, whatever the model did before; a plan needs no more than the run.
+run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label --dry-run
+expect_exit 0
+run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label -o labelled
+expect_exit 0
+grep -q '"0": "blue"' labelled/config.json || fail "the labels of the column are in config.json"
+run "$COMERA" finetune body "${go[@]}" --label label --dry-run
+expect_exit 0
+sed 's/^red/0.5/; s/^green/1/; s/^blue/2.25/' train.tsv >scores.tsv
+run_refused "the 3 labels of column 'label' are real numbers, such as (0.5|2.25); .* --task classify" finetune body "${go[@]}" --data scores.tsv \
+  "${columns[@]}"
+run "$COMERA" finetune body --task classify "${go[@]}" --data scores.tsv "${columns[@]}" -o classes
+expect_exit 0
+run_refused 'teacher is missing: body gives embeddings.*to learn labels, name their column with --label' finetune body "${go[@]}" --data corpus.txt
+run_refused 'cannot learn --task clm; start from a decoder' finetune dense --task clm "${go[@]}" --data corpus.txt
+run "$COMERA" evaluate body --data train.tsv --text text --label label
+expect_refused "body gives embeddings, .*--text names 'text' alone; name the two columns .*comera finetune body --label COLUMN"
+run "$COMERA" evaluate body --data train.tsv --text text,second
+expect_refused 'name the column with their score with --label'
+
+# A run goes on with the verb that began it.
+for folder in /nope nope; do
+  for verb in finetune pretrain; do
+    run "$COMERA" $verb --resume $folder
+    expect_refused "--resume $folder: no such folder; name the folder of a run"
+  done
+  run "$COMERA" --resume $folder
+  expect_refused "--resume $folder: no such folder"
+done
+run "$COMERA" finetune --resume "$PWD"
+expect_refused 'there is no run to go on with in that folder; it has no recipe.toml'
+run "$COMERA" finetune dense "${go[@]}" --steps 6 --save-every 3 "${columns[@]}" --data train.tsv -o on
+expect_exit 0
+for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' '--resume=again' 'pretrain -o again --resume'; do
+  cp -r on again
+  rm -r again/checkpoints/step-*6 again/model.safetensors
+  # shellcheck disable=SC2086
+  run "$COMERA" $way --threads 1
+  expect_exit 0
+  expect_same_bytes again/model.safetensors on/model.safetensors
+  case "$way" in pretrain*) expect_err 'again is a run of finetune: it goes on as comera finetune --resume again' ;; esac
+  rm -r again
+done
+run "$COMERA" --resume
+expect_refused '--resume needs the folder of a run'
+
+# Files of other kinds are named by what they are.
+printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n' >pointer.safetensors
+printf 'PK\3\4\0\0\0\0\0\0\0\0' >weights.safetensors
+printf '<!DOCTYPE html><html><body>404' >page.safetensors
+while IFS='|' read -r file words; do
+  run "$COMERA" inspect "$file"
+  expect_refused "$file: is $words"
+done <<'EOF'
+model.gguf|a GGUF file \(llama.cpp\), no safetensors file; give the Hugging Face folder
+dense/config.json|JSON text, no safetensors file; name the folder that it lies in
+vocab.txt|text, no safetensors file
+pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
+weights.safetensors|a zip archive, as PyTorch's pickled weights are
+page.safetensors|a web page.*fetch the file again
+EOF
+run "$COMERA" evaluate model.gguf --data train.tsv
+expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hugging Face folder'
+
+# A name of the hub gets the command that fetches it; a path does not.
+hint='hf download some/model-v1.5 --local-dir model-v1.5'
+for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" "finetune -o out --data train.tsv" \
+  "finetune dense -o out --data train.tsv --teacher" "evaluate dense --data corpus.txt --against"; do
+  # shellcheck disable=SC2086
+  run "$COMERA" $call some/model-v1.5
+  expect_refused "$hint"
+done
+run "$COMERA" inspect ./some/model
+expect_refused 'no such file or folder; check the path$'
+
+# A Mistral folder with llama's tensors and no window in use runs as the llama that it is.
+run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 \
+  --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --quiet --data corpus.txt -o llama
+expect_exit 0
+cp -r llama mistral
+sed 's/"llama"/"mistral"/; s/LlamaForCausalLM/MistralForCausalLM/; s/^{/{"sliding_window": null,/' llama/config.json >mistral/config.json
+run "$COMERA" evaluate llama --data corpus.txt --seq 8 --json
+cp .out llama.json
+run "$COMERA" evaluate mistral --data corpus.txt --seq 8 --json
+expect_exit 0
+expect_json "{**d, 'model': 'llama'} == json.load(open('llama.json'))"
+run "$COMERA" tensorize mistral -o smaller --rank 4
+expect_exit 0
+run "$COMERA" evaluate smaller --data corpus.txt --seq 8
+expect_exit 0
+sed -i 's/"sliding_window": null/"sliding_window": 4/' mistral/config.json
+run "$COMERA" evaluate mistral --data corpus.txt --seq 8
+expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; attention to a window is not supported'
+finish
