@@ -55,7 +55,7 @@ def main():
             breach.write_text(text)
             code, said = run(tree, script)
             breach.unlink()
-            if code == 0 or path.rsplit("/", 1)[1].split(".")[0] not in said or expected not in said:
+            if code == 0 or pathlib.Path(path).name.split(".")[0] not in said or expected not in said:
                 failures.append(f"{script} did not find what is wrong with {path} ({expected}):\n{said}")
     print("\n".join(failures) or f"{len(BREACHES)} breaches found")
     return 1 if failures else 0
