@@ -4,7 +4,7 @@ set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train m
 file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
 add_library(comera_kernels STATIC ${sources})
 target_include_directories(comera_kernels PUBLIC ${CMAKE_SOURCE_DIR})
-target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE openblas xsmm)
+target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE xsmm openblas)
 
 file(GLOB sources CONFIGURE_DEPENDS kernels/cpu/*.cpp)
 foreach(isa ${COMERA_ISAS})

@@ -7,8 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "kernels/backend.h"
+
+// Internal to OpenBLAS: choose the core type again, from OPENBLAS_CORETYPE.
+extern "C" void gotoblas_dynamic_init();
+extern "C" void gotoblas_dynamic_quit();
 
 namespace comera::kernels {
 
@@ -45,24 +50,46 @@ struct Isa {
   bool (*supported)();
   const Backend& (*table)();
   int xsmm_target;
+  const char* blas_core;
 };
 
 // Best first.
 const Isa isas[] = {
-    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table,
-     LIBXSMM_X86_AVX512_CORE},
-    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, LIBXSMM_X86_AVX512_CORE},
-    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, LIBXSMM_X86_AVX2},
+    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table, LIBXSMM_X86_AVX512_CORE,
+     "Cooperlake"},
+    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
+    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, LIBXSMM_X86_AVX2, "Haswell"},
 };
+
+// OpenBLAS takes its core type when the program starts, before --isa is read.
+void use_blas_core(const char* core) {
+  if (std::strcmp(openblas_get_corename(), core) == 0) return;
+  setenv("OPENBLAS_CORETYPE", core, 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+}
 
 const Backend* use(const Isa& isa) {
   openblas_set_num_threads(1);
-  libxsmm_init();
-  libxsmm_set_target_archid(isa.xsmm_target);  // kernels made from here on
+  use_blas_core(isa.blas_core);
+  generate_for(isa.xsmm_target);
   return &isa.table();
 }
 
+std::mutex generating;
+
 }  // namespace
+
+int generated_target = 0;
+
+void generate_for(int target) {
+  const std::lock_guard lock(generating);
+  if (generated_target == target) return;
+  if (generated_target != 0) libxsmm_finalize();
+  libxsmm_init();
+  libxsmm_set_target_archid(target);
+  __atomic_store_n(&generated_target, target, __ATOMIC_RELEASE);
+}
 
 const Backend* cpu_backend(const char* isa, const char** error) {
   const bool automatic = std::strcmp(isa, "auto") == 0;

@@ -6,7 +6,14 @@ namespace comera::kernels {
 // Library, version and core type of what multiplies large and small matrices, e.g. "OpenBLAS 0.3.21 (Cooperlake), libxsmm 1.17".
 const char* cpu_blas_description();
 
-// Whether this machine has the instruction set of that name ("v3", "v4", "v4bf16").
+// The instruction set of libxsmm's small products, one of LIBXSMM_X86_...; 0 before the first. libxsmm finds a product by its shape alone, so
+// what was generated for another set is thrown away: no table of another set may be running.
+extern int generated_target;
+void generate_for(int target);
+
+// The instruction sets that this program knows, best first.
+inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
+// Whether this machine has the instruction set of that name.
 bool cpu_supports(const char* isa);
 
 }  // namespace comera::kernels

@@ -1,5 +1,7 @@
 #include "lib/report/bench.h"
 
+#include <algorithm>
+
 #include "kernels/cpu_backend.h"
 #include "lib/core/error.h"
 #include "lib/core/log.h"
@@ -29,7 +31,6 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
   json.update(measured);
   json["device"] = open.machine.backend->name;
   json["dtype"] = values.text("dtype");
-  json["isa"] = open.machine.backend->variant;
   json["threads"] = open.threads->threads();
   json["cpu"] = cpu_name();
   json["blas"] = kernels::cpu_blas_description();
@@ -147,23 +148,34 @@ std::vector<Option> bench_options() {
       json_option()};
 }
 
-}  // namespace
-
-OptionTable bench_table() {
-  OptionTable table("bench", "time one training step and its parts on this machine, without data");
-  table.add(models::model_options()).add(bench_options()).add(machine_options()).add(precision_options()).add(common_options());
-  table.synonyms({"benchmark", "profile", "time", "speed"});
-  table.common({"model", "form", "rank", "linear", "table", "batch", "seq", "dtype", "threads", "format"});
-  table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
-  return table;
+std::vector<Option> bench_machine_options() {
+  std::vector<Option> options = machine_options();
+  Option& isa = *std::find_if(options.begin(), options.end(), [](const Option& option) { return option.name == "isa"; });
+  isa.choices.insert(isa.choices.begin(), "all");
+  isa.default_text = "all";
+  isa.help = "instruction set of the CPU; all: the whole step under each that this machine has, its parts under the best";
+  return options;
 }
 
-int run_bench(const OptionValues& values) {
-  OpenMachine open = open_machine(values, values.text("dtype"));
+// Best first; where --isa names one, or something else than the CPU computes, that alone.
+std::vector<std::string> sets_of(const OptionValues& values) {
+  if (values.text("isa") != "all") return {values.text("isa")};
+  if (values.text("device") != "cpu") return {"auto"};
+  std::vector<std::string> sets;
+  for (const char* isa : kernels::cpu_isas)
+    if (kernels::cpu_supports(isa)) sets.emplace_back(isa);
+  return sets.empty() ? std::vector<std::string>{"auto"} : sets;  // what opens it names what is missing
+}
+
+report::BenchReport bench_work(const OptionValues& values, const std::string& isa, bool parts) {
+  OpenMachine open = open_machine(values, values.text("dtype"), isa);
   plan::PathChoices paths;
   open.machine.paths = &paths;  // measured, as in training
-  const report::BenchOptions options{static_cast<int>(values.integer("warmup")), static_cast<int>(values.integer("repetitions")),
-                                     values.integer("batch"), values.integer("seq")};
+  const report::BenchOptions options{.warmup = static_cast<int>(values.integer("warmup")),
+                                     .repetitions = static_cast<int>(values.integer("repetitions")),
+                                     .batch = values.integer("batch"),
+                                     .length = values.integer("seq"),
+                                     .parts = parts};
   const std::string work = work_of(values);
   const double peak_gflops = report::measure_peak_gflops(open.machine);
   const double copy_gb_per_s = work == "model" ? 0 : report::measure_copy_gb_per_s(open.machine);
@@ -173,6 +185,30 @@ int run_bench(const OptionValues& values) {
   report.peak_gflops = peak_gflops;
   report.copy_gb_per_s = copy_gb_per_s;
   report.settings = settings_of(values, open, report.settings);
+  for (report::BenchRow& row : report.rows) row.isa = open.machine.backend->variant;
+  return report;
+}
+
+}  // namespace
+
+OptionTable bench_table() {
+  OptionTable table("bench", "time one training step and its parts on this machine, without data");
+  table.add(models::model_options()).add(bench_options()).add(bench_machine_options()).add(precision_options()).add(common_options());
+  table.synonyms({"benchmark", "profile", "time", "speed"});
+  table.common({"model", "form", "rank", "linear", "table", "batch", "seq", "isa", "threads", "format"});
+  table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
+  return table;
+}
+
+int run_bench(const OptionValues& values) {
+  report::BenchReport report;
+  for (const std::string& isa : sets_of(values)) {
+    if (report.rows.empty()) {
+      report = bench_work(values, isa, true);
+    } else {
+      report::add_step(report, bench_work(values, isa, false));
+    }
+  }
   if (values.flag("json")) {
     print_out(report::dump(report::to_json(report)) + "\n");
     return 0;
@@ -180,7 +216,7 @@ int run_bench(const OptionValues& values) {
   const report::Format format = report::parse_format(values.text("format"));
   for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
   log_info("{:<12}{:.0f} GFLOP/s in products of large matrices", "peak", report.peak_gflops);
-  if (copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", copy_gb_per_s);
+  if (report.copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", report.copy_gb_per_s);
   if (const auto launches = report.rows.front().launches) log_info("{:<12}{} a step", "launches", *launches);
   print_out(report::render(report::bench_table(report, format == report::Format::csv || format == report::Format::jsonl), format));
   return 0;

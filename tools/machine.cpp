@@ -13,11 +13,11 @@
 namespace comera::tools {
 namespace {
 
-const kernels::Backend& cpu_or_reference(const OptionValues& values) {
+const kernels::Backend& cpu_or_reference(const OptionValues& values, const std::string& isa) {
   if (values.text("device") == "reference") return kernels::reference_backend();
   const char* error = nullptr;
-  const kernels::Backend* backend = kernels::cpu_backend(values.text("isa").c_str(), &error);
-  if (!backend) fail_input("[device] --isa {}: {}", values.text("isa"), error);
+  const kernels::Backend* backend = kernels::cpu_backend(isa.c_str(), &error);
+  if (!backend) fail_input("[device] --isa {}: {}", isa, error);
   return *backend;
 }
 
@@ -100,7 +100,7 @@ std::vector<Option> precision_options() {
            .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};
 }
 
-OpenMachine open_machine(const OptionValues& values, const std::string& dtype) {
+OpenMachine open_machine(const OptionValues& values, const std::string& dtype, const std::string& isa) {
   OpenMachine open;
   std::optional<kernels::CudaDevice> card;
   const std::string& device = values.text("device");
@@ -108,7 +108,7 @@ OpenMachine open_machine(const OptionValues& values, const std::string& dtype) {
   if (device.starts_with("cuda")) {
     card = open_cuda(device, open);
   } else if (device == "cpu" || device == "reference") {
-    open.machine.backend = &cpu_or_reference(values);
+    open.machine.backend = &cpu_or_reference(values, isa.empty() ? values.text("isa") : isa);
     open.machine.stream = open.threads.get();
   } else {
     fail_input("[device] --device {}: want cpu, cuda, cuda:N or reference", device);

@@ -17,7 +17,7 @@ struct OpenMachine {
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
 };
-// InputError that says what is missing and what to do. `dtype`: one of plan::precisions().
-OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32");
+// InputError that says what is missing and what to do. `dtype`: one of plan::precisions(). `isa` stands in for --isa where it is given.
+OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32", const std::string& isa = "");
 
 }  // namespace comera::tools

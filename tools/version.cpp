@@ -21,7 +21,7 @@ Json cpu_facts() {
   json["name"] = cpu_name();
   json["processors"] = cpu_count();
   json["instruction_sets"] = Json::array();
-  for (const char* isa : {"v4bf16", "v4", "v3"})
+  for (const char* isa : kernels::cpu_isas)
     if (kernels::cpu_supports(isa)) json["instruction_sets"].push_back(isa);
   json["features"] = cpu_features();
   json["blas"] = kernels::cpu_blas_description();

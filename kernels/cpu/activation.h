@@ -41,19 +41,21 @@ struct Block {
 // pre = x + bias (bias and pre optional), y = act(pre). y may be x; x [rows, columns] at ldx, y and pre at ldy.
 template <class Act, bool streaming = false>
 void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, float* pre, float* y, std::int64_t ldy) {
-  for (std::int64_t i = 0; i < size.rows; ++i)
+  for (std::int64_t i = 0; i < size.rows; ++i) {
+    const WholeLines lines(y + i * ldy, size.columns), pre_lines(pre ? pre + i * ldy : y, size.columns);
     for (std::int64_t j = 0; j < size.columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, size.columns - j);
       F value = load(x + i * ldx + j, lanes);
       if (bias) value = value + load(bias + j, lanes);
       if constexpr (streaming) {
-        if (pre) stream(pre + i * ldy + j, value, lanes);
-        stream(y + i * ldy + j, Act::value(value), lanes);
+        if (pre) stream(pre_lines, pre + i * ldy + j, value, lanes);
+        stream(lines, y + i * ldy + j, Act::value(value), lanes);
       } else {
         if (pre) store(pre + i * ldy + j, value, lanes);
         store(y + i * ldy + j, Act::value(value), lanes);
       }
     }
+  }
   if constexpr (streaming) finish_streaming();
 }
 

@@ -9,8 +9,15 @@
 #include <cstring>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu_backend.h"
 
 namespace comera::kernels::COMERA_CPU {
+
+#if defined(__AVX512F__)
+constexpr int xsmm_target = LIBXSMM_X86_AVX512_CORE;
+#else
+constexpr int xsmm_target = LIBXSMM_X86_AVX2;
+#endif
 
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
@@ -30,6 +37,7 @@ class SmallGemm {
  public:
   explicit SmallGemm(const GemmShape& s) : shape_(s) {
     if (s.m <= 0 || s.n <= 0 || s.k <= 0) return;
+    if (__atomic_load_n(&generated_target, __ATOMIC_ACQUIRE) != xsmm_target) generate_for(xsmm_target);
     // libxsmm is column major: the transposed product with the operands exchanged.
     const int lda = static_cast<int>(s.ldb), ldb = static_cast<int>(s.lda), ldc = static_cast<int>(s.ldc);
     const float alpha = 1, beta = s.accumulate ? 1 : 0;

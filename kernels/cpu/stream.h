@@ -8,8 +8,24 @@ namespace comera::kernels::COMERA_CPU {
 // Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay there anyway.
 constexpr std::int64_t streamed_from = 2 << 20;  // floats
 
-inline void stream(float* p, F x, std::int64_t lanes) {
-  if (lanes < F::width || (reinterpret_cast<std::uintptr_t>(p) & 63) != 0) return store(p, x, lanes);
+// The whole cache lines of a row of `columns` floats, none where the row's vectors do not begin where such stores must. A line that is
+// streamed in part and stored in part costs many times a store, so only these lines are streamed, whatever the width of a vector.
+struct WholeLines {
+  const float *first, *last;
+
+  WholeLines(const float* row, std::int64_t columns) : first(row), last(row) {
+    constexpr std::uintptr_t line = 64, vector = F::width * sizeof(float);
+    const auto begin = reinterpret_cast<std::uintptr_t>(row);
+    if (begin % vector != 0) return;
+    first = row + (line - begin % line) % line / sizeof(float);
+    last = row + columns - (begin + static_cast<std::uintptr_t>(columns) * sizeof(float)) % line / sizeof(float);
+  }
+  bool hold(const float* p) const { return p >= first && p + F::width <= last; }
+};
+
+// One vector of that row.
+inline void stream(const WholeLines& lines, float* p, F x, std::int64_t lanes) {
+  if (!lines.hold(p)) return store(p, x, lanes);
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, x.v);
 #else
@@ -21,12 +37,14 @@ inline void finish_streaming() { _mm_sfence(); }
 
 // y = x for a block of rows, past the caches if asked.
 inline void write_block(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* y, std::int64_t ldy) {
-  for (std::int64_t i = 0; i < rows; ++i)
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const WholeLines lines(y + i * ldy, columns);
     for (std::int64_t j = 0; j < columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, columns - j);
       const F value = load(x + i * ldx + j, lanes);
-      streaming ? stream(y + i * ldy + j, value, lanes) : store(y + i * ldy + j, value, lanes);
+      streaming ? stream(lines, y + i * ldy + j, value, lanes) : store(y + i * ldy + j, value, lanes);
     }
+  }
   if (streaming) finish_streaming();
 }
 

@@ -83,14 +83,16 @@ double gflops_of(const BenchRow& row) { return row.flops > 0 && row.ms.median > 
 
 Cell optional_bytes(const std::optional<std::uint64_t>& bytes) { return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell(); }
 
-std::vector<Cell> cells_of(const BenchRow& row, double peak_gflops, double step_ms) {
-  const double gflops = gflops_of(row);
+// `step`: the whole that the row is a part of, if it is one.
+std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double report_peak) {
+  const double gflops = gflops_of(row), peak_gflops = row.peak_gflops > 0 ? row.peak_gflops : report_peak;
   return {row.work,
+          row.isa,
           row.calls,
           row.ms.median,
           row.ms.min,
           row.ms.max,
-          row.ms.median / step_ms,
+          row.isa == step.isa ? Cell(row.ms.median / step.ms.median) : Cell(),
           std::isnan(gflops) ? Cell() : Cell(gflops),
           std::isnan(gflops) || peak_gflops <= 0 ? Cell() : Cell(gflops / peak_gflops),
           optional_bytes(row.peak_bytes),
@@ -141,6 +143,7 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   step.peak_bytes = memory.peak();
   step.launches = engine.launches();
   std::vector<BenchRow> rows{step};
+  if (!options.parts) return rows;
   std::map<std::string, std::int64_t> calls;
   for (auto& [op, ms] : profiled_ms(engine, stepper, options.repetitions, calls))
     rows.push_back({.work = op, .calls = calls[op], .ms = spread_of(ms), .peak_bytes = {}, .joules = {}});
@@ -151,6 +154,14 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   return rows;
 }
 
+void add_step(BenchReport& report, const BenchReport& other) {
+  auto place = report.rows.begin();
+  while (place != report.rows.end() && place->work == "step") ++place;
+  place = report.rows.insert(place, other.rows.front());
+  place->peak_bytes.reset();
+  place->peak_gflops = other.peak_gflops;
+}
+
 std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row) {
   if (row.moved_bytes <= 0 || row.flops <= 0 || report.peak_gflops <= 0 || report.copy_gb_per_s <= 0) return std::nullopt;
   return 1e-6 * std::max(row.flops / report.peak_gflops, row.moved_bytes / report.copy_gb_per_s);
@@ -159,6 +170,7 @@ std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row) {
 Table bench_table(const BenchReport& report, bool with_settings) {
   Table table;
   table.columns = {{"work", "work"},
+                   {"isa", "isa"},
                    {"calls", "calls"},
                    {"median_ms", "median ms", Unit::ms},
                    {"min_ms", "min ms", Unit::ms},
@@ -168,7 +180,7 @@ Table bench_table(const BenchReport& report, bool with_settings) {
                    {"share_of_peak", "of the peak", Unit::share},
                    {"peak_bytes", "peak", Unit::bytes},
                    {"joules", "J"}};
-  for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.peak_gflops, report.rows.front().ms.median));
+  for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.rows.front(), report.peak_gflops));
   add_bounds(report, table);
   add_launches(report, table);
   if (!with_settings) return table;

@@ -14,12 +14,16 @@ namespace comera::report {
 struct BenchReport {
   Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line that scripts read
   std::vector<BenchRow> rows;
-  double peak_gflops = 0;    // of this machine at the same number of threads
+  double peak_gflops = 0;    // of this machine at the same number of threads, under the instruction set of the first row
   double copy_gb_per_s = 0;  // read and written
 };
 
 // Whole steps first, then as many with a clock around every op.
 std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options);
+
+// The whole step of `other`, measured elsewhere or otherwise, behind those that the report has. What it took of memory is left out: that of a
+// process that measured more than one is not known.
+void add_step(BenchReport& report, const BenchReport& other);
 
 // Milliseconds that the row's FLOPs and bytes take at the machine's measured rates, the longer of the two; none where either is unknown.
 std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row);

@@ -1,7 +1,7 @@
-// Times single ops of the CPU backend: median wall and processor milliseconds, GFLOP/s and the share of the machine's own peak, which
-// a loop of multiply-adds in registers measures after each op, because clocks move. GFLOP/s and share are those of the processor time
-// per thread, which other programs on the machine disturb least.
-//   bench_kernels [threads] [text that names must contain] [isa]
+// Times single ops of the CPU backend under every instruction set of the machine, a row for each: median wall and processor milliseconds,
+// GFLOP/s and the share of the machine's own peak under that set, which a loop of multiply-adds in registers measures after each op,
+// because clocks move. GFLOP/s and share are those of the processor time per thread, which other programs on the machine disturb least.
+//   bench_kernels [threads] [text that names must contain] [isa, or all]
 #include <immintrin.h>
 #include <time.h>
 
@@ -56,25 +56,25 @@ double median_of(std::vector<double>& values) {
 
 struct Bench {
   ThreadPool pool;
-  const Backend* backend;
+  std::vector<const Backend*> sets;
   std::string filter;
-  bool wide;
   std::vector<char> workspace;
 
-  Bench(int threads, const char* isa, std::string filter) : pool(threads), filter(std::move(filter)) {
-    const char* error = nullptr;
-    backend = cpu_backend(isa, &error);
-    if (!backend) {
-      std::fprintf(stderr, "%s\n", error);
-      std::exit(2);
-    }
-    wide = std::strcmp(backend->variant, "v3") != 0;
+  Bench(int threads, const std::string& isa, std::string filter) : pool(threads), filter(std::move(filter)) {
+    const char* error = "this machine lacks every instruction set that the program knows";
+    for (const char* name : cpu_isas)
+      if (isa == "all" ? cpu_supports(name) : isa == name) sets.push_back(cpu_backend(name, &error));
+    if (isa == "auto" || sets.empty()) sets.push_back(cpu_backend(isa == "all" ? "auto" : isa.c_str(), &error));
+    if (sets.front()) return;
+    std::fprintf(stderr, "%s\n", error);
+    std::exit(2);
   }
 
   // A group of ops whose names begin with `name`.
   bool wants(const std::string& name) const { return name.find(filter) != std::string::npos || filter.find(name) != std::string::npos; }
 
-  double peak_gflops() {
+  double peak_gflops(const Backend& backend) {
+    const bool wide = std::strcmp(backend.variant, "v3") != 0;
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
       const double start = processor_seconds();
@@ -85,8 +85,14 @@ struct Bench {
   }
 
   template <class Args>
-  void time(const char* name, const Op<Args>& op, const Args& args) {
-    if (!op.run || std::string(name).find(filter) == std::string::npos) return;
+  void time(const char* name, Op<Args> Backend::*op, const Args& args) {
+    if (std::string(name).find(filter) == std::string::npos) return;
+    for (const Backend* backend : sets)
+      if ((backend->*op).run) time_set(name, *backend, backend->*op, args);
+  }
+
+  template <class Args>
+  void time_set(const char* name, const Backend& backend, const Op<Args>& op, const Args& args) {
     Context context{.stream = &pool};
     workspace.resize(64 + (op.workspace_bytes ? op.workspace_bytes(context, args) : 0));
     context.workspace = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) / 64 * 64);
@@ -102,8 +108,9 @@ struct Bench {
       wall.push_back(seconds_since(start));
     }
     const double median = median_of(processor), gflops = flops(args) / median * 1e-9;
-    std::printf("%-44s wall %9.3f ms  processor %9.3f ms  %7.1f GFLOP/s %5.1f %%  workspace %.1f MiB\n", name, median_of(wall) * 1e3, median * 1e3,
-                gflops, 100 * gflops / peak_gflops(), static_cast<double>(context.workspace_bytes) / 1048576);
+    std::printf("%-44s %-6s wall %9.3f ms  processor %9.3f ms  %7.1f GFLOP/s %5.1f %%  workspace %.1f MiB\n", name, backend.variant,
+                median_of(wall) * 1e3, median * 1e3, gflops, 100 * gflops / peak_gflops(backend),
+                static_cast<double>(context.workspace_bytes) / 1048576);
     std::fflush(stdout);
   }
 };
@@ -149,7 +156,7 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
     o.out = out, o.rank = rank, o.offset = i * rank, o.right = right[i].data(), o.bias = bias.data(), o.y = y[i].data(), o.ldy = out;
     o.pre = keeps_pre ? pre[i].data() : nullptr, o.dy = dy[i].data(), o.d_right = d_right[i].data(), o.d_bias = d_bias.data();
   }
-  bench.time((name + " forward").c_str(), bench.backend->tt_linear_forward, f);
+  bench.time((name + " forward").c_str(), &Backend::tt_linear_forward, f);
   TtLinearBackward b{
       .tokens = tokens,
       .in = in,
@@ -164,8 +171,8 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
   };
   b.outputs = outputs;
   for (int i = 0; i < outputs; ++i) b.output[i] = f.output[i];
-  bench.time((name + " backward").c_str(), bench.backend->tt_linear_backward, b);
-  bench.time((name + " d_left").c_str(), bench.backend->product,
+  bench.time((name + " backward").c_str(), &Backend::tt_linear_backward, b);
+  bench.time((name + " d_left").c_str(), &Backend::product,
              Product{.tokens = tokens,
                      .in = in,
                      .out = width,
@@ -182,7 +189,7 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
   const auto x = numbers(tokens * in), weight = numbers(in * out, .05f), bias = numbers(out);
   auto y = numbers(tokens * out), pre = y, dx = x, d_weight = weight, d_bias = bias;
   std::fill(pre.begin(), pre.end(), 2.0f);  // slope near 1: the backward works in place, and repeating it must not end in subnormals
-  bench.time((name + " forward").c_str(), bench.backend->linear_forward,
+  bench.time((name + " forward").c_str(), &Backend::linear_forward,
              LinearForward{.tokens = tokens,
                            .in = in,
                            .out = out,
@@ -193,7 +200,7 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
                            .activation = activation,
                            .y = y.data(),
                            .ldy = out});
-  bench.time((name + " backward").c_str(), bench.backend->linear_backward,
+  bench.time((name + " backward").c_str(), &Backend::linear_backward,
              LinearBackward{.tokens = tokens,
                             .in = in,
                             .out = out,
@@ -206,7 +213,7 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
                             .lddx = in,
                             .d_bias = d_bias.data()});
   bench.time(
-      (name + " d_weight").c_str(), bench.backend->product,
+      (name + " d_weight").c_str(), &Backend::product,
       Product{
           .tokens = tokens, .in = in, .out = out, .x = x.data(), .ldx = in, .g = y.data(), .ldg = out, .result = d_weight.data(), .ld_result = out});
 }
@@ -231,7 +238,7 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64
                              .scale = 0.125,
                              .key_end = end.data()};
   const std::int64_t width = heads * size;
-  bench.time((name + " forward").c_str(), bench.backend->attention_forward,
+  bench.time((name + " forward").c_str(), &Backend::attention_forward,
              AttentionForward{.shape = shape,
                               .q = qkv.data(),
                               .ldq = ld,
@@ -243,7 +250,7 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64
                               .out = out.data(),
                               .ld_out = ldo,
                               .lse = lse.data()});
-  bench.time((name + " backward").c_str(), bench.backend->attention_backward,
+  bench.time((name + " backward").c_str(), &Backend::attention_backward,
              AttentionBackward{.shape = shape,
                                .q = qkv.data(),
                                .ldq = ld,
@@ -287,16 +294,17 @@ void cores(Bench& bench) {
       t.left = tensor(m * 32), t.ld_left = 32, t.right = tensor(32 * n), t.d_left = tensor(m * 32), t.d_right = tensor(32 * n);
       matrices.push_back(t);
     }
-  bench.time("tt_cores 6 encoder layers merge", bench.backend->tt_merge, TtMerge{matrices.data(), static_cast<int>(matrices.size())});
-  bench.time("tt_cores 6 encoder layers merge backward", bench.backend->tt_merge_backward,
+  bench.time("tt_cores 6 encoder layers merge", &Backend::tt_merge, TtMerge{matrices.data(), static_cast<int>(matrices.size())});
+  bench.time("tt_cores 6 encoder layers merge backward", &Backend::tt_merge_backward,
              TtMergeBackward{matrices.data(), static_cast<int>(matrices.size())});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Bench bench(argc > 1 ? std::atoi(argv[1]) : 2, argc > 3 ? argv[3] : "auto", argc > 2 ? argv[2] : "");
-  std::printf("%s, %s, %d threads, peak %.0f GFLOP/s\n", bench.backend->variant, cpu_blas_description(), bench.pool.threads(), bench.peak_gflops());
+  Bench bench(argc > 1 ? std::atoi(argv[1]) : 2, argc > 3 ? argv[3] : "all", argc > 2 ? argv[2] : "");
+  for (const Backend* backend : bench.sets)
+    std::printf("%s, %d threads, peak %.0f GFLOP/s\n", backend->variant, bench.pool.threads(), bench.peak_gflops(*backend));
   for (const std::int64_t tokens : {4096, 128}) {
     const std::string k = " K=" + std::to_string(tokens);
     tt_linear(bench, tokens, 768, 3072, 32, 1, Activation::none, false, "tt_linear 768-3072" + k);

@@ -24,13 +24,28 @@ expect_out '^work,calls,median_ms,min_ms,max_ms'
 expect_out '^step,'
 expect_no_err
 
-run "$COMERA" bench --linear 64x96 --rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q
+run "$COMERA" bench --linear 64x96 --rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q --isa auto
 expect_exit 0
 expect_json "[r['work'] for r in d['rows']] == ['step', 'tokens', 'cores'] and d['copy_gb_per_s'] > 0"
 expect_json "d['rows'][1]['moved_bytes'] == 4 * (2 * 16 + 2 * 4) * (64 + 96) and d['rows'][1]['share_of_bound'] > 0 and d['rows'][2]['moved_bytes'] is None"
-run "$COMERA" bench --table 300x64 --embedding-rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q
+run "$COMERA" bench --table 300x64 --embedding-rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --json -q --isa auto
 expect_exit 0
 expect_json "[r['work'] for r in d['rows']] == ['step', 'tokens', 'cores'] and d['settings']['table'] == '300x64'"
+
+# Every instruction set of the machine: the whole step under each, its parts under the best; a set by name stands alone.
+read -ra sets < <("$COMERA" --version --json | python3 -c 'import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])')
+run "$COMERA" bench "${small[@]}" --format jsonl
+expect_exit 0
+expect_jsonl "[l['isa'] for l in d if l['work'] == 'step'] == '${sets[*]}'.split() and all(l['isa'] == d[0]['isa'] for l in d if l['work'] != 'step')"
+expect_jsonl "all(l['median_ms'] > 0 and l['share_of_peak'] > 0 for l in d if l['work'] == 'step') and len(d) > 5 + ${#sets[@]}"
+for set in "${sets[@]}"; do
+  run "$COMERA" bench "${small[@]}" --format jsonl --isa "$set"
+  expect_exit 0
+  expect_jsonl "len(d) > 5 and all(l['isa'] == '$set' for l in d)"
+done
+# OpenBLAS computes with the instruction set that was asked for.
+run "$COMERA" bench "${small[@]}" --json --isa v3
+expect_json "'(Haswell)' in d['settings']['blas']"
 
 run "$COMERA" bench --linear 64x96 --table 300x64
 expect_refused "give one of them"
