@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables of times and memory, ours beside PyTorch's, from the rows that bench_vs_pytorch.sh collected. Medians over rounds."""
+"""Tables of times and memory, ours beside PyTorch's, from the rows that bench_vs_pytorch.sh collected. A section for each instruction set. Medians over rounds."""
 
 import json
 import statistics
@@ -23,9 +23,10 @@ MEMORY = [("b1 d0.1 tt f32", "b1 d0.1 dense f32", 12), ("b32 d0.1 tt f32", "b32 
 
 
 class Rows:
-    def __init__(self, path):
-        with open(path) as lines:
-            self.rows = [json.loads(line) for line in lines]
+    """Of one instruction set."""
+
+    def __init__(self, rows):
+        self.rows = rows
 
     def values(self, side, name, key):
         return [row[key] for row in self.rows if row["side"] == side and row["name"] == name and key in row]
@@ -59,6 +60,14 @@ def print_times(rows, title, pairs):
         print("\n".join(lines))
 
 
+def print_head(isa, rows):
+    def all_of(key):
+        return ", ".join(sorted({row[key] for row in rows.rows if row.get(key)}))
+
+    print(f"\n## {isa}, {all_of('cpu') or 'processor not known'}\n")
+    print(f"comera {isa}, {all_of('blas')}; {all_of('program')}, {'held to it by ' + all_of('held') if all_of('held') else 'free to choose'}.")
+
+
 def print_memory(rows):
     lines = []
     for ours, theirs, asked in MEMORY:
@@ -74,12 +83,15 @@ def print_memory(rows):
 
 
 def main():
-    rows = Rows(sys.argv[1])
-    programs = {row["program"] for row in rows.rows if "program" in row}
-    print(f"Medians over rounds; {', '.join(sorted(programs))}.")
-    for title, pairs in SECTIONS:
-        print_times(rows, title, pairs)
-    print_memory(rows)
+    with open(sys.argv[1]) as lines:
+        everything = [json.loads(line) for line in lines]
+    print("Medians over rounds.")
+    for isa in dict.fromkeys(row["isa"] for row in everything):
+        rows = Rows([row for row in everything if row["isa"] == isa])
+        print_head(isa, rows)
+        for title, pairs in SECTIONS:
+            print_times(rows, title, pairs)
+        print_memory(rows)
 
 
 if __name__ == "__main__":

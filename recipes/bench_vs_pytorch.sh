@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# One training step of the six-encoder transformer, ours and PyTorch's, in turn in one sitting: times, peak memory, and their ratios.
+# One training step of the six-encoder transformer, ours and PyTorch's, in turn in one sitting, under every instruction set of this machine:
+# times, peak memory, and their ratios.
 #
 #   recipes/bench_vs_pytorch.sh            batch 32 x 128, float32 and bf16, dropout 0.1 and 0, and batch 1
 #   ROUNDS=5 THREADS=2 recipes/bench_vs_pytorch.sh
 #   ONLY='batch 1' recipes/bench_vs_pytorch.sh      only sections whose title matches
+#   ISAS='v3' recipes/bench_vs_pytorch.sh           only these instruction sets (v3: AVX2; v4, v4bf16: AVX-512)
 #
 # PyTorch is installed from PyPI into build/venv-torch (5 GB); PYTHON names another python that has torch. It runs with the settings that
 # make it fastest on a CPU: memory is kept by malloc instead of given back, one thread per core. Its peak memory is taken from runs with the
-# usual malloc, where it is smaller. What Python, torch and our program take before anything was made is subtracted on both sides.
-[ $# -eq 0 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+# usual malloc, where it is smaller. Under v3 and v4 PyTorch, oneDNN and MKL are held to AVX2 and AVX-512 by their own variables, which is
+# the nearest that this machine comes to one without more; under v4bf16 they take what they find. What Python, torch and our program take
+# before anything was made is subtracted on both sides.
+[ $# -eq 0 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,6 +32,14 @@ if [ -z "${PYTHON:-}" ]; then
   fi
 fi
 
+ISAS=${ISAS:-$("$COMERA" --version --json | "$PYTHON" -c 'import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])')}
+held_to() { # instruction set: variables for PyTorch
+  case $1 in
+    v3) echo ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ;;
+    v4) echo ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE MKL_ENABLE_INSTRUCTIONS=AVX512 ;;
+  esac
+}
+
 mkdir -p "$OUT"
 rm -f "$OUT"/*.jsonl
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
@@ -35,18 +47,20 @@ unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 ours() { # name, options
   local name=$1
   shift
-  "$COMERA" bench --json --quiet --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
+  "$COMERA" bench --json --quiet --isa "$isa" --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
     "$PYTHON" -c 'import json, sys
 d = json.load(sys.stdin)
 r = d["rows"][0]
-print(json.dumps({"name": sys.argv[1], "side": "comera", **{k: r[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}))' "$name" >>"$OUT/rows.jsonl"
+settings = {k: d["settings"][k] for k in ("cpu", "blas")}
+print(json.dumps({"name": sys.argv[1], "side": "comera", "isa": sys.argv[2], **settings, **{k: r[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}))' "$name" "$isa" >>"$OUT/rows.jsonl"
 }
 
 # Fast malloc for the times, the usual one for the memory.
 theirs() { # name, options
   local name=$1
   shift
-  local malloc
+  local malloc held
+  read -ra held <<<"$(held_to "$isa")"
   for malloc in fast usual; do
     local settings=()
     if [ "$malloc" = fast ]; then
@@ -54,21 +68,20 @@ theirs() { # name, options
     fi
     # One round is enough for the memory: it hardly varies.
     [ "$malloc" = usual ] && [ "$round" -gt 1 ] && continue
-    env "${settings[@]}" OMP_NUM_THREADS="$THREADS" "$PYTHON" recipes/pytorch_peer.py --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
+    env "${settings[@]}" "${held[@]}" OMP_NUM_THREADS="$THREADS" "$PYTHON" recipes/pytorch_peer.py --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
       "$PYTHON" -c 'import json, sys
 d = json.load(sys.stdin)
-row = {"name": sys.argv[1], "side": "pytorch", "peak_bytes": d["peak_bytes"], "program": d["program"]}
+row = {"name": sys.argv[1], "side": "pytorch", "isa": sys.argv[3], "held": sys.argv[4], "peak_bytes": d["peak_bytes"], "program": d["program"]}
 if sys.argv[2] == "fast":
     row.update({k: d[k] for k in ("median_ms", "min_ms", "max_ms")})
-print(json.dumps(row))' "$name" "$malloc" >>"$OUT/rows.jsonl"
+print(json.dumps(row))' "$name" "$malloc" "$isa" "${held[*]}" >>"$OUT/rows.jsonl"
   done
 }
 
 section() { [[ -z "${ONLY:-}" || "$1" == *"$ONLY"* ]]; }
 MODEL=(--model mnli-6enc --seq 128)
 
-for round in $(seq "$ROUNDS"); do
-  echo "round $round of $ROUNDS" >&2
+measure() { # under the instruction set $isa
   if section "one linear layer"; then
     ours "linear tt 4096" --linear 768x3072 --form tt --rank 30 --batch 32 --seq 128
     theirs "linear dense 4096" --work linear --form dense
@@ -78,7 +91,7 @@ for round in $(seq "$ROUNDS"); do
     section "batch 32 dropout $dropout" || continue
     for form in tt dense; do
       ours "b32 d$dropout $form f32" "${MODEL[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout"
-      for dtype in f32 bf16; do
+      for dtype in f32 $([ "$isa" != v4bf16 ] || echo bf16); do  # where the processor computes with it
         theirs "b32 d$dropout $form $dtype" --form "$form" --rank 30 --batch 32 --dropout "$dropout" --dtype "$dtype"
       done
     done
@@ -94,6 +107,13 @@ for round in $(seq "$ROUNDS"); do
       theirs "b1 d0.1 $form f32" --form "$form" --rank 30 --batch 1 --dropout 0.1
     done
   fi
+}
+
+for round in $(seq "$ROUNDS"); do
+  for isa in $ISAS; do
+    echo "round $round of $ROUNDS, $isa" >&2
+    measure
+  done
 done
 
 "$PYTHON" recipes/bench_vs_pytorch.py "$OUT/rows.jsonl" | tee "$OUT/table.md"

@@ -20,7 +20,7 @@ expect_out '^\| step '
 expect_err '^blas +OpenBLAS'
 run "$COMERA" bench --linear 64x96 --rank 4 --batch 1 --seq 16 --warmup 1 --repetitions 2 --format csv -q
 expect_exit 0
-expect_out '^work,calls,median_ms,min_ms,max_ms'
+expect_out '^work,isa,calls,median_ms,min_ms,max_ms'
 expect_out '^step,'
 expect_no_err
 
