@@ -1,5 +1,6 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/report/fit.h"
 #include "lib/report/model_report.h"
 #include "lib/report/runs_table.h"
 #include "lib/report/tensorize_report.h"
@@ -14,7 +15,7 @@ std::string rendered(const OptionValues& values, const report::Table& table, con
   if (values.flag("json")) return report::dump(json) + "\n";
   const report::Format format = report::parse_format(values.text("format"));
   if (format == report::Format::html && !html.empty()) return html;
-  return report::render(table, format);
+  return format == report::Format::table ? report::render_for_stdout(table) : report::render(table, format);
 }
 
 report::ModelReport read(const OptionValues& values, std::size_t index) {

@@ -7,7 +7,7 @@
 namespace comera::tools {
 
 OptionTable pretrain_table() {
-  OptionTable table("pretrain", "learn a task in tensor-train form, ranks falling on the way");
+  OptionTable table("pretrain", "learn a task in tensor-train form; with a target size, ranks are cut on a schedule until the model has it");
   table.add(train::data_options()).add(models::model_options()).add(train::training_options()).add(train::rank_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
   table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "learn", "fit"});

@@ -6,6 +6,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/export/export.h"
+#include "lib/report/fit.h"
 #include "lib/report/tensorize_report.h"
 #include "lib/train/weights_file.h"
 #include "models/architecture.h"
@@ -108,8 +109,7 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
     for (const compress::Planned& planned : tensorizer.plans()) json["plans"].push_back(report::plan_json(tensorizer, planned));
     return print_out(report::dump(json) + "\n");
   }
-  for (const compress::Planned& planned : tensorizer.plans())
-    print_out(report::render(report::tensorize_plan(tensorizer, planned), report::Format::table));
+  for (const compress::Planned& planned : tensorizer.plans()) print_out(report::render_for_stdout(report::tensorize_plan(tensorizer, planned)));
   const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
   print_out(fmt::format("calibration would need about {} of memory for the widest layer and its moments, and {} of disk for what blocks give\n",
                         format_bytes(needs.memory), format_bytes(needs.scratch)));
@@ -131,7 +131,7 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
   }
   if (values.flag("json")) return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
   const report::LayerLines layers = several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
-  print_out(report::render(layers.table, report::Format::table));
+  print_out(report::render_for_stdout(layers.table));
   for (const std::string& note : layers.notes) print_out(note + "\n");
   for (const compress::Result& result : results) print_out(report::summary(result, &result == &results.back()));
 }

@@ -8,6 +8,7 @@
 #include "lib/core/process.h"
 #include "lib/io/json_file.h"
 #include "lib/io/model_folder.h"
+#include "lib/report/fit.h"
 #include "lib/report/plan_report.h"
 #include "lib/report/progress.h"
 #include "lib/report/runs_table.h"
@@ -94,7 +95,7 @@ int plan_run(const OptionValues& values, const RunSetup& setup) {
   if (values.flag("json"))
     print_out(report::dump(report::to_json(plan)) + "\n");
   else
-    print_out(report::to_text(plan) + "\n" + report::render(report::memory_by_place(plan.memory), report::Format::table));
+    print_out(report::to_text(plan) + "\n" + report::render_for_stdout(report::memory_by_place(plan.memory)));
   return 0;
 }
 
@@ -110,14 +111,14 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   // A run that had ended before keeps the report of the session that measured something.
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
-    report::write_run_report(report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, result));
+    report::write_run_report(
+        report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, models::common(setup.spec).labels, result));
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
   const std::string text = read_file(path, io::largest_report);
   if (values.flag("json"))
     print_out(text);
   else
-    print_out(report::render(report::runs_table(std::span(&setup.folder, 1)), report::Format::table) +
-              report::memory_line(io::parse_json(text, path)) + "\n");
+    print_out(report::render_for_stdout(report::runs_table(std::span(&setup.folder, 1))) + report::memory_line(io::parse_json(text, path)) + "\n");
   return 0;
 }
 

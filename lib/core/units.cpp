@@ -96,7 +96,9 @@ std::string to_string(Period period) {
 
 std::string format_real(double value) {
   if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{}", value);
+  std::string text = fmt::format("{}", value);
+  if (const std::size_t digits = text.find('e'); digits != std::string::npos && text[digits + 2] == '0') text.erase(digits + 2, 1);
+  return text;
 }
 
 std::string format_bytes(std::uint64_t bytes) {

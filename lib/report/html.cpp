@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/core/log.h"
+#include "lib/report/origin.h"
 
 namespace comera::report {
 namespace {
@@ -22,6 +23,7 @@ p{color:var(--dim);margin:.4rem 0;overflow-wrap:anywhere}
 .facts b{display:block;font-size:1.25rem;font-variant-numeric:tabular-nums}.facts span{color:var(--dim);font-size:.85rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
 .small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,11.5rem),1fr));gap:.6rem}
+@media(max-width:30rem){.small{grid-template-columns:1fr 1fr}}
 figure{margin:0}.charts figure{max-width:30rem}figcaption{font-size:.9rem;overflow-wrap:anywhere}.small figcaption{font-size:.75rem}
 svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}
 .small svg text{font-size:14px}
@@ -38,6 +40,14 @@ th{color:var(--dim);font-weight:600;white-space:normal;vertical-align:bottom}
 th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}.n{text-align:right}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
 @media(max-width:70rem){table{font-size:.75rem}th,td{padding:.25rem .28rem}}
 summary{cursor:pointer;padding:.3rem 0}
+.origin{font-size:.8rem}.origin code{font-size:.78rem}
+.mark{font-size:13px;fill:var(--fg);font-weight:600}
+.weights{display:grid;grid-template-columns:minmax(0,2fr) minmax(4rem,2fr) auto minmax(3rem,1fr) auto;gap:.15rem .6rem;align-items:center;font-size:.8rem;
+font-variant-numeric:tabular-nums}
+.weights b{font-weight:400;overflow-wrap:anywhere}.weights em{font-style:normal;color:var(--dim);font-weight:600}
+.track{position:relative;height:.8rem}.track i{position:absolute;left:0;top:0;height:100%;min-width:1px}
+.track.was{background:var(--rule)}.track .now{background:var(--c0)}.track .err{background:var(--c1)}
+@media(max-width:40rem){.weights{font-size:.72rem;gap:.15rem .35rem}}
 )";
 
 }  // namespace
@@ -93,11 +103,14 @@ std::string short_name(std::string_view name) {
 
 std::string Page::text() const {
   const std::string title = escape_html(printable(title_));
+  const Origin from = origin();
+  const std::string head = fmt::format("<p class=\"origin\"><code>{}</code></p>\n<p class=\"origin\">{}; {}; {}</p>\n",
+                                       escape_html(printable(from.command)), from.time, from.program, escape_html(printable(from.machine)));
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width,initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}</body>\n</html>\n",
-      title, style, title, body_);
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}{}</body>\n</html>\n",
+      title, style, title, head, body_);
 }
 
 }  // namespace comera::report

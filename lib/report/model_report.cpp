@@ -162,6 +162,7 @@ Table layer_table(const ModelReport& report) {
     append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
                                share_of(layer.parameters, report.totals.parameters)});
   }
+  table.dispensable = {"initial_ranks", "share", "modes", "kind", "ratio", "parameters"};
   const Totals shown = totals_of(report.layers);
   if (shown.parameters != report.totals.parameters) table.totals.push_back(total_row("shown", shown, report.totals));
   table.totals.push_back(total_row("model", report.totals, report.totals));
@@ -213,6 +214,7 @@ Table compare_table(const ModelReport& a, const ModelReport& b) {
                    {"bytes_a", "bytes A", Unit::bytes},
                    {"bytes_b", "bytes B", Unit::bytes},
                    {"ratio", "A / B", Unit::ratio}};
+  table.dispensable = {"bytes_a", "bytes_b", "ranks_a", "ranks_b", "form_a", "form_b"};
   const auto quotient = [](std::int64_t x, std::int64_t y) { return y ? Cell(static_cast<double>(x) / static_cast<double>(y)) : Cell(); };
   const Cell none;
   for (const auto& [x, y] : pairs_of(a, b))

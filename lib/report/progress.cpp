@@ -15,12 +15,12 @@ namespace {
 
 constexpr double redraw_seconds = 0.1;
 
-// 2.9e-4, not 2.9e-04.
+// 2.9e-4 and 5e-5, not 2.9e-04 and 5.0e-05.
 std::string short_scientific(double value) {
   if (value == 0) return "0";
   std::string text = fmt::format("{:.1e}", value);
-  const std::size_t digits = text.find('e') + 2;
-  if (digits < text.size() && text[digits] == '0') text.erase(digits, 1);
+  if (const std::size_t digits = text.find('e') + 2; text[digits] == '0') text.erase(digits, 1);
+  if (const std::size_t zero = text.find(".0e"); zero != std::string::npos) text.erase(zero, 2);
   return text;
 }
 

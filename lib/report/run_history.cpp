@@ -1,9 +1,12 @@
 #include "lib/report/run_history.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "lib/core/file.h"
 #include "lib/io/json.h"
+#include "lib/report/bench.h"
 
 namespace comera::report {
 namespace {
@@ -30,15 +33,16 @@ struct Curve {
   Unit unit;
   std::vector<std::pair<const char*, const char*>> lines;  // name, path
   bool from_zero = false, points = false;
+  bool may_stand_still = false;  // shown though it never changes
 };
 
 const std::vector<Curve>& known_curves() {
-  static const std::vector<Curve> curves = {{"loss", Unit::plain, {{"training", "loss"}, {"dev", "dev.loss"}}},
-                                            {"dev accuracy", Unit::share, {{"accuracy", "dev.accuracy"}}, false, true},
+  static const std::vector<Curve> curves = {{"loss", Unit::plain, {{"training", "loss"}, {"dev", "dev.loss"}}, false, false, true},
+                                            {"dev accuracy", Unit::share, {{"accuracy", "dev.accuracy"}}, false, true, true},
                                             {"mean rank", Unit::plain, {{"rank", "rank"}}, true},
                                             {"ratio (dense / compressed)", Unit::ratio, {{"ratio", "ratio"}}},
-                                            {"memory", Unit::bytes, {{"weights", "memory.weights"}, {"peak", "memory.peak"}}, true},
-                                            {"time per step, ms", Unit::ms, {{"step", "step_ms"}}, true}};
+                                            {"planned memory of a step", Unit::bytes, {{"weights", "memory.weights"}, {"all", "memory.peak"}}, true},
+                                            {"time per step, ms", Unit::ms, {{"step", "step_ms"}}, true, false, true}};
   return curves;
 }
 
@@ -51,6 +55,13 @@ Chart chart_of(const RunHistory& history, const Curve& curve) {
     chart.series.push_back(std::move(series));
   }
   return chart;
+}
+
+// A picture of numbers that never change tells nothing that the facts do not: the ratio of a dense run, its memory.
+bool changes(const Chart& chart) {
+  return std::any_of(chart.series.begin(), chart.series.end(), [](const Series& series) {
+    return std::any_of(series.y.begin(), series.y.end(), [&](double y) { return y != series.y.front(); });
+  });
 }
 
 // Inner bonds of every tensor train over the steps.
@@ -126,11 +137,18 @@ std::optional<RunHistory> read_run_history(const std::string& path) {
   return parse_run_history(read_file(file), file);
 }
 
+double RunHistory::closing(std::string_view path) const {
+  std::vector<double> values = curve("", path).y;
+  if (values.empty()) return NAN;
+  values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>((values.size() + 3) / 4));
+  return spread_of(values).median;
+}
+
 std::vector<Chart> curves_of(const RunHistory& history) {
   std::vector<Chart> charts;
   for (const Curve& curve : known_curves()) {
     Chart chart = chart_of(history, curve);
-    if (!chart.series.empty()) charts.push_back(std::move(chart));
+    if (!chart.series.empty() && (curve.may_stand_still || changes(chart))) charts.push_back(std::move(chart));
   }
   return charts;
 }

@@ -18,6 +18,8 @@ struct RunHistory {
   Series curve(const std::string& name, std::string_view path) const;
   // The last line that has the key, null where none has.
   const Json* last_with(std::string_view path) const;
+  // The median over the last quarter of the lines that have it: one report is noise, and earlier ones are of other ranks. NaN without any.
+  double closing(std::string_view path) const;
 };
 
 // Of a run folder, or of a checkpoint inside one (up to its own step); nullopt where there is no metrics.jsonl. A last line that was cut

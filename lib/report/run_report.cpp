@@ -7,7 +7,7 @@
 #include "lib/core/file.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
-#include "lib/report/bench.h"
+#include "lib/report/evaluation.h"
 #include "lib/report/html.h"
 #include "lib/report/plan_report.h"
 
@@ -24,13 +24,7 @@ const char* name_of(train::RunEnd end) {
   return "signal";
 }
 
-// Median over the reports of the run, the first left out where there are more: it covers the warm-up.
-double median_of(const ModelReport& model, const char* key) {
-  if (!model.history) return NAN;
-  Series series = model.history->curve(key, key);
-  if (series.y.size() > 1) series.y.erase(series.y.begin());
-  return series.y.empty() ? NAN : spread_of(series.y).median;
-}
+double closing(const ModelReport& model, const char* key) { return model.history ? model.history->closing(key) : NAN; }
 
 // The stored model is the best one where one was chosen, else the last.
 struct Stored {
@@ -62,8 +56,8 @@ Json result_json(const RunReport& report) {
   json["accuracy"] = stored.known && stored.has_accuracy ? Json(stored.accuracy) : Json(nullptr);
   json["dev"]["last"] = evaluation_json(result.last);
   if (result.best_step >= 0) json["dev"]["best"] = {{"step", result.best_step}, {"accuracy", result.best_accuracy}, {"loss", result.best_loss}};
-  json["step_ms"] = to_json(Cell(median_of(report.model, "step_ms")));
-  json["tokens_per_second"] = to_json(Cell(median_of(report.model, "tokens_per_second")));
+  json["step_ms"] = to_json(Cell(closing(report.model, "step_ms")));
+  json["tokens_per_second"] = to_json(Cell(closing(report.model, "tokens_per_second")));
   json["memory"] = memory_json(result.memory);
   json["memory"]["planned_peak"] = result.planned_peak;
   json["memory"]["measured_peak"] = result.measured_peak;
@@ -88,20 +82,29 @@ Facts facts_of(const RunReport& report) {
   const Facts rest = {{"parameters", show(static_cast<double>(totals.parameters), Unit::count)},
                       {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},
                       {"weight files", format_bytes(report.model.file_bytes)},
-                      {"ms per step", show(median_of(report.model, "step_ms"), Unit::ms)},
-                      {"peak memory, planned", format_bytes(report.result.planned_peak)},
-                      {"peak memory, measured", format_bytes(report.result.measured_peak)},
+                      {"ms per step", show(closing(report.model, "step_ms"), Unit::ms)},
+                      {"largest memory planned", format_bytes(report.result.planned_peak)},
+                      {"largest memory measured", format_bytes(report.result.measured_peak)},
                       {"time", format_seconds(report.result.seconds)},
                       {"steps", std::to_string(report.result.step)}};
   facts.insert(facts.end(), rest.begin(), rest.end());
   return facts;
 }
 
+// Of the last evaluation on dev, where labels were told apart.
+void add_confusion(Page& page, const RunReport& report) {
+  const EvaluationReport last{report.task, report.labels, report.result.last};
+  if (last.result.confusion.empty() || last.result.confusion.size() != report.labels.size()) return;
+  page.heading("Labels").paragraph("The last evaluation on dev: what each label was taken for.");
+  page.table(label_table(last)).folded("confusion of every pair", render(confusion_table(last), Format::html));
+}
+
 }  // namespace
 
-RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, const train::RunResult& result) {
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, std::vector<std::string> labels,
+                          const train::RunResult& result) {
   ModelReport model = read_model_report(folder);
-  return {std::move(verb), std::move(folder), std::move(settings), task, result, peak_memory(), std::move(model)};
+  return {std::move(verb), std::move(folder), std::move(settings), task, std::move(labels), result, peak_memory(), std::move(model)};
 }
 
 Json to_json(const RunReport& report) {
@@ -118,7 +121,8 @@ std::string to_html(const RunReport& report) {
   Page page(report.verb + " " + base_name(report.folder));
   page.facts(facts_of(report));
   add_curves_and_ranks(page, report.model);
-  page.heading("Memory").paragraph("What is planned for, by kind; the parts at the tick where they are largest together.");
+  add_confusion(page, report);
+  page.heading("Memory").paragraph("The planned memory of a training step by kind, at the moment when the sum is largest.");
   page.table(memory_table(report.result.memory));
   page.folded("by place in the model", render(memory_by_place(report.result.memory), Format::html));
   page.heading("Settings").table(settings_table(report.settings));

@@ -18,13 +18,15 @@ struct RunReport {
   std::string folder;  // of the run
   Facts settings;      // the resolved options that matter
   data::Task task = data::Task::classify;
+  std::vector<std::string> labels;  // classify: their names
   train::RunResult result;
   std::uint64_t process_peak = 0;  // resident, start-up included
   ModelReport model;               // as stored in the folder, with its history
 };
 
 // Reads the model and the metrics of the folder back.
-RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, const train::RunResult& result);
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, std::vector<std::string> labels,
+                          const train::RunResult& result);
 
 Json to_json(const RunReport& report);
 std::string to_html(const RunReport& report);

@@ -6,7 +6,6 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/io/json_file.h"
-#include "lib/report/bench.h"
 #include "lib/report/run_history.h"
 
 namespace comera::report {
@@ -18,20 +17,11 @@ struct Run {
   double step_ms = NAN;
 };
 
-// The last quarter of what metrics.jsonl holds: a single report would be noise.
-double closing_step_ms(const std::string& folder) {
-  const auto history = read_run_history(folder);
-  if (!history) return NAN;
-  std::vector<double> times = history->curve("step_ms", "step_ms").y;
-  if (times.empty()) return NAN;
-  times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>((times.size() + 3) / 4));
-  return spread_of(times).median;
-}
-
 Run read_run(const std::string& folder) {
   const std::string path = join_path(folder, "report.json");
   if (!path_exists(path)) fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
-  Run run{folder, io::read_json(path, io::largest_report), closing_step_ms(folder)};
+  const auto history = read_run_history(folder);
+  Run run{folder, io::read_json(path, io::largest_report), history ? history->closing("step_ms") : NAN};
   for (const char* key : {"step", "file_bytes", "totals", "memory"})
     if (!run.report.is_object() || !run.report.contains(key)) fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
   return run;
@@ -72,6 +62,7 @@ Table runs_table(std::span<const std::string> folders) {
                    {"step_ms", "ms per step", Unit::ms},
                    {"speedup", "faster", Unit::ratio},
                    {"measured_peak", "peak memory", Unit::bytes}};
+  table.dispensable = {"step", "speedup", "ratio"};
   for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
   return table;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lib/core/log.h"
 #include "lib/core/units.h"
@@ -59,6 +60,7 @@ Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
   const double margin = 0.05 * (frame.y.high - frame.y.low);
   frame.y.high += margin;
   if (!(chart.from_zero && y.low >= 0)) frame.y.low -= margin;
+  if (chart.unit == Unit::share && y.low >= 0 && y.high <= 1) frame.y = {std::max(0.0, frame.y.low), std::min(1.0, frame.y.high)};
   return frame;
 }
 
@@ -74,11 +76,21 @@ std::string short_number(double value, Unit unit) {
   return fmt::format("{:g}", std::abs(value) < 1e-12 ? 0.0 : value);
 }
 
+// At least two, or the axis would have no scale.
+std::vector<double> two_ticks(Range range) {
+  std::vector<double> at = ticks(range, 4);
+  for (int count = 8; at.size() < 2 && count <= 64; count *= 2) at = ticks(range, count);
+  return at;
+}
+
 std::vector<double> y_ticks(const Frame& frame, Unit unit) {
-  if (frame.log_scale) return log_ticks(frame.y, 4);
+  if (frame.log_scale) {
+    std::vector<double> at = log_ticks(frame.y, 4);
+    return at.size() < 2 ? two_ticks(frame.y) : at;
+  }
   // Round numbers of the unit that they are shown in.
   const double scale = unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, frame.y.high)) / 10)) : 1;
-  std::vector<double> at = ticks({frame.y.low / scale, frame.y.high / scale}, 4);
+  std::vector<double> at = two_ticks({frame.y.low / scale, frame.y.high / scale});
   for (double& value : at) value *= scale;
   return at;
 }
@@ -99,7 +111,7 @@ std::string axes(const Frame& frame, const Chart& chart) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4, short_number(tick, chart.unit));
   }
   const double base = frame.height - frame.bottom;
-  for (const double tick : ticks(frame.x, 4))
+  for (const double tick : two_ticks(frame.x))
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick), base + 15,
                        short_number(tick, Unit::plain));
   out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, base,
@@ -126,8 +138,28 @@ std::string path_of(const Frame& frame, const Series& series) {
   return out;
 }
 
+// A series of one point: a mark with its number, since a line would not show.
+std::string lone_mark(const Frame& frame, double x, double y, std::size_t colour, Unit unit) {
+  const bool right = frame.at_x(x) > frame.width / 2;
+  return fmt::format(
+      "<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/><text class=\"mark\" x=\"{:.1f}\" y=\"{:.1f}\" "
+      "text-anchor=\"{}\">{}</text>\n",
+      colour, frame.at_x(x), frame.at_y(y), frame.at_x(x) + (right ? -8 : 8), frame.at_y(y) - 6, right ? "end" : "start", show(y, unit));
+}
+
+std::optional<std::size_t> only_point(const Series& series) {
+  std::optional<std::size_t> only;
+  for (std::size_t i = 0; i < series.y.size(); ++i) {
+    if (!std::isfinite(series.y[i])) continue;
+    if (only) return std::nullopt;
+    only = i;
+  }
+  return only;
+}
+
 std::string drawing(const Frame& frame, const Series& series, std::size_t index, Unit unit) {
   const auto colour = index % colours;
+  if (const auto only = only_point(series)) return lone_mark(frame, series.x[*only], series.y[*only], colour, unit);
   std::string out = fmt::format("<path class=\"line c{}\" d=\"{}\"/>\n", colour, path_of(frame, series));
   if (!series.points) return out;
   for (std::size_t i = 0; i < series.x.size(); ++i)

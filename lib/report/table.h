@@ -35,6 +35,7 @@ struct Table {
   std::vector<Column> columns = {};
   std::vector<std::vector<Cell>> rows = {};
   std::vector<std::vector<Cell>> totals = {};  // below a rule, for people alone
+  std::vector<std::string> dispensable = {};   // keys of columns that a narrow terminal leaves out, the first one first
 
   int column(std::string_view key) const;  // -1 where there is none
 };

@@ -11,6 +11,7 @@
 #include "lib/report/fold.h"
 #include "lib/report/html.h"
 #include "lib/report/layer_kinds.h"
+#include "lib/report/weight_bars.h"
 #include "lib/report/weight_columns.h"
 
 namespace comera::report {
@@ -64,6 +65,7 @@ Table without_empty(const Table& table) {
     return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return std::holds_alternative<std::monostate>(row[c]); });
   };
   Table kept;
+  kept.dispensable = table.dispensable;
   kept.rows.resize(table.rows.size());
   kept.totals.resize(table.totals.size());
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
@@ -171,7 +173,17 @@ void add_cost(Page& page, const Result& result) {
   if (result.cost) page.paragraph(fmt::format("Cost: {}.", cost_words(*result.cost)));
 }
 
+void add_bars(Page& page, const Result& result) {
+  const auto error = [](const LayerOutcome& layer) {
+    return layer.chain ? std::optional(layer.output_error.value_or(layer.rel_error)) : std::nullopt;
+  };
+  std::vector<WeightBar> bars;
+  for (const LayerOutcome& layer : result.layers) bars.push_back({short_name(layer.name), layer.bytes_dense, layer.bytes, error(layer)});
+  page.raw(weight_bars(bars, result.calibration ? "output error" : "weight error"));
+}
+
 void add_layers(Page& page, const Result& result) {
+  add_bars(page, result);
   const LayerLines layers = tensorize_layers(result);
   page.table(with_short_names(layers.table));
   for (const std::string& note : layers.notes) page.paragraph(note);
@@ -204,6 +216,7 @@ LayerLines tensorize_layers(const Result& result) {
                    {"optimum", "optimum"},
                    {"above_optimum", "above it", Unit::share},
                    {"ms", "ms", Unit::ms}};
+  table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio"};
   Reasons reasons;
   for (const LayerOutcome& layer : result.layers) {
     const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape

@@ -29,6 +29,18 @@ void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
   line["bytes"] = bytes_;
 }
 
+// Of the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step pushed.
+void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankState& state) {
+  const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
+  line["objective"] = {{"surrogate", state.surrogate},
+                       {"size", state.size},
+                       {"pushes", !late         ? "both"
+                                  : pushes_size ? "size"
+                                                : "loss"},
+                       {"loss_weight", state.loss_weight},
+                       {"size_weight", state.size_weight}};
+}
+
 void Metrics::add_ranks(nlohmann::ordered_json& line, Engine& engine) {
   if (engine.model().tensor_trains().empty()) return;
   nlohmann::ordered_json ranks;
@@ -51,6 +63,7 @@ void Metrics::step(const StepReport& report, Engine& engine) {
   if (report.has_ranks) line["rank"] = report.mean_rank;
   line["ratio"] = report.ratio;
   add_sizes(line, engine);
+  if (report.has_ranks) add_objective(line, engine.state().rank);
   line["step_ms"] = report.step_ms;
   line["tokens_per_second"] = report.tokens_per_second;
   line["peak_bytes"] = report.peak_bytes;
@@ -69,9 +82,14 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   file_.append(line.dump() + "\n");
 }
 
-void Metrics::event(std::int64_t step, double seconds, const std::string& what, std::int64_t removed) {
-  nlohmann::ordered_json line{{"step", step}, {"time", seconds}, {"event", what}};
-  if (removed > 0) line["removed"] = removed;
+void Metrics::event(std::int64_t step, double seconds, const std::string& what) {
+  const nlohmann::ordered_json line{{"step", step}, {"time", seconds}, {"event", what}};
+  file_.append(line.dump() + "\n");
+}
+
+void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::Event& event) {
+  const nlohmann::ordered_json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
+                                    {"fallen", event.fallen}, {"cut", event.cut}};
   file_.append(line.dump() + "\n");
 }
 

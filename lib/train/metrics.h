@@ -6,6 +6,7 @@
 
 #include "lib/core/file.h"
 #include "lib/train/evaluate.h"
+#include "lib/train/rank_adaptation.h"
 
 namespace comera::train {
 
@@ -27,7 +28,8 @@ class Metrics {
 
   void step(const StepReport& report, Engine& engine);
   void evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine);
-  void event(std::int64_t step, double seconds, const std::string& what, std::int64_t removed);
+  void event(std::int64_t step, double seconds, const std::string& what);
+  void removal(std::int64_t step, double seconds, const RankAdaptation::Event& event);
   std::uint64_t sync();  // bytes so far, safely on disk
   // The next line tells ranks and sizes again, even if they are what they were.
   void forget() { last_ranks_.clear(); }
@@ -36,6 +38,7 @@ class Metrics {
 
  private:
   void add_sizes(nlohmann::ordered_json& line, Engine& engine);
+  static void add_objective(nlohmann::ordered_json& line, const kernels::RankState& state);
   void add_ranks(nlohmann::ordered_json& line, Engine& engine);
 
   AppendFile file_;

@@ -59,6 +59,8 @@ std::string RankProgress::to_json() const {
                         {"late_step", late_step},
                         {"late_size", late_size},
                         {"recent", recent},
+                        {"fallen", fallen},
+                        {"cut", cut},
                         {"sensitivity", sensitivity}}
       .dump();
 }
@@ -74,6 +76,8 @@ RankProgress RankProgress::from_json(const std::string& text) {
   json.at("late_step").get_to(progress.late_step);
   json.at("late_size").get_to(progress.late_size);
   json.at("recent").get_to(progress.recent);
+  progress.fallen = json.value("fallen", std::int64_t{0});  // runs of 0.1.0 did not count them
+  progress.cut = json.value("cut", std::int64_t{0});
   json.at("sensitivity").get_to(progress.sensitivity);
   return progress;
 }
@@ -124,8 +128,9 @@ void RankAdaptation::check_target() const {
 }
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.
-void RankAdaptation::begin_late(std::int64_t step) {
-  remove(above(read_chains(engine_.weights()), options_.threshold));
+void RankAdaptation::begin_late(std::int64_t step, Event& event) {
+  event.late_begins = true;
+  event.fallen += remove_fallen(above(read_chains(engine_.weights()), options_.threshold));
   progress_.late = true;
   progress_.late_step = step;
   progress_.sensitivity = sensitivity_of(engine_.weights());
@@ -143,16 +148,28 @@ std::int64_t RankAdaptation::remove(const Kept& kept) {
   return remove_all_but(engine_, kept);
 }
 
-// What stays goes by what the loss would lose.
-std::int64_t RankAdaptation::cut(const SizeTarget& size) { return remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size)); }
+std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
+  const std::int64_t removed = remove(kept);
+  progress_.fallen += removed;
+  return removed;
+}
 
-// Where the ranks fell far enough, the diagonals say what stays.
-std::int64_t RankAdaptation::meet_target(bool enforced) {
-  const std::int64_t removed = enforced ? cut(size_target()) : remove(cut_to(read_chains(engine_.weights()), size_target()));
-  progress_.reached = true;
+// What the loss would lose without an entry decides which entries stay.
+std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
+  const std::int64_t removed = remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size));
+  progress_.cut += removed;
+  return removed;
+}
+
+// Where enough diagonals fell to the threshold, the diagonals decide which entries stay.
+void RankAdaptation::meet_target(bool enforced, Event& event) {
+  if (enforced)
+    event.cut += cut_to_size(size_target());
+  else
+    event.fallen += remove_fallen(cut_to(read_chains(engine_.weights()), size_target()));
+  event.target_met = progress_.reached = true;
   progress_.sensitivity.clear();
   set_threshold();
-  return removed;
 }
 
 bool RankAdaptation::cut_due(std::int64_t step) const {
@@ -171,8 +188,7 @@ SizeTarget RankAdaptation::allowed(std::int64_t step) const {
 RankAdaptation::Event RankAdaptation::before_step(std::int64_t step) {
   Event event;
   if (has_target() && !progress_.late && options_.late_start >= 0 && step >= options_.late_start) {
-    begin_late(step);
-    event.late_begins = true;
+    begin_late(step, event);
   }
   kernels::RankState& state = engine_.state().rank;
   state.gamma = active_ ? options_.gamma : 0;
@@ -198,18 +214,18 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   const SizeTarget target = progress_.late ? size_target() : SizeTarget{};
   // The device measured before its update: look closely as soon as it is near.
   const bool near = progress_.late && state.size + target.per_entry * state.active <= 1.1 * target.size;
+  bool met = false;
   if (near) {
     const std::vector<Chain> chains = read_chains(engine_.weights());
-    event.target_met = target.measure(chains, above(chains, options_.threshold)) <= target.size;
+    met = target.measure(chains, above(chains, options_.threshold)) <= target.size;
   }
-  event.enforced = !event.target_met && progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
-  if (event.target_met || event.enforced) {
-    event.target_met = true;
-    event.removed = meet_target(event.enforced);
+  const bool overdue = progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
+  if (met || overdue) {
+    meet_target(!met, event);
   } else if (cut_due(step) && whole_now() > allowed(step).size + target.rest) {
-    event.removed = cut(allowed(step));
+    event.cut = cut_to_size(allowed(step));
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
-    event.removed = remove(above(read_chains(engine_.weights()), options_.threshold));
+    event.fallen = remove_fallen(above(read_chains(engine_.weights()), options_.threshold));
   }
   return event;
 }
@@ -217,9 +233,8 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
 RankAdaptation::Event RankAdaptation::finish(std::int64_t step) {
   Event event;
   if (!has_target() || progress_.reached) return event;
-  if (!progress_.late) begin_late(step), event.late_begins = true;
-  event.removed = meet_target(true);
-  event.target_met = event.enforced = true;
+  if (!progress_.late) begin_late(step, event);
+  meet_target(true, event);
   return event;
 }
 

@@ -37,6 +37,8 @@ struct RankProgress {
   std::int64_t late_step = 0;  // where the late stage began, and the size then, measured as the target is
   double late_size = 0;
   std::vector<double> recent;  // the losses that L0 will be the mean of
+  std::int64_t fallen = 0;     // entries removed so far because their diagonal fell to the threshold
+  std::int64_t cut = 0;        // entries removed so far by cuts on the way to the target
   Sensitivity sensitivity;     // as the late stage began, before the penalty's gradient grew large beside the task's
 
   std::string to_json() const;
@@ -59,8 +61,10 @@ class RankAdaptation {
 
   struct Event {
     bool late_begins = false, target_met = false;
-    bool enforced = false;  // the target was met by a cut at the deadline, not by falling ranks
-    std::int64_t removed = 0;
+    std::int64_t fallen = 0;  // entries removed because their diagonal fell to the threshold
+    std::int64_t cut = 0;     // entries removed by a scheduled cut: D^2 times AdamW's second moment decides, not the objective
+
+    std::int64_t removed() const { return fallen + cut; }
   };
   // `step`: finished steps. Enters the late stage where it is time and sets the inputs of StepState::rank.
   Event before_step(std::int64_t step);
@@ -78,12 +82,13 @@ class RankAdaptation {
  private:
   SizeTarget size_target() const;
   void check_target() const;
-  void begin_late(std::int64_t step);
+  void begin_late(std::int64_t step, Event& event);
   bool cut_due(std::int64_t step) const;
   SizeTarget allowed(std::int64_t step) const;
   std::int64_t remove(const Kept& kept);
-  std::int64_t cut(const SizeTarget& size);
-  std::int64_t meet_target(bool enforced);
+  std::int64_t remove_fallen(const Kept& kept);
+  std::int64_t cut_to_size(const SizeTarget& size);
+  void meet_target(bool enforced, Event& event);
   void set_threshold();
 
   Engine& engine_;

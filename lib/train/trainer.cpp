@@ -241,18 +241,20 @@ void Trainer::fail(const std::string& what) const {
 void Trainer::adapt(const RankAdaptation::Event& event) {
   if (event.late_begins) {
     log_info("step {}: the late stage begins", state_.step);
-    metrics_->event(state_.step, seconds(), "late stage begins", 0);
+    metrics_->event(state_.step, seconds(), "late stage begins");
   }
-  if (event.removed > 0) {
+  if (event.removed() > 0) {
     plan_memory();
     metrics_->model_changed();
-    log_info("step {}: {} rank entries removed, {} parameters left", state_.step, event.removed, engine_->model().parameters().count());
-    metrics_->event(state_.step, seconds(), "removal", event.removed);
+    log_info("step {}: {} rank entries fell to the threshold and {} were cut by the schedule, {} parameters left", state_.step, event.fallen,
+             event.cut, engine_->model().parameters().count());
+    metrics_->removal(state_.step, seconds(), event);
   }
   if (!event.target_met) return;
-  log_info("step {}: the target is {}", state_.step,
-           event.enforced ? "met by a cut, the ranks did not fall fast enough; use a larger --lr-ranks" : "reached");
-  metrics_->event(state_.step, seconds(), event.enforced ? "target enforced" : "target reached", 0);
+  const RankProgress& progress = ranks_->progress();
+  log_info("step {}: the target is met; of the entries that went, {} fell to the threshold and {} were cut by the schedule{}", state_.step,
+           progress.fallen, progress.cut, progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
+  metrics_->event(state_.step, seconds(), progress.cut > 0 ? "target enforced" : "target reached");
   // A resumed run may have had a best model before it had a target: that one is too large for it.
   state_.best_step = -1;
   state_.best_accuracy = state_.best_loss = 0;

@@ -185,7 +185,8 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
     REQUIRE(engine.state().scalars.finite == 1);
     const train::RankAdaptation::Event event = ranks.after_step(step + 1);
     if (event.target_met) {
-      CHECK(!event.enforced);
+      CHECK(ranks.progress().cut == 0);
+      CHECK(ranks.progress().fallen > 0);
       reached_at = step;
       size_at_end = static_cast<double>(engine.model().parameters().count());
     }
@@ -198,4 +199,36 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   CHECK(engine.state().rank.size_weight == 0);
   const data::Batch dev = toy::batch(100000, 64);
   CHECK(engine.evaluate(dev).correct > 56);
+}
+
+TEST_CASE("entries that fell to the threshold and entries that were cut are counted apart, and survive a checkpoint") {
+  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}), {});
+  start(engine);
+  const std::int64_t entries = engine.model().parameters().rank_entries();
+  train::RankOptions options;
+  options.target = train::TargetKind::ratio;
+  options.target_value = 3;
+  options.prune_every = 5;
+  options.late_start = 10;
+  options.late_deadline = 26;
+  train::RankAdaptation ranks(engine, options);
+  std::int64_t fallen = 0, cut = 0;
+  for (std::int64_t step = 0; step < 30; ++step) {
+    set_rates(engine, step, 3e-3, 1e-3);  // too slow for an entry to fall from 1 to the threshold
+    if (step == 3) set(*train_of(engine, "up").diagonals[1], {1, 1, 0.001, 1, 1, 1});
+    const train::RankAdaptation::Event before = ranks.before_step(step);
+    const data::Batch batch = toy::batch(step * 16, 16);
+    engine.train({&batch, 1});
+    const train::RankAdaptation::Event after = ranks.after_step(step + 1);
+    fallen += before.fallen + after.fallen, cut += before.cut + after.cut;
+  }
+  CHECK(ranks.progress().reached);
+  CHECK(fallen == 1);
+  CHECK(cut > 0);
+  CHECK(ranks.progress().fallen == fallen);
+  CHECK(ranks.progress().cut == cut);
+  CHECK(entries - engine.model().parameters().rank_entries() == fallen + cut);
+  const train::RankProgress read = train::RankProgress::from_json(ranks.progress().to_json());
+  CHECK(read.fallen == fallen);
+  CHECK(read.cut == cut);
 }

@@ -1,0 +1,114 @@
+#include "lib/report/fit.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "lib/core/units.h"
+#include "lib/report/fold.h"
+
+namespace comera::report {
+namespace {
+
+constexpr std::size_t least_name = 20;  // columns of a name that is cut
+
+std::size_t width_of(const std::string& rendered) { return rendered.find('\n'); }
+
+std::size_t plain_width(const Table& table) {
+  const std::string text = render(table, Format::table);
+  // The rule below the titles is as long as the widest line may be.
+  return width_of(text.substr(text.find('\n') + 1));
+}
+
+std::vector<std::string> names_of(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& row : table.rows)
+    if (const auto* name = std::get_if<std::string>(&row[0])) names.push_back(*name);
+  return names;
+}
+
+void rename(Table& table, const std::function<std::string(const std::string&)>& change) {
+  for (auto& row : table.rows)
+    if (auto* name = std::get_if<std::string>(&row[0])) *name = change(*name);
+}
+
+// Without the leading parts that all names share, and without ".weight" where names stay different.
+void shorten_names(Table& table) {
+  std::vector<std::string> names = names_of(table);
+  if (names.size() != table.rows.size() || names.size() < 2) return;
+  std::string shared = names[0].substr(0, names[0].rfind('.') + 1);
+  for (const std::string& name : names)
+    while (!name.starts_with(shared)) shared = shared.substr(0, shared.rfind('.', shared.size() - 2) + 1);
+  const auto shorter = [&](const std::string& name) {
+    std::string out = name.substr(shared.size());
+    if (out.size() > 7 && out.ends_with(".weight")) out.resize(out.size() - 7);
+    return out;
+  };
+  std::set<std::string> distinct;
+  for (const std::string& name : names) distinct.insert(shorter(name));
+  if (distinct.size() == names.size()) rename(table, shorter);
+}
+
+void remove_column(Table& table, std::size_t at) {
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  table.columns.erase(table.columns.begin() + place);
+  for (auto* rows : {&table.rows, &table.totals})
+    for (auto& row : *rows) row.erase(row.begin() + place);
+}
+
+void cut_names(Table& table, std::size_t excess) {
+  std::size_t longest = 0;
+  for (const std::string& name : names_of(table)) longest = std::max(longest, name.size());
+  const std::size_t most = std::max(least_name, longest - std::min(longest, excess));
+  rename(table, [&](const std::string& name) {
+    if (name.size() <= most) return name;
+    const std::size_t tail = (most - 2) * 2 / 3;  // the end tells more: which weight of the block it is
+    return name.substr(0, most - 2 - tail) + ".." + name.substr(name.size() - tail);
+  });
+}
+
+// Columns of stdout's terminal; nothing where it is none and COLUMNS is not set.
+std::optional<int> stdout_columns() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const text = std::getenv("COLUMNS");
+  const auto columns = text ? parse_integer(text) : std::nullopt;
+  return columns && *columns > 0 && *columns < 10000 ? std::optional(static_cast<int>(*columns)) : std::nullopt;
+}
+
+}  // namespace
+
+std::string render_fitted(const Table& table, int columns) {
+  const auto most = static_cast<std::size_t>(columns);
+  Table fitted = table;
+  const auto fits = [&] { return plain_width(fitted) <= most; };
+  if (!fits()) shorten_names(fitted);
+  std::vector<std::string> left_out;
+  for (const std::string& key : table.dispensable) {
+    if (fits()) break;
+    const int at = fitted.column(key);
+    if (at < 0) continue;
+    left_out.push_back(fitted.columns[static_cast<std::size_t>(at)].title);
+    remove_column(fitted, static_cast<std::size_t>(at));
+  }
+  if (!fits()) cut_names(fitted, plain_width(fitted) - most);
+  std::string out = render(fitted, Format::table);
+  if (!left_out.empty()) out += fmt::format("not shown in {} columns: {}\n", columns, fmt::join(left_out, ", "));
+  return out;
+}
+
+std::string render_for_stdout(const Table& table) {
+  const auto columns = stdout_columns();
+  if (!columns) return render(table, Format::table);
+  const bool of_weights = !table.columns.empty() && table.columns.front().key == "name";
+  return render_fitted(of_weights ? fold_equal_rows(table) : table, *columns);
+}
+
+}  // namespace comera::report
