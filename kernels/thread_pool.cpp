@@ -2,6 +2,10 @@
 
 #include <xmmintrin.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 namespace comera::kernels {
 namespace {
 
@@ -19,63 +23,83 @@ FlushSubnormals::FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ 
 
 FlushSubnormals::~FlushSubnormals() { _mm_setcsr(before_); }
 
-ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+struct ThreadPool::State {
+  bool run_one();
+  void work();
+
+  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another loop.
+  alignas(64) std::atomic<std::uint64_t> ticket{0};
+  alignas(64) std::atomic<std::uint32_t> finished{0};
+  alignas(64) std::atomic<std::uint32_t> wakeups{0};
+  std::atomic<bool> stop{false};
+  Body body = nullptr;
+  void* data = nullptr;
+  std::uint32_t tiles = 0;
+  std::vector<std::thread> workers;
+};
+
+ThreadPool::ThreadPool(int threads) : state_(new State) {
+  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([state = state_] { state->work(); });
 }
 
 ThreadPool::~ThreadPool() {
-  stop_.store(true, std::memory_order_release);
-  wakeups_.fetch_add(1, std::memory_order_release);
-  wakeups_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  state_->stop.store(true, std::memory_order_release);
+  state_->wakeups.fetch_add(1, std::memory_order_release);
+  state_->wakeups.notify_all();
+  for (std::thread& worker : state_->workers) worker.join();
+  delete state_;
 }
+
+int ThreadPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
 
 void ThreadPool::parallel_for(std::int64_t tiles, Body body, void* data) {
   const FlushSubnormals flush;
+  State& state = *state_;
   for (; tiles > largest_loop; --tiles) body(data, tiles - 1);
-  if (workers_.empty() || tiles <= 1) {
+  if (state.workers.empty() || tiles <= 1) {
     for (std::int64_t tile = 0; tile < tiles; ++tile) body(data, tile);
     return;
   }
-  body_ = body;
-  data_ = data;
-  tiles_ = static_cast<std::uint32_t>(tiles);
-  finished_.store(0, std::memory_order_relaxed);
-  const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  ticket_.store(generation << 32 | tiles_, std::memory_order_release);
-  wakeups_.fetch_add(1, std::memory_order_release);
-  wakeups_.notify_all();
-  while (run_one()) {
+  state.body = body;
+  state.data = data;
+  state.tiles = static_cast<std::uint32_t>(tiles);
+  state.finished.store(0, std::memory_order_relaxed);
+  const std::uint64_t generation = (state.ticket.load(std::memory_order_relaxed) >> 32) + 1;
+  state.ticket.store(generation << 32 | state.tiles, std::memory_order_release);
+  state.wakeups.fetch_add(1, std::memory_order_release);
+  state.wakeups.notify_all();
+  while (state.run_one()) {
   }
-  for (int i = 0; i < spins && finished_.load(std::memory_order_acquire) != tiles_; ++i) pause();
-  for (std::uint32_t done; (done = finished_.load(std::memory_order_acquire)) != tiles_;) finished_.wait(done, std::memory_order_acquire);
+  for (int i = 0; i < spins && state.finished.load(std::memory_order_acquire) != state.tiles; ++i) pause();
+  for (std::uint32_t done; (done = state.finished.load(std::memory_order_acquire)) != state.tiles;)
+    state.finished.wait(done, std::memory_order_acquire);
 }
 
 // Takes one tile and runs it; false where none is left. What the loop is may be read only after a tile was taken: the caller
 // cannot go on to another loop before this tile is finished.
-bool ThreadPool::run_one() {
-  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+bool ThreadPool::State::run_one() {
+  std::uint64_t now = ticket.load(std::memory_order_acquire);
   do {
-    if ((ticket & remaining_mask) == 0) return false;
-  } while (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel, std::memory_order_acquire));
-  const std::uint32_t tiles = tiles_;
-  body_(data_, tiles - static_cast<std::uint32_t>(ticket & remaining_mask));
-  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tiles) finished_.notify_one();
+    if ((now & remaining_mask) == 0) return false;
+  } while (!ticket.compare_exchange_weak(now, now - 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  const std::uint32_t all = tiles;
+  body(data, all - static_cast<std::uint32_t>(now & remaining_mask));
+  if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == all) finished.notify_one();
   return true;
 }
 
-void ThreadPool::work() {
+void ThreadPool::State::work() {
   const FlushSubnormals flush;
   int idle = 0;
   while (true) {
-    const std::uint32_t seen = wakeups_.load(std::memory_order_acquire);
-    if (stop_.load(std::memory_order_acquire)) return;
+    const std::uint32_t seen = wakeups.load(std::memory_order_acquire);
+    if (stop.load(std::memory_order_acquire)) return;
     if (run_one()) {
       idle = 0;
     } else if (++idle < spins) {
       pause();
     } else {
-      wakeups_.wait(seen, std::memory_order_acquire);
+      wakeups.wait(seen, std::memory_order_acquire);
       idle = 0;
     }
   }

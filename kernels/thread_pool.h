@@ -4,11 +4,8 @@
 // shapes alone and write to places of their own. Then results are the same bytes for any number of threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/types.h"
 
@@ -38,22 +35,13 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const;
   void parallel_for(std::int64_t tiles, Body body, void* data);
 
  private:
-  bool run_one();
-  void work();
-
-  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another loop.
-  alignas(64) std::atomic<std::uint64_t> ticket_{0};
-  alignas(64) std::atomic<std::uint32_t> finished_{0};
-  alignas(64) std::atomic<std::uint32_t> wakeups_{0};
-  std::atomic<bool> stop_{false};
-  Body body_ = nullptr;
-  void* data_ = nullptr;
-  std::uint32_t tiles_ = 0;
-  std::vector<std::thread> workers_;
+  // Apart, because every kernel includes this header, and <thread> is a large one.
+  struct State;
+  State* state_;  // owned; no unique_ptr for the same reason
 };
 
 // f(tile) for every tile in [0, tiles), on the pool of the context or, where it has none, on the calling thread.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds a static SentencePiece against the system's protobuf from Debian's source package.
 # usage: third_party/sentencepiece.sh PREFIX      leaves PREFIX/lib/*.a and PREFIX/include; does nothing where they are already
+#        third_party/sentencepiece.sh --mirror    prints the mirror of Debian that the source comes from
 #
 # Debian's own library carries a second protobuf, which collides with the system's in one process; its static library is patched away.
 # The source comes through an apt source list of our own under PREFIX, so that the system's lists stay as they are. No root needed.
@@ -9,14 +10,16 @@ release=bookworm
 version=0.1.97-3
 recipe=3  # raise it when what is built changes
 prefix=${1:?usage: third_party/sentencepiece.sh PREFIX}
+# The mirror that the system uses, so that a machine with only a local one works too.
+mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb *\(\[[^]]*\]\)\{0,1\} *\([^ ]*\) '"$release"' .*/\2/p' \
+  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
+[ "$prefix" != --mirror ] || { echo "${mirror%/}" && exit 0; }
+
 mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
 [ "$(cat "$prefix/complete" 2>/dev/null)" = "$version recipe $recipe" ] && exit 0
 
 fail() { echo "third_party/sentencepiece.sh: $1" >&2; exit 1; }
-# The mirror that the system uses, so that a machine with only a local one works too.
-mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb *\(\[[^]]*\]\)\{0,1\} *\([^ ]*\) '"$release"' .*/\2/p' \
-  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -m1 '/debian/*$' || echo http://deb.debian.org/debian)
 
 work=$prefix/work
 rm -rf "$work"
@@ -49,6 +52,7 @@ for change in '3 0.1 \* (static_cast<int>(length) - 1)' '1 int reached = 0' '1 b
   [ "$(grep -c "${change#* }" src/unigram_model.cc)" = "${change%% *}" ] || fail "src/unigram_model.cc does not look like that of $version"
 done
 
+if command -v ccache > /dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache; fi
 cmake -S . -B ../build -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS=-w \
   -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
   -DSPM_USE_BUILTIN_PROTOBUF=OFF -DSPM_ENABLE_SHARED=OFF -DSPM_ENABLE_TCMALLOC=OFF > ../configure.log 2>&1 ||

@@ -1,5 +1,7 @@
 #include "tools/against.h"
 
+#include <nlohmann/json.hpp>
+
 #include "lib/compress/comparison.h"
 #include "lib/core/error.h"
 #include "lib/io/file_kind.h"

@@ -1,6 +1,7 @@
 #include "lib/report/bench.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "kernels/cpu_backend.h"
 #include "lib/core/error.h"

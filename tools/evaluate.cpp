@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/report/evaluation.h"

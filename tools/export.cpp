@@ -1,5 +1,7 @@
 #include "lib/export/export.h"
 
+#include <nlohmann/json.hpp>
+
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"

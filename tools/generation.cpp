@@ -1,6 +1,7 @@
 #include "tools/generation.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/train/evaluate.h"

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"

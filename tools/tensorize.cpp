@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"

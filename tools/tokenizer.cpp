@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/data/line_reader.h"

@@ -1,5 +1,7 @@
 #include "lib/data/tokenizer_train.h"
 
+#include <nlohmann/json.hpp>
+
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"

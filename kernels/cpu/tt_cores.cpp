@@ -4,6 +4,8 @@
 // Halves are dealt to lanes; a lane works through its halves one after the other in a workspace of its own.
 #include "kernels/tt_cores.h"
 
+#include <initializer_list>
+
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/transpose.h"

@@ -1,5 +1,7 @@
 #include "lib/compress/comparison.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <functional>

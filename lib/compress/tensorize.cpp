@@ -1,5 +1,7 @@
 #include "lib/compress/tensorize.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

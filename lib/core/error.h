@@ -1,7 +1,7 @@
 // The two ways a command can end badly, and how each is said. The message names where, what was wanted, what came, what to do.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -1,7 +1,7 @@
 // Messages for the person at the terminal: to stderr, and to a file where one was asked for. stdout belongs to results.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <string>

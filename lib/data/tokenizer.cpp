@@ -1,5 +1,6 @@
 #include "lib/data/tokenizer.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
@@ -54,8 +55,8 @@ std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const s
   return std::make_shared<WordPiece>(vocab, name, rules_for(lower));
 }
 
-std::shared_ptr<const Tokenizer> load_tokenizer(const fs::path& given, LetterCase letter_case) {
-  const fs::path path = fs::is_directory(given) ? file_in(given) : given;
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
+  const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
   if (!fs::exists(path))
     fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one", path.string());
   const std::string bytes = read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);

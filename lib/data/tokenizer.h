@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,7 +43,7 @@ class Tokenizer {
   virtual const std::string& hash() const = 0;
   virtual const std::string& source() const = 0;  // the file it was read from, for messages
   // Writes the files that load_tokenizer() needs into an existing folder: vocab.txt + tokenizer_config.json, or tokenizer.model.
-  virtual void save(const std::filesystem::path& folder) const = 0;
+  virtual void save(const std::string& folder) const = 0;
 
   // As encode(), but of a long text only as much as gives `enough` ids or more.
   void encode_start(std::string_view text, std::size_t enough, Ids& ids) const;
@@ -66,7 +65,7 @@ enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 // (a model folder whose transformer lies deeper: there).
 // With LetterCase::automatic a vocab.txt follows `do_lower_case` of the tokenizer_config.json beside it; without one it is taken as
 // cased if any entry but the [SPECIAL] ones holds an upper-case ASCII letter, else as uncased. SentencePiece models carry their own rules.
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path, LetterCase letter_case = LetterCase::automatic);
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path, LetterCase letter_case = LetterCase::automatic);
 
 // From memory: `name` stands in messages.
 std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name, LetterCase letter_case = LetterCase::automatic);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <nlohmann/json.hpp>
 
 #include "lib/export/chains.h"
 #include "lib/io/chain_parts.h"

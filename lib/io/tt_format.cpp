@@ -192,7 +192,7 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
 Json to_json(const ComeraBlock& block) {
   Json json{{"version", format_version}};
   if (block.threshold) json["threshold"] = *block.threshold;
-  if (block.model.is_object()) json["model"] = block.model;
+  if (!block.model.empty()) json["model"] = Json::parse(block.model);
   Json& tensors = json["tensors"] = Json::object();
   for (const ChainSpec& chain : block.chains) {
     const bool tt = chain.kind == ChainKind::tt;
@@ -233,7 +233,7 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   }
   if (const auto found = json.find("model"); found != json.end()) {
     if (!found->is_object()) fail_input("{}.model: is not an object", where);
-    block.model = *found;
+    block.model = found->dump();
   }
   const Json& tensors = member(json, "tensors", where);
   if (!tensors.is_object()) fail_input("{}.tensors: is not an object", where);

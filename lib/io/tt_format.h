@@ -1,7 +1,6 @@
 // Tensor trains in Hugging Face folders, as FORMAT.md says: cores and rank diagonals by name, and a `comera` block in config.json.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,7 +51,7 @@ struct ChainSpec {
 struct ComeraBlock {
   std::vector<ChainSpec> chains;
   std::optional<double> threshold;  // entries of a diagonal at or below it, negative ones too, count as zero
-  Json model;                       // an object that belongs to the architecture (lib/models); null where there is none
+  std::string model;                // an object that belongs to the architecture, as JSON; "" where there is none
 };
 
 Json to_json(const ComeraBlock& block);

@@ -3,7 +3,6 @@
 // tensor at its planned place. So the plan cannot differ from what runs, and nothing is allocated in a replay.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -82,11 +81,9 @@ class Walk {
     if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
     const kernels::Context call = next_call(workspace);
     if (pass_ == Pass::inputs || silent_) return;
-    if (!profile_) return check(op.name, op.run(call, args));
-    const auto start = std::chrono::steady_clock::now();
+    const double start = profile_ ? now() : 0;
     check(op.name, op.run(call, args));
-    if (machine_.backend->device.wait) check(op.name, machine_.backend->device.wait(call));
-    profile_->add(op.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (profile_) add_time(op.name, call, start);
   }
 
   // As run(), for calls that have a `path`: it is chosen while recording, and part of the plan.
@@ -124,6 +121,8 @@ class Walk {
   void record_call(const char* op, bool present, std::size_t workspace, double flops);
   kernels::Context next_call(std::size_t workspace);
   void check(const char* op, kernels::Status status) const;
+  static double now();  // seconds
+  void add_time(const char* op, const kernels::Context& call, double start);
   Tensor record_tensor(const std::string& name, const Shape& shape, DType dtype, Kind kind);
   Tensor replay_tensor(const Shape& shape, DType dtype);
   void poison_if_dead(const Tensor& tensor);

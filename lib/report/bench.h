@@ -1,6 +1,7 @@
 // Times of a training step and of its parts, beside what the machine can do at most.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

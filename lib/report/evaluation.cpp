@@ -1,7 +1,10 @@
 #include "lib/report/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"

@@ -1,6 +1,7 @@
 #include "lib/report/json.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/version.h"
 

@@ -1,7 +1,7 @@
 // What scripts read: objects with keys in the order they were written, numbers as numbers, NaN and infinity as null.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "lib/report/table.h"

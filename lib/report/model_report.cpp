@@ -1,6 +1,7 @@
 #include "lib/report/model_report.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"

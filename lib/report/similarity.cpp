@@ -1,6 +1,7 @@
 #include "lib/report/similarity.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace comera::report {
 namespace {

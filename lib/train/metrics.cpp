@@ -1,5 +1,7 @@
 #include "lib/train/metrics.h"
 
+#include <nlohmann/json.hpp>
+
 #include "lib/train/removal.h"
 #include "lib/train/weights_file.h"
 

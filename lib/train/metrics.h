@@ -1,7 +1,7 @@
 // metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top, dev lines in `dev`.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "lib/core/file.h"

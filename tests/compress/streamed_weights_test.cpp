@@ -1,6 +1,7 @@
 #include "lib/compress/streamed_weights.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/train/step.h"

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <thread>
 #include <vector>
 
 using comera::kernels::Context;

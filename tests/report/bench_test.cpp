@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "kernels/cuda/runtime.h"
 #include "lib/report/energy.h"

@@ -1,6 +1,7 @@
 #include "lib/report/plan_report.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "lib/train/step.h"
 #include "models/model_options.h"
