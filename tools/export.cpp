@@ -136,7 +136,7 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
     print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
     return 0;
   }
-  exporting::check_target(target, folder.path());
+  exporting::check_target(target);
   exporting::CheckFolder check;
   if (exporting::plan_dense_folder(folder).chains > 0) {
     const Runnable model = runnable_model(folder);
@@ -148,7 +148,7 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
         difference = exporting::check_dense_folder(made, target.path, folder, spec, *engine);
       };
   }
-  const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target.path, check);
+  const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
   print_dense(values, folder.path(), dense, difference);
   return 0;
 }
@@ -165,7 +165,8 @@ OptionTable export_table() {
         .help = "a folder, or a file that ends in .onnx",
         .metavar = "PATH",
         .short_name = 'o',
-        .in_config = false},
+        .in_config = false,
+        .files = FileUse::written},
        {.name = "form",
         .type = OptionType::choice,
         .default_text = "tt",
@@ -215,7 +216,7 @@ int run_export(const OptionValues& values) {
     print(values, exporting::plan_onnx(folder, spec, options));
     return 0;
   }
-  exporting::check_target(target, folder.path());
+  exporting::check_target(target);
   const OpenMachine open = open_machine(values);
   const auto engine = open_engine(open.machine, folder, spec);
   print(values, exporting::export_onnx(folder, spec, options, target, *engine));

@@ -14,6 +14,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/option_pages.h"
+#include "lib/core/outputs.h"
 #include "lib/core/suggest.h"
 #include "lib/core/terminal.h"
 
@@ -122,6 +123,7 @@ int run_verb(const Verb& typed, Arguments arguments) {
     print_out(*command.print);
     return 0;
   }
+  check_outputs(command.values);
   if (table.find("log-file")) set_up_messages(command.values);
   return verb->run(command.values);
 }

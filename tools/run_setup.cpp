@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/io/json_file.h"
+#include "lib/core/outputs.h"
 #include "models/model_options.h"
 #include "tools/stored_model.h"
 
@@ -43,6 +44,15 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
+// Read under the folder's lock: no other process changes it any more.
+void take_recipe(OptionValues& values, const RunSetup& setup) {
+  const std::string path = setup.run->recipe_path(), recipe = read_file(path);
+  OptionValues before(values.table());
+  apply_toml(before, recipe, path);
+  apply_toml(values, recipe, path);
+  train::check_resume(before, values, values.flag("override"));
+}
+
 }  // namespace
 
 std::optional<std::string> recipe_to_resume(const OptionValues& values) {
@@ -58,21 +68,20 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values) {
   return recipe;
 }
 
-std::string settle_folder(OptionValues& values, bool& resume) {
-  const std::string named = values.has("resume") && values.text("resume") != "yes" ? values.text("resume") : "";
+void settle_folder(OptionValues& values, RunSetup& setup) {
+  using Open = train::RunFolder::Open;
+  const bool asked = values.has("resume");
+  const std::string named = asked && values.text("resume") != "yes" ? values.text("resume") : "";
   if (named.empty()) require(values, "output", "name the folder of the run");
   if (!named.empty() && values.given("output") && values.text("output") != named)
     fail_input("[{}] --resume names {}, --output names {}; name one folder", values.table().verb(), named, values.text("output"));
-  const std::string folder = named.empty() ? values.text("output") : named;
-  const auto recipe = recipe_to_resume(values);
-  resume = recipe.has_value();
-  if (!recipe) return folder;
-  const std::string path = join_path(folder, "recipe.toml");
-  OptionValues before(values.table());
-  apply_toml(before, *recipe, path);
-  apply_toml(values, *recipe, path);
-  train::check_resume(before, values, values.flag("override"));
-  return folder;
+  setup.folder = named.empty() ? values.text("output") : named;
+  setup.resume = recipe_to_resume(values).has_value();
+  setup.run = std::make_unique<train::RunFolder>(setup.folder, setup.resume ? Open::resume : values.flag("force") ? Open::replace : Open::fresh);
+  if (setup.resume) take_recipe(values, setup);
+  NamedFiles files = named_files(values);
+  if (!named.empty()) files.outputs.push_back({"--resume", named});
+  check_outputs(values.table().verb(), files.inputs, files.outputs);
 }
 
 void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder, const std::vector<std::string>& labels) {
@@ -87,7 +96,7 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
 
 RunSetup begin_setup(OptionValues& values) {
   RunSetup setup;
-  setup.folder = settle_folder(values, setup.resume);
+  settle_folder(values, setup);
   setup.options = train::train_options(values);
   return setup;
 }

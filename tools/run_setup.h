@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/report/run_report.h"
+#include "lib/train/run_folder.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
 
@@ -13,7 +14,8 @@ namespace comera::tools {
 
 struct RunSetup {
   std::string folder;
-  bool resume = false;  // there is a run to go on with
+  std::unique_ptr<train::RunFolder> run;  // of `folder`, open and locked where it is there
+  bool resume = false;                    // there is a run to go on with
   OpenMachine open;
   std::unique_ptr<plan::PathChoices> paths;  // of open.machine, from the recipe and from measurements; null where nothing is run
   std::shared_ptr<const data::Tokenizer> tokenizer;
@@ -32,8 +34,8 @@ struct RunSetup {
 std::optional<std::string> recipe_to_resume(const OptionValues& values);
 
 // The run folder: --output, or what --resume names. On resume the options that are not given are those of the folder's recipe, and
-// those that are must not change the result. InputError for a folder that is taken.
-std::string settle_folder(OptionValues& values, bool& resume);
+// those that are must not change the result. InputError for a folder that is taken, or that is, holds or lies in what the run reads.
+void settle_folder(OptionValues& values, RunSetup& setup);
 
 // A run of pretrain.
 RunSetup set_up_run(OptionValues& values);

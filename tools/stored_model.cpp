@@ -64,9 +64,9 @@ std::vector<Option> reading_options() {
                                    .type = OptionType::list,
                                    .group = "Data",
                                    .help = "files to evaluate on: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed",
-                                   .help = "files to evaluate on: .tsv, .jsonl or text, plain, .gz or .zst; globs are allowed",
                                    .metavar = "FILE,...",
-                                   .result_relevant = true});
+                                   .result_relevant = true,
+                                   .files = FileUse::read});
   return options;
 }
 

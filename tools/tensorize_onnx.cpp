@@ -1,13 +1,14 @@
 #include "tools/tensorize_onnx.h"
 
 #include <exception>
-#include <ranges>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/core/outputs.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
+#include "lib/io/onnx_files.h"
 
 namespace comera::tools {
 namespace {
@@ -22,6 +23,16 @@ void check_options(const OptionValues& values, const std::string& output, bool s
   if (several && output.ends_with(".onnx")) fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
   if (path_exists(output) && (!several || !is_empty_folder(output)))
     fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output, several ? "folder" : "file");
+  if (!several) io::require_free_data("tensorize", output);
+}
+
+// A graph's weights may lie in files of any name beside it: these are read too.
+void refuse_outside_data(const OptionValues& values) {
+  std::vector<NamedPath> inputs, outputs = named_files(values).outputs;
+  std::erase_if(outputs, [](const NamedPath& output) { return !path_exists(output.path); });
+  if (outputs.empty()) return;
+  for (const std::string& file : io::onnx_data_files(values.positionals()[0])) inputs.push_back({"the data of MODEL", file});
+  check_outputs(values.table().verb(), inputs, outputs);
 }
 
 }  // namespace
@@ -33,24 +44,35 @@ OnnxJob::OnnxJob(const OptionValues& values, bool only_plans)
   if (!only_plans && output_.empty()) fail_input("[tensorize] --output is missing: name the ONNX file to write");
   while (output_.size() > 1 && output_.ends_with('/')) output_.pop_back();
   check_options(values, output_, several_);
-  // A plan is made beside the graph, where there is surely room for its weights.
-  work_ = (only_plans ? input_ + ".plan" : output_) + ".made";
+  refuse_outside_data(values);
+  open_work();
   try {
     run([&] {
       source_ = std::make_shared<exporting::OnnxSource>(input_, join_path(work_, "dense"), values.flag("again"));
       return 0;
     });
   } catch (...) {
-    remove_tree(work_);
+    if (resumed_) resumed_->remove();
     throw;
   }
 }
 
+void OnnxJob::open_work() {
+  if (!output_.empty()) {
+    resumed_ = std::make_unique<WorkPlace>(output_ + ".partial");
+    work_ = resumed_->path();
+    remove_tree(join_path(work_, "chains"));  // of a run that was killed as it wrote the graph
+    return;
+  }
+  // A plan is made beside the graph, where there is surely room for its weights.
+  passing_ = std::make_unique<AtomicFolder>(input_ + ".plan");
+  work_ = passing_->temporary();
+}
+
 OnnxJob::~OnnxJob() {
-  const bool goes_on = stop_signal() != 0 && !output_.empty();
-  if (!done_ && goes_on) return;
+  if (!resumed_ || (!done_ && stop_signal() != 0)) return;
   try {
-    remove_tree(work_);
+    resumed_->remove();
   } catch (const std::exception& error) {
     log_warning("{}", error.what());
   }
@@ -87,17 +109,19 @@ void OnnxJob::settle(compress::Settings& settings) {
 }
 
 void OnnxJob::finish(std::vector<compress::Result>& results) {
-  if (several_) make_folders(output_);
+  std::optional<AtomicFolder> all;  // several graphs appear together
+  if (several_) all.emplace(output_);
   for (compress::Result& result : results) {
     const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_, made = join_path(work_, base_name(file));
     const exporting::RewrittenOnnx written = source_->write(result.output, made);
-    for (const std::string& part : written.files | std::views::reverse) rename_path(part, join_path(parent_path(file), base_name(part)));
+    io::move_onnx(written.files, all ? join_path(all->temporary(), base_name(file)) : file, false);
     result.output = file;
     result.files = {};
     result.file_bytes = written.bytes;
     result.file_bytes_dense = written.bytes_source;
     log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes), format_bytes(written.bytes_source));
   }
+  if (all) all->commit_new();
   if (const auto& left = source_->left_out(); !left.empty())
     log_info("{}: {} constant{} of two and more dimensions stay{} dense, the largest: {}: {}", input_, left.size(), left.size() == 1 ? "" : "s",
              left.size() == 1 ? "s" : "", left[0].name, left[0].why);

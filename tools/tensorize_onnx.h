@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "lib/compress/tensorize.h"
+#include "lib/core/folder_lock.h"
 #include "lib/export/onnx_rewrite.h"
 #include "tools/program.h"
 
@@ -26,9 +27,13 @@ class OnnxJob {
   void finish(std::vector<compress::Result>& results);
 
  private:
+  void open_work();
   std::string in_users_words(std::string message) const;
 
-  std::string output_, work_, input_;
+  std::string output_, input_;
+  std::unique_ptr<WorkPlace> resumed_;     // beside the output
+  std::unique_ptr<AtomicFolder> passing_;  // of a plan alone: never anything else's name, and gone in any case
+  std::string work_;                       // the path of either
   bool several_ = false, done_ = false;
   std::shared_ptr<exporting::OnnxSource> source_;
 };

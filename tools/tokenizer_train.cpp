@@ -48,7 +48,7 @@ std::string output_folder(const OptionValues& values) {
 OptionTable tokenizer_train_table() {
   OptionTable table("tokenizer train", "learn a tokenizer from a sample of texts");
   table.add(
-      {{.name = "data", .type = OptionType::list, .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs too", .metavar = "FILE,..."},
+      {{.name = "data", .type = OptionType::list, .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs too", .metavar = "FILE,...", .files = FileUse::read},
        {.name = "text", .type = OptionType::list, .help = "columns of tables", .metavar = "NAME,...", .default_words = "text"},
        train::data_format_option("General"),
        {.name = "kind",
@@ -79,7 +79,7 @@ OptionTable tokenizer_train_table() {
         .default_text = "1000",
         .help = "characters that get pieces of their own (wordpiece)",
         .minimum = 1},
-       {.name = "output", .type = OptionType::path, .help = "folder to write", .metavar = "FOLDER", .short_name = 'o', .in_config = false},
+       {.name = "output", .type = OptionType::path, .help = "folder to write", .metavar = "FOLDER", .short_name = 'o', .in_config = false, .files = FileUse::written},
        {.name = "force", .type = OptionType::flag, .help = "write into a folder that is not empty", .in_config = false},
        json_option()});
   table.add(common_options()).synonyms({"train-tokenizer", "vocab", "vocabulary"});

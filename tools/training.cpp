@@ -57,17 +57,17 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
   log_lines(report::to_text(plan));
 }
 
+std::function<void(const std::string&)> copy_from(const std::string& source) {
+  if (source.empty()) return {};
+  return [source](const std::string& folder) { io::copy_side_files(source, folder, io::CopyLayout::on_top); };
+}
+
 // `steps`: how many were taken in this call.
 train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::int64_t& steps) {
-  using Open = train::RunFolder::Open;
-  train::RunFolder folder(setup.folder, setup.resume ? Open::resume : values.flag("force") ? Open::replace : Open::fresh);
   report::Progress progress;
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
-  callbacks.start = [&](const train::MemoryTable& memory) {
-    if (!setup.source.empty() && !setup.resume) io::copy_side_files(setup.source, setup.folder, io::CopyLayout::on_top);
-    print_head(values, setup, *trainer_here, memory);
-  };
+  callbacks.start = [&](const train::MemoryTable& memory) { print_head(values, setup, *trainer_here, memory); };
   callbacks.step = [&](const train::StepReport& step, bool due) {
     progress.step(line_of(step, setup.options.max_seconds), due);
     ++steps;
@@ -75,9 +75,9 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
   callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {
     log_info("{}", evaluation_line(setup.options.task, step, evaluation, best));
   };
-  const train::TrainInputs inputs{setup.open.machine, setup.factory, setup.data,          setup.dev,
-                                  setup.recipe,       setup.resume,  setup.teacher.get(), setup.start};
-  train::Trainer trainer(inputs, setup.options, folder, callbacks);
+  const train::TrainInputs inputs{setup.open.machine, setup.factory,          setup.data, setup.dev, setup.recipe, setup.resume, setup.teacher.get(),
+                                  setup.start,        copy_from(setup.source)};
+  train::Trainer trainer(inputs, setup.options, *setup.run, callbacks);
   trainer_here = &trainer;
   return trainer.run();
 }

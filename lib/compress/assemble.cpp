@@ -128,7 +128,6 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
                          const std::optional<MomentsInfo>& calibration, const std::string& output) {
   Chains chains;
   for (const LayerOutcome& layer : layers) chains.push_back(layer.chain);
-  make_folders(parent_path(output));
   AtomicFolder made(output);
   io::CopiedFiles files;
   // A file of weights alone says nothing of what lies beside it.
@@ -145,7 +144,7 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   };
   io::write_weights(place, shards_of(folder, candidates, chains), metadata_with(to_text(certificate)), fill);
   write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(folder, block, chains)));
-  made.commit();
+  made.commit_new();
   return files;
 }
 

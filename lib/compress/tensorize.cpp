@@ -377,6 +377,9 @@ std::vector<Result> Tensorizer::run() {
   WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));
   std::vector<Result> results;
   try {
+    // Under the lock: another process may have written it meanwhile.
+    if (path_exists(settings_.output) && !is_empty_folder(settings_.output))
+      fail_input("[tensorize] {}: exists already; name another folder, or remove it first", settings_.output);
     results = finish(work, start);
   } catch (const InputError&) {
     work.remove();  // what is wrong with the input stays wrong
@@ -397,6 +400,8 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
   std::vector<std::vector<LayerOutcome>> outcomes = run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential, progress_}, work);
   if (outcomes.empty()) return {};
   std::vector<Result> results;
+  std::optional<AtomicFolder> all;  // of several ratios: they appear together
+  if (plans_.size() > 1) all.emplace(settings_.output);
   for (std::size_t p = 0; p < plans_.size(); ++p) {
     Result result;
     result.output = plans_[p].output;
@@ -405,13 +410,15 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
     result.layers = std::move(outcomes[p]);
     result.calibration = calibration();
     const auto path_of = [&](std::size_t layer) { return work.layer_path(p, layer); };
-    result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, result.output);
-    result.file_bytes = io::ModelFolder(result.output).bytes();
+    const std::string place = all ? join_path(all->temporary(), base_name(result.output)) : result.output;
+    result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, place);
+    result.file_bytes = io::ModelFolder(place).bytes();
     result.file_bytes_dense = folder_.bytes();
     if (settings_.goal.counted && !settings_.graph) result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
     result.seconds = wall_seconds() - start;
     results.push_back(std::move(result));
   }
+  if (all) all->commit_new();
   return results;
 }
 

@@ -21,27 +21,26 @@ std::string trimmed(std::string path) {
 
 }  // namespace
 
-WorkFolder::WorkFolder(std::string output, const std::string& key) : path_(trimmed(std::move(output)) + ".partial") {
-  const std::string key_path = join_path(path_, "key");
+WorkFolder::WorkFolder(const std::string& output, const std::string& key) : place_(trimmed(output) + ".partial") {
+  const std::string key_path = join_path(place_.path(), "key");
   if (path_exists(key_path) && read_file(key_path, 1 << 16) == key) {
-    log_info("going on where {} was left", path_);
+    log_info("going on where {} was left", place_.path());
     return;
   }
-  remove_tree(path_);
-  make_folders(path_);
+  place_.clear();
   write_file_atomic(key_path, key);
 }
 
 std::optional<io::Json> WorkFolder::plans() const {
-  const std::string path = join_path(path_, "plans.json");
+  const std::string path = join_path(place_.path(), "plans.json");
   if (!path_exists(path)) return std::nullopt;
   return io::read_json(path, io::largest_plan);
 }
 
-void WorkFolder::save_plans(const io::Json& plans) { write_file_atomic(join_path(path_, "plans.json"), io::json_text(plans)); }
+void WorkFolder::save_plans(const io::Json& plans) { write_file_atomic(join_path(place_.path(), "plans.json"), io::json_text(plans)); }
 
 std::string WorkFolder::layer_path(std::size_t plan, std::size_t layer) const {
-  return join_path(path_, fmt::format("plan-{}-layer-{:05}.safetensors", plan, layer));
+  return join_path(place_.path(), fmt::format("plan-{}-layer-{:05}.safetensors", plan, layer));
 }
 
 std::optional<LayerOutcome> WorkFolder::finished(std::size_t plan, std::size_t layer) const {
@@ -57,7 +56,7 @@ void WorkFolder::save(std::size_t plan, std::size_t layer, const LayerOutcome& o
   io::write_safetensors(layer_path(plan, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
 }
 
-void WorkFolder::remove() { remove_tree(path_); }
+void WorkFolder::remove() { place_.remove(); }
 
 std::string fingerprint(const io::ModelFolder& folder) {
   Hasher hasher;

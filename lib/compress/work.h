@@ -1,5 +1,5 @@
 // The folder beside the output that holds what a run has finished: its plans and one file per layer. A run that is started again the same way goes
-// on from it; any other starts afresh.
+// on from it; any other starts afresh. One process at a time works in it; a folder of that name that is none of ours is refused.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "lib/compress/layer.h"
+#include "lib/core/folder_lock.h"
 
 namespace comera::compress {
 
 class WorkFolder {
  public:
   // `key` stands for everything that decides the result. What another key left behind is removed.
-  WorkFolder(std::string output, const std::string& key);
+  WorkFolder(const std::string& output, const std::string& key);
 
   // Plans of the run that was interrupted; nothing where there is none.
   std::optional<io::Json> plans() const;
@@ -27,7 +28,7 @@ class WorkFolder {
   void remove();
 
  private:
-  std::string path_;
+  WorkPlace place_;
 };
 
 // Name, size, time and header of every weights file: tells whether a model is still the one that was begun with.

@@ -12,24 +12,10 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/file_changes.h"
 
 namespace comera {
 namespace {
-
-std::string reason(int error) { return std::strerror(error); }
-
-[[noreturn]] void fail_reading(const std::string& path, int error) {
-  const char* advice = error == ENOENT ? "check the path" : error == EACCES ? "check its permissions" : error == EISDIR ? "give a file" : "";
-  fail_input("{}: cannot read: {}{}{}", path, reason(error), *advice ? "; " : "", advice);
-}
-
-// An open descriptor that closes itself.
-struct Descriptor {
-  int value = -1;
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-};
 
 struct stat status_of(int descriptor, const std::string& path) {
   struct stat status {};
@@ -40,14 +26,19 @@ struct stat status_of(int descriptor, const std::string& path) {
 
 }  // namespace
 
+void fail_reading(const std::string& path, int error) {
+  const char* advice = error == ENOENT ? "check the path" : error == EACCES ? "check its permissions" : error == EISDIR ? "give a file" : "";
+  fail_input("{}: cannot read: {}{}{}", path, std::strerror(error), *advice ? "; " : "", advice);
+}
+
 std::string read_file(const std::string& path, std::uint64_t limit) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.value < 0) fail_reading(path, errno);
-  const struct stat status = status_of(file.value, path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_reading(path, errno);
+  const struct stat status = status_of(file.value(), path);
   std::string text;
   text.reserve(std::min<std::uint64_t>(static_cast<std::uint64_t>(status.st_size), limit));
   char chunk[1 << 16];
-  for (ssize_t got = 0; (got = ::read(file.value, chunk, sizeof chunk)) != 0;) {
+  for (ssize_t got = 0; (got = ::read(file.value(), chunk, sizeof chunk)) != 0;) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_reading(path, errno);
     if (text.size() + static_cast<std::size_t>(got) > limit) fail_input("{}: larger than the {} bytes that such a file may have", path, limit);
@@ -112,11 +103,11 @@ bool is_inside(std::string_view name) {
 }
 
 MappedFile::MappedFile(const std::string& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.value < 0) fail_reading(path, errno);
-  size_ = static_cast<std::size_t>(status_of(file.value, path).st_size);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_reading(path, errno);
+  size_ = static_cast<std::size_t>(status_of(file.value(), path).st_size);
   if (size_ == 0) return;  // mmap refuses empty files
-  data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.value, 0);
+  data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.value(), 0);
   if (data_ != MAP_FAILED) return;
   data_ = nullptr;
   fail_reading(path, errno);

@@ -13,6 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/core/folder.h"
+#include "lib/core/temporary.h"
+
 namespace comera {
 
 // The whole file. Larger than `limit` bytes is an InputError, so that a wrong path cannot eat the memory.
@@ -50,11 +53,11 @@ class MappedFile {
 // A file being written, through a buffer. Closing without `close()` loses what is in the buffer: call it.
 class FileWriter {
  public:
-  enum class Mode : std::uint8_t { create, append };
-  explicit FileWriter(std::string path, Mode mode = Mode::create);
-  FileWriter(const FileWriter&) = delete;
-  FileWriter& operator=(const FileWriter&) = delete;
-  ~FileWriter();
+  explicit FileWriter(std::string path);                                                                   // appends; made where it is not there
+  FileWriter(Descriptor file, std::string path) : path_(std::move(path)), descriptor_(std::move(file)) {}  // `path`: for errors
+  FileWriter(FileWriter&&) = default;
+  FileWriter& operator=(FileWriter&&) = delete;
+  ~FileWriter() = default;
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
@@ -69,52 +72,52 @@ class FileWriter {
   void write_now(const char* data, std::size_t bytes);
 
   std::string path_, buffer_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t position_ = 0;
 };
 
-// Written as `<path>.tmp`; `commit` makes it `path` in one instant. Without commit nothing of it stays.
+// Written beside `path` under a name of its own (temporary.h); `commit` makes it `path` in one instant. Without commit nothing of it stays.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile();
+  explicit AtomicFile(const std::string& path);
+  AtomicFile(const Folder& folder, const std::string& name);
 
   FileWriter& writer() { return writer_; }
   void commit();
 
  private:
-  std::string path_;
+  explicit AtomicFile(Temporary temporary);
+
+  Temporary temporary_;
   FileWriter writer_;
-  bool committed_ = false;
 };
 
 void write_file_atomic(const std::string& path, std::string_view text);
+void write_file_atomic(const Folder& folder, const std::string& name, std::string_view text);
 
-// A folder written as `<path>.tmp` (a left-over one is removed first); `commit` fsyncs everything in it and makes it `path` in one
-// instant, replacing a folder of that name. Without commit nothing of it stays.
+// A folder written beside `path` under a name of its own; `commit` fsyncs everything in it and makes it `path` in one instant. Without commit
+// nothing of it stays.
 class AtomicFolder {
  public:
-  explicit AtomicFolder(std::string path);
-  AtomicFolder(const AtomicFolder&) = delete;
-  AtomicFolder& operator=(const AtomicFolder&) = delete;
-  ~AtomicFolder();
+  explicit AtomicFolder(const std::string& path);  // parents are made
+  AtomicFolder(const Folder& in, const std::string& name);
 
-  const std::string& temporary() const { return temporary_; }  // write in here
-  void commit();
+  const std::string& temporary() const { return path_; }  // write in here
+  void commit();                                          // what is there goes away; InputError where another process has its lock
+  void commit_new();                                      // InputError where something is there by now
 
  private:
-  std::string path_, temporary_;
-  bool committed_ = false;
+  Temporary temporary_;
+  std::string path_;
 };
 
-// A log that survives a kill: each `append` goes to the system at once. Opening with `keep` cuts the file back to that many bytes
-// first (on resume: what was written after the checkpoint); a file shorter than that is an InputError.
+// A log that survives a kill: each `append` goes to the system at once.
 class AppendFile {
  public:
-  explicit AppendFile(std::string path);
-  AppendFile(std::string path, std::uint64_t keep);
+  explicit AppendFile(const std::string& path);
+  // Cuts the file back to `keep` bytes first (on resume: what was written after the checkpoint). InputError: it is shorter, or a link, or has
+  // another name besides, which would change too.
+  AppendFile(const Folder& folder, const std::string& name, std::uint64_t keep);
   void append(std::string_view text);
   void sync() { writer_.sync(); }
   std::uint64_t size() const { return writer_.position(); }
@@ -123,10 +126,8 @@ class AppendFile {
   FileWriter writer_;
 };
 
-void make_folders(const std::string& path);  // with parents; fine where it exists
-void remove_tree(const std::string& path);   // fine where there is nothing; never follows links
-void rename_path(const std::string& from, const std::string& to);
-void sync_folder(const std::string& path);
+void make_folders(const std::string& path);                      // with parents; fine where it exists
+void remove_tree(const std::string& path);                       // fine where there is nothing; never follows links
 void copy_file(const std::string& from, const std::string& to);  // streamed, whole or not at all
 
 std::uint64_t file_changes();  // how many changes were counted so far

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <utility>
 #include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/file_changes.h"
 #include "lib/core/units.h"
 
 namespace comera {
@@ -30,12 +29,57 @@ std::uint64_t fault_at() {
   return text ? static_cast<std::uint64_t>(parse_integer(text).value_or(0)) : 0;
 }
 
-// Called before every change to the file system.
+void sync_file(const Folder& folder, const std::string& name) {
+  const Descriptor file = folder.open(name, O_RDONLY | O_NONBLOCK);
+  if (!file) fail_writing(folder.path_of(name), errno);
+  count_change();
+  if (::fsync(file.value()) != 0 && errno != EINVAL) fail_writing(folder.path_of(name), errno);
+}
+
+void sync_tree(const Folder& folder) {
+  for (const std::string& name : folder.names()) {
+    if (folder.kind(name) == EntryKind::folder) {
+      sync_tree(folder.folder(name));
+    } else {
+      sync_file(folder, name);
+    }
+  }
+  folder.sync();
+}
+
+Folder folder_of(const std::string& path) {
+  if (!is_folder(parent_path(path))) fail_writing(path, ENOENT);
+  return Folder(parent_path(path));
+}
+
+Descriptor second_of(const Descriptor& file, const std::string& path) {
+  Descriptor second(::fcntl(file.value(), F_DUPFD_CLOEXEC, 0));
+  if (!second) fail_writing(path, errno);
+  return second;
+}
+
+// To be appended to, and nobody else's: changes would show under its other names too.
+Descriptor open_log(const Folder& folder, const std::string& name, std::uint64_t keep) {
+  const EntryKind kind = folder.kind(name);
+  const std::string path = folder.path_of(name);
+  if (kind == EntryKind::none && keep > 0) fail_input("{}: is missing, but {} bytes were written before; it was removed", path, keep);
+  if (kind != EntryKind::none && kind != EntryKind::file) fail_input("{}: is no file of its own (a link, a folder or a device); remove it", path);
+  Descriptor file = folder.open(name, O_WRONLY | O_CREAT);
+  struct stat status {};
+  if (!file || ::fstat(file.value(), &status) != 0) fail_writing(path, errno);
+  if (status.st_nlink > 1) fail_input("{}: has other names (hard links), which would change with it; put a copy in its place", path);
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (bytes < keep) fail_input("{}: has {} bytes, but {} were written before; it was changed", path, bytes, keep);
+  return file;
+}
+
+}  // namespace
+
 void count_change() {
   if (++changes == fault_at()) ::_exit(137);
 }
 
-[[noreturn]] void fail_writing(const std::string& path, int error) {
+void fail_writing(const std::string& path, int error) {
   const char* text = std::strerror(error);
   if (error == ENOSPC || error == EDQUOT) fail_run("{}: cannot write: {}; free some space or write to another disk", path, text);
   if (error == EACCES || error == EPERM || error == EROFS) fail_input("{}: cannot write: {}; choose a folder that you may write to", path, text);
@@ -43,65 +87,13 @@ void count_change() {
   fail_run("{}: cannot write: {}", path, text);
 }
 
-void sync_path(const std::string& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (descriptor < 0) fail_writing(path, errno);
-  count_change();
-  const int result = ::fsync(descriptor);
-  const int error = errno;
-  ::close(descriptor);
-  if (result != 0 && error != EINVAL) fail_writing(path, error);  // some file systems cannot sync a folder
-}
-
-void sync_tree(const std::string& folder) {
-  for (const std::string& name : list_folder(folder)) {
-    const std::string path = join_path(folder, name);
-    if (is_folder(path)) {
-      sync_tree(path);
-    } else {
-      sync_path(path, O_RDONLY);
-    }
-  }
-  sync_path(folder, O_RDONLY | O_DIRECTORY);
-}
-
-void remove_file(const std::string& path) {
-  count_change();
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_writing(path, errno);
-}
-
-// The path of a file that holds what was written to it before.
-std::string checked_length(std::string path, std::uint64_t keep) {
-  const std::uint64_t bytes = path_exists(path) ? file_size(path) : 0;
-  if (bytes < keep) fail_input("{}: has {} bytes, but {} were written before; it was changed", path, bytes, keep);
-  return path;
-}
-
-// Two folders change places in one instant, where the file system can; else with a moment in which `to` is missing but `from` complete.
-void exchange_folders(const std::string& from, const std::string& to) {
-  count_change();
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  if (errno != EINVAL && errno != ENOSYS) fail_writing(to, errno);
-  const std::string old = to + ".old";
-  remove_tree(old);
-  rename_path(to, old);
-  rename_path(from, to);
-  rename_path(old, from);
-}
-
-}  // namespace
-
 std::uint64_t file_changes() { return changes; }
 
-FileWriter::FileWriter(std::string path, Mode mode) : path_(std::move(path)) {
+FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   count_change();
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::create ? O_TRUNC : 0), 0666);
-  if (descriptor_ < 0) fail_writing(path_, errno);
-  if (mode == Mode::append) position_ = static_cast<std::uint64_t>(::lseek(descriptor_, 0, SEEK_END));
-}
-
-FileWriter::~FileWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!descriptor_) fail_writing(path_, errno);
+  position_ = static_cast<std::uint64_t>(std::max<off_t>(0, ::lseek(descriptor_.value(), 0, SEEK_END)));
 }
 
 void FileWriter::write(const void* data, std::size_t bytes) {
@@ -114,7 +106,7 @@ void FileWriter::write(const void* data, std::size_t bytes) {
 void FileWriter::write_now(const char* data, std::size_t bytes) {
   while (bytes > 0) {
     count_change();
-    const ssize_t written = ::write(descriptor_, data, std::min(bytes, largest_write));
+    const ssize_t written = ::write(descriptor_.value(), data, std::min(bytes, largest_write));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_writing(path_, errno);
     data += written;
@@ -130,33 +122,32 @@ void FileWriter::flush() {
 void FileWriter::sync() {
   flush();
   count_change();
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_writing(path_, errno);
+  if (::fsync(descriptor_.value()) != 0 && errno != EINVAL) fail_writing(path_, errno);
 }
 
 void FileWriter::close() {
   flush();
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail_writing(path_, errno);
+  if (::close(descriptor_.release()) != 0) fail_writing(path_, errno);
 }
 
 void FileWriter::truncate(std::uint64_t bytes) {
   flush();
   count_change();
-  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail_writing(path_, errno);
-  position_ = static_cast<std::uint64_t>(::lseek(descriptor_, static_cast<off_t>(bytes), SEEK_SET));
+  if (::ftruncate(descriptor_.value(), static_cast<off_t>(bytes)) != 0) fail_writing(path_, errno);
+  position_ = static_cast<std::uint64_t>(::lseek(descriptor_.value(), static_cast<off_t>(bytes), SEEK_SET));
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), writer_(path_ + ".tmp") {}
+AtomicFile::AtomicFile(Temporary temporary)
+    : temporary_(std::move(temporary)), writer_(second_of(temporary_.descriptor(), temporary_.target_path()), temporary_.target_path()) {}
 
-AtomicFile::~AtomicFile() {
-  if (!committed_) ::unlink(writer_.path().c_str());
-}
+AtomicFile::AtomicFile(const Folder& folder, const std::string& name) : AtomicFile(Temporary(folder, name, EntryKind::file)) {}
+
+AtomicFile::AtomicFile(const std::string& path) : AtomicFile(folder_of(path), base_name(path)) {}
 
 void AtomicFile::commit() {
   writer_.sync();
   writer_.close();
-  rename_path(writer_.path(), path_);
-  committed_ = true;
-  sync_folder(parent_path(path_));
+  temporary_.replace_target();
 }
 
 void write_file_atomic(const std::string& path, std::string_view text) {
@@ -165,34 +156,30 @@ void write_file_atomic(const std::string& path, std::string_view text) {
   file.commit();
 }
 
-AtomicFolder::AtomicFolder(std::string path) : path_(std::move(path)) {
-  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-  temporary_ = path_ + ".tmp";
-  remove_tree(temporary_);
-  make_folders(temporary_);
+void write_file_atomic(const Folder& folder, const std::string& name, std::string_view text) {
+  AtomicFile file(folder, name);
+  file.writer().write(text);
+  file.commit();
 }
 
-AtomicFolder::~AtomicFolder() {
-  std::error_code ignored;
-  if (!committed_) std::filesystem::remove_all(temporary_, ignored);
-}
+AtomicFolder::AtomicFolder(const std::string& path) : AtomicFolder(Folder::made(parent_path(path)), base_name(path)) {}
+
+AtomicFolder::AtomicFolder(const Folder& in, const std::string& name) : temporary_(in, name, EntryKind::folder), path_(temporary_.path()) {}
 
 void AtomicFolder::commit() {
-  sync_tree(temporary_);
-  const bool replace = path_exists(path_);
-  if (replace) {
-    exchange_folders(temporary_, path_);
-  } else {
-    rename_path(temporary_, path_);
-  }
-  committed_ = true;
-  sync_folder(parent_path(path_));
-  if (replace) remove_tree(temporary_);
+  sync_tree(Folder(path_));
+  temporary_.replace_target();
 }
 
-AppendFile::AppendFile(std::string path) : writer_(std::move(path), FileWriter::Mode::append) {}
+void AtomicFolder::commit_new() {
+  sync_tree(Folder(path_));
+  if (!temporary_.become_target()) fail_input("{}: was made by somebody else meanwhile; name another place, or remove it", temporary_.target_path());
+}
 
-AppendFile::AppendFile(std::string path, std::uint64_t keep) : writer_(checked_length(std::move(path), keep), FileWriter::Mode::append) {
+AppendFile::AppendFile(const std::string& path) : writer_(path) {}
+
+AppendFile::AppendFile(const Folder& folder, const std::string& name, std::uint64_t keep)
+    : writer_(open_log(folder, name, keep), folder.path_of(name)) {
   writer_.truncate(keep);
 }
 
@@ -210,20 +197,8 @@ void make_folders(const std::string& path) {
 }
 
 void remove_tree(const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return;
-  if (!S_ISDIR(status.st_mode)) return remove_file(path);
-  for (const std::string& name : list_folder(path)) remove_tree(join_path(path, name));
-  count_change();
-  if (::rmdir(path.c_str()) != 0 && errno != ENOENT) fail_writing(path, errno);
+  if (path_exists(path)) Folder(parent_path(path)).remove(base_name(path));
 }
-
-void rename_path(const std::string& from, const std::string& to) {
-  count_change();
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail_writing(to, errno);
-}
-
-void sync_folder(const std::string& path) { sync_path(path, O_RDONLY | O_DIRECTORY); }
 
 // In blocks: the pages of a mapped file would count as memory of the process.
 void copy_file(const std::string& from, const std::string& to) {

@@ -158,7 +158,7 @@ std::vector<Option> common_options() {
            .in_dump = false},
           {.name = "quiet", .type = OptionType::flag, .help = "print warnings and errors only", .short_name = 'q', .synonyms = {"silent"}},
           {.name = "verbose", .type = OptionType::flag, .help = "print what is being done in detail", .short_name = 'v'},
-          {.name = "log-file", .type = OptionType::path, .help = "also append messages to this file", .metavar = "FILE"},
+          {.name = "log-file", .type = OptionType::path, .help = "also append messages to this file", .metavar = "FILE", .files = FileUse::written},
           {.name = "help", .type = OptionType::flag, .help = "show the common options", .short_name = 'h', .in_config = false, .in_dump = false},
           {.name = "help-all", .type = OptionType::flag, .help = "show all options", .in_config = false, .in_dump = false}};
 }

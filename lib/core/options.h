@@ -35,6 +35,9 @@ enum class OptionType : std::uint8_t {
   path,
 };
 
+// What a call does with the files that a value names: no output may harm an input (lib/core/outputs.h).
+enum class FileUse : std::uint8_t { by_type, read, written };  // by_type: a path is read, another value names no files
+
 struct Option {
   std::string name;  // kebab-case, without dashes
   OptionType type = OptionType::string;
@@ -53,6 +56,7 @@ struct Option {
   bool in_dump = true;                      // false: says what to do with the call itself (--help, --config): in no file at all
   std::vector<std::string> suggested = {};  // values that completion offers where any other is taken too
   std::vector<std::string> synonyms = {};   // names in other programs, without dashes: for "did you mean"
+  FileUse files = FileUse::by_type;
 };
 
 struct Positional {

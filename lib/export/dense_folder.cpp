@@ -65,13 +65,13 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
   return {io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
 }
 
-DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string& path, const CheckFolder& check) {
+DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
   DenseFolder result{io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
   std::map<std::string, const io::ChainSpec*> chains;
   for (const io::ChainSpec& chain : weights.block().chains) chains[chain.weight_name()] = &chain;
-  AtomicFolder making(path);
+  AtomicFolder making(target.path);
   const std::string place = folder.place_in(making.temporary());
   make_folders(place);
   io::write_weights(place, shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
@@ -86,7 +86,7 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string&
   result.copied = std::move(others.copied);
   result.left_out = std::move(others.left_out);
   if (check) check(making.temporary());
-  making.commit();
+  finish(making, target);
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/io/tt_format.h"
+#include "lib/export/export.h"
 
 namespace comera::exporting {
 
@@ -21,7 +21,7 @@ DenseFolder plan_dense_folder(const io::ModelFolder& folder);
 // 5 GB as Hugging Face makes them, where the folder has its own; no more than one weight is in memory. The folder appears whole or not at all.
 // `check` is called with the finished folder before it appears under its name.
 using CheckFolder = std::function<void(const std::string& folder)>;
-DenseFolder write_dense_folder(const io::ModelFolder& folder, const std::string& path, const CheckFolder& check = {});
+DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {});
 
 // config.json for programs that do not know chains.
 std::string dense_config(const io::ModelFolder& folder);

@@ -1,16 +1,16 @@
 #include "lib/export/export.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <ranges>
 
 #include "lib/core/error.h"
+#include "lib/core/folder_lock.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
 #include "lib/export/decoder_graph.h"
 #include "lib/export/dense_folder.h"
 #include "lib/export/encoder_graph.h"
 #include "lib/io/modules.h"
+#include "lib/io/onnx_files.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::exporting {
@@ -100,12 +100,16 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
 
 }  // namespace
 
-void check_target(const Target& target, const std::string& model) {
+void finish(AtomicFolder& made, const Target& target) {
+  if (target.force) return made.commit();
+  made.commit_new();
+}
+
+void check_target(const Target& target) {
+  if (target.is_file() && !target.force) io::require_free_data("export", target.path);
   if (!path_exists(target.path)) return;
-  const std::filesystem::path place = std::filesystem::weakly_canonical(target.path), source = std::filesystem::weakly_canonical(model);
-  if (std::mismatch(place.begin(), place.end(), source.begin(), source.end()).first == place.end())
-    fail_input("[export] {}: holds the model itself; name another folder", target.path);
   const bool folder = is_folder(target.path);
+  if (folder) refuse_locked(Folder(target.path));
   if (!target.is_file() && folder && is_empty_folder(target.path)) return;
   if (target.force && folder != target.is_file() && (!folder || holds_model(target.path))) return;
   if (target.force)
@@ -150,15 +154,16 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
 
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,
                      train::Engine& engine) {
-  check_target(target, folder.path());
+  check_target(target);
   // A file is made in a folder of its own first: its data file must have its final name, and neither may stay when they are wrong.
-  AtomicFolder making(target.is_file() ? target.path + ".made" : target.path);
+  AtomicFolder making(target.path);
   const std::string name = target.is_file() ? base_name(target.path) : "model.onnx";
   Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);
   if (!exported.difference->fine()) fail_difference("graph", *exported.difference, target.path);
   if (target.is_file()) {
-    for (const std::string& file : exported.files | std::views::reverse)
-      rename_path(join_path(making.temporary(), file), join_path(parent_path(target.path), file));
+    std::vector<std::string> made;
+    for (const std::string& file : exported.files) made.push_back(join_path(making.temporary(), file));
+    io::move_onnx(made, target.path, target.force);
     return exported;
   }
   const io::CopiedFiles copied = io::copy_side_files(folder.path(), making.temporary(), io::CopyLayout::on_top);
@@ -166,7 +171,7 @@ Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spe
   exported.files.emplace_back("config.json");
   exported.files.insert(exported.files.end(), copied.copied.begin(), copied.copied.end());
   exported.left_out = copied.left_out;
-  making.commit();
+  finish(making, target);
   return exported;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/core/file.h"
 #include "lib/export/settings.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/step.h"
@@ -33,8 +34,10 @@ struct Target {
   bool force = false;  // replace what is there
   bool is_file() const { return path.ends_with(".onnx"); }
 };
-// InputError: something is there, it is the model itself, or (with force) a folder that is no model's.
-void check_target(const Target& target, const std::string& model);
+// InputError: something is there, or (with force) a folder that is no model's, or that a run is writing to.
+void check_target(const Target& target);
+// A folder takes its place: what is there goes away where the target is forced.
+void finish(AtomicFolder& made, const Target& target);
 
 // What would be written: bytes and nodes. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);

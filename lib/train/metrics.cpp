@@ -22,7 +22,7 @@ layers::RankTable active_ranks(const Engine& engine) {
   return ranks_of(engine.model(), above(chains, engine.model().threshold()));
 }
 
-Metrics::Metrics(const std::string& path, std::uint64_t keep) : file_(path, keep) {}
+Metrics::Metrics(const Folder& folder, std::uint64_t keep) : file_(folder, "metrics.jsonl", keep) {}
 
 void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
   if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model(), FileTypes::stored);

@@ -23,8 +23,8 @@ struct StepReport {
 
 class Metrics {
  public:
-  // Appends; with `keep` the file is cut back to that many bytes first.
-  Metrics(const std::string& path, std::uint64_t keep);
+  // Appends to metrics.jsonl; with `keep` it is cut back to that many bytes first.
+  Metrics(const Folder& folder, std::uint64_t keep);
 
   void step(const StepReport& report, Engine& engine);
   void evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine);

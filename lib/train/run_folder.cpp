@@ -1,7 +1,8 @@
 #include "lib/train/run_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
@@ -14,15 +15,30 @@ namespace {
 
 constexpr const char* step_prefix = "step-";
 constexpr const char* best_prefix = "best-";
+constexpr const char* recipe_name = "recipe.toml";
+constexpr const char* checkpoints_name = "checkpoints";
 
 std::string padded(std::int64_t step) { return fmt::format("{:08}", step); }
+std::string step_name(std::int64_t step) { return step_prefix + padded(step); }
+std::string best_name(std::int64_t step) { return best_prefix + padded(step); }
 
-// What a run writes at the top of its folder beside checkpoints and tokenizer; anything else there is not ours to remove.
-constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json", "recipe.toml"};
+// What a run writes at the top of its folder beside recipe, checkpoints and tokenizer; anything else there is not ours to remove.
+constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json"};
 
 void save_model(const std::string& folder, const Weights& weights, FileTypes types) {
   save_weights(join_path(folder, "model.safetensors"), weights, types);
   write_file_atomic(join_path(folder, "config.json"), weights.model().config_json());
+}
+
+// Files take the place of files; folders are joined.
+void move_all(const Folder& from, const Folder& to) {
+  for (const std::string& name : from.names()) {
+    if (from.kind(name) == EntryKind::folder)
+      move_all(from.folder(name), to.make_folder(name));
+    else
+      from.rename(name, to, name);
+  }
+  to.sync();
 }
 
 }  // namespace
@@ -73,40 +89,86 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
 
 RunFolder::RunFolder(std::string path, Open open) : path_(std::move(path)), open_(open) {
   if (path_exists(path_) && !is_folder(path_)) fail_input("[run] {} is a file; name a folder with --output", path_);
-  if (open != Open::fresh || !path_exists(path_)) return;
-  for (const std::string& name : list_folder(path_))
-    if (name != "recipe.toml.tmp")  // of a run that was killed as it began
-      fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
+  if (is_folder(path_)) open_existing();
 }
 
-// The recipe comes first and goes last: a folder with anything of a run in it has the recipe to go on from.
-void RunFolder::create(const std::string& recipe) {
+void RunFolder::open_existing() {
+  folder_.emplace(path_);
+  if (open_ == Open::fresh) require_empty();
+  if (open_ == Open::replace && folder_->kind(recipe_name) == EntryKind::none) require_empty();
+  require_no_links();
+  lock_ = std::make_unique<FolderLock>(*folder_);
+  if (open_ == Open::fresh) require_empty();
+  if (folder_->kind(checkpoints_name) != EntryKind::none) checkpoints_ = folder_->folder(checkpoints_name);
+}
+
+// But for what a run leaves that was killed as it began.
+void RunFolder::require_empty() const {
+  for (const std::string& name : folder_->names()) {
+    if (name == FolderLock::file_name || is_temporary(name)) continue;
+    if (open_ == Open::replace)
+      fail_input("[run] {} holds files but no run (no {}), and --force replaces runs only; name another folder", path_, recipe_name);
+    fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
+  }
+}
+
+// A run makes none. They would lead what it writes and removes to other places, and what it reads from there.
+void RunFolder::require_no_links() const {
+  const auto check = [](const Folder& folder) {
+    for (const std::string& name : folder.names())
+      if (folder.kind(name) == EntryKind::link)
+        fail_input("[run] {}: is a link, and a run folder holds none; put what it leads to in its place", folder.path_of(name));
+  };
+  check(*folder_);
+  if (folder_->kind(checkpoints_name) != EntryKind::folder) return;
+  const Folder checkpoints = folder_->folder(checkpoints_name);
+  check(checkpoints);
+  for (const std::string& name : checkpoints.names())
+    if (checkpoints.kind(name) == EntryKind::folder) check(checkpoints.folder(name));
+}
+
+RunFolder::~RunFolder() {
+  lock_.reset();
+  if (made_here_) ::rmdir(path_.c_str());
+}
+
+void RunFolder::make() {
+  made_here_ = !path_exists(path_);
   make_folders(path_);
+  open_ = Open::fresh;  // what another process made meanwhile is no run to go on with
+  open_existing();
+}
+
+// The recipe is never away: a folder with anything of a run in it has one to go on from.
+void RunFolder::create(const std::string& recipe, const std::function<void(const std::string& folder)>& others) {
+  if (!folder_) make();
+  remove_leftovers(*folder_);
+  const Temporary staged(*folder_, "files", EntryKind::folder);
+  if (others) others(staged.path());
   if (open_ == Open::replace) remove_run();
   save_recipe(recipe);
-  make_folders(join_path(path_, "checkpoints"));
+  made_here_ = false;
+  checkpoints_ = folder_->make_folder(checkpoints_name);
+  remove_leftovers(*checkpoints_);
+  move_all(Folder(staged.path()), *folder_);
 }
 
-void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(recipe_path(), recipe); }
+void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(*folder_, recipe_name, recipe); }
 
 void RunFolder::remove_run() {
-  const std::string checkpoints = join_path(path_, "checkpoints"), old = join_path(path_, "checkpoints.old");
-  remove_tree(old);
-  if (path_exists(checkpoints)) rename_path(checkpoints, old);  // in one instant: half a checkpoint must never look whole
-  remove_tree(old);
-  for (const char* name : own_names) remove_tree(join_path(path_, name));
+  remove_at_once(*folder_, checkpoints_name);  // half a checkpoint must never look whole
+  for (const char* name : own_names) folder_->remove(name);
 }
 
-std::string RunFolder::metrics_path() const { return join_path(path_, "metrics.jsonl"); }
-std::string RunFolder::recipe_path() const { return join_path(path_, "recipe.toml"); }
-std::string RunFolder::checkpoint_path(std::int64_t step) const { return join_path(join_path(path_, "checkpoints"), step_prefix + padded(step)); }
-std::string RunFolder::best_path(std::int64_t step) const { return join_path(join_path(path_, "checkpoints"), best_prefix + padded(step)); }
+std::string RunFolder::recipe_path() const { return join_path(path_, recipe_name); }
+std::string RunFolder::checkpoints_path() const { return join_path(path_, checkpoints_name); }
+std::string RunFolder::checkpoint_path(std::int64_t step) const { return join_path(checkpoints_path(), step_name(step)); }
 
 std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
   std::vector<std::int64_t> steps;
-  if (!is_folder(join_path(path_, "checkpoints"))) return steps;
-  for (const std::string& name : list_folder(join_path(path_, "checkpoints"))) {
-    if (!name.starts_with(prefix)) continue;
+  if (!checkpoints_) return steps;
+  for (const std::string& name : checkpoints_->names()) {
+    if (!name.starts_with(prefix) || checkpoints_->kind(name) != EntryKind::folder) continue;
     const std::optional<std::int64_t> step = parse_integer(name.substr(prefix.size()));
     if (step && prefix + padded(*step) == name) steps.push_back(*step);
   }
@@ -116,10 +178,8 @@ std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
 
 std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_prefix); }
 
-void RunFolder::save_tokenizer(const data::Tokenizer& tokenizer) { tokenizer.save(path_); }
-
 void RunFolder::save(const Weights& weights, const TrainState& state) {
-  AtomicFolder folder(checkpoint_path(state.step));
+  AtomicFolder folder(*checkpoints_, step_name(state.step));
   save_model(folder.temporary(), weights, FileTypes::memory);
   save_moments(join_path(folder.temporary(), "optimizer.safetensors"), weights);
   write_file_atomic(join_path(folder.temporary(), "state.json"), state.to_json());
@@ -137,21 +197,22 @@ void RunFolder::load(std::int64_t step, Weights& weights) const {
 }
 
 void RunFolder::save_best(const Weights& weights, std::int64_t step) {
-  AtomicFolder folder(best_path(step));
+  AtomicFolder folder(*checkpoints_, best_name(step));
   save_model(folder.temporary(), weights, FileTypes::stored);
   folder.commit();
 }
 
 void RunFolder::prune(std::int64_t keep, const TrainState& state) {
   const std::vector<std::int64_t> steps = checkpoints();
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) remove_tree(checkpoint_path(steps[i]));
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) remove_at_once(*checkpoints_, step_name(steps[i]));
   for (std::int64_t step : numbered(best_prefix))
-    if (step != state.best_step) remove_tree(best_path(step));
+    if (step != state.best_step) remove_at_once(*checkpoints_, best_name(step));
 }
 
 void RunFolder::publish(const Weights& weights, const TrainState& state) {
   if (state.best_step < 0) return save_model(path_, weights, FileTypes::stored);
-  for (const char* name : {"model.safetensors", "config.json"}) copy_file(join_path(best_path(state.best_step), name), join_path(path_, name));
+  const std::string best = join_path(checkpoints_path(), best_name(state.best_step));
+  for (const char* name : {"model.safetensors", "config.json"}) copy_file(join_path(best, name), join_path(path_, name));
 }
 
 }  // namespace comera::train

@@ -2,10 +2,13 @@
 // Every write but that of metrics.jsonl is whole or not there, so that a run killed at any instant goes on from its last checkpoint.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/core/folder_lock.h"
 #include "lib/core/options.h"
 #include "lib/data/loader.h"
 #include "lib/train/rank_adaptation.h"
@@ -37,23 +40,27 @@ struct TrainState {
   static TrainState from_json(const std::string& text, const std::string& file_name);
 };
 
+// One process at a time has it open. It is written to by descriptor, and no link in it is followed.
 class RunFolder {
  public:
   enum class Open : std::uint8_t { fresh, replace, resume };
 
-  // fresh: InputError where something is in the folder already. Writes nothing yet.
+  // InputError: another process has it; it holds links; fresh: something is in it already; replace: what is in it is no run.
+  // Of a folder that is there only the lock is taken, one that is not there is not made yet.
   RunFolder(std::string path, Open open);
-  // Makes the folder with its recipe.toml; `replace` first removes what a run writes, nothing else.
-  void create(const std::string& recipe);
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  ~RunFolder();
+  // Makes the folder with its recipe.toml and with the files and folders that `others` puts into the empty folder that it is given: tokenizer, and
+  // what a model has beside its weights. Only when these are complete does `replace` remove what a run writes, and nothing else.
+  void create(const std::string& recipe, const std::function<void(const std::string& folder)>& others = {});
   void save_recipe(const std::string& recipe);
 
   const std::string& path() const { return path_; }
-  std::string metrics_path() const;
+  const Folder& folder() const { return *folder_; }  // after create(), or where it was there
   std::string recipe_path() const;
   std::string checkpoint_path(std::int64_t step) const;
   std::vector<std::int64_t> checkpoints() const;  // complete ones, ascending
-
-  void save_tokenizer(const data::Tokenizer& tokenizer);
 
   void save(const Weights& weights, const TrainState& state);
   TrainState read_state(std::int64_t step) const;
@@ -67,12 +74,19 @@ class RunFolder {
   void publish(const Weights& weights, const TrainState& state);
 
  private:
+  void open_existing();
+  void make();
+  void require_empty() const;
+  void require_no_links() const;
   void remove_run();
-  std::string best_path(std::int64_t step) const;
   std::vector<std::int64_t> numbered(const std::string& prefix) const;
+  std::string checkpoints_path() const;
 
   std::string path_;
   Open open_;
+  bool made_here_ = false;  // and nothing of a run is in it yet
+  std::optional<Folder> folder_, checkpoints_;
+  std::unique_ptr<FolderLock> lock_;
 };
 
 // Every resolved option and the hashes; running it again reproduces the run.

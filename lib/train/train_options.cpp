@@ -132,7 +132,7 @@ std::vector<Option> data_options() {
       row(g, "document-end", OptionType::flag, "true", "puts the tokenizer's end piece behind every document (clm)"),
       also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")), {"num-workers", "workers"})};
   for (Option& option : rows) {
-    if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...";
+    if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...", option.files = FileUse::read;
     if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
     if (option.name == "label") option.metavar = "NAME";
     if (option.name == "tokenizer") option.metavar = "FILE";
@@ -201,6 +201,7 @@ std::vector<Option> run_options() {
   rows[3].synonyms = {"continue", "resume-from-checkpoint"};
   rows[5].synonyms = {"overwrite", "overwrite-output-dir"};
   rows[2].short_name = 'o';
+  rows[2].files = FileUse::written;
   rows[3].without_value = "yes";
   rows[3].metavar = "RUN";
   return rows;

@@ -124,12 +124,19 @@ std::size_t Trainer::reader_bytes() const {
 
 std::string Trainer::recipe() const { return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : ""); }
 
-void Trainer::begin() {
-  folder_.create(saved_recipe_ = recipe());
+// With what a model folder needs beside weights and configuration.
+void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
-  if (fresh) folder_.save_tokenizer(inputs_.data->tokenizer());
-  metrics_ = std::make_unique<Metrics>(folder_.metrics_path(), state_.metrics_bytes);
-  folder_.prune(options_.keep, state_);
+  folder_.create(saved_recipe_ = recipe(), [&](const std::string& folder) {
+    if (!fresh) return;
+    inputs_.data->tokenizer().save(folder);
+    if (inputs_.side_files) inputs_.side_files(folder);
+  });
+}
+
+// Everything that is read has been read before the folder is touched.
+void Trainer::begin() {
+  const bool fresh = state_.step == 0;
   if (callbacks_.start) callbacks_.start(memory_table());
   if (!inputs_.machine.backend->device.free_bytes) meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
   engine_->allocate();
@@ -141,6 +148,9 @@ void Trainer::begin() {
     folder_.load(state_.step, engine_->weights());
     saved_step_ = state_.step;
   }
+  create_folder();
+  metrics_ = std::make_unique<Metrics>(folder_.folder(), state_.metrics_bytes);
+  folder_.prune(options_.keep, state_);
   session_start_ = wall_seconds() - state_.seconds;
   last_save_ = last_evaluation_ = state_.seconds;
 }

@@ -19,6 +19,8 @@ struct TrainInputs {
   bool resume = false;                             // from the folder's last checkpoint, where there is one
   Teacher* teacher = nullptr;                      // may be null
   std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
+  // Writes what else a fresh run's folder has from the model that it started from.
+  std::function<void(const std::string& folder)> side_files = {};
 };
 
 struct TrainCallbacks {
@@ -71,6 +73,7 @@ class Trainer {
   std::size_t reader_bytes() const;
   std::string recipe() const;
   void begin();
+  void create_folder();
   void set_rates();
   void train_step();
   void take_batches();

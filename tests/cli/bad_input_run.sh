@@ -124,7 +124,7 @@ if mount -t tmpfs -o size=64k tmpfs small 2>/dev/null; then
   run "$COMERA" pretrain "${tiny[@]}" --save-every 1 --keep 100 --steps 100 -o small/run
   expect_exit 1
   expect_err 'small/run.*: cannot write: No space left on device; free some space'
-  expect_equal "$(find small -name '*.tmp' | wc -l)" 0
+  expect_equal "$(find small -name '*.comera' | wc -l)" 0
 else
   echo "skipped: no small disk can be mounted"
 fi

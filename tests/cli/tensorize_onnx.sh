@@ -16,7 +16,7 @@ expect_err 'small.onnx: [0-9]+ weights became chains'
 expect_file small.onnx
 expect_file small.onnx.report.json
 expect_equal "$(($(stat -c %s small.onnx) < $(stat -c %s model.onnx)))" 1
-expect_no_file small.onnx.made
+expect_no_file small.onnx.partial
 
 expect_file small.onnx.report.html
 run python3 -c "
@@ -25,10 +25,10 @@ d = json.load(open('small.onnx.report.json'))
 assert d['output'] == 'small.onnx', d['output']
 assert d['totals']['file_bytes'] == os.path.getsize('small.onnx') and d['totals']['file_bytes_dense'] == os.path.getsize('model.onnx'), d['totals']
 assert d['totals']['ratio'] >= 1.3, d['totals']
-assert all('.made' not in json.dumps(l) and not l['name'].endswith('.weight.weight') for l in d['layers']), d['layers']
+assert all('.partial' not in json.dumps(l) and not l['name'].endswith('.weight.weight') for l in d['layers']), d['layers']
 assert any(l['kind'] == 'embedding' for l in d['layers'])"
 expect_exit 0
-[ "$(grep -c '\.made' small.onnx.report.html)" = 0 ] || fail "the page names no temporary folder"
+[ "$(grep -c '\.partial' small.onnx.report.html)" = 0 ] || fail "the page names no temporary folder"
 
 run "$COMERA" tensorize model.onnx -o json.onnx --ratio 1.3 --json
 expect_exit 0
@@ -46,7 +46,7 @@ expect_out 'many/ratio-2.onnx'
 expect_same_bytes many/ratio-1.3.onnx small.onnx
 expect_file many/ratio-2.onnx.report.json
 expect_file many/report.html
-expect_no_file many.made
+expect_no_file many.partial
 
 # Weights in half precision stand behind a Cast; they are found, and stay in half precision.
 run "$COMERA" export run -o half.onnx --form dense --dtype fp16
@@ -62,19 +62,19 @@ expect_exit 0
 run "$COMERA" tensorize model.onnx -o planned.onnx --plan plan.json
 expect_exit 0
 expect_same_bytes planned.onnx small.onnx
-expect_no_file model.onnx.plan.made
+expect_equal "$(find . -name '*.comera')" ''
 
 # A run that was killed goes on where it was, to the same bytes.
-for at in 4 12 30; do
+for at in 4 12 30 60; do
   rm -rf resumed.onnx*
   run env COMERA_FAULT_AT=$at "$COMERA" tensorize model.onnx -o resumed.onnx --ratio 1.3
   expect_no_file resumed.onnx
   run "$COMERA" tensorize model.onnx -o resumed.onnx --ratio 1.3
   expect_exit 0
   expect_same_bytes resumed.onnx small.onnx
-  expect_no_file resumed.onnx.made
+  expect_no_file resumed.onnx.partial
 done
-run env COMERA_FAULT_AT=30 "$COMERA" tensorize model.onnx -o resumed2.onnx --ratio 1.3
+run env COMERA_FAULT_AT=60 "$COMERA" tensorize model.onnx -o resumed2.onnx --ratio 1.3
 run "$COMERA" tensorize model.onnx -o resumed2.onnx --ratio 1.3
 expect_err 'going on where'
 
@@ -128,5 +128,5 @@ expect_refused 'damaged.onnx: is no ONNX model, or it is damaged'
 printf 'not a graph' >text.onnx
 run "$COMERA" tensorize text.onnx -o other.onnx --ratio 1.3
 expect_refused 'text.onnx: '
-for file in folder other.onnx other.onnx.made; do expect_no_file "$file"; done
+for file in folder other.onnx other.onnx.partial; do expect_no_file "$file"; done
 finish

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -13,30 +12,13 @@
 #include <functional>
 
 #include "lib/core/error.h"
+#include "tests/core/in_child.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// Runs `work` in a child process; answers its exit status.
-int in_child(const std::function<void()>& work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      work();
-    } catch (const InputError&) {
-      ::_exit(2);
-    } catch (const RunError&) {
-      ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 std::string message_of(const std::function<void()>& work) {
   try {
@@ -141,14 +123,14 @@ TEST_CASE("file: an append-only file is cut back to what was known") {
     file.append("1\n2\n3\n");
   }
   {
-    AppendFile file(folder / "m", 4);
+    AppendFile file(Folder(folder.path()), "m", 4);
     CHECK(file.size() == 4);
     file.append("4\n");
     file.sync();
   }
   CHECK(read_file(folder / "m") == "1\n2\n4\n");
-  CHECK_THROWS_AS(AppendFile(folder / "m", 100), InputError);
-  CHECK_THROWS_AS(AppendFile(folder / "gone", 4), InputError);
+  CHECK_THROWS_AS(AppendFile(Folder(folder.path()), "m", 100), InputError);
+  CHECK_THROWS_AS(AppendFile(Folder(folder.path()), "gone", 4), InputError);
   CHECK_FALSE(path_exists(folder / "gone"));
 }
 

@@ -20,15 +20,15 @@ using namespace comera;
 namespace {
 
 // A folder that goes with the test; in memory where there is such a place, for tests that sync a thousand times.
-struct Temporary {
-  Temporary() {
+struct TestFolder {
+  TestFolder() {
     set_up_log({LogLevel::warning});
     const std::filesystem::path memory = "/dev/shm";
     const bool in_memory = access(memory.c_str(), W_OK) == 0;
     path = (in_memory ? memory : std::filesystem::temp_directory_path()) / fmt::format("comera-train-{}-{}", getpid(), next++);
     std::filesystem::create_directory(path);
   }
-  ~Temporary() { std::filesystem::remove_all(path); }
+  ~TestFolder() { std::filesystem::remove_all(path); }
   std::string operator/(const char* name) const { return (path / name).string(); }
   std::filesystem::path path;
   static inline int next = 0;
@@ -104,7 +104,7 @@ std::string model_of(const std::string& run) { return read_file(join_path(run, "
 struct Killed {};
 
 // A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its folder.
-std::string check_stop(const Job& job, std::int64_t stop, const Temporary& folder) {
+std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& folder) {
   const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
   Job first = job, rest = job;
   first.on_step = [&](const train::StepReport& report, bool) {
@@ -121,7 +121,7 @@ std::string check_stop(const Job& job, std::int64_t stop, const Temporary& folde
 }  // namespace
 
 TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoints") {
-  Temporary folder;
+  TestFolder folder;
   const std::string run = folder / "run";
   const train::RunResult result = Job().run(run);
   CHECK(result.end == train::RunEnd::steps);
@@ -129,8 +129,7 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
   CHECK(result.last.counted == 30);
   CHECK(result.best_step > 0);
   for (const char* name : {"config.json", "model.safetensors", "recipe.toml", "metrics.jsonl", "vocab.txt"}) CHECK(path_exists(join_path(run, name)));
-  const train::RunFolder after(run, train::RunFolder::Open::resume);
-  CHECK(after.checkpoints() == std::vector<std::int64_t>{18, 24});
+  CHECK(train::RunFolder(run, train::RunFolder::Open::resume).checkpoints() == std::vector<std::int64_t>{18, 24});
   CHECK_THROWS_WITH(Job().run(run), Catch::Contains("is not empty") && Catch::Contains("--resume"));
   Job again;
   again.resume = true;
@@ -140,7 +139,7 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
 }
 
 TEST_CASE("a run that stops anywhere goes on to the same bytes") {
-  Temporary folder;
+  TestFolder folder;
   Job().run(folder / "whole");
   for (const std::int64_t stop : {1, 6, 13, 17, 23}) {
     const std::string run = check_stop(Job(), stop, folder);
@@ -150,7 +149,7 @@ TEST_CASE("a run that stops anywhere goes on to the same bytes") {
 }
 
 TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on to the same bytes") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
   const train::RunResult result = job.run(folder / "whole");
@@ -164,7 +163,7 @@ TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on t
 }
 
 TEST_CASE("paths that were measured belong to the run: it goes on and is repeated by them, whatever is faster then") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
   std::vector<std::string> models;
@@ -189,7 +188,7 @@ TEST_CASE("paths that were measured belong to the run: it goes on and is repeate
 }
 
 TEST_CASE("a run on the host has one path for each call") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.faster = plan::Path::library;
   job.run(folder / "run");
@@ -200,7 +199,7 @@ TEST_CASE("a run on the host has one path for each call") {
 // toy's stream, halves and copies included.
 TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to the same bytes") {
   for (const bool dense : {true, false}) {
-    Temporary folder;
+    TestFolder folder;
     Job job;
     job.dense = dense;
     if (dense) job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
@@ -222,7 +221,7 @@ std::size_t row_bytes(const train::MemoryTable& table, const char* group) {
 
 TEST_CASE("kernels that a device's driver loads are in the table, wherever they are called first") {
   for (const bool measures : {true, false}) {
-    Temporary folder;
+    TestFolder folder;
     Job job;
     job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
     if (measures) job.faster = plan::Path::library;
@@ -243,7 +242,7 @@ TEST_CASE("a run takes a device's memory in one block, of the size that was plan
     taken.push_back(bytes);
     return kernels::cuda::table().memory.allocate(bytes);
   };
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.machine = {&counting, DType::f32, nullptr};
   job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
@@ -274,7 +273,7 @@ TEST_CASE("a step's batch is on the device before the step before it has ended")
     for (const auto& [data, size] : pinned) in_turn += data <= from && from < data + size;
     return kernels::cuda::table().memory.upload(context, to, from, bytes);
   };
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.machine = {&watched, DType::f32, nullptr};
   job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
@@ -289,7 +288,7 @@ TEST_CASE("a step's batch is on the device before the step before it has ended")
 }
 
 TEST_CASE("what does not fit on a device is refused before the folder is touched, with what would fit") {
-  Temporary folder;
+  TestFolder folder;
   static kernels::Backend small = kernels::cuda::table();
   static std::size_t room;
   small.device.free_bytes = [](std::size_t* free, std::size_t* total) {
@@ -309,7 +308,7 @@ TEST_CASE("what does not fit on a device is refused before the folder is touched
 }
 
 TEST_CASE("a run that ends at any write, fsync or rename goes on to the same bytes") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.options.steps = 12;
   job.options.keep = 1;
@@ -337,7 +336,7 @@ TEST_CASE("a run that ends at any write, fsync or rename goes on to the same byt
 }
 
 TEST_CASE("the late stage of a run ends on its target") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.options.steps = 60;
   job.options.ranks.target = train::TargetKind::ratio;
@@ -349,7 +348,7 @@ TEST_CASE("the late stage of a run ends on its target") {
 }
 
 TEST_CASE("a loss that is not finite ends the run with the last good checkpoint's name") {
-  Temporary folder;
+  TestFolder folder;
   Job job;
   job.options.engine.optimizer.max_norm = 0;
   job.options.ranks.adapt = false;
@@ -365,7 +364,7 @@ TEST_CASE("results do not depend on the number of threads") {
   const char* error = nullptr;
   const kernels::Backend* cpu = kernels::cpu_backend("auto", &error);
   REQUIRE(cpu);
-  Temporary folder;
+  TestFolder folder;
   for (int threads : {1, 2}) {
     kernels::ThreadPool pool(threads);
     Job job;

@@ -1,0 +1,255 @@
+#include "lib/core/temporary.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/core/error.h"
+#include "lib/core/file.h"
+#include "lib/core/folder_lock.h"
+#include "tests/core/in_child.h"
+#include "tests/core/temporary_folder.h"
+
+using namespace comera;
+using Catch::Matchers::Contains;
+using Names = std::vector<std::string>;
+
+namespace {
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+// A process that is killed while it has an unfinished file or folder with something in it; the name that stays.
+std::string leftover(const std::string& folder, const std::string& target, EntryKind kind) {
+  const auto unfinished = [&] {
+    Names names;
+    for (const std::string& name : list_folder(folder))
+      if (is_temporary(name)) names.push_back(name);
+    return names;
+  };
+  const Names before = unfinished();
+  CHECK(in_child([&] {
+          const Temporary made(Folder(folder), target, kind);
+          if (kind == EntryKind::folder) write(made.path() + "/inside", "x");
+          ::_exit(9);
+        }) == 9);
+  Names after = unfinished();
+  std::erase_if(after, [&](const std::string& name) { return std::find(before.begin(), before.end(), name) != before.end(); });
+  REQUIRE(after.size() == 1);
+  return after.front();
+}
+
+}  // namespace
+
+TEST_CASE("folder: a link in it is never followed") {
+  const TemporaryFolder place;
+  make_folders(place / "in/kept");
+  make_folders(place / "elsewhere");
+  write(place / "elsewhere/a", "theirs");
+  std::filesystem::create_directory_symlink(place / "elsewhere", place / "in/link");
+  std::filesystem::create_symlink(place / "elsewhere/a", place / "in/file");
+  const Folder in(place / "in");
+  CHECK(in.kind("link") == EntryKind::link);
+  CHECK(in.kind("kept") == EntryKind::folder);
+  CHECK(in.kind("none") == EntryKind::none);
+  CHECK_THROWS_WITH(in.folder("link"), Contains("in/link: is a link"));
+  CHECK_THROWS_WITH(in.make_folder("link"), Contains("in/link: is a link"));
+  CHECK_FALSE(in.open("file", O_RDONLY));
+  CHECK_THROWS_AS(AppendFile(in, "file", 0), InputError);
+  write_file_atomic(in, "file", "ours");
+  CHECK(read_file(place / "in/file") == "ours");
+  in.remove("link");
+  CHECK(in.names() == Names{"file", "kept"});
+  CHECK(read_file(place / "elsewhere/a") == "theirs");
+}
+
+TEST_CASE("folder: a log with a second name is not cut") {
+  const TemporaryFolder place;
+  write(place / "a", "theirs");
+  std::filesystem::create_hard_link(place / "a", place / "b");
+  CHECK_THROWS_WITH(AppendFile(Folder(place.path()), "b", 0), Contains("hard links"));
+  CHECK(read_file(place / "a") == "theirs");
+}
+
+TEST_CASE("temporary: what killed processes left goes, and nothing else") {
+  const TemporaryFolder place;
+  const std::string file = leftover(place.path(), "target", EntryKind::file), folder = leftover(place.path(), "target", EntryKind::folder);
+  const std::string other = leftover(place.path(), "other", EntryKind::folder);
+  // Names like those of temporaries, and ones that are right but for the check.
+  std::string forged = file;
+  forged[forged.size() - 8] = forged[forged.size() - 8] == '0' ? '1' : '0';
+  const Names theirs{"target.tmp", "target.partial", "target.old", ".target.comera", ".target.0123456789abcdef-0123456789abcdef.comera", forged};
+  for (const std::string& name : theirs) {
+    make_folders(place / name);
+    write(place / (name + "/thing"), "theirs");
+  }
+  write_file_atomic(place / "target", "done");
+  CHECK_FALSE(path_exists(place / file));
+  CHECK_FALSE(path_exists(place / folder));
+  CHECK(path_exists(place / other));
+  for (const std::string& name : theirs) CHECK(read_file(place / (name + "/thing")) == "theirs");
+  remove_leftovers(Folder(place.path()));
+  CHECK_FALSE(path_exists(place / other));
+  for (const std::string& name : theirs) CHECK(read_file(place / (name + "/thing")) == "theirs");
+}
+
+TEST_CASE("temporary: what a living process has stays") {
+  const TemporaryFolder place;
+  const Temporary file(Folder(place.path()), "target", EntryKind::file), folder(Folder(place.path()), "target", EntryKind::folder);
+  CHECK(in_child([&] { write_file_atomic(place / "target", "done"); }) == 0);
+  CHECK(path_exists(file.path()));
+  CHECK(path_exists(folder.path()));
+  CHECK(list_folder(place.path()).size() == 3);
+}
+
+TEST_CASE("temporary: a link in a leftover leads nowhere") {
+  const TemporaryFolder place;
+  make_folders(place / "theirs");
+  write(place / "theirs/a", "x");
+  const std::string left = leftover(place.path(), "target", EntryKind::folder);
+  std::filesystem::create_directory_symlink(place / "theirs", place / (left + "/link"));
+  AtomicFolder(place / "target").commit();
+  CHECK(list_folder(place.path()) == Names{"target", "theirs"});
+  CHECK(path_exists(place / "theirs/a"));
+}
+
+TEST_CASE("temporary: long names, and targets that cannot be replaced") {
+  const TemporaryFolder place;
+  const std::string name(255, 'n');
+  write_file_atomic(place / name, "one");
+  write_file_atomic(place / name, "two");
+  CHECK(read_file(place / name) == "two");
+  make_folders(place / "folder/full");
+  CHECK_THROWS_AS(write_file_atomic(place / "folder", "x"), InputError);
+  REQUIRE(::mkfifo((place / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(write_file_atomic(place / "pipe", "x"), Contains("device or a pipe"));
+  CHECK_THROWS_WITH(AtomicFolder(place / "folder").commit_new(), Contains("made by somebody else meanwhile"));
+  CHECK(path_exists(place / "folder/full"));
+  make_folders(place / "empty");
+  AtomicFolder taken(place / "empty");
+  write(taken.temporary() + "/a", "x");
+  taken.commit_new();
+  CHECK(path_exists(place / "empty/a"));
+  CHECK(list_folder(place.path()) == Names{"empty", "folder", name, "pipe"});
+}
+
+TEST_CASE("folder lock: one process at a time, and the other is named") {
+  const TemporaryFolder place;
+  const Folder folder(place.path());
+  {
+    const FolderLock lock(folder);
+    std::string said;
+    try {
+      const FolderLock second(folder);
+    } catch (const InputError& error) {
+      said = error.what();
+    }
+    CHECK_THAT(said, Contains(place.path()) && Contains(fmt::format("process {} on ", ::getpid())));
+    CHECK_THROWS_AS(refuse_locked(folder), InputError);
+    CHECK(in_child([&] { const FolderLock second(folder); }) == 2);
+    make_folders(place / "with");
+  }
+  CHECK(list_folder(place.path()) == Names{"with"});
+  // Of a killed process only the file stays.
+  CHECK(in_child([&] {
+          const FolderLock lock(folder);
+          ::_exit(9);
+        }) == 9);
+  CHECK(path_exists(place / FolderLock::file_name));
+  refuse_locked(folder);
+  CHECK_NOTHROW(FolderLock(folder));
+  CHECK_FALSE(path_exists(place / FolderLock::file_name));
+}
+
+TEST_CASE("folder lock: many processes that take and leave it have it one at a time") {
+  const TemporaryFolder place;
+  write(place / "count", "");
+  constexpr int processes = 4, rounds = 200;
+  std::vector<pid_t> children;
+  for (int i = 0; i < processes; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    for (int done = 0; done < rounds;) {
+      try {
+        const FolderLock lock(Folder(place.path()));
+        const std::string before = read_file(place / "count");
+        write(place / "count", before + ".");  // lost where two do it at once
+        ++done;
+      } catch (const std::runtime_error&) {
+      }
+    }
+    ::_exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(read_file(place / "count").size() == processes * rounds);
+}
+
+TEST_CASE("folder lock: a file or link of that name that is somebody else's is refused") {
+  const TemporaryFolder place;
+  const Folder folder(place.path());
+  write(place / "theirs", "text");
+  std::filesystem::create_symlink(place / "theirs", place / FolderLock::file_name);
+  CHECK_THROWS_WITH(FolderLock(folder), Contains("is a link"));
+  folder.remove(FolderLock::file_name);
+  std::filesystem::create_hard_link(place / "theirs", place / FolderLock::file_name);
+  CHECK_THROWS_WITH(FolderLock(folder), Contains("no lock file of this program"));
+  folder.remove(FolderLock::file_name);
+  write(place / FolderLock::file_name, "text");
+  CHECK_THROWS_WITH(FolderLock(folder), Contains("no lock file of this program"));
+  folder.remove(FolderLock::file_name);
+  REQUIRE(::mkfifo((place / FolderLock::file_name).c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(FolderLock(folder), Contains("no lock file of this program"));
+  CHECK(read_file(place / "theirs") == "text");
+}
+
+TEST_CASE("work place: taken up with its mark, refused without, and gone in one instant") {
+  const TemporaryFolder place;
+  {
+    const WorkPlace work(place / "out.partial");
+    write(work.path() + "/layer", "x");
+    CHECK_THROWS_WITH(WorkPlace(place / "out.partial"), Contains("process"));
+  }
+  {
+    WorkPlace work(place / "out.partial");
+    CHECK(path_exists(work.path() + "/layer"));
+    work.clear();
+    CHECK_FALSE(path_exists(work.path() + "/layer"));
+    work.remove();
+  }
+  CHECK(list_folder(place.path()).empty());
+  make_folders(place / "elsewhere");
+  std::filesystem::create_directory_symlink(place / "elsewhere", place / "link.partial");
+  CHECK_THROWS_WITH(WorkPlace(place / "link.partial"), Contains("is a link"));
+  for (const char* name : {"full.partial", "empty.partial"}) make_folders(place / name);
+  write(place / "full.partial/thing", "theirs");
+  CHECK_THROWS_WITH(WorkPlace(place / "full.partial"), Contains("none of this program's"));
+  CHECK_THROWS_WITH(WorkPlace(place / "empty.partial"), Contains("none of this program's"));
+  CHECK(list_folder(place / "full.partial") == Names{"thing"});
+  CHECK(path_exists(place / "empty.partial"));
+}
+
+TEST_CASE("work place: killed before any single change it is taken up or made again") {
+  const TemporaryFolder place;
+  int kills = 0;
+  for (int status = 137; status == 137; ++kills) {
+    REQUIRE(kills < 100);
+    status = in_child([&] {
+      ::setenv("COMERA_FAULT_AT", std::to_string(file_changes() + static_cast<unsigned>(kills) + 1).c_str(), 1);
+      WorkPlace work(place / "out.partial");
+      write_file_atomic(work.path() + "/layer", "x");
+      work.remove();
+    });
+    CHECK(in_child([&] { const WorkPlace work(place / "out.partial"); }) == 0);
+  }
+  CHECK(kills > 12);
+  CHECK(in_child([&] { WorkPlace(place / "out.partial").remove(); }) == 0);
+  CHECK(in_child([&] { remove_leftovers(Folder(place.path())); }) == 0);
+  CHECK(list_folder(place.path()).empty());
+}
