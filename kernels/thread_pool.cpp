@@ -24,6 +24,7 @@ FlushSubnormals::FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ 
 FlushSubnormals::~FlushSubnormals() { _mm_setcsr(before_); }
 
 struct ThreadPool::State {
+  ~State();  // ends the workers that were started
   bool run_one();
   void work();
 
@@ -39,16 +40,22 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(int threads) : state_(new State) {
-  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([state = state_] { state->work(); });
+  try {
+    for (int i = 1; i < threads; ++i) state_->workers.emplace_back([state = state_] { state->work(); });
+  } catch (...) {
+    delete state_;
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  state_->stop.store(true, std::memory_order_release);
-  state_->wakeups.fetch_add(1, std::memory_order_release);
-  state_->wakeups.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
-  delete state_;
+ThreadPool::State::~State() {
+  stop.store(true, std::memory_order_release);
+  wakeups.fetch_add(1, std::memory_order_release);
+  wakeups.notify_all();
+  for (std::thread& worker : workers) worker.join();
 }
+
+ThreadPool::~ThreadPool() { delete state_; }
 
 int ThreadPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
 

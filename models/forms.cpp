@@ -67,6 +67,15 @@ WeightForm form_from(const WeightSite& site, const Choice& choice) {
   return form;
 }
 
+// Ranks fall, and those at the ends are one.
+void require_smaller(const std::string& name, const tt::Sizes& ranks, const tt::Sizes& largest) {
+  bool fits = ranks.size() == largest.size() && !ranks.empty() && ranks.front() == largest.front() && ranks.back() == largest.back();
+  for (std::size_t k = 0; fits && k < ranks.size(); ++k) fits = ranks[k] >= 0 && ranks[k] <= largest[k];
+  if (!fits)
+    fail_input("[model] {}: ranks {} are none that its ranks {} can fall to; the checkpoint is damaged or of another model", name,
+               tt::to_string(ranks), tt::to_string(largest));
+}
+
 Form parse_form(const Rule& rule, const std::string& text) {
   for (const Form form : {Form::dense, Form::tt, Form::lowrank})
     if (text == layers::name_of(form)) return form;
@@ -111,7 +120,8 @@ void apply_forms(ModelSpec& spec, const FormRules& rules) { apply_forms(common(s
 void apply_ranks(Spec& spec, const layers::RankTable& ranks) {
   for (const auto& [name, row] : ranks) {
     const auto found = spec.forms.find(name);
-    if (found == spec.forms.end()) throw std::logic_error(fmt::format("[model] {} has ranks but no tensor-train form", name));
+    if (found == spec.forms.end()) fail_input("[model] {} has ranks but no tensor-train form; the checkpoint is damaged or of another model", name);
+    require_smaller(name, row, found->second.ranks);
     found->second.ranks = row;
   }
 }

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "kernels/cuda_devices.h"
@@ -60,6 +61,12 @@ kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
   return found;
 }
 
+std::unique_ptr<kernels::ThreadPool> start_pool(int threads) try {
+  return std::make_unique<kernels::ThreadPool>(threads);
+} catch (const std::system_error& error) {
+  fail_run("[machine] {} threads do not start: {}; use fewer --threads, or allow more (ulimit -u)", threads, error.code().message());
+}
+
 }  // namespace
 
 std::vector<Option> machine_options() {
@@ -104,7 +111,7 @@ OpenMachine open_machine(const OptionValues& values, const std::string& dtype, c
   OpenMachine open;
   std::optional<kernels::CudaDevice> card;
   const std::string& device = values.text("device");
-  open.threads = std::make_unique<kernels::ThreadPool>(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
+  open.threads = start_pool(values.has("threads") ? static_cast<int>(values.integer("threads")) : cpu_count());
   if (device.starts_with("cuda")) {
     card = open_cuda(device, open);
   } else if (device == "cpu" || device == "reference") {

@@ -7,6 +7,7 @@
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
 #include "lib/io/tt_format.h"
+#include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
 #include "lib/train/weights_file.h"
 #include "models/model_options.h"
@@ -29,6 +30,16 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
   apply_toml(recipe, text, path);
   for (const char* name : {"text", "label", "seq", "case", "document-end"})
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
+}
+
+// A run folder's recipe tells which vocabulary its model has learned: another one of the same size would give nonsense.
+void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tokenizer) {
+  const std::string path = join_path(folder, "recipe.toml");
+  if (folder.empty() || !path_exists(path)) return;
+  const std::string wanted = train::recipe_hashes(read_file(path), path).tokenizer;
+  if (!wanted.empty() && wanted != tokenizer.hash())
+    fail_input("{}: is not the vocabulary that the model was trained with (hash {} in {}, {} here); put that back, or name it with --tokenizer",
+               tokenizer.source(), wanted, path, tokenizer.hash());
 }
 
 }  // namespace
@@ -75,7 +86,9 @@ std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values
     fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
   const std::string& word = values.text("case");
   const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
-  return data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
+  auto tokenizer = data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
+  require_vocabulary_of(fallback, *tokenizer);
+  return tokenizer;
 }
 
 data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files) {

@@ -8,7 +8,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/io/json_file.h"
-#include "lib/io/model_folder.h"
+#include "lib/io/side_files.h"
 #include "lib/report/fit.h"
 #include "lib/report/plan_report.h"
 #include "lib/report/progress.h"
@@ -59,7 +59,10 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
 
 std::function<void(const std::string&)> copy_from(const std::string& source) {
   if (source.empty()) return {};
-  return [source](const std::string& folder) { io::copy_side_files(source, folder, io::CopyLayout::on_top); };
+  return [source](const std::string& folder) {
+    io::SkippedFiles skipped;
+    io::copy_side_files(source, folder, io::CopyLayout::on_top, io::CopyOver::replace, skipped);
+  };
 }
 
 // `steps`: how many were taken in this call.
@@ -75,8 +78,16 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
   callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {
     log_info("{}", evaluation_line(setup.options.task, step, evaluation, best));
   };
-  const train::TrainInputs inputs{setup.open.machine, setup.factory,          setup.data, setup.dev, setup.recipe, setup.resume, setup.teacher.get(),
-                                  setup.start,        copy_from(setup.source)};
+  const train::TrainInputs inputs{.machine = setup.open.machine,
+                                  .factory = setup.factory,
+                                  .data = setup.data,
+                                  .dev = setup.dev,
+                                  .recipe = setup.recipe,
+                                  .resume = setup.resume,
+                                  .skip_damaged = values.flag("override"),
+                                  .teacher = setup.teacher.get(),
+                                  .start = setup.start,
+                                  .side_files = copy_from(setup.source)};
   train::Trainer trainer(inputs, setup.options, *setup.run, callbacks);
   trainer_here = &trainer;
   return trainer.run();

@@ -13,6 +13,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file_changes.h"
+#include "lib/core/mapped_ranges.h"
+#include "lib/core/regular_file.h"
 
 namespace comera {
 namespace {
@@ -32,7 +34,7 @@ void fail_reading(const std::string& path, int error) {
 }
 
 std::string read_file(const std::string& path, std::uint64_t limit) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file{open_regular(path)};
   if (!file) fail_reading(path, errno);
   const struct stat status = status_of(file.value(), path);
   std::string text;
@@ -103,14 +105,16 @@ bool is_inside(std::string_view name) {
 }
 
 MappedFile::MappedFile(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file{open_regular(path)};
   if (!file) fail_reading(path, errno);
   size_ = static_cast<std::size_t>(status_of(file.value(), path).st_size);
   if (size_ == 0) return;  // mmap refuses empty files
   data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.value(), 0);
-  if (data_ != MAP_FAILED) return;
-  data_ = nullptr;
-  fail_reading(path, errno);
+  if (data_ == MAP_FAILED) {
+    data_ = nullptr;
+    fail_reading(path, errno);
+  }
+  add_mapped_range(data_, size_, path);
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
@@ -129,7 +133,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(data_, size_);
+  if (!data_) return;
+  remove_mapped_range(data_);
+  ::munmap(data_, size_);
 }
 
 }  // namespace comera

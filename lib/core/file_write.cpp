@@ -7,13 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <utility>
-#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/file_changes.h"
+#include "lib/core/regular_file.h"
 #include "lib/core/units.h"
 
 namespace comera {
@@ -202,13 +201,8 @@ void remove_tree(const std::string& path) {
 
 // In blocks: the pages of a mapped file would count as memory of the process.
 void copy_file(const std::string& from, const std::string& to) {
-  std::ifstream source(from, std::ios::binary);
-  if (!source) fail_input("{}: cannot read: {}", from, std::strerror(errno));
   AtomicFile target(to);
-  std::vector<char> block(buffer_bytes);
-  while (source.read(block.data(), static_cast<std::streamsize>(block.size())), source.gcount() > 0)
-    target.writer().write(block.data(), static_cast<std::size_t>(source.gcount()));
-  if (source.bad()) fail_run("{}: cannot read: {}", from, std::strerror(errno));
+  read_blocks(from, [&](std::string_view block) { target.writer().write(block); });
   target.commit();
 }
 

@@ -1,7 +1,8 @@
 #include "lib/core/hash.h"
 
-#include "lib/core/error.h"
-#include "lib/core/file.h"
+#include <fmt/format.h>
+
+#include "lib/core/regular_file.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -28,6 +29,11 @@ std::string hash_bytes(std::span<const std::byte> bytes) {
 }
 
 std::string hash_text(std::string_view text) { return hash_bytes(std::as_bytes(std::span(text))); }
-std::string hash_file(const std::string& path) { return hash_bytes(MappedFile(path).bytes()); }
+
+std::string hash_file(const std::string& path) {
+  Hasher hasher;
+  read_blocks(path, [&](std::string_view block) { hasher.update(block); });
+  return hasher.hex();
+}
 
 }  // namespace comera

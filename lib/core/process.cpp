@@ -24,6 +24,11 @@ void on_stop_signal(int signal) {
   caught_signal = signal;
 }
 
+// A file reached its limit (ulimit -f). Every further write to it comes here again, and fails with a sentence of its own.
+void on_size_limit(int signal) {
+  if (!caught_signal) caught_signal = signal;
+}
+
 // "VmHWM:     1234 kB" -> bytes.
 std::uint64_t kilobytes_of(const char* path, std::string_view key) {
   std::ifstream file(path);
@@ -95,6 +100,11 @@ void catch_stop_signals() {
   action.sa_flags = SA_RESTART;  // a save that is under way goes on
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hang_up {};
+  ::sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);  // nohup keeps ignoring it
+  action.sa_handler = on_size_limit;
+  ::sigaction(SIGXFSZ, &action, nullptr);
 }
 
 int stop_signal() { return caught_signal; }

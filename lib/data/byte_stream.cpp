@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/core/error.h"
+#include "lib/core/regular_file.h"
 #include "lib/data/format.h"
 
 namespace comera::data {
@@ -22,7 +23,7 @@ constexpr std::size_t block_bytes = std::size_t{1} << 18;
 
 class Plain final : public ByteStream {
  public:
-  explicit Plain(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Plain(const std::string& path) : path_(path), fd_(open_regular(path)) {
     if (fd_ < 0) fail_input("[data] {}: cannot be read: {}", path, std::strerror(errno));
   }
   Plain(const char* name, int fd) : path_(name), fd_(fd), borrowed_(true) {}

@@ -9,7 +9,7 @@ namespace comera::data {
 // In the order given, each glob's files sorted. An input error names what matches nothing, a folder, and a file that cannot be read.
 std::vector<std::string> resolve_files(const std::vector<std::string>& patterns);
 
-// 32 hexadecimal digits over the stored bytes (not unpacked): all of them up to 64 MiB a file, size and first and last 4 MiB of larger ones.
+// 32 hexadecimal digits over sizes and all stored bytes (not unpacked), so that a change anywhere is noticed before it is learned.
 std::string hash_files(const std::vector<std::string>& files);
 
 }  // namespace comera::data

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "lib/core/error.h"
+#include "lib/core/thread.h"
 #include "lib/data/collate.h"
 #include "lib/data/window.h"
 #include "lib/io/json.h"
@@ -21,7 +21,7 @@ namespace {
 class Prefetch {
  public:
   Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch)
-      : source_(std::move(source)), one_epoch_(one_epoch), thread_([this, start] { run(start); }) {}
+      : source_(std::move(source)), one_epoch_(one_epoch), thread_(start_thread([this, start] { run(start); })) {}
 
   ~Prefetch() {
     {
@@ -86,7 +86,7 @@ class Prefetch {
   std::deque<Window> ready_;
   std::exception_ptr error_;
   bool done_ = false, stop_ = false;
-  std::thread thread_;  // last: starts when everything else is there
+  std::jthread thread_;  // last: starts when everything else is there
 };
 
 class WindowLoader final : public Loader {

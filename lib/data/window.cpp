@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <thread>
 
+#include "lib/core/thread.h"
 #include "lib/data/random.h"
 
 namespace comera::data {
@@ -52,10 +52,11 @@ void in_parts(int threads, std::int64_t count, const std::function<void(std::int
       errors[static_cast<std::size_t>(part)] = std::current_exception();
     }
   };
-  std::vector<std::thread> others;
-  for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(run, part);
-  run(0);
-  for (std::thread& other : others) other.join();
+  {
+    std::vector<std::jthread> others;  // those that have started end before an error leaves here
+    for (std::int64_t part = 1; part < parts; ++part) others.push_back(start_thread([&run, part] { run(part); }));
+    run(0);
+  }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
 }

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/glob.h"
 #include "lib/core/log.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
+#include "lib/io/foreign_weights.h"
 #include "lib/io/modules.h"
 
 namespace comera::io {
@@ -17,57 +17,6 @@ namespace {
 constexpr std::uint64_t largest_index = 64 << 20;
 constexpr const char* single_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
-
-bool matches_any(const std::string& name, std::initializer_list<const char*> patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const char* pattern) { return glob_match(pattern, name); });
-}
-
-bool is_pickled(const std::string& name) { return matches_any(name, {"*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle"}); }
-
-bool is_foreign_weights(const std::string& name) {
-  return is_pickled(name) || matches_any(name, {"*.onnx", "*.onnx_data", "*.onnx.data", "*.h5", "*.msgpack", "*.gguf", "*.tflite", "*.ot", "*.npz",
-                                                "*.mlmodel", "*.bin.index.json"});
-}
-
-bool is_on_top(const std::string& name) { return name.find('/') == std::string::npos; }
-
-// What the run that made a folder left there, and what nobody should see.
-bool is_diary(const std::string& name) {
-  return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
-}
-
-// Where the side files of a folder go, by name; "": whoever makes the new folder writes that file, or nobody.
-class SideFiles {
- public:
-  SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
-      : names_(std::move(names)), place_(std::move(place)), moves_(layout == CopyLayout::on_top && !place_.empty()) {}
-
-  const std::vector<std::string>& names() const { return names_; }
-  bool moves() const { return moves_; }
-  std::string target_of(const std::string& name) const {
-    if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
-    if (!moves_) return name;
-    if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
-    // Of two files of one name the transformer's counts.
-    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? "" : name;
-  }
-
- private:
-  static bool is_model(const std::string& name) {
-    return is_on_top(name) && matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
-  }
-  bool is_beside_transformer(const std::string& name) const {
-    return place_.empty() ? is_on_top(name) : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
-  }
-  // Not those of other modules.
-  bool is_transformers(const std::string& name) const {
-    return is_beside_transformer(name) && is_model(place_.empty() ? name : name.substr(place_.size() + 1));
-  }
-
-  std::vector<std::string> names_;
-  std::string place_;
-  bool moves_;
-};
 
 [[noreturn]] void fail_no_weights(const std::string& folder) {
   for (const std::string& name : list_folder(folder))
@@ -88,17 +37,6 @@ Json read_config(const std::string& path) {
 }
 
 std::size_t digits_at(std::string_view text, std::size_t at) { return std::min(text.find_first_not_of("0123456789", at), text.size()) - at; }
-
-void collect_files(const std::string& root, const std::string& below, std::vector<std::string>& files, int depth) {
-  for (const std::string& name : list_folder(join_path(root, below))) {
-    const std::string relative = join_path(below, name);
-    if (!is_folder(join_path(root, relative))) {
-      files.push_back(relative);
-    } else if (depth < 8) {
-      collect_files(root, relative, files, depth + 1);
-    }
-  }
-}
 
 }  // namespace
 
@@ -218,29 +156,6 @@ bool natural_less(std::string_view a, std::string_view b) {
     }
   }
   return a.size() - i < b.size() - j;
-}
-
-CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout) {
-  std::vector<std::string> names;
-  collect_files(from, "", names, 0);
-  const SideFiles files(std::move(names), transformer_place(from), layout);
-  CopiedFiles result;
-  for (const std::string& name : files.names()) {
-    if (is_foreign_weights(name)) {
-      result.left_out.push_back(name);
-      continue;
-    }
-    const std::string target = files.target_of(name);
-    if (target.empty()) continue;
-    const std::string source = join_path(from, name), place = join_path(to, target);
-    make_folders(parent_path(place));
-    if (files.moves() && name == "modules.json")
-      write_file_atomic(place, with_transformer_on_top(read_file(source, largest_config), source));
-    else
-      copy_file(source, place);
-    result.copied.push_back(name);
-  }
-  return result;
 }
 
 }  // namespace comera::io

@@ -13,6 +13,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/mapped_ranges.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json.h"
 
@@ -227,6 +228,7 @@ void SafetensorsFile::require_floating(const StoredTensor& tensor) const {
 void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
   require_floating(tensor);
   to_floats(tensor.type, bytes(tensor), out);
+  require_whole_range(file_.bytes().data());
 }
 
 void SafetensorsFile::read_rows(const StoredTensor& tensor, const TakeRows& take) const {
@@ -244,6 +246,7 @@ void SafetensorsFile::read_rows(const StoredTensor& tensor, const TakeRows& take
       if (!std::isfinite(part[i]))
         fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", path_,
                    printable(tensor.name), static_cast<std::size_t>(first * columns) + i, part[i]);
+    require_whole_range(file_.bytes().data());
     take(first, part);
   }
 }

@@ -1,7 +1,14 @@
 #include "lib/train/metrics.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "lib/core/log.h"
+#include "lib/core/process.h"
+#include "lib/core/regular_file.h"
 #include "lib/train/removal.h"
 #include "lib/train/weights_file.h"
 
@@ -16,6 +23,18 @@ nlohmann::ordered_json memory_json(const MemoryTable& table) {
 }
 
 }  // namespace
+
+std::uint64_t whole_lines(const std::string& path, std::uint64_t keep) {
+  std::uint64_t read = 0, whole = 0;
+  const auto take = [&](std::string_view block) {
+    block = block.substr(0, std::min<std::uint64_t>(block.size(), keep - read));
+    if (const std::size_t end = block.rfind('\n'); end != std::string_view::npos) whole = read + end + 1;
+    read += block.size();
+  };
+  if (path_exists(path)) read_blocks(path, take);
+  if (whole < keep) log_warning("{}: {} of the {} bytes that were written before are there; what is lost stays lost", path, whole, keep);
+  return whole;
+}
 
 layers::RankTable active_ranks(const Engine& engine) {
   const std::vector<Chain> chains = read_chains(const_cast<Engine&>(engine).weights());
@@ -71,7 +90,7 @@ void Metrics::step(const StepReport& report, Engine& engine) {
   line["peak_bytes"] = report.peak_bytes;
   line["memory"] = memory_json(engine.memory_table());
   add_ranks(line, engine);
-  file_.append(line.dump() + "\n");
+  append(line);
 }
 
 void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine) {
@@ -81,18 +100,29 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   line["split"] = "dev";
   line["dev"] = {{"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}, {"counted", evaluation.counted}, {"seconds", evaluation.seconds}};
   add_sizes(line, engine);
-  file_.append(line.dump() + "\n");
+  append(line);
 }
 
 void Metrics::event(std::int64_t step, double seconds, const std::string& what) {
   const nlohmann::ordered_json line{{"step", step}, {"time", seconds}, {"event", what}};
-  file_.append(line.dump() + "\n");
+  append(line);
 }
 
 void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::Event& event) {
   const nlohmann::ordered_json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
                                     {"fallen", event.fallen}, {"cut", event.cut}};
-  file_.append(line.dump() + "\n");
+  append(line);
+}
+
+// A line that would pass the limit of a file's size (ulimit -f) is left out: the run ends with a checkpoint after this step.
+void Metrics::append(const nlohmann::ordered_json& line) {
+  const std::string text = line.dump() + "\n";
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && file_.size() + text.size() > limit.rlim_cur) {
+    std::raise(SIGXFSZ);
+    if (stop_signal() != 0) return log_warning("metrics.jsonl: the line of step {} would pass the limit of a file's size", line["step"].dump());
+  }
+  file_.append(text);
 }
 
 std::uint64_t Metrics::sync() {

@@ -21,6 +21,9 @@ struct StepReport {
   double seconds = 0;  // trained so far
 };
 
+// How many of the first `keep` bytes of the file are there and end with a whole line. Where that is less, lines were lost: a warning tells.
+std::uint64_t whole_lines(const std::string& path, std::uint64_t keep);
+
 class Metrics {
  public:
   // Appends to metrics.jsonl; with `keep` it is cut back to that many bytes first.
@@ -37,6 +40,7 @@ class Metrics {
   void model_changed() { bytes_ = 0; }
 
  private:
+  void append(const nlohmann::ordered_json& line);
   void add_sizes(nlohmann::ordered_json& line, Engine& engine);
   static void add_objective(nlohmann::ordered_json& line, const kernels::RankState& state);
   void add_ranks(nlohmann::ordered_json& line, Engine& engine);

@@ -90,7 +90,23 @@ RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options) : Ran
 
 RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankProgress progress)
     : engine_(engine), options_(options), progress_(std::move(progress)), active_(options.adapt && has_ranks(engine.model())) {
+  check_progress();
   set_threshold();
+}
+
+// A checkpoint's sensitivity has a number for every rank entry of its model.
+void RankAdaptation::check_progress() const {
+  if (progress_.sensitivity.empty()) return;
+  auto kept = progress_.sensitivity.begin();
+  bool fits = true;
+  for (const layers::TensorTrain& train : engine_.model().tensor_trains()) {
+    if (train.cores.empty()) continue;
+    fits = fits && kept != progress_.sensitivity.end() && kept->size() == train.diagonals.size();
+    for (std::size_t bond = 0; fits && bond < kept->size(); ++bond) fits = std::ssize((*kept)[bond]) == train.diagonals[bond]->shape.elements();
+    if (fits) ++kept;
+  }
+  fits = fits && kept == progress_.sensitivity.end();
+  if (!fits) fail_input("[resume] the checkpoint's sensitivities do not fit its ranks; it is damaged");
 }
 
 void RankAdaptation::set_threshold() { engine_.model().set_threshold(active_ && !progress_.reached ? options_.threshold : no_threshold); }

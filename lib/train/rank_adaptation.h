@@ -83,6 +83,7 @@ class RankAdaptation {
   SizeTarget size_target() const;
   void check_target() const;
   void begin_late(std::int64_t step, Event& event);
+  void check_progress() const;
   bool cut_due(std::int64_t step) const;
   SizeTarget allowed(std::int64_t step) const;
   std::int64_t remove(const Kept& kept);

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/hash.h"
+#include "lib/core/log.h"
 #include "lib/io/json_file.h"
 #include "lib/train/weights_file.h"
 
@@ -41,51 +44,24 @@ void move_all(const Folder& from, const Folder& to) {
   to.sync();
 }
 
+using Checksums = std::map<std::string, std::string>;
+
+Checksums checksums_in(const std::string& folder) {
+  Checksums checksums;
+  for (const std::string& name : list_folder(folder)) checksums[name] = hash_file(join_path(folder, name));
+  return checksums;
+}
+
+void require_checksums(const std::string& folder, const Checksums& wanted) {
+  if (wanted.empty()) fail_input("{}: no checksums of its files are known", folder);
+  for (const auto& [name, checksum] : wanted) {
+    const std::string path = join_path(folder, is_inside(name) ? name : "");
+    if (const std::string found = hash_file(path); found != checksum)
+      fail_input("{}: has checksum {}, but {} was written; it was damaged", path, found, checksum);
+  }
+}
+
 }  // namespace
-
-std::string TrainState::to_json() const {
-  nlohmann::ordered_json json;
-  json["schema_version"] = 1;
-  json["step"] = step;
-  json["data"] = data.to_json();
-  json["rank_table"] = rank_table;
-  json["ranks"] = ranks.to_json();
-  json["seconds"] = seconds;
-  json["metrics_bytes"] = metrics_bytes;
-  json["tokens"] = tokens;
-  json["best_step"] = best_step;
-  json["best_loss"] = best_loss;
-  json["best_accuracy"] = best_accuracy;
-  json["evaluations_without_gain"] = evaluations_without_gain;
-  json["evaluation_due"] = evaluation_due;
-  json["recent_losses"] = recent_losses;
-  json["first_loss"] = first_loss;
-  return io::json_text(json);
-}
-
-TrainState TrainState::from_json(const std::string& text, const std::string& file_name) try {
-  const io::Json json = io::parse_json(text, file_name);
-  TrainState state;
-  json.at("step").get_to(state.step);
-  state.data = data::LoaderState::from_json(json.at("data").get<std::string>());
-  json.at("rank_table").get_to(state.rank_table);
-  state.ranks = RankProgress::from_json(json.at("ranks").get<std::string>());
-  json.at("seconds").get_to(state.seconds);
-  json.at("metrics_bytes").get_to(state.metrics_bytes);
-  json.at("tokens").get_to(state.tokens);
-  json.at("best_step").get_to(state.best_step);
-  json.at("best_loss").get_to(state.best_loss);
-  json.at("best_accuracy").get_to(state.best_accuracy);
-  json.at("evaluations_without_gain").get_to(state.evaluations_without_gain);
-  state.evaluation_due = json.value("evaluation_due", false);
-  json.at("recent_losses").get_to(state.recent_losses);
-  json.at("first_loss").get_to(state.first_loss);
-  return state;
-} catch (const nlohmann::json::exception& error) {
-  const std::string_view what = error.what();  // "[json.exception...] what is wrong"
-  fail_input("{}: not the state of a run: {}; remove this checkpoint to go on from the one before", file_name,
-             what.substr(std::min(what.find(']') + 2, what.size())));
-}
 
 RunFolder::RunFolder(std::string path, Open open) : path_(std::move(path)), open_(open) {
   if (path_exists(path_) && !is_folder(path_)) fail_input("[run] {} is a file; name a folder with --output", path_);
@@ -163,6 +139,7 @@ void RunFolder::remove_run() {
 std::string RunFolder::recipe_path() const { return join_path(path_, recipe_name); }
 std::string RunFolder::checkpoints_path() const { return join_path(path_, checkpoints_name); }
 std::string RunFolder::checkpoint_path(std::int64_t step) const { return join_path(checkpoints_path(), step_name(step)); }
+std::string RunFolder::best_path(std::int64_t step) const { return join_path(checkpoints_path(), best_name(step)); }
 
 std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
   std::vector<std::int64_t> steps;
@@ -178,17 +155,40 @@ std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
 
 std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_prefix); }
 
-void RunFolder::save(const Weights& weights, const TrainState& state) {
+void RunFolder::save(const Weights& weights, TrainState state) {
   AtomicFolder folder(*checkpoints_, step_name(state.step));
   save_model(folder.temporary(), weights, FileTypes::memory);
   save_moments(join_path(folder.temporary(), "optimizer.safetensors"), weights);
+  state.files = checksums_in(folder.temporary());
+  state.best_files = state.best_step < 0 ? Checksums() : checksums_in(best_path(state.best_step));
   write_file_atomic(join_path(folder.temporary(), "state.json"), state.to_json());
   folder.commit();
 }
 
-TrainState RunFolder::read_state(std::int64_t step) const {
+TrainState RunFolder::whole_state(std::int64_t step) const {
   const std::string path = join_path(checkpoint_path(step), "state.json");
-  return TrainState::from_json(read_file(path, io::largest_state), path);
+  TrainState state = TrainState::from_json(read_file(path, io::largest_state), path);
+  if (state.step != step) fail_input("{}: belongs to step {}; it was moved", path, state.step);
+  require_checksums(checkpoint_path(step), state.files);
+  if (state.best_step >= 0) require_checksums(best_path(state.best_step), state.best_files);
+  return state;
+}
+
+std::optional<TrainState> RunFolder::last_state(bool skip_damaged) const {
+  std::vector<std::int64_t> steps = checkpoints();
+  while (!steps.empty()) {
+    const std::int64_t step = steps.back();
+    steps.pop_back();
+    try {
+      return whole_state(step);
+    } catch (const InputError& error) {
+      if (steps.empty()) fail_input("[resume] {}; no checkpoint is left before it: start again with --force", error.what());
+      if (!skip_damaged)
+        fail_input("[resume] {}; the checkpoint before it is {}: --override goes on from that", error.what(), checkpoint_path(steps.back()));
+      log_warning("[resume] {}; looking at {} because of --override", error.what(), checkpoint_path(steps.back()));
+    }
+  }
+  return std::nullopt;
 }
 
 void RunFolder::load(std::int64_t step, Weights& weights) const {
@@ -203,7 +203,8 @@ void RunFolder::save_best(const Weights& weights, std::int64_t step) {
 }
 
 void RunFolder::prune(std::int64_t keep, const TrainState& state) {
-  const std::vector<std::int64_t> steps = checkpoints();
+  std::vector<std::int64_t> steps = checkpoints();
+  for (; !steps.empty() && steps.back() > state.step; steps.pop_back()) remove_at_once(*checkpoints_, step_name(steps.back()));
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) remove_at_once(*checkpoints_, step_name(steps[i]));
   for (std::int64_t step : numbered(best_prefix))
     if (step != state.best_step) remove_at_once(*checkpoints_, best_name(step));

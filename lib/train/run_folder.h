@@ -10,34 +10,13 @@
 
 #include "lib/core/folder_lock.h"
 #include "lib/core/options.h"
-#include "lib/data/loader.h"
-#include "lib/train/rank_adaptation.h"
+#include "lib/train/train_state.h"
 
 namespace comera::train {
 
 // What recipe.toml says beside the options: hashes of what the run read.
 struct RecipeHashes {
   std::string data, dev, tokenizer;  // "" where there is none
-};
-
-// Everything that a resumed run needs beside weights and moments; state.json of a checkpoint.
-struct TrainState {
-  std::int64_t step = 0;  // finished
-  data::LoaderState data;
-  layers::RankTable rank_table;
-  RankProgress ranks;
-  double seconds = 0;  // trained so far
-  std::uint64_t metrics_bytes = 0;
-  std::int64_t tokens = 0;
-  std::int64_t best_step = -1;  // -1: none yet
-  double best_loss = 0, best_accuracy = 0;
-  std::int64_t evaluations_without_gain = 0;
-  bool evaluation_due = false;        // a signal came before it ended: the run goes on with it
-  std::vector<double> recent_losses;  // of the last steps: is the run diverging?
-  double first_loss = 0;              // mean of the run's first steps
-
-  std::string to_json() const;
-  static TrainState from_json(const std::string& text, const std::string& file_name);
 };
 
 // One process at a time has it open. It is written to by descriptor, and no link in it is followed.
@@ -60,15 +39,18 @@ class RunFolder {
   const Folder& folder() const { return *folder_; }  // after create(), or where it was there
   std::string recipe_path() const;
   std::string checkpoint_path(std::int64_t step) const;
-  std::vector<std::int64_t> checkpoints() const;  // complete ones, ascending
+  std::vector<std::int64_t> checkpoints() const;  // written to their end, ascending
 
-  void save(const Weights& weights, const TrainState& state);
-  TrainState read_state(std::int64_t step) const;
+  // With a checksum of every file of the checkpoint, and of the best model, in state.json.
+  void save(const Weights& weights, TrainState state);
+  // The newest checkpoint's, or nullopt where there is none. Every file that it names must have its checksum: InputError otherwise, which names
+  // the checkpoint before; with `skip_damaged` a warning, and the newest whole one counts.
+  std::optional<TrainState> last_state(bool skip_damaged) const;
   void load(std::int64_t step, Weights& weights) const;
 
   // The best model so far, in a folder of its own until another is better and a checkpoint knows so.
   void save_best(const Weights& weights, std::int64_t step);
-  // Removes checkpoints beyond `keep`, and best models that `state` (just saved, or resumed from) does not name.
+  // Removes checkpoints beyond `keep` and later than `state` (just saved, or resumed from), and best models that it does not name.
   void prune(std::int64_t keep, const TrainState& state);
   // Puts config.json and model.safetensors at the top: the best model where there is one, else these weights.
   void publish(const Weights& weights, const TrainState& state);
@@ -79,6 +61,8 @@ class RunFolder {
   void require_empty() const;
   void require_no_links() const;
   void remove_run();
+  TrainState whole_state(std::int64_t step) const;
+  std::string best_path(std::int64_t step) const;
   std::vector<std::int64_t> numbered(const std::string& prefix) const;
   std::string checkpoints_path() const;
 

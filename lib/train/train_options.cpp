@@ -192,7 +192,8 @@ std::vector<Option> run_options() {
                               free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
                               only_here(row(g, "output", OptionType::path, "", "the run folder")),
                               only_here(row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
-                              only_here(row(g, "override", OptionType::flag, "", "resume although options or data changed")),
+                              only_here(row(g, "override", OptionType::flag, "", 
+                                            "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
                               only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
                               only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
   rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};

@@ -30,7 +30,7 @@ std::int64_t inner_bonds(const Model& model) {
 
 Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFolder& folder, TrainCallbacks callbacks)
     : inputs_(inputs), options_(options), folder_(folder), callbacks_(std::move(callbacks)), meter_(inputs.machine) {
-  if (inputs.resume && !folder.checkpoints().empty()) state_ = folder.read_state(folder.checkpoints().back());
+  if (inputs.resume) state_ = folder.last_state(inputs.skip_damaged).value_or(TrainState());
   build();
   refuse_what_does_not_fit();
 }
@@ -141,18 +141,33 @@ void Trainer::begin() {
   if (!inputs_.machine.backend->device.free_bytes) meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
   engine_->allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
-  if (fresh) {
+  if (!fresh) {
+    take_up();
+  } else {
     engine_->weights().initialise(options_.seed);
     if (inputs_.start) inputs_.start(engine_->weights());
-  } else {
-    folder_.load(state_.step, engine_->weights());
-    saved_step_ = state_.step;
   }
   create_folder();
-  metrics_ = std::make_unique<Metrics>(folder_.folder(), state_.metrics_bytes);
+  metrics_ = std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder().path_of("metrics.jsonl"), state_.metrics_bytes));
   folder_.prune(options_.keep, state_);
   session_start_ = wall_seconds() - state_.seconds;
   last_save_ = last_evaluation_ = state_.seconds;
+}
+
+// Where the session before was: what it had measured since its last line belongs to the next one.
+void Trainer::take_up() {
+  folder_.load(state_.step, engine_->weights());
+  saved_step_ = state_.step;
+  const Means& means = state_.means;
+  last_report_.loss = means.loss;
+  last_report_.accuracy = means.accuracy;
+  last_report_.step_ms = means.step_ms;
+  last_report_.tokens_per_second = means.tokens_per_second;
+  if (state_.evaluation.step != state_.step) return;
+  last_.loss = state_.evaluation.loss;
+  last_.accuracy = state_.evaluation.accuracy;
+  last_.counted = state_.evaluation.counted;
+  last_.seconds = state_.evaluation.seconds;
 }
 
 double Trainer::seconds() const { return wall_seconds() - session_start_; }
@@ -191,7 +206,7 @@ void Trainer::train_step() {
   check_loss();
   ++state_.step;
   count_step();
-  stretch_.seconds += wall_seconds() - start;
+  state_.stretch.seconds += wall_seconds() - start;
   adapt(ranks_->after_step(state_.step));
 }
 
@@ -218,13 +233,13 @@ void Trainer::look_ahead() {
 
 void Trainer::count_step() {
   const layers::StepState& state = engine_->state();
-  ++stretch_.steps;
-  stretch_.loss += state.loss[0];
-  stretch_.correct += state.correct;
+  ++state_.stretch.steps;
+  state_.stretch.loss += state.loss[0];
+  state_.stretch.correct += state.correct;
   for (const data::Batch& part : parts_) {
     if (part.sequences == 0) continue;
-    stretch_.tokens += part.tokens;
-    stretch_.counted += part.counted;
+    state_.stretch.tokens += part.tokens;
+    state_.stretch.counted += part.counted;
     state_.tokens += part.tokens;
   }
 }
@@ -287,11 +302,11 @@ StepReport Trainer::report_of() const {
   const double active = static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
   report.ratio = static_cast<double>(model.parameters_dense()) / std::max(active, 1.0);
   report.mean_rank = report.has_ranks ? state.rank.active / static_cast<double>(inner_bonds(model)) : 0;
-  if (stretch_.steps == 0) return report;
-  report.loss = stretch_.loss / static_cast<double>(stretch_.steps);
-  report.accuracy = stretch_.correct / static_cast<double>(std::max<std::int64_t>(stretch_.counted, 1));
-  report.step_ms = 1000 * stretch_.seconds / static_cast<double>(stretch_.steps);
-  report.tokens_per_second = static_cast<double>(stretch_.tokens) / std::max(stretch_.seconds, 1e-9);
+  if (state_.stretch.steps == 0) return report;
+  report.loss = state_.stretch.loss / static_cast<double>(state_.stretch.steps);
+  report.accuracy = state_.stretch.correct / static_cast<double>(std::max<std::int64_t>(state_.stretch.counted, 1));
+  report.step_ms = 1000 * state_.stretch.seconds / static_cast<double>(state_.stretch.steps);
+  report.tokens_per_second = static_cast<double>(state_.stretch.tokens) / std::max(state_.stretch.seconds, 1e-9);
   return report;
 }
 
@@ -299,11 +314,12 @@ void Trainer::report() {
   last_report_ = report_of();
   last_report_.peak_bytes = meter_.peak();
   metrics_->step(last_report_, *engine_);
-  stretch_ = {};
+  state_.means = {last_report_.loss, last_report_.accuracy, last_report_.step_ms, last_report_.tokens_per_second};
+  state_.stretch = {};
 }
 
 void Trainer::evaluate_now() {
-  if (!inputs_.dev || evaluated_step_ == state_.step) return;
+  if (!inputs_.dev || state_.evaluation.step == state_.step) return;
   const double start = wall_seconds();
   EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
@@ -313,7 +329,7 @@ void Trainer::evaluate_now() {
   state_.evaluation_due = found.stopped;
   if (found.stopped) return;
   last_ = found;
-  evaluated_step_ = state_.step;
+  state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted};
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models on the way to a target are not yet what was asked for.
   const bool counts = !ranks_->has_target() || ranks_->progress().reached;
@@ -375,7 +391,7 @@ void Trainer::close(RunResult& result) {
     result.signal = stop_signal();
   } else {
     const RankAdaptation::Event event = ranks_->finish(state_.step);
-    if (event.target_met) saved_step_ = evaluated_step_ = -1;
+    if (event.target_met) saved_step_ = state_.evaluation.step = -1;
     adapt(event);
     evaluate_now();
     if (state_.evaluation_due) result.end = RunEnd::signal, result.signal = stop_signal();
@@ -395,7 +411,7 @@ RunResult Trainer::run() {
   }
   result.end = *end;
   // The last steps of a run that ends by the clock or early: a short one would otherwise have no line.
-  if (*end != RunEnd::signal && stretch_.steps > 0) {
+  if (*end != RunEnd::signal && state_.stretch.steps > 0) {
     report();
     if (callbacks_.step) callbacks_.step(last_report_, true);
   }

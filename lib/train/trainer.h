@@ -17,6 +17,7 @@ struct TrainInputs {
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   std::string recipe;                              // text of recipe.toml, before the machine's paths
   bool resume = false;                             // from the folder's last checkpoint, where there is one
+  bool skip_damaged = false;                       // ... or the last one that is whole
   Teacher* teacher = nullptr;                      // may be null
   std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
   // Writes what else a fresh run's folder has from the model that it started from.
@@ -57,11 +58,6 @@ class Trainer {
   std::int64_t steps() const { return steps_; }
 
  private:
-  struct Stretch {  // since the last report
-    double loss = 0, correct = 0, seconds = 0;
-    std::int64_t steps = 0, tokens = 0, counted = 0;
-  };
-
   void build();
   void resolve_stages();
   void plan_memory();
@@ -74,6 +70,7 @@ class Trainer {
   std::string recipe() const;
   void begin();
   void create_folder();
+  void take_up();
   void set_rates();
   void train_step();
   void take_batches();
@@ -113,8 +110,7 @@ class Trainer {
   std::optional<double> late_seconds_;
   double session_start_ = 0;
   double last_save_ = 0, last_evaluation_ = 0;
-  std::int64_t saved_step_ = -1, evaluated_step_ = -1;
-  Stretch stretch_;
+  std::int64_t saved_step_ = -1;
   StepReport last_report_;
   Evaluation last_;
   std::size_t planned_peak_ = 0;

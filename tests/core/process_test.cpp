@@ -46,3 +46,24 @@ TEST_CASE("process: the first stop signal is a wish, the second ends the process
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 128 + SIGINT);
 }
+
+TEST_CASE("process: SIGHUP stops as SIGTERM does, unless it is ignored; a file's size limit is a wish each time") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGHUP, SIG_IGN);  // as nohup does
+    catch_stop_signals();
+    std::raise(SIGHUP);
+    if (stop_signal() != 0) ::_exit(1);
+    std::signal(SIGHUP, SIG_DFL);
+    catch_stop_signals();
+    std::raise(SIGHUP);
+    if (stop_signal() != SIGHUP) ::_exit(2);
+    std::raise(SIGXFSZ);
+    std::raise(SIGXFSZ);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}

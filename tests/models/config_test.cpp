@@ -86,6 +86,32 @@ TEST_CASE("a config of 4,096 layers becomes a model within seconds") {
   CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);
 }
 
+TEST_CASE("ranks of a checkpoint must be some that the model's can fall to") {
+  models::Spec spec = small_encoder(false, Task::classify, Form::tt);
+  REQUIRE_FALSE(spec.forms.empty());
+  const auto& [name, form] = *spec.forms.begin();
+  const std::vector<std::int64_t> ranks = form.ranks;
+  REQUIRE(ranks.size() > 2);
+  const auto refused = [&](const std::string& weight, const std::vector<std::int64_t>& row) {
+    CHECK_THROWS_WITH(models::apply_ranks(spec, {{weight, row}}), Catch::Contains(weight) && Catch::Contains("the checkpoint is damaged"));
+  };
+  refused("nothing", ranks);
+  refused(name, {});
+  refused(name, {ranks.begin(), ranks.end() - 1});
+  for (const std::int64_t wrong : {std::int64_t{-1}, ranks[1] + 1, std::int64_t{1} << 62}) {
+    std::vector<std::int64_t> row = ranks;
+    row[1] = wrong;
+    refused(name, row);
+  }
+  std::vector<std::int64_t> ends = ranks;
+  ends.back() = 0;
+  refused(name, ends);
+  std::vector<std::int64_t> fallen = ranks;
+  fallen[1] = 1;
+  models::apply_ranks(spec, {{name, fallen}});
+  CHECK(spec.forms.at(name).ranks == fallen);
+}
+
 TEST_CASE("options build the preset, with exceptions by name") {
   const OptionTable options = table();
   const auto spec_of = [&](std::vector<std::string> words) {

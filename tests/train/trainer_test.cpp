@@ -12,96 +12,12 @@
 #include "kernels/thread_pool.h"
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/core/log.h"
-#include "tests/train/toy_model.h"
+#include "tests/train/toy_run.h"
 
 using namespace comera;
+using namespace toy;
 
 namespace {
-
-// A folder that goes with the test; in memory where there is such a place, for tests that sync a thousand times.
-struct TestFolder {
-  TestFolder() {
-    set_up_log({LogLevel::warning});
-    const std::filesystem::path memory = "/dev/shm";
-    const bool in_memory = access(memory.c_str(), W_OK) == 0;
-    path = (in_memory ? memory : std::filesystem::temp_directory_path()) / fmt::format("comera-train-{}-{}", getpid(), next++);
-    std::filesystem::create_directory(path);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
-  std::filesystem::path path;
-  static inline int next = 0;
-};
-
-std::shared_ptr<const data::Tokenizer> tokenizer() {
-  std::string vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-  for (char letter = 'a'; letter < 'a' + 19; ++letter) vocab += std::string(1, letter) + "\n";
-  return data::parse_wordpiece(vocab, "vocab.txt");
-}
-
-// The toy model reads the first token, [CLS]: what it learns is the share of the labels.
-std::shared_ptr<const data::Dataset> dataset(int rows, int first) {
-  data::DataSpec spec;
-  spec.text = {"text"};
-  spec.label = "label";
-  spec.max_length = 16;
-  std::vector<std::vector<std::string>> texts;
-  std::vector<std::int32_t> labels;
-  for (int i = first; i < first + rows; ++i) {
-    texts.push_back({fmt::format("{} {}", static_cast<char>('a' + i % 19), static_cast<char>('a' + i * 7 % 19))});
-    labels.push_back(i % 5 == 0 ? i % 3 : 1);
-  }
-  return data::Dataset::from_rows(spec, tokenizer(), texts, labels, {"x", "y", "z"});
-}
-
-train::TrainOptions options() {
-  train::TrainOptions options;
-  options.batch = 8;
-  options.accumulate = 2;
-  options.length = 16;
-  options.steps = 24;
-  options.seed = 9;
-  options.rate = options.rate_cores = 5e-3;
-  options.rate_ranks = 5e-2;
-  options.weight_decay = 0.01;
-  options.schedule = {train::ScheduleShape::cosine, 3, 0, 0.1};
-  options.ranks.prune_every = 5;
-  options.ranks.target = train::TargetKind::fraction;
-  options.ranks.target_value = 0.5;
-  options.eval_every = Period{Period::Unit::steps, 7};
-  options.save_every = Period{Period::Unit::steps, 6};
-  options.log_every = 4;
-  return options;
-}
-
-plan::PathTable paths_of(const std::string& run) { return train::recipe_paths(read_file(join_path(run, "recipe.toml")), "recipe.toml"); }
-
-struct Job {
-  train::TrainOptions options = ::options();
-  plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
-  std::shared_ptr<const data::Dataset> data = dataset(100, 0), dev = dataset(30, 1000);
-  bool resume = false, dense = false;
-  std::optional<plan::Path> faster = {};  // by the clock that chooses paths; none: nothing is measured
-  std::string repeated = {};              // the folder of a run whose paths are taken
-  std::function<void(const train::StepReport&, bool)> on_step = {};
-
-  train::RunResult run(const std::string& path) const {
-    train::RunFolder folder(path, resume ? train::RunFolder::Open::resume : train::RunFolder::Open::fresh);
-    plan::PathChoices paths(repeated.empty() ? plan::PathTable() : paths_of(repeated),
-                            [this](plan::Path path, const auto&) { return path == faster ? 1.0 : 2.0; });
-    plan::Machine choosing = machine;
-    if (faster) choosing.paths = &paths;
-    train::TrainInputs inputs{choosing, toy::factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume};
-    train::TrainCallbacks callbacks;
-    callbacks.step = on_step;
-    return train::Trainer(inputs, options, folder, callbacks).run();
-  }
-};
-
-std::string model_of(const std::string& run) { return read_file(join_path(run, "model.safetensors")); }
-
-struct Killed {};
 
 // A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its folder.
 std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& folder) {
@@ -115,6 +31,7 @@ std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& fold
   if (job.faster) rest.repeated = run, rest.faster = *job.faster == plan::Path::fused ? plan::Path::library : plan::Path::fused;
   rest.run(run);
   CHECK(model_of(run) == model_of(folder / "whole"));
+  CHECK(lines_of(run) == lines_of(folder / "whole"));
   return run;
 }
 
@@ -134,8 +51,14 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
   Job again;
   again.resume = true;
   const std::string model = model_of(run);
-  CHECK(again.run(run).step == 24);
+  const std::vector<std::string> lines = lines_of(run);
+  const train::RunResult second = again.run(run);
+  CHECK(second.step == 24);
+  CHECK(second.loss == result.loss);
+  CHECK(second.last.loss == result.last.loss);
+  CHECK(second.last.counted == 30);
   CHECK(model_of(run) == model);
+  CHECK(lines_of(run) == lines);
 }
 
 TEST_CASE("a run that stops anywhere goes on to the same bytes") {

@@ -1,0 +1,141 @@
+#include "lib/io/side_files.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/glob.h"
+#include "lib/core/log.h"
+#include "lib/core/regular_file.h"
+#include "lib/core/units.h"
+#include "lib/io/foreign_weights.h"
+#include "lib/io/modules.h"
+
+namespace comera::io {
+namespace {
+
+// What is copied at most: folders come from elsewhere, and what is copied is often handed on.
+constexpr int deepest = 8;
+constexpr std::size_t most_entries = 1000;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+constexpr std::size_t most_named = 8;
+
+bool matches_any(const std::string& name, std::initializer_list<const char*> patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const char* pattern) { return glob_match(pattern, name); });
+}
+
+bool is_on_top(const std::string& name) { return name.find('/') == std::string::npos; }
+
+// What the run that made a folder left there, and what nobody should see.
+bool is_diary(const std::string& name) {
+  return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
+}
+
+// Where the side files of a folder go, by name; "": whoever makes the new folder writes that file, or nobody.
+class SideFiles {
+ public:
+  SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
+      : names_(std::move(names)), place_(std::move(place)), moves_(layout == CopyLayout::on_top && !place_.empty()) {}
+
+  const std::vector<std::string>& names() const { return names_; }
+  bool moves() const { return moves_; }
+  std::string target_of(const std::string& name) const {
+    if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
+    if (!moves_) return name;
+    if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
+    // Of two files of one name the transformer's counts.
+    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? "" : name;
+  }
+
+ private:
+  static bool is_model(const std::string& name) {
+    return is_on_top(name) && matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
+  }
+  bool is_beside_transformer(const std::string& name) const {
+    return place_.empty() ? is_on_top(name) : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
+  }
+  // Not those of other modules.
+  bool is_transformers(const std::string& name) const {
+    return is_beside_transformer(name) && is_model(place_.empty() ? name : name.substr(place_.size() + 1));
+  }
+
+  std::vector<std::string> names_;
+  std::string place_;
+  bool moves_;
+};
+
+// Names of the regular files below a folder, links to such files included. Links to folders are not followed: they lead anywhere, also in
+// circles.
+class Collector {
+ public:
+  Collector(const std::string& root, SkippedFiles& skipped) : root_(root), skipped_(skipped) { collect("", 0); }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  void collect(const std::string& below, int depth) {
+    for (const std::string& name : list_folder(join_path(root_, below))) {
+      const std::string relative = join_path(below, name);
+      const PathKind kind = kind_of(join_path(root_, relative));
+      if (is_diary(relative)) continue;
+      if (kind == PathKind::folder && depth < deepest) {
+        collect(relative, depth + 1);
+      } else if (kind != PathKind::file && kind != PathKind::linked_file) {
+        skipped_.emplace_back(relative, kind == PathKind::folder ? "deeper than eight folders" : name_of(kind));
+      } else if (names_.size() == most_entries) {
+        skipped_.emplace_back(relative, "more than a thousand files");
+        return;
+      } else {
+        names_.push_back(relative);
+      }
+      if (skipped_.size() > most_entries) return;
+    }
+  }
+
+  std::string root_;
+  SkippedFiles& skipped_;
+  std::vector<std::string> names_;
+};
+
+void warn(const std::string& folder, const SkippedFiles& skipped) {
+  for (std::size_t i = 0; i < std::min(skipped.size(), most_named); ++i)
+    log_warning("{}: not copied: {}", printable(join_path(folder, skipped[i].first)), skipped[i].second);
+  if (skipped.size() > most_named) log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
+}
+
+}  // namespace
+
+CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped) {
+  CopiedFiles result;
+  const SideFiles files(Collector(from, skipped).take(), transformer_place(from), layout);
+  std::uint64_t room = most_bytes;
+  for (const std::string& name : files.names()) {
+    if (is_foreign_weights(name)) {
+      result.left_out.push_back(name);
+      continue;
+    }
+    const std::string target = files.target_of(name);
+    if (target.empty()) continue;
+    const std::string source = join_path(from, name), place = join_path(to, target);
+    if (over == CopyOver::keep && path_exists(place)) continue;
+    const std::uint64_t bytes = file_size(source);
+    if (bytes > room) {
+      skipped.emplace_back(name, fmt::format("all files together would be larger than {}", format_bytes(most_bytes)));
+      continue;
+    }
+    room -= bytes;
+    make_folders(parent_path(place));
+    if (files.moves() && name == "modules.json")
+      write_file_atomic(place, with_transformer_on_top(read_file(source, bytes), source));
+    else
+      copy_file(source, place);
+    result.copied.push_back(name);
+  }
+  warn(from, skipped);
+  return result;
+}
+
+CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout) {
+  SkippedFiles skipped;
+  return copy_side_files(from, to, layout, CopyOver::replace, skipped);
+}
+
+}  // namespace comera::io

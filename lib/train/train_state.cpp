@@ -1,0 +1,96 @@
+#include "lib/train/train_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/io/json.h"
+
+namespace comera::train {
+
+namespace {
+
+constexpr const char* checksum_key = "checksum";
+
+// Every field by its name, for both directions.
+template <class State, class Visit>
+void each_field(State& state, const Visit& visit) {
+  visit("step", state.step);
+  visit("rank_table", state.rank_table);
+  visit("seconds", state.seconds);
+  visit("metrics_bytes", state.metrics_bytes);
+  visit("tokens", state.tokens);
+  visit("best_step", state.best_step);
+  visit("best_loss", state.best_loss);
+  visit("best_accuracy", state.best_accuracy);
+  visit("evaluations_without_gain", state.evaluations_without_gain);
+  visit("evaluation_due", state.evaluation_due);
+  visit("evaluation_step", state.evaluation.step);
+  visit("evaluation_loss", state.evaluation.loss);
+  visit("evaluation_accuracy", state.evaluation.accuracy);
+  visit("evaluation_seconds", state.evaluation.seconds);
+  visit("evaluation_counted", state.evaluation.counted);
+  visit("stretch_loss", state.stretch.loss);
+  visit("stretch_correct", state.stretch.correct);
+  visit("stretch_seconds", state.stretch.seconds);
+  visit("stretch_steps", state.stretch.steps);
+  visit("stretch_tokens", state.stretch.tokens);
+  visit("stretch_counted", state.stretch.counted);
+  visit("means_loss", state.means.loss);
+  visit("means_accuracy", state.means.accuracy);
+  visit("means_step_ms", state.means.step_ms);
+  visit("means_tokens_per_second", state.means.tokens_per_second);
+  visit("recent_losses", state.recent_losses);
+  visit("first_loss", state.first_loss);
+  visit("files", state.files);
+  visit("best_files", state.best_files);
+}
+
+template <class Value>
+void read(const io::Json& json, Value& value) {
+  json.get_to(value);
+}
+
+// JSON has no word for a number that is not finite (the loss of an evaluation may be none).
+void read(const io::Json& json, double& value) { value = json.is_null() ? std::nan("") : json.get<double>(); }
+
+void check(const TrainState& state, const std::string& file_name) {
+  const auto finite = [](double value) { return std::isfinite(value); };
+  const bool counts = state.step >= 0 && state.tokens >= 0 && state.best_step >= -1 && state.best_step <= state.step && state.evaluation.step >= -1 &&
+                      state.evaluation.step <= state.step && state.stretch.steps >= 0 && state.stretch.steps <= state.step &&
+                      state.stretch.tokens >= 0 && state.stretch.counted >= 0;
+  if (!counts || !(state.seconds >= 0) || !std::all_of(state.recent_losses.begin(), state.recent_losses.end(), finite))
+    fail_input("{}: its numbers contradict each other; it is damaged", file_name);
+}
+
+}  // namespace
+
+std::string TrainState::to_json() const {
+  io::Json json;
+  json["schema_version"] = 2;
+  each_field(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  json["data"] = data.to_json();
+  json["ranks"] = ranks.to_json();
+  json[checksum_key] = hash_text(json.dump());
+  return io::json_text(json);
+}
+
+TrainState TrainState::from_json(const std::string& text, const std::string& file_name) try {
+  io::Json json = io::parse_json(text, file_name);
+  const auto checksum = json.at(checksum_key).get<std::string>();
+  json.erase(checksum_key);
+  if (hash_text(json.dump()) != checksum) fail_input("{}: does not have the checksum at its end; it was damaged", file_name);
+  TrainState state;
+  each_field(state, [&](const char* name, auto& value) { read(json.at(name), value); });
+  state.data = data::LoaderState::from_json(json.at("data").get<std::string>());
+  state.ranks = RankProgress::from_json(json.at("ranks").get<std::string>());
+  check(state, file_name);
+  return state;
+} catch (const nlohmann::json::exception& error) {
+  const std::string_view what = error.what();  // "[json.exception...] what is wrong"
+  fail_input("{}: not the state of a run: {}", file_name, what.substr(std::min(what.find(']') + 2, what.size())));
+}
+
+}  // namespace comera::train

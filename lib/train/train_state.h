@@ -1,0 +1,55 @@
+// What a checkpoint keeps of a run beside weights and moments: state.json.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/data/loader.h"
+#include "lib/train/rank_adaptation.h"
+
+namespace comera::train {
+
+// What was summed since the last line of metrics.jsonl.
+struct Stretch {
+  double loss = 0, correct = 0, seconds = 0;
+  std::int64_t steps = 0, tokens = 0, counted = 0;
+};
+
+// Means of the last line's stretch.
+struct Means {
+  double loss = 0, accuracy = 0, step_ms = 0, tokens_per_second = 0;
+};
+
+struct LastEvaluation {
+  std::int64_t step = -1;  // -1: there was none
+  double loss = 0, accuracy = 0, seconds = 0;
+  std::int64_t counted = 0;
+};
+
+struct TrainState {
+  std::int64_t step = 0;  // finished
+  data::LoaderState data;
+  layers::RankTable rank_table;
+  RankProgress ranks;
+  double seconds = 0;  // trained so far
+  std::uint64_t metrics_bytes = 0;
+  std::int64_t tokens = 0;
+  std::int64_t best_step = -1;  // -1: none yet
+  double best_loss = 0, best_accuracy = 0;
+  std::int64_t evaluations_without_gain = 0;
+  bool evaluation_due = false;  // a signal came before it ended: the run goes on with it
+  LastEvaluation evaluation;
+  Stretch stretch;
+  Means means;
+  std::vector<double> recent_losses;  // of the last steps: is the run diverging?
+  double first_loss = 0;              // mean of the run's first steps
+  // Checksums by name: of the checkpoint's other files, and of the best model's.
+  std::map<std::string, std::string> files, best_files;
+
+  // The text ends with a checksum of its own, which must be right when it is read. InputError for anything that is not such a state.
+  std::string to_json() const;
+  static TrainState from_json(const std::string& text, const std::string& file_name);
+};
+
+}  // namespace comera::train
