@@ -1,6 +1,7 @@
 // What predict answers, and how the answers are printed: one for each line of standard input, or for each row of --data.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
