@@ -28,13 +28,6 @@ using Version = StreamedWeights::Version;
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time, where one layer needs no more
 constexpr std::size_t small_weights = std::size_t{1} << 28;      // bytes that are held of a model however small its matrices are
 
-void accumulate(Matrix& sum, Matrix product) {
-  if (sum.values.empty())
-    sum = std::move(product);
-  else
-    tt::add(sum, product);
-}
-
 class Calibration final : public InputMoments {
  public:
   Calibration(const plan::Machine& machine, const CalibrationSettings& settings)
@@ -70,6 +63,9 @@ class Calibration final : public InputMoments {
   std::vector<double> judged_row_weights(const std::string& table) override { return has_rows(table) ? judged_counts_ : std::vector<double>(); }
 
   void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
+    const bool some = visit.tokens > 0 && visit.tokens < info_.tokens;
+    used_ = batches_used(some ? static_cast<double>(visit.tokens) / static_cast<double>(info_.tokens) : 1);
+    if (some) current_.block.reset(), original_.block.reset();  // outputs of blocks are those of all batches or of these
     std::vector<Group> wanted;
     for (const Group& group : groups_)
       if (is_wanted(group, visit)) wanted.push_back(group);
@@ -78,6 +74,7 @@ class Calibration final : public InputMoments {
       left = left.subspan(chunk.size());
       measure(chunk, left.empty() ? chunk.back().block : left.front().block, visit.follows, each);
     }
+    if (some) current_.block.reset(), original_.block.reset();
   }
 
   void replace(const std::string& layer, const Matrix& weight) override {
@@ -110,6 +107,18 @@ class Calibration final : public InputMoments {
     return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
 
+  // Of the fitted batches this share, evenly; of the others all.
+  std::vector<std::size_t> batches_used(double share) const {
+    std::vector<std::size_t> used;
+    double due = 1 - share;  // so that there is one
+    for (std::size_t b = 0; b < batches_.size(); ++b) {
+      if (batches_[b].part == TextPart::fitted && (due += share) < 1) continue;
+      if (batches_[b].part == TextPart::fitted) due -= 1;
+      used.push_back(b);
+    }
+    return used;
+  }
+
   bool is_wanted(const Group& group, const Visit& visit) const {
     const bool first = group.block == groups_.front().block;
     if (visit.part != Part::all && (visit.part == Part::first) != first) return false;
@@ -129,8 +138,7 @@ class Calibration final : public InputMoments {
     Collector now(groups, follows ? before_these : behind, current_, scratch_);
     std::optional<Collector> before;
     if (beside) before.emplace(groups, behind, original_, scratch_);
-    std::vector<Matrix> weights(groups.size());
-    for (std::size_t b = 0; b < batches_.size(); ++b) {
+    for (const std::size_t b : used_) {
       // What judges need not be told what the layer should be, which the others settle.
       const bool wants = before && batches_[b].part != TextPart::judging;
       run(Version::replaced, current_, b, now);
@@ -141,8 +149,7 @@ class Calibration final : public InputMoments {
         MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
         tt::add_gram(sums.moment, seen.x);
         if (!wants || !seen.has_stream || !before->seen[g].has_stream) continue;
-        if (weights[g].values.empty()) weights[g] = original_weight(groups[g].layers.back());
-        accumulate(sums.products, tt::multiply_tn(seen.x, wanted(before->seen[g], weights[g], seen.stream)));
+        tt::add_product_tn(sums.products, seen.x, wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.stream));
       }
     }
     now.close();
@@ -152,16 +159,21 @@ class Calibration final : public InputMoments {
   }
 
   // X W + R - R̂, without the bias that both have.
-  static Matrix wanted(const Collector::Seen& before, const Matrix& weight, const Matrix& stream) {
-    Matrix outputs = tt::multiply(before.x, weight);
-    tt::add(outputs, before.stream);
-    return tt::difference(outputs, stream);
+  static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias, const tt::FloatMatrix& stream) {
+    tt::FloatMatrix outputs = before.given;
+    for (std::int64_t k = 0; k < outputs.rows; ++k) {
+      float* row = outputs.row(k);
+      const float *was = before.stream.row(k), *is = stream.row(k);
+      for (std::int64_t j = 0; j < outputs.columns; ++j) row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
+    }
+    return outputs;
   }
 
-  Matrix original_weight(const std::string& layer) {
-    layers::Parameter& parameter = *find(layer);
-    const std::span<const float> numbers = weights_.original(parameter);
-    return {parameter.shape[0], parameter.shape[1], std::vector<double>(numbers.begin(), numbers.end())};
+  // Empty where the layer has none.
+  std::span<const float> bias_of(const std::string& layer) const {
+    const layers::Parameter* bias = engine_->model().parameters().find(layer + ".bias");
+    return bias ? std::span<const float>(static_cast<const float*>(bias->value.data), static_cast<std::size_t>(bias->shape.elements()))
+                : std::span<const float>();
   }
 
   void open(const plan::Machine& machine) {
@@ -238,6 +250,7 @@ class Calibration final : public InputMoments {
   MomentsInfo info_;
   std::vector<double> counts_, judged_counts_;  // of every token
   std::vector<TextBatch> batches_;
+  std::vector<std::size_t> used_;  // of them, by the visit under way
   ScratchFile scratch_;
   StreamedWeights weights_;
   std::unique_ptr<train::Engine> engine_;

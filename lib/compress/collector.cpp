@@ -57,8 +57,8 @@ void Collector::see(const std::string& layer, const plan::Tensor& x) {
   if (last_ && !last_->has_x) last_->has_x = read(x, last_->x);
 }
 
-void Collector::join(const plan::Tensor& stream) {
-  if (last_) last_->has_stream = read(stream, last_->stream);
+void Collector::join(const plan::Tensor& stream, const plan::Tensor& given) {
+  if (last_) last_->has_stream = read(stream, last_->stream) && read(given, last_->given);
   if (last_ == &seen.back()) seen_all();
 }
 
@@ -77,13 +77,13 @@ void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& str
 }
 
 // False where it has other rows than the batch has tokens. The memory of an earlier batch is used again.
-bool Collector::read(const plan::Tensor& x, tt::Matrix& values) const {
+bool Collector::read(const plan::Tensor& x, tt::FloatMatrix& values) const {
   const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
   if (x.elements() / width != batch_->batch.sequences * length) return false;
   const std::span<const std::int32_t> lengths = batch_->lengths();
   values.rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), values.columns = width;
   values.values.resize(static_cast<std::size_t>(values.rows * width));
-  double* out = values.values.data();
+  float* out = values.values.data();
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
     out = std::copy(from, from + lengths[b] * width, out);

@@ -26,7 +26,7 @@ struct Group {
 class Finder final : public layers::InputObserver {
  public:
   void see(const std::string& layer, const plan::Tensor& x) override;
-  void join(const plan::Tensor&) override { groups.back().joins = true; }
+  void join(const plan::Tensor&, const plan::Tensor&) override { groups.back().joins = true; }
   void leave(std::size_t block, plan::Tensor&, plan::Tensor&) override { block_ = block + 1; }
   std::vector<Group> groups;
 
@@ -59,7 +59,7 @@ struct SeenEnough {};
 class Collector final : public layers::InputObserver {
  public:
   struct Seen {
-    tt::Matrix x, stream;                    // [tokens x in], [tokens x out]
+    tt::FloatMatrix x, stream, given;        // [tokens x in], and twice [tokens x out]: `given` is added to the stream
     bool has_x = false, has_stream = false;  // else what is there is an earlier batch's: a head reads some of the rows alone, or adds to nothing
   };
 
@@ -70,14 +70,14 @@ class Collector final : public layers::InputObserver {
   void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }
   void see(const std::string& layer, const plan::Tensor& x) override;
-  void join(const plan::Tensor& stream) override;
+  void join(const plan::Tensor& stream, const plan::Tensor& given) override;
   bool enter(std::size_t block) override { return known_ && block <= *known_; }
   void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override;
 
   std::vector<Seen> seen;  // of each group
 
  private:
-  bool read(const plan::Tensor& x, tt::Matrix& values) const;
+  bool read(const plan::Tensor& x, tt::FloatMatrix& values) const;
   void seen_all();
 
   std::map<std::string, std::size_t> index_;

@@ -55,6 +55,7 @@ struct Visit {
   bool follows = false;  // weights are replaced on the way, so the model runs again for every block
   Part part = Part::all;
   std::function<bool(const std::string& layer)> wants = {};  // groups that hold none of these are passed over; empty: none is
+  std::int64_t tokens = 0;                                   // fitted ones, evenly from all of them; 0: all
 };
 
 class InputMoments {

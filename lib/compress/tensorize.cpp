@@ -80,6 +80,13 @@ struct Tensorizer::Work {
 
   const std::vector<Candidate>& candidates() const { return owner.candidates_; }
 
+  std::int64_t widest_candidate() const {
+    std::int64_t widest = 0;
+    for (const Candidate& candidate : candidates())
+      if (!candidate.table) widest = std::max(widest, candidate.in());
+    return widest;
+  }
+
   bool looks_at_spectra() const {
     if (!needs_losses(owner.settings_.goal)) return false;
     if (owner.moments_ || owner.settings_.goal.tolerance) return true;
@@ -89,7 +96,8 @@ struct Tensorizer::Work {
   void add_curve(std::size_t i, std::vector<double> losses) {
     curves[i] = curve_of(first[i], candidates()[i], std::move(losses), owner.settings_.allow_slower);
     if (owner.settings_.goal.counted_element != 0) scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
-    if (first[i].rank == 0) return;  // else a rule says it
+    if (owner.settings_.uniform) curves[i].multiple = 1;  // what others are measured by: steps of eight would leave a tenth of a small budget
+    if (first[i].rank == 0) return;                       // else a rule says it
     curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
     curves[i].may_be_dense = false;
     curves[i].multiple = 1;
@@ -143,13 +151,15 @@ struct Tensorizer::Work {
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
     if (spectra && owner.moments_)
-      owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }}, [&](const MomentGroup& group) {
-        for (const std::string& layer : group.layers)
-          if (const auto found = left.find(layer); found != left.end()) {
-            measure(found->second, {&group, {}});
-            left.erase(found);
-          }
-      });
+      // Who gets which rank is settled by a part of a long text: enough for every input.
+      owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }, .tokens = enough_tokens(widest_candidate())},
+                            [&](const MomentGroup& group) {
+                              for (const std::string& layer : group.layers)
+                                if (const auto found = left.find(layer); found != left.end()) {
+                                  measure(found->second, {&group, {}});
+                                  left.erase(found);
+                                }
+                            });
     for (const auto& [name, i] : left) {
       owner.progress_(0, 0, "spectrum of " + name);
       const Candidate& candidate = candidates()[i];

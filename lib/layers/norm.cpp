@@ -23,7 +23,7 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
 
 Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream) {
   const std::int64_t tokens = x.elements() / columns_;
-  if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes()) observer->join(residual);
+  if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes()) observer->join(residual, x);
   sum_ = x;
   mean_ = pass.walk.make_statistic("mean", {tokens});
   rstd_ = pass.walk.make_statistic("rstd", {tokens});

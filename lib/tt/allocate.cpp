@@ -115,6 +115,27 @@ void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vec
   }
 }
 
+// A share cuts every layer at the rank below it: what that leaves of the budget is spent on the next rank, first where it exceeds the share least.
+Allocation with_last_ranks(const std::vector<LossCurve>& layers, Allocation allocation, std::int64_t budget, double share) {
+  const auto next_of = [&](std::size_t l) { return at_rank(layers[l], rounded_up(layers[l], allocation.layers[l].rank + 1)); };
+  std::vector<std::pair<double, std::size_t>> next;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const Allotment& at = allocation.layers[l];
+    if (at.dense || at.rank >= top_rank(layers[l])) continue;
+    const Allotment more = next_of(l);
+    if (more.bytes < layers[l].dense_bytes || !layers[l].may_be_dense)
+      next.emplace_back(static_cast<double>(more.bytes) / static_cast<double>(layers[l].dense_bytes) - share, l);
+  }
+  std::stable_sort(next.begin(), next.end());
+  for (const auto& [excess, l] : next) {
+    const Allotment more = next_of(l);
+    if (allocation.bytes - allocation.layers[l].bytes + more.bytes > budget) continue;
+    allocation.bytes += more.bytes - allocation.layers[l].bytes;
+    allocation.layers[l] = more;
+  }
+  return total(std::move(allocation.layers), layers);
+}
+
 void check_budget(const std::vector<LossCurve>& layers, std::int64_t budget) {
   const std::int64_t least = smallest_bytes(layers);
   if (least > budget) fail_input("[budget] {} bytes are too few for {} layers; the least possible is {} bytes", budget, layers.size(), least);
@@ -158,7 +179,7 @@ Allocation by_share(const std::vector<LossCurve>& layers, std::int64_t budget) {
   double low = 0, high = 2;
   if (with_share(high).bytes <= budget) return with_share(high);
   for (int i = 0; i < 50; ++i) (with_share((low + high) / 2).bytes <= budget ? low : high) = (low + high) / 2;
-  return with_share(low);
+  return with_last_ranks(layers, with_share(low), budget, low);
 }
 
 Allocation water_fill(const std::vector<LossCurve>& layers, std::int64_t budget, double floor) {

@@ -39,7 +39,7 @@ std::int64_t smallest_bytes(const std::vector<LossCurve>& layers);
 Allocation by_rank(const std::vector<LossCurve>& layers, std::int64_t rank);
 // The smallest rank whose relative error sqrt(losses[r] / losses[0]) is at most `tolerance`.
 Allocation by_tolerance(const std::vector<LossCurve>& layers, double tolerance);
-// The largest uniform share of its dense bytes that every layer can have within the budget.
+// The largest uniform share of its dense bytes that every layer can have within the budget, and the next rank where that still fits.
 Allocation by_share(const std::vector<LossCurve>& layers, std::int64_t budget);
 // Water-filling: the sum of weighted losses is made small within the budget; no layer gets less than `floor` times its rank of by_share.
 // InputError where even the smallest ranks exceed the budget; it names the least that is possible.

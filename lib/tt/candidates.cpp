@@ -1,6 +1,7 @@
 // best_candidate of data_aware.h: which forms are tried within a budget.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "lib/core/error.h"
@@ -53,20 +54,54 @@ std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& sear
   return all;
 }
 
+// What all candidates of one weight are judged by.
 struct Judge {
   const Matrix& weight;
   const Matrix& fit_moment;
   const Matrix& held_moment;
   const Search& search;
-  std::optional<Candidate> best;
+  Matrix outputs;       // S W of the fitted moment
+  Matrix held_outputs;  // of the held-out one
+  double held_norm = 0;
+  std::optional<Candidate> best = {};
 
-  double held(const Chain& chain) const { return output_error(weight, expand(chain), held_moment); }
+  Judge(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search)
+      : weight(weight),
+        fit_moment(fit_moment),
+        held_moment(held_moment),
+        search(search),
+        outputs(multiply(fit_moment, weight)),
+        held_outputs(multiply(held_moment, weight)),
+        held_norm(std::max(0.0, dot(weight, held_outputs))) {}
 
-  void offer(Chain chain, double shrinkage) {
+  double held(const Chain& chain) const {
+    const double loss = output_loss(weight, expand(chain), held_moment);
+    return held_norm > 0 ? std::sqrt(loss / held_norm) : loss == 0 ? 0 : std::numeric_limits<double>::infinity();
+  }
+
+  // ||x W - x L B||² of the held-out inputs without the weight expanded; what is near 0 is rounding.
+  double held_loss(const Matrix& left, const Matrix& right) const {
+    return held_norm - 2 * dot(left, multiply_nt(held_outputs, right)) +
+           dot(multiply_tn(left, multiply(held_moment, left)), multiply_nt(right, right));
+  }
+
+  // S W of the shrunk moment.
+  Matrix shrunk_outputs(double rho) const {
+    Matrix all = outputs;
+    for (std::int64_t i = 0; i < all.rows && rho > 0; ++i)
+      for (std::int64_t o = 0; o < all.columns; ++o) all(i, o) = (1 - rho) * all(i, o) + rho * fit_moment(i, i) * weight(i, o);
+    return all;
+  }
+
+  Candidate made(Chain chain, double shrinkage) const {
     if (search.storage.gauge) chain = fix_gauge(std::move(chain));
-    if (stored_bytes(chain, search.storage.bytes_per_number) > search.bytes) return;  // the gauge could not be fixed
     const double error = held(chain);
-    if (!best || error < best->held_error) best = Candidate{std::move(chain), shrinkage, 0, error};
+    return {std::move(chain), shrinkage, 0, error};
+  }
+
+  void offer(Candidate candidate) {
+    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes) return;  // the gauge could not be fixed
+    if (!best || candidate.held_error < best->held_error) best = std::move(candidate);
   }
 };
 
@@ -77,20 +112,46 @@ Candidate best_pair(Judge& judge) {
   if (rank < 1)
     fail_input("[tt] {} bytes are too few for a weight of {} x {}; rank 1 takes {}", search.bytes, weight.rows, weight.columns,
                pair_bytes(weight.rows, weight.columns, 1, search.storage));
-  for (const double rho : search.shrinkage) judge.offer(chain_of_pair(WhitenedCurve(weight, shrunk(judge.fit_moment, rho)).pair(rank)), rho);
+  std::vector<Candidate> made(search.shrinkage.size());
+  each_alone(std::ssize(made), [&](std::int64_t i) {
+    const double rho = search.shrinkage[static_cast<std::size_t>(i)];
+    const WhitenedCurve curve(weight, shrunk(judge.fit_moment, rho), judge.shrunk_outputs(rho));
+    made[static_cast<std::size_t>(i)] = judge.made(chain_of_pair(curve.pair(rank)), rho);
+  });
+  for (Candidate& candidate : made) judge.offer(std::move(candidate));
   COMERA_CHECK(judge.best.has_value());
   return *judge.best;
 }
 
+constexpr std::size_t swept = 2;  // shapes, of those that are tried
+constexpr int sweeps = 5;
+
+// Every shape is begun, the best of them are swept once, and the best of these to the end.
 void try_order3(Judge& judge, double rho) {
-  const Matrix moment = shrunk(judge.fit_moment, rho);
-  std::optional<Order3> best;
-  double least = 0;
-  for (const Order3& shape : shapes(judge.weight.rows, judge.weight.columns, judge.search)) {
-    const double error = judge.held(fit_order3(judge.weight, moment, shape, 1));
-    if (!best || error < least) best = shape, least = error;
-  }
-  if (best) judge.offer(fit_order3(judge.weight, moment, *best), rho);
+  struct Tried {
+    Order3Problem::Fit fit;
+    double loss = 0;
+  };
+  const Order3Problem problem(judge.weight, shrunk(judge.fit_moment, rho), judge.shrunk_outputs(rho));
+  const std::vector<Order3> all = shapes(judge.weight.rows, judge.weight.columns, judge.search);
+  if (all.empty()) return;
+  std::vector<Tried> tried(all.size());
+  const auto by_loss = [](const Tried& a, const Tried& b) { return a.loss < b.loss; };
+  const auto look = [&](Tried& one) { one.loss = judge.held_loss(problem.left(one.fit), one.fit.last); };
+  each_alone(std::ssize(all), [&](std::int64_t i) {
+    Tried& one = tried[static_cast<std::size_t>(i)];
+    one.fit = problem.begin(all[static_cast<std::size_t>(i)]);
+    look(one);
+  });
+  std::stable_sort(tried.begin(), tried.end(), by_loss);
+  tried.resize(std::min(swept, tried.size()));
+  each_alone(std::ssize(tried), [&](std::int64_t i) {
+    problem.sweep(tried[static_cast<std::size_t>(i)].fit, 1);
+    look(tried[static_cast<std::size_t>(i)]);
+  });
+  Tried& best = *std::min_element(tried.begin(), tried.end(), by_loss);
+  problem.sweep(best.fit, sweeps - 1);
+  judge.offer(judge.made(problem.chain(std::move(best.fit)), rho));
 }
 
 }  // namespace
@@ -116,7 +177,7 @@ std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t b
 }
 
 Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search) {
-  Judge judge{weight, fit_moment, held_moment, search, std::nullopt};
+  Judge judge(weight, fit_moment, held_moment, search);
   const Candidate pair = best_pair(judge);
   const auto possible = static_cast<double>(std::min(weight.rows, weight.columns));
   if (search.order3 && static_cast<double>(pair.chain.middle()) <= highest_share * possible) try_order3(judge, pair.shrinkage);

@@ -79,12 +79,16 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
   return best;
 }
 
-WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment) : weight_(weight), outputs_(weight.columns <= weight.rows) {
+WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment)
+    : WhitenedCurve(weight, moment, weight.columns <= weight.rows && moment.rows == weight.rows ? multiply(moment, weight) : Matrix()) {}
+
+WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs)
+    : weight_(weight), outputs_(weight.columns <= weight.rows) {
   COMERA_CHECK(moment.rows == weight.rows && moment.columns == weight.rows);
   check_finite(weight, "[tt] weight");
   check_finite(moment, "[tt] second moment of the inputs");
   if (outputs_) {
-    Matrix g = multiply_tn(weight, multiply(moment, weight));
+    Matrix g = multiply_tn(weight, outputs);
     symmetrize(g);
     SymmetricEigen eigen = symmetric_eigen(std::move(g));
     losses_ = tails_of(eigen.values);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 class WhitenedCurve {
  public:
   WhitenedCurve(const Matrix& weight, const Matrix& moment);
+  WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs);  // S W, where it is known
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
   const std::vector<double>& losses() const { return losses_; }                                // r = 0 .. min(in, out), never rising
@@ -59,6 +61,27 @@ struct Order3 {
 };
 // Alternating least squares: G2 and B jointly by reduced-rank regression, G1 by its normal equations, `sweeps` times.
 Chain fit_order3(const Matrix& weight, const Matrix& moment, const Order3& shape, int sweeps = 5);
+
+// The same for many shapes: what depends on none of them is computed once.
+class Order3Problem {
+ public:
+  // `outputs`: S W.
+  Order3Problem(const Matrix& weight, const Matrix& moment, const Matrix& outputs);
+  ~Order3Problem();
+
+  struct Fit {
+    Order3 shape;
+    Matrix first, second, last;  // G1 [i1 x first_rank], G2 [first_rank x (i2 rank)], B [rank x out]
+  };
+  Fit begin(const Order3& shape) const;   // without a sweep
+  void sweep(Fit& fit, int times) const;  // goes on
+  Matrix left(const Fit& fit) const;      // G1 G2 [in x rank], inputs in the order of the weight
+  Chain chain(Fit fit) const;
+
+ private:
+  struct Sums;
+  std::unique_ptr<Sums> sums_;
+};
 
 // Bytes that a pair takes, its gauge indices included; and the largest rank whose pair fits (0: none), a multiple of `multiple` where it exceeds it.
 struct Storage {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <numeric>
 
 #include "kernels/cpu_backend.h"
@@ -147,6 +148,22 @@ template struct MatrixOf<float>;
 UsePool::UsePool(kernels::ThreadPool& pool) : before_(current_pool) { current_pool = &pool; }
 UsePool::~UsePool() { current_pool = before_; }
 
+void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f) {
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(count));  // a thread of the pool must not end by one
+  for_each_tile(count, [&](std::int64_t i) {
+    kernels::ThreadPool* const before = current_pool;
+    current_pool = nullptr;
+    try {
+      f(i);
+    } catch (...) {
+      failures[static_cast<std::size_t>(i)] = std::current_exception();
+    }
+    current_pool = before;
+  });
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+}
+
 void check_finite(const Matrix& a, const std::string& what) {
   for (std::size_t i = 0; i < a.values.size(); ++i)
     if (!std::isfinite(a.values[i]))
@@ -240,6 +257,28 @@ void add_gram(Matrix& sum, const Matrix& a) {
   if (a.values.empty()) return;
   product(turned(a), plain(a), a.rows, sum, 1.0, 1.0, true);
   mirror(sum);
+}
+
+namespace {
+
+void add_floats(Matrix& sum, const FloatMatrix& more) {
+  if (sum.values.empty()) sum = Matrix(more.rows, more.columns);
+  COMERA_CHECK(sum.rows == more.rows && sum.columns == more.columns);
+  for_each_strip(std::ssize(sum.values), [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = first; i < first + count; ++i)
+      sum.values[static_cast<std::size_t>(i)] += static_cast<double>(more.values[static_cast<std::size_t>(i)]);
+  });
+}
+
+}  // namespace
+
+void add_gram(Matrix& sum, const FloatMatrix& a) { add_floats(sum, gram(a)); }
+
+void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b) {
+  COMERA_CHECK(a.rows == b.rows);
+  FloatMatrix c(a.columns, b.columns);
+  product(turned(a), plain(b), a.rows, c);
+  add_floats(sum, c);
 }
 
 FloatMatrix gram(const FloatMatrix& a) { return gram_of(turned(a), plain(a), a.columns, a.rows); }

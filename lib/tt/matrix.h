@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,9 @@ class UsePool {
   kernels::ThreadPool* before_;
 };
 
+// f(i) for i < count, each on one thread of the pool, on which large products run alone: for work that has many small steps.
+void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
+
 // InputError "WHAT: ... is not finite" that says where.
 void check_finite(const Matrix& a, const std::string& what);
 
@@ -68,6 +72,10 @@ double squared_norm(const Matrix& a);                  // of Frobenius
 double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
 double trace(const Matrix& a);
 void symmetrize(Matrix& a);  // (a + aᵀ) / 2
+
+// sum += aᵀ a and sum += aᵀ b: of one batch in float, of all batches in double; an empty sum becomes it.
+void add_gram(Matrix& sum, const FloatMatrix& a);
+void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b);
 
 FloatMatrix to_float(const Matrix& a, double scale = 1);
 Matrix to_double(const FloatMatrix& a);

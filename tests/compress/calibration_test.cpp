@@ -180,6 +180,35 @@ TEST_CASE("calibration: a group that is wanted alone is measured as among all of
     }
 }
 
+TEST_CASE("calibration: a part of the text gives moments of a part, and the next visit sees all of it again") {
+  const TemporaryFolder folder;
+  write_model(folder.path());
+  write_text(folder / "text.txt");
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += read_file(folder / "text.txt", 1 << 20);
+  write_file_atomic(folder / "text.txt", text);
+  const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 100000, 12});
+  const auto traces = [&](std::int64_t tokens) {
+    std::vector<double> all;
+    moments->visit({.follows = true, .tokens = tokens}, [&](const MomentGroup& group) {
+      all.push_back(tt::trace(group.fit.moment));
+      all.push_back(tt::trace(group.held.moment));
+    });
+    return all;
+  };
+  const std::vector<double> whole = traces(0), again = traces(0);
+  const std::vector<double> part = traces(moments->info().tokens / 2);
+  CHECK(whole == again);
+  CHECK(traces(0) == whole);
+  CHECK(traces(moments->info().tokens) == whole);
+  REQUIRE(part.size() == whole.size());
+  for (std::size_t i = 0; i < whole.size(); i += 2) {
+    CHECK(part[i] < 0.75 * whole[i]);
+    CHECK(part[i] > 0.25 * whole[i]);
+    CHECK(part[i + 1] == whole[i + 1]);
+  }
+}
+
 TEST_CASE("calibration: an effect is how far the model's output moves, and leaves no trace") {
   const TemporaryFolder folder;
   write_model(folder.path());

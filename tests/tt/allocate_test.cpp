@@ -92,6 +92,22 @@ TEST_CASE("more budget never loses more, the floor holds, ranks are rounded") {
   for (const Allotment& a : water_fill(layers, 60000, 0).layers) CHECK((a.dense || a.rank <= 8 || a.rank % 8 == 0));
 }
 
+TEST_CASE("an even share spends its budget to the last rank that fits") {
+  std::vector<LossCurve> layers;
+  for (int l = 0; l < 36; ++l) layers.push_back(l % 6 < 4 ? curve(384, 384, 0.98, false) : curve(384, 1536, 0.98, false));
+  std::int64_t dense = 0;
+  for (const LossCurve& layer : layers) dense += layer.dense_bytes;
+  for (const int cut : {2, 3, 5, 10, 20}) {
+    const Allocation even = by_share(layers, dense / cut);
+    CHECK(even.bytes <= dense / cut);
+    CHECK(static_cast<double>(even.bytes) >= 0.999 * static_cast<double>(dense / cut));
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      const double share = static_cast<double>(even.layers[l].bytes) / static_cast<double>(layers[l].dense_bytes);
+      CHECK(std::abs(share - 1.0 / cut) <= static_cast<double>(layers[l].bytes[1]) / static_cast<double>(layers[l].dense_bytes));
+    }
+  }
+}
+
 TEST_CASE("a layer whose compressed form costs as much as dense stays dense") {
   std::vector<LossCurve> layers{curve(16, 16, 0.9, false), curve(16, 16, 0.2, false)};
   CHECK(by_rank(layers, 8).layers[0].dense);  // 8 (16 + 16) = 16 * 16
