@@ -31,7 +31,7 @@ run "$COMERA" tokenizer train --data short.txt --kind bpe --vocab-size 300 -o pi
 expect_exit 0
 run "$COMERA" tokenizer train --data short.txt --vocab-size 300 -o words
 expect_exit 0
-llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --embedding-rank 4 --order 2
+llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --rank 4 --embedding-rank 4 --order 2
   --embedding-order 2)
 small=(--seq 8 --batch 4 --steps 2 --quiet)
 for tokenizer in pieces words; do

@@ -46,7 +46,7 @@ same_everywhere() {
   expect_same_bytes "out-$first/$file" "out-named/$file"
   rm -r out-*
 }
-llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --embedding-rank 4 --order 2
+llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --rank 4 --embedding-rank 4 --order 2
   --embedding-order 2)
 same_everywhere model.safetensors pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data FILE --dev FILE
 same_everywhere model.safetensors pretrain "${model[@]}" "${words[@]}" --task mlm --text text --data FILE --dev FILE

@@ -324,7 +324,7 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   refused({scratch.write("empty.tsv", "")}, "empty.tsv: there are no rows");
   refused({scratch.write("head.tsv", "text\tlabel\n")}, "head.tsv: there are no rows");
   refused({scratch.write("dev.tsv", "text\tlabel\na\tx\n")}, "dev.tsv: line 2: unknown label 'x'; the labels are 'no', 'yes'", {"no", "yes"});
-  refused({scratch.write("a.txt", "a\n")}, "a.txt: labelled rows are read from .tsv or .jsonl");
+  refused({scratch.write("a.txt", "a\n")}, "a.txt: labelled rows are read from .csv, .tsv or .jsonl");
   CHECK_THROWS_WITH(Dataset::from_rows(spec, letters(), {}, {}, {"no", "yes"})->label_index("ye"),
                     Catch::Contains("unknown label 'ye'; the labels are no, yes; did you mean yes?"));
 

@@ -99,7 +99,7 @@ TEST_CASE("a row takes bounded memory, whatever it holds") {
   }
 }
 
-TEST_CASE("--text of files none of which is a table is refused") {
+TEST_CASE("columns that are named for text files alone are refused") {
   const Scratch scratch;
   const std::vector<std::string> texts{scratch.write("a.txt", "x\n")}, mixed{texts[0], scratch.write("b.csv", "body\nx\n")};
   CHECK(names_in_vain(texts, std::nullopt, {"body"}));
