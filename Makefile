@@ -6,6 +6,7 @@
 #   make check       make test and the static checks over every file
 #   make cuda        build/comera and build/libcomera_cuda.so; brings the CUDA toolkit from PyPI where the machine has no nvcc
 #   make package     a tarball of program and, where it was built, CUDA backend that runs where it is unpacked; TESTS=1 for check-gpu
+#   make deb         a Debian package of the program, with its manual and completion
 #   make check-gpu   the tests and benches that need a card, from this build; writes build/gpu-report.md
 #   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
 #   make install     PREFIX=/usr/local; the program, its manual pages and what completes its command line
@@ -16,7 +17,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD := build
 
-.PHONY: all comera configure cuda package check-gpu quickstart test check interop install docs format clean
+.PHONY: all comera configure cuda package deb check-gpu quickstart test check interop install docs format clean
 .NOTPARALLEL:
 
 all: comera
@@ -56,6 +57,9 @@ package: comera
 	  cmake --build $(BUILD) -j $(JOBS) --target test_kernels test_models)
 	! grep -q '^COMERA_CUDA:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake --build $(BUILD) -j $(JOBS) --target comera_cuda
 	TESTS=$(TESTS) scripts/package.sh $(BUILD)
+
+deb: comera
+	scripts/package_deb.sh $(BUILD)
 
 check-gpu: cuda
 	@third_party/install.sh build test

@@ -44,3 +44,9 @@ for file in "$stage"/bin/comera "$stage"/lib/*.so; do
   newest=$(objdump -T "$file" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
   [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.36 ] || { echo "package.sh: $file needs $newest" >&2 && exit 1; }
 done
+cat << END
+On any machine with glibc 2.36 or newer, without a compiler (tar needs zstd to unpack it):
+  tar -xf $name.tar.zst
+  $name/bin/comera --help
+  sudo cp -r $name/bin $name/share /usr/local/    # if it shall be found from everywhere
+END

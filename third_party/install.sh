@@ -40,6 +40,9 @@ wordnet-base              build  the real text of recipes/quickstart.sh
 python3-venv              recipes ONNX Runtime from PyPI
 python3-venv              cuda   the CUDA toolkit from PyPI, where the machine has none
 catch2                    test   test programs
+ccache                    test   what was compiled is not compiled again, on the bare machine of tests/recipes/first_command.sh either
+debootstrap               test   that bare machine
+lintian                   test   checks the Debian package
 zstd                      test   text of COMERA_DATA, in tests and recipes
 python3                   test   the rule scripts under scripts/
 python3-venv              test   readers and runtimes from PyPI that open what we write, and the CUDA toolkit

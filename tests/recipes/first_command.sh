@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# README's first command, typed as a stranger would: in a bare Debian 12 that has git, make and certificates, in a clone of this checkout
+# (what is committed of it). Only the training is shortened. ccache is there too, so that what `make test` compiled is not compiled again:
+# the clone lies at the path of this checkout, compilers and options are the same, and so are the objects.
+#
+#   tests/recipes/first_command.sh BUILD      the bare system is made in BUILD/bare, some 3 GB, and removed again
+#
+# Needs root, debootstrap, git and a mirror of Debian; ends with 77 and says so where one of them is missing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source=$PWD
+build=$(realpath "$1")
+root=$build/bare
+log=$build/bare.log
+release=bookworm
+home=/var/tmp  # of who types it
+cache=$home/.cache/ccache
+
+skip() { echo "SKIPPED: README's first command was not tried on a bare machine: $1" && exit 77; }
+fail() { tail -n 60 "$log" && echo "first_command.sh: $1" && exit 1; }
+
+if [ "${IN_OWN_NAMESPACE:-}" != 1 ]; then
+  [ "$(id -u)" = 0 ] || skip "this needs root"
+  command -v debootstrap > /dev/null || skip "there is no debootstrap; third_party/install.sh test installs it"
+  git -c safe.directory='*' rev-parse -q --verify HEAD > /dev/null || skip "$source is no git checkout"
+  wget -q --spider --timeout=60 --tries=2 "$(third_party/sentencepiece.sh --mirror)/dists/$release/InRelease" || skip "no mirror of Debian can be reached"
+  unshare --mount true || skip "nothing can be mounted here"
+  # What is mounted below is seen by the script that this starts, and by nobody else: nothing can be left behind, or removed with the rest.
+  rm -rf "$root"
+  status=0
+  IN_OWN_NAMESPACE=1 unshare --mount "$0" "$build" || status=$?
+  rm -rf "$root"
+  exit "$status"
+fi
+
+mirror=$(third_party/sentencepiece.sh --mirror)
+echo "== a bare Debian from $mirror"
+debootstrap --variant=minbase --include=git,make,ca-certificates,ccache "$release" "$root" "$mirror" > "$log" 2>&1 || fail "debootstrap failed"
+# This machine's own way to packages: sources, proxies, certificates, names.
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do
+  [ ! -s "$file" ] || cp "$file" "$root$file"
+done
+apt-config dump | grep -iE '^Acquire::(https?|ftp)::.*(proxy|cainfo|verify)' > "$root/etc/apt/apt.conf.d/99-of-the-host" || true
+cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"
+chroot "$root" update-ca-certificates >> "$log" 2>&1
+# Nothing here has to outlive a crash.
+echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/unsafe-io"
+
+mountpoint -q "$root/proc" || mount -t proc proc "$root/proc" || skip "nothing can be mounted here"
+mkdir -p "$root$cache" "$root$home/.config/ccache" "$root$source"
+if command -v ccache > /dev/null; then
+  shared=$(ccache --get-config cache_dir)
+  mkdir -p "$shared"
+  mount --bind "$shared" "$root$cache"
+  cp "${XDG_CONFIG_HOME:-$HOME/.config}/ccache/ccache.conf" "$root$home/.config/ccache/" 2> /dev/null || true
+fi
+git -c safe.directory='*' clone -q "$source" "$root$source"
+
+command=$(sed -n '/^```sh$/{n;s/ *#.*//p;q}' README.md)
+[ -n "$command" ] || fail "README.md has no first command"
+echo "== $command"
+variables=("HOME=$home" PATH=/usr/sbin:/usr/bin:/sbin:/bin "CCACHE_STATSLOG=$home/ccache.log" "STEPS=${STEPS:-6}")
+for name in $(compgen -e | grep -E '^CCACHE_|_proxy$' | grep -v '^CCACHE_DIR$'); do variables+=("$name=${!name}"); done
+env -i "${variables[@]}" chroot "$root" bash -c "cd '$source' && $command" < /dev/null > "$log" 2>&1 || fail "'$command' failed"
+
+grep -E '^(run |runs/quickstart/)' "$log"
+[ ! -e "$root$home/ccache.log" ] || chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats | sed -n 1,2p
+for run in dense tt tt-half; do
+  [ -s "$root$source/runs/quickstart/$run/report.html" ] || fail "the run $run left no report.html"
+done
+[ "$(grep -cE '^runs/quickstart/' "$log")" = 3 ] || fail "the table of the three runs is missing"
