@@ -64,7 +64,7 @@ OptionTable predict_table() {
              .help = "write the embeddings of the lines as a NumPy array; that of an empty line is NaN",
              .metavar = "FILE",
              .in_config = false,
-            .files = FileUse::written}})
+             .files = FileUse::written}})
       .add(answer_options());
   table.add(common_options()).synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
   table.common({"data", "text", "max-tokens", "temperature", "top-p", "npy", "jsonl", "json", "batch", "tokenizer"});

@@ -4,8 +4,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
-#include "lib/io/json_file.h"
 #include "lib/core/outputs.h"
+#include "lib/io/json_file.h"
 #include "models/model_options.h"
 #include "tools/stored_model.h"
 

@@ -173,7 +173,8 @@ ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> a
       return command;
     }
   read_environment(table, environment, values);
-  if (table.find("config") && values.has("config")) apply_toml(values, read_file(values.text("config"), largest_config), values.text("config"), TomlScope::call);
+  if (table.find("config") && values.has("config"))
+    apply_toml(values, read_file(values.text("config"), largest_config), values.text("config"), TomlScope::call);
   if (table.find("dump-config") && values.flag("dump-config"))
     command.print = to_toml(values, TomlScope::call);
   else

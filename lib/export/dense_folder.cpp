@@ -1,8 +1,8 @@
 #include "lib/export/dense_folder.h"
 
 #include <map>
-#include <set>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lib/export/chains.h"
 #include "lib/io/chain_parts.h"

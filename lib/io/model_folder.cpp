@@ -7,8 +7,8 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/io/file_kind.h"
-#include "lib/io/json_file.h"
 #include "lib/io/foreign_weights.h"
+#include "lib/io/json_file.h"
 #include "lib/io/modules.h"
 
 namespace comera::io {

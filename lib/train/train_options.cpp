@@ -188,14 +188,15 @@ std::vector<Option> rank_options() {
 
 std::vector<Option> run_options() {
   const char* g = "Run";
-  std::vector<Option> rows = {free(row(g, "save-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between checkpoints")),
-                              free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
-                              only_here(row(g, "output", OptionType::path, "", "the run folder")),
-                              only_here(row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
-                              only_here(row(g, "override", OptionType::flag, "", 
-                                            "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
-                              only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
-                              only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
+  std::vector<Option> rows = {
+      free(row(g, "save-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between checkpoints")),
+      free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
+      only_here(row(g, "output", OptionType::path, "", "the run folder")),
+      only_here(row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
+      only_here(row(g, "override", OptionType::flag, "",
+                    "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
+      only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
+      only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
   rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};
   rows[1].synonyms = {"save-total-limit"};
   rows[2].synonyms = {"output-dir", "out", "out-dir", "save-to"};

@@ -78,6 +78,7 @@ expect_no_file out
 
 # Text that comes by redirection is an input too.
 last='predict --npy with stdin from the same file'
+# shellcheck disable=SC2094  # that the program refuses it is the test
 "$COMERA" predict model --npy corpus.txt <corpus.txt >.out 2>.err
 code=$?
 expect_refused ': is stdin'
