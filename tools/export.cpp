@@ -74,6 +74,7 @@ void hint_type(const OptionValues& values, const std::string& model) {
 std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder, const models::ModelSpec& spec) {
   auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
                                                 train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+  train::check_weights(folder.path(), engine->model());  // before memory is taken for what config.json claims
   engine->allocate();
   train::load_weights(folder.path(), engine->weights());
   engine->weights_changed();

@@ -32,5 +32,5 @@ TEST_CASE("data files: a pipe is refused, and nobody waits for its writer") {
   const std::string path = scratch.path("pipe");
   REQUIRE(::mkfifo(path.c_str(), 0666) == 0);
   CHECK_THROWS_WITH(resolve_files({path}), Contains("pipe: is a pipe; give a regular file"));
-  CHECK_THROWS_WITH(read_all(path), Contains("is a pipe"));
+  CHECK_THROWS_WITH(ByteStream::open(path), Contains("is a pipe"));
 }
