@@ -48,7 +48,9 @@ std::int64_t ConfigReader::integer(const char* key, std::optional<std::int64_t> 
   const Json* value = find(key, otherwise.has_value());
   if (!value) return *otherwise;
   if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, shown(*value));
-  if (*value < -largest_integer || *value > largest_integer) fail_input("{}: {} is {}; no size or id is that large", name_, key, shown(*value));
+  const bool beyond = value->is_number_unsigned() ? value->get<std::uint64_t>() > static_cast<std::uint64_t>(largest_integer)
+                                                  : value->get<std::int64_t>() < -largest_integer;
+  if (beyond) fail_input("{}: {} is {}; no size or id is that large", name_, key, shown(*value));
   return value->get<std::int64_t>();
 }
 

@@ -126,7 +126,8 @@ std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, co
   std::vector<TensorForm> forms;
   for (const ChainSpec& chain : block.chains) forms.push_back(describer.chain_form(chain));
   describer.add_rest(forms);
-  std::sort(forms.begin(), forms.end(), [](const TensorForm& a, const TensorForm& b) { return natural_less(a.name, b.name); });
+  const auto less = [](const TensorForm& a, const TensorForm& b) { return natural_less(a.name, b.name); };
+  if (!std::is_sorted(forms.begin(), forms.end(), less)) std::sort(forms.begin(), forms.end(), less);
   return forms;
 }
 

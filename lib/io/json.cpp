@@ -1,5 +1,6 @@
 #include "lib/io/json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <vector>
@@ -31,7 +32,7 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    if (!open_.back().keys.insert(name).second) fail_input("{}: key \"{}\" stands there twice", file_name_, printable(name));
+    if (!is_new(open_.back(), name)) fail_input("{}: key \"{}\" stands there twice", file_name_, printable(name));
     open_.back().key = std::move(name);
     return true;
   }
@@ -47,6 +48,16 @@ class Builder {
     std::string key;  // of the member that comes next
     std::unordered_set<std::string> keys;
   };
+
+  // Few keys are looked through, many are also kept in a set.
+  static bool is_new(Open& open, const std::string& name) {
+    constexpr std::size_t few = 16;
+    const std::vector<std::pair<const std::string, Json>>& members = open.value.get_ref<Json::object_t&>();
+    if (members.size() < few) return std::none_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
+    if (open.keys.empty())
+      for (const auto& member : members) open.keys.insert(member.first);
+    return open.keys.insert(name).second;
+  }
 
   bool put(Json&& value) {
     if (open_.empty()) {

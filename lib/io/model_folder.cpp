@@ -140,7 +140,10 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
 }
 
 bool natural_less(std::string_view a, std::string_view b) {
-  std::size_t i = 0, j = 0;
+  // What both begin with is passed over, but for the digits that the difference may belong to.
+  std::size_t i = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  while (i > 0 && a[i - 1] >= '0' && a[i - 1] <= '9') --i;
+  std::size_t j = i;
   while (i < a.size() && j < b.size()) {
     const std::size_t in_a = digits_at(a, i), in_b = digits_at(b, j);
     if (in_a && in_b) {

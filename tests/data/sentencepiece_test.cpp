@@ -41,7 +41,7 @@ std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
 
 // Where the precompiled_charsmap of a model lies: field 2 behind the name of the rules.
 std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
-  std::size_t at = model.find("nmt_nfkc") + 8;
+  std::size_t at = model.find("nmt_nfkc_cf") + 11;
   REQUIRE(model.at(at) == '\x12');
   std::size_t length = 0;
   for (int shift = 0;; shift += 7) {
