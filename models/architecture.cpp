@@ -7,6 +7,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/io/json_file.h"
+#include "lib/io/tt_format.h"
 #include "models/config_reader.h"
 #include "models/decoder.h"
 #include "models/decoder_config.h"
@@ -89,6 +90,7 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
 
 ModelSpec spec_from_folder(const std::string& folder) {
   const io::ModelFolder files(folder);
+  io::describe(files);  // chains by the rules of every reader, before anything is made of them
   ModelSpec spec = parse_config_json(read_file(files.config_path(), io::largest_config), files.config_path(), names_in(files));
   if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed) encoder->sentence = read_sentence_rules(folder);
   return spec;
