@@ -37,7 +37,10 @@ constexpr std::array magics{
     Magic{0, "PAR1"sv, {"a Parquet table", "a model is expected here"}},
     Magic{0, "\x1f\x8b"sv, {"a gzip archive", unpack}},
     Magic{0, "\x28\xb5\x2f\xfd"sv, {"a Zstandard archive", unpack}},
-    Magic{0, "\xfd7zXZ"sv, {"an xz archive", unpack}},
+    Magic{0,
+          "\xfd"
+          "7zXZ"sv,
+          {"an xz archive", unpack}},
     Magic{0, "BZh"sv, {"a bzip2 archive", unpack}},
     Magic{257, "ustar"sv, {"a tar archive", unpack}},
     Magic{0,

@@ -77,7 +77,7 @@ expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hu
 # A name of the hub gets the command that fetches it; a path does not.
 hint='hf download some/model-v1.5 --local-dir model-v1.5'
 for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" "finetune -o out --data train.tsv" \
-  "finetune dense -o out --data train.tsv --teacher" "evaluate dense --data corpus.txt --against"; do
+  "finetune dense -o out --data train.tsv --text text --teacher" "evaluate dense --data corpus.txt --against"; do
   # shellcheck disable=SC2086
   run "$COMERA" $call some/model-v1.5
   expect_refused "$hint"
@@ -86,21 +86,22 @@ run "$COMERA" inspect ./some/model
 expect_refused 'no such file or folder; check the path$'
 
 # A Mistral folder with llama's tensors and no window in use runs as the llama that it is.
+for _ in $(seq 40); do cat corpus.txt; done >long.txt
 run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 \
-  --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --quiet --data corpus.txt -o llama
+  --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --quiet --data long.txt -o llama
 expect_exit 0
 cp -r llama mistral
 sed 's/"llama"/"mistral"/; s/LlamaForCausalLM/MistralForCausalLM/; s/^{/{"sliding_window": null,/' llama/config.json >mistral/config.json
-run "$COMERA" evaluate llama --data corpus.txt --seq 8 --json
+run "$COMERA" evaluate llama --data long.txt --seq 8 --json
 cp .out llama.json
-run "$COMERA" evaluate mistral --data corpus.txt --seq 8 --json
+run "$COMERA" evaluate mistral --data long.txt --seq 8 --json
 expect_exit 0
 expect_json "{**d, 'model': 'llama'} == json.load(open('llama.json'))"
 run "$COMERA" tensorize mistral -o smaller --rank 4
 expect_exit 0
-run "$COMERA" evaluate smaller --data corpus.txt --seq 8
+run "$COMERA" evaluate smaller --data long.txt --seq 8
 expect_exit 0
 sed -i 's/"sliding_window": null/"sliding_window": 4/' mistral/config.json
-run "$COMERA" evaluate mistral --data corpus.txt --seq 8
+run "$COMERA" evaluate mistral --data long.txt --seq 8
 expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; attention to a window is not supported'
 finish
