@@ -61,7 +61,7 @@ run_limited() {
   code=$?
 }
 chmod 777 .
-if [ "$(id -u)" != 0 ] || { command -v setpriv && setpriv --reuid=65533 --clear-groups test -x "$COMERA" -a -r train.tsv; }; then
+if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null && setpriv --reuid=65533 --clear-groups test -x "$COMERA" -a -r train.tsv; }; then
   run_limited "$COMERA" pretrain "${tiny[@]}" --threads 4 -o threads
   expect_exit 1
   expect_err '^error: \[machine\] 4 threads do not start: .*ulimit -u'

@@ -96,13 +96,13 @@ struct Job {
 
 inline std::string model_of(const std::string& run) { return read_file(join_path(run, "model.safetensors")); }
 
-// The lines without what a clock or the process measures.
+// The lines without what a clock or the process measures (memory: of a device, with the kernels that its driver has loaded by then).
 inline std::vector<std::string> lines_of(const std::string& run) {
   std::vector<std::string> lines;
   std::istringstream text(read_file(join_path(run, "metrics.jsonl")));
   for (std::string line; std::getline(text, line);) {
     auto json = nlohmann::ordered_json::parse(line);
-    for (const char* key : {"time", "step_ms", "tokens_per_second", "peak_bytes"}) json.erase(key);
+    for (const char* key : {"time", "step_ms", "tokens_per_second", "peak_bytes", "memory"}) json.erase(key);
     if (json.contains("dev")) json["dev"].erase("seconds");
     lines.push_back(json.dump());
   }
