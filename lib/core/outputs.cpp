@@ -37,7 +37,7 @@ Path behind_links(Path path) {
 Resolved resolved(const Path& given) {
   std::error_code error;
   Resolved result;
-  const Path path = behind_links(given);
+  const Path path = behind_links(std::filesystem::absolute(given, error));
   result.path = std::filesystem::weakly_canonical(path, error);
   if (error) result.path = std::filesystem::absolute(path, error).lexically_normal();
   if (!result.path.has_filename() && result.path.has_relative_path()) result.path = result.path.parent_path();  // "folder/"

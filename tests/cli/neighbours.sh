@@ -118,7 +118,7 @@ commands=("tensorize model -o killed --ratio 1.3" "tensorize model -o killed --r
   "export model -o killed --to safetensors" "evaluate model --data dev.tsv --text text --label label --predictions killed"
   "tokenizer train --data corpus.txt --vocab-size 40 -o killed --force")
 for command in "${commands[@]}"; do
-  for fault in 1 3 6 11 19 32 55 90 150 1000; do
+  for fault in 1 4 11 30 80 1000; do
     # shellcheck disable=SC2086
     run env COMERA_FAULT_AT=$fault "$COMERA" $command
     [ "$code" = 137 ] || break

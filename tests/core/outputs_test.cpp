@@ -60,6 +60,12 @@ TEST_CASE("outputs: a second name of a file is the file; devices are nobody's") 
   CHECK(said("/dev/null", "/dev/null").empty());
 }
 
+TEST_CASE("outputs: relative names of what is not there are places too") {
+  CHECK_THROWS_WITH(check_outputs("verb", {}, {{"--a", "not-there"}, {"--b", "./not-there"}}), Contains("both name"));
+  CHECK_THAT(said("not-there/data", "./not-there"), Contains(": holds MODEL"));
+  CHECK_THAT(said("not-there/data", "."), Contains(": holds MODEL"));
+}
+
 TEST_CASE("outputs: two outputs are two places") {
   const TemporaryFolder place;
   std::filesystem::create_directory_symlink(place.path(), place / "link");
