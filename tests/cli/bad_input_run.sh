@@ -46,8 +46,8 @@ mkdir taken && touch taken/file
 run "$COMERA" pretrain "${tiny[@]}" -o taken
 expect_refused 'taken is not empty; --resume .* --force'
 expect_equal "$(ls taken)" file
-run "$COMERA" pretrain "${tiny[@]}" -o train.tsv
-expect_refused 'train\.tsv is a file; name a folder with --output'
+run "$COMERA" pretrain "${tiny[@]}" -o corpus.txt
+expect_refused "corpus\.txt is a file; name a folder with --output"
 
 # Resuming.
 run "$COMERA" pretrain "${tiny[@]}" --save-every 2 -o run

@@ -19,8 +19,8 @@ def lines(folder):
     kept = []
     for line in open(f"{folder}/metrics.jsonl"):
         line = json.loads(line)
-        kept.append((line["step"], line.get("split"), line.get("event"), line.get("loss")))
-    return list(dict.fromkeys(kept))  # a finished run that is resumed is evaluated again
+        kept.append((line["step"], line.get("split"), line.get("event")))  # losses are means since the run went on
+    return list(dict.fromkeys(kept))  # a finished run that goes on is evaluated again
 a, b = lines(sys.argv[1]), lines(sys.argv[2])
 assert a == b, (a, b)
 E2
