@@ -48,5 +48,5 @@ cat << END
 On any machine with glibc 2.36 or newer, without a compiler (tar needs zstd to unpack it):
   tar -xf $name.tar.zst
   $name/bin/comera --help
-  sudo cp -r $name/bin $name/share /usr/local/    # if it shall be found from everywhere
+  sudo ln -s "\$PWD/$name/bin/comera" /usr/local/bin/    # if it shall be found from everywhere
 END

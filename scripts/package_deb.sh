@@ -5,8 +5,9 @@
 #   scripts/package_deb.sh BUILD        BUILD/comera_VERSION_amd64.deb
 #
 # DEBFULLNAME and DEBEMAIL name who packs it; default: the author of the last commit. lintian, where it is installed, must find no error.
+# LEVEL, 0 to 9, is how hard it is compressed.
 set -euo pipefail
-[ $# = 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
+[ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 build=$(realpath "$1")
 cd "$(dirname "$0")/.."
 
@@ -79,7 +80,7 @@ END
 (cd "$stage" && find usr -type f -print0 | sort -z | xargs -0 md5sum) > "$stage/DEBIAN/md5sums"
 
 file=$build/comera_${version}_$(dpkg --print-architecture).deb
-dpkg-deb --root-owner-group --build "$stage" "$file" > /dev/null
+dpkg-deb --root-owner-group -z "${LEVEL:-6}" --build "$stage" "$file" > /dev/null
 echo "$file: $(stat -c %s "$file") bytes"
 if command -v lintian > /dev/null; then
   lintian --allow-root --fail-on error "$file"

@@ -9,7 +9,7 @@ git -c safe.directory='*' rev-parse -q --verify HEAD > /dev/null || { echo "SKIP
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 ln -s "$(realpath "$1")/comera" "$place/comera"
-scripts/package_deb.sh "$place"
+LEVEL=1 scripts/package_deb.sh "$place"
 
 dpkg-deb --contents "$place"/comera_*.deb > "$place/contents"
 for file in bin/comera share/man/man1/comera.1.gz share/man/man1/comera-pretrain.1.gz share/bash-completion/completions/comera; do
