@@ -210,7 +210,7 @@ TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or r
   REQUIRE(length > 100'000);
   std::string text;
   for (std::uint32_t point = 1; point < 0x3000; ++point) append_utf8(text, point);
-  CHECK(parse_sentencepiece(model, "whole")->encode(text).size() > 1000);
+  CHECK(parse_sentencepiece(model, "whole")->encode(text).size() > 100);  // unknown letters in a row are one piece
   int refused = 0;
   for (std::uint32_t round = 0; round < 150; ++round) {
     std::string damaged = model;
