@@ -85,7 +85,7 @@ const FileKind* kind_of(std::string_view start) {
   if (is_onnx(start)) return &onnx;
   if (!is_text(start)) return nullptr;
   const std::size_t first = start.find_first_not_of(" \n\r\t");
-  return first != std::string_view::npos && (start[first] == '{' || start[first] == '[') ? &json : &text;
+  return first != std::string_view::npos && start[first] == '{' ? &json : &text;  // '[' also begins a vocabulary, with [PAD]
 }
 
 const FileKind* kind_of_file(const std::string& path) {

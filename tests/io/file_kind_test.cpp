@@ -41,6 +41,7 @@ TEST_CASE("file kind: files are known by their first bytes") {
   CHECK_THAT(name_of("\x08\x08\x12\x07pytorch"s), Contains("ONNX"));
   CHECK(name_of("{\n  \"model_type\": \"bert\"\n}") == "JSON text");
   CHECK(name_of("a sentence\n") == "text");
+  CHECK(name_of("[PAD]\n[UNK]\n") == "text");
   CHECK(name_of("").empty());
   CHECK(name_of("\x01\x02\x03"s).empty());
 }
