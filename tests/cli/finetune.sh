@@ -169,7 +169,7 @@ PY
 # What is refused.
 run_refused 'MODEL is missing' finetune "${go[@]}" --data train.tsv
 run_refused 'nowhere: no such folder' finetune nowhere "${go[@]}" --data train.tsv
-run_refused 'teacher is missing: embeddings' finetune body "${go[@]}" --data corpus.txt
+run_refused 'teacher is missing: body gives embeddings' finetune body "${go[@]}" --data corpus.txt
 run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv --text text
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
 run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
