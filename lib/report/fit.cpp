@@ -13,6 +13,7 @@
 
 #include "lib/core/units.h"
 #include "lib/report/fold.h"
+#include "lib/report/html.h"
 
 namespace comera::report {
 namespace {
@@ -39,21 +40,12 @@ void rename(Table& table, const std::function<std::string(const std::string&)>& 
     if (auto* name = std::get_if<std::string>(&row[0])) *name = change(*name);
 }
 
-// Without the leading parts that all names share, and without ".weight" where names stay different.
+// As pages show them, where they stay different.
 void shorten_names(Table& table) {
-  std::vector<std::string> names = names_of(table);
-  if (names.size() != table.rows.size() || names.size() < 2) return;
-  std::string shared = names[0].substr(0, names[0].rfind('.') + 1);
-  for (const std::string& name : names)
-    while (!name.starts_with(shared)) shared = shared.substr(0, shared.rfind('.', shared.size() - 2) + 1);
-  const auto shorter = [&](const std::string& name) {
-    std::string out = name.substr(shared.size());
-    if (out.size() > 7 && out.ends_with(".weight")) out.resize(out.size() - 7);
-    return out;
-  };
+  const std::vector<std::string> names = names_of(table);
   std::set<std::string> distinct;
-  for (const std::string& name : names) distinct.insert(shorter(name));
-  if (distinct.size() == names.size()) rename(table, shorter);
+  for (const std::string& name : names) distinct.insert(short_name(name));
+  if (names.size() == table.rows.size() && distinct.size() == names.size()) rename(table, short_name);
 }
 
 void remove_column(Table& table, std::size_t at) {
@@ -69,8 +61,8 @@ void cut_names(Table& table, std::size_t excess) {
   const std::size_t most = std::max(least_name, longest - std::min(longest, excess));
   rename(table, [&](const std::string& name) {
     if (name.size() <= most) return name;
-    const std::size_t tail = (most - 2) * 2 / 3;  // the end tells more: which weight of the block it is
-    return name.substr(0, most - 2 - tail) + ".." + name.substr(name.size() - tail);
+    const std::size_t head = (most - 2) / 2;  // the block's number; the end is the weight in it
+    return name.substr(0, head) + ".." + name.substr(name.size() - (most - 2 - head));
   });
 }
 

@@ -7,7 +7,7 @@
 
 namespace comera::report {
 
-// The plain table in at most `columns` columns, where that can be: first names without what all of them share, then without the columns of
+// The plain table in at most `columns` columns, where that can be: first short names (lib/report/html.h), then without the columns of
 // Table::dispensable in that order, at last with names cut in their middle. A line below names the columns that were left out.
 std::string render_fitted(const Table& table, int columns);
 

@@ -163,7 +163,7 @@ Table layer_table(const ModelReport& report) {
     append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
                                share_of(layer.parameters, report.totals.parameters)});
   }
-  table.dispensable = {"initial_ranks", "share", "modes", "kind", "ratio", "parameters"};
+  table.dispensable = {"initial_ranks", "share", "modes", "kind", "ratio", "parameters", "shape"};
   const Totals shown = totals_of(report.layers);
   if (shown.parameters != report.totals.parameters) table.totals.push_back(total_row("shown", shown, report.totals));
   table.totals.push_back(total_row("model", report.totals, report.totals));

@@ -217,7 +217,7 @@ LayerLines tensorize_layers(const Result& result) {
                    {"optimum", "optimum"},
                    {"above_optimum", "above it", Unit::share},
                    {"ms", "ms", Unit::ms}};
-  table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio"};
+  table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio", "bytes_dense"};
   Reasons reasons;
   for (const LayerOutcome& layer : result.layers) {
     const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape

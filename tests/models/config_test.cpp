@@ -169,7 +169,7 @@ TEST_CASE("a Mistral config without a window in use is that of a llama, with Mis
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": null")) == text);
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 1000000")) == text);
   CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 2"), Catch::Contains("sliding_window is 2"));
-  CHECK_THROWS_WITH(mistral("LlamaForCausalLM", "MistralForTokenClassification"), Catch::Contains("MistralForTokenClassification"));
+  CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"), Catch::Contains("MistralForTokenClassification"));
   // Without the key the window is Mistral's own, 4096, and so are the heads of keys.
   CHECK(config_of(mistral("\"mlp_bias\": false,", "")).find("llama") != std::string::npos);
   CHECK_THROWS_WITH(mistral("\"num_key_value_heads\": 2,", ""), Catch::Contains("num_key_value_heads 8"));
