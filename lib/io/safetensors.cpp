@@ -126,15 +126,15 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, con
 void check_kind(std::string_view start, const std::string& file) {
   constexpr std::size_t length_bytes = 8;
   std::uint64_t length = 0;
-  if (start.size() > length_bytes) std::memcpy(&length, start.data(), length_bytes);
+  std::memcpy(&length, start.data(), length_bytes);
   if (start.size() > length_bytes && length <= longest_header && start[length_bytes] == '{') return;
   if (const FileKind* kind = kind_of(start)) fail_input("{}: is {}, no safetensors file; {}", file, kind->name, kind->advice);
 }
 
 std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, const std::string& file) {
-  check_kind(start, file);
   if (start.size() < 8 || file_bytes < 8)
     fail_input("{}: {} bytes are too few for a safetensors file; it is truncated, fetch it again", file, file_bytes);
+  check_kind(start, file);
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), 8);
   if (length > longest_header) fail_input("{}: claims a header of {} bytes (at most {}); this is no safetensors file", file, length, longest_header);
