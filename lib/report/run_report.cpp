@@ -132,8 +132,9 @@ std::string to_html(const RunReport& report) {
 }
 
 void write_run_report(const RunReport& report) {
-  write_file_atomic(join_path(report.folder, "report.json"), dump(to_json(report)) + "\n");
   write_file_atomic(join_path(report.folder, "report.html"), to_html(report));
+  // Last: a resume of a run that has ended writes both again where this one is missing.
+  write_file_atomic(join_path(report.folder, "report.json"), dump(to_json(report)) + "\n");
 }
 
 std::string memory_line(const Json& report) {

@@ -65,12 +65,12 @@ resume '--resume names run, --output names other; name one folder' -o other
 state=run/checkpoints/step-00000004/state.json
 cp "$state" state.json
 sed -i 's/"step": 4/"step": "four"/' "$state"
-resume "step-00000004/state\.json: not the state of a run: type must be number, but is string; remove this checkpoint"
+resume "step-00000004/state\.json: does not have the checksum at its end; it was damaged; the checkpoint before it is .*step-00000002: --override"
 printf '{}' >"$state"
-resume "state\.json: not the state of a run: key 'step' not found"
+resume "state\.json: not the state of a run: key 'checksum' not found"
 cp state.json "$state"
 mv run/checkpoints/step-00000004/optimizer.safetensors .
-resume 'step-00000004/optimizer\.safetensors: no such file'
+resume 'step-00000004/optimizer\.safetensors: cannot read: No such file'
 mv optimizer.safetensors run/checkpoints/step-00000004
 cp train.tsv train.bak
 printf 'red\tred\tand\n' >>train.tsv
