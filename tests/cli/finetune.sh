@@ -172,6 +172,7 @@ run_refused 'nowhere: no such folder' finetune nowhere "${go[@]}" --data train.t
 run_refused 'teacher is missing: body gives embeddings' finetune body "${go[@]}" --data corpus.txt
 run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv --text text
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
+rm dense/recipe.toml # which has the hash of its own vocabulary
 run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 --quiet "${columns[@]}" --data train.tsv -o narrow
 run_refused 'its vectors have 16 numbers, the student.s 32; use a teacher whose vectors have 32$' finetune small --task embed --teacher narrow "${go[@]}" --data corpus.txt
