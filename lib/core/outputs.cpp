@@ -98,6 +98,10 @@ void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs
 
 NamedFiles named_files(const OptionValues& values) {
   NamedFiles files;
+  // First: a verb may hand its words to options, and errors use the name that was typed.
+  const auto& positionals = values.table().positionals();
+  for (std::size_t i = 0; i < values.positionals().size() && !positionals.empty(); ++i)
+    files.inputs.push_back({positionals[std::min(i, positionals.size() - 1)].name, values.positionals()[i]});
   for (const Option& option : values.table().options()) {
     const std::optional<FileUse> use = use_of(option);
     if (!use || !values.has(option.name)) continue;
@@ -111,9 +115,6 @@ NamedFiles named_files(const OptionValues& values) {
       files.inputs.push_back({name, values.text(option.name)});
     }
   }
-  const auto& positionals = values.table().positionals();
-  for (std::size_t i = 0; i < values.positionals().size() && !positionals.empty(); ++i)
-    files.inputs.push_back({positionals[std::min(i, positionals.size() - 1)].name, values.positionals()[i]});
   struct stat status {};
   if (::fstat(0, &status) == 0 && S_ISREG(status.st_mode)) files.inputs.push_back({"stdin", "/dev/stdin"});
   return files;

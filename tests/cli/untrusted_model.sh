@@ -78,13 +78,13 @@ run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_exit 1
 expect_err 'its answer is not a finite number'
 expect_no_out
-run_with $'round red\n' "$COMERA" predict bad --text text
+run_with $'round red\n' "$COMERA" predict bad
 expect_exit 1
 expect_err 'its answer is not a finite number'
 
 # A label or a name that would drive the terminal.
 changed 'labels = {str(i): f"\x1b]0;{i}\x07\u009b2J" for i in range(3)}; config["id2label"] = labels; config["label2id"] = {v: int(k) for k, v in labels.items()}'
-run_with $'round red\n' "$COMERA" predict bad --text text
+run_with $'round red\n' "$COMERA" predict bad
 expect_exit 0
 expect_out '^\\x1b\]0;[012]\\x07\\xc2\\x9b2J'
 if LC_ALL=C grep -qP '\x1b|\x9b' .out; then fail 'no control character on stdout'; fi
