@@ -56,8 +56,8 @@ class Tokenizer {
 };
 
 // Bounds of a vocab.txt; the largest in use have half a million pieces in 5 MB.
-constexpr std::uint64_t largest_vocabulary = 16 << 20;
-constexpr std::int64_t most_pieces = 1 << 20;
+constexpr std::uint64_t largest_vocabulary = 32 << 20;
+constexpr std::int64_t most_pieces = 1 << 22;
 
 enum class LetterCase : std::uint8_t { automatic, cased, uncased };
 

@@ -59,7 +59,7 @@ refused ': holds --tokenizer around/vocab.txt' pretrain "${model[@]}" "${go[@]}"
 refused ': holds --data around/train.tsv' pretrain "${tiny[@]}" --data around/train.tsv -o around --force
 refused ': holds --dev around/train.tsv' pretrain "${tiny[@]}" --dev around/train.tsv -o around --force
 refused ': holds --data around/train.tsv' tokenizer train --data 'around/*.tsv' --text text -o around --force
-refused ': holds --calibrate corpus.txt' tensorize model --ratio 1.5 --calibrate corpus.txt -o .
+refused ': holds MODEL model' tensorize model --ratio 1.5 --calibrate corpus.txt -o .
 refused ': is --plan plan.json' tensorize model --plan plan.json --dump-plan plan.json
 
 for out in train.tsv second.tsv ./train.tsv; do
