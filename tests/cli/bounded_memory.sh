@@ -83,7 +83,7 @@ learns 'row\.tsv\.gz: .*(unpacks to more than 200 times|is longer than 64 MiB)' 
 learns "deep\.jsonl: line 1: 'text' is a list or an object" deep.jsonl
 learns 'deeper\.jsonl: line 1: the JSON nests deeper than 64 levels' deeper.jsonl
 run_measured "$COMERA" pretrain "${model[@]}" "${columns[@]}" --data train.tsv --steps 1 --tokenizer vocabulary.txt -o new
-expect_refused 'vocabulary\.txt: larger than the 16777216 bytes that such a file may have'
+expect_refused 'vocabulary\.txt: larger than the 33554432 bytes that such a file may have'
 expect_peak 100
 mkdir spoilt
 cp vocab.txt spoilt
@@ -93,7 +93,7 @@ expect_refused 'tokenizer_config\.json: the JSON nests deeper than 64 levels'
 expect_peak 100
 python3 -c 'print("{" + " " * 50_000_000 + "}", end="")' >spoilt/tokenizer_config.json
 run_measured "$COMERA" tokenizer encode --tokenizer spoilt
-expect_refused 'tokenizer_config\.json: larger than the 16777216 bytes'
+expect_refused 'tokenizer_config\.json: larger than the 33554432 bytes'
 expect_peak 100
 
 # A header of one shape, and what a configuration claims.

@@ -102,7 +102,7 @@ TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
   CHECK_THROWS_WITH(parse_wordpiece(vocab, "v.txt"), Catch::Contains("v.txt: holds 4194306 pieces; at most 4194304 are read"));
   const Scratch scratch;
   CHECK_THROWS_WITH(load_tokenizer(scratch.write("vocab.txt", "[UNK]\n" + std::string(largest_vocabulary, 'x'))),
-                    Catch::Contains("larger than the 16777216 bytes"));
+                    Catch::Contains("larger than the 33554432 bytes"));
 }
 
 TEST_CASE("long text is cut where its tokens are those of the parts") {
