@@ -93,7 +93,7 @@ expect_refused 'tokenizer_config\.json: the JSON nests deeper than 64 levels'
 expect_peak 100
 python3 -c 'print("{" + " " * 50_000_000 + "}", end="")' >spoilt/tokenizer_config.json
 run_measured "$COMERA" tokenizer encode --tokenizer spoilt
-expect_refused 'tokenizer_config\.json: larger than the 33554432 bytes'
+expect_refused 'tokenizer_config\.json: larger than the 16777216 bytes'
 expect_peak 100
 
 # A header of one shape, and what a configuration claims.
