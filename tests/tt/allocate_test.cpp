@@ -98,10 +98,11 @@ TEST_CASE("an even share spends its budget to the last rank that fits") {
   std::int64_t dense = 0;
   for (const LossCurve& layer : layers) dense += layer.dense_bytes;
   for (const int cut : {2, 3, 5, 10, 20}) {
-    const Allocation even = by_share(layers, dense / cut);
-    CHECK(even.bytes <= dense / cut);
-    CHECK(dense / cut - even.bytes < layers[0].bytes[2] - layers[0].bytes[1]);  // no further rank of the smallest layers fits
-    CHECK(static_cast<double>(even.bytes) >= 0.995 * static_cast<double>(dense / cut));
+    const std::int64_t budget = dense / cut;
+    const Allocation even = by_share(layers, budget);
+    CHECK(even.bytes <= budget);
+    CHECK(budget - even.bytes < layers[0].bytes[2] - layers[0].bytes[1]);  // no further rank of the smallest layers fits
+    CHECK(static_cast<double>(even.bytes) >= 0.995 * static_cast<double>(budget));
     for (std::size_t l = 0; l < layers.size(); ++l) {
       const double one_rank = static_cast<double>(layers[l].bytes[2] - layers[l].bytes[1]);
       const double excess = static_cast<double>(even.layers[l].bytes) - static_cast<double>(layers[l].dense_bytes) / cut;
