@@ -174,12 +174,11 @@ void add_cost(Page& page, const Result& result) {
   if (result.cost) page.paragraph(fmt::format("Cost: {}.", cost_words(*result.cost)));
 }
 
+// Weights that stayed as they were are in the table alone.
 void add_bars(Page& page, const Result& result) {
-  const auto error = [](const LayerOutcome& layer) {
-    return layer.chain ? std::optional(layer.output_error.value_or(layer.rel_error)) : std::nullopt;
-  };
   std::vector<WeightBar> bars;
-  for (const LayerOutcome& layer : result.layers) bars.push_back({short_name(layer.name), layer.bytes_dense, layer.bytes, error(layer)});
+  for (const LayerOutcome& layer : result.layers)
+    if (layer.chain) bars.push_back({short_name(layer.name), layer.bytes_dense, layer.bytes, layer.output_error.value_or(layer.rel_error)});
   page.raw(weight_bars(bars, result.calibration ? "output error" : "weight error"));
 }
 
