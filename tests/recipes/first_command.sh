@@ -64,9 +64,9 @@ variables=("HOME=$home" PATH=/usr/sbin:/usr/bin:/sbin:/bin "CCACHE_STATSLOG=$hom
 for name in $(compgen -e | grep -E '^CCACHE_|_proxy$' | grep -v '^CCACHE_DIR$'); do variables+=("$name=${!name}"); done
 env -i "${variables[@]}" chroot "$root" bash -c "cd '$source' && $command" < /dev/null > "$log" 2>&1 || fail "'$command' failed"
 
-grep -E '^(run |runs/quickstart/)' "$log"
+sed -n '/^== dense, TT/,$p' "$log" | grep -E '^(run |runs/quickstart/)'
 [ ! -e "$root$home/ccache.log" ] || chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats | sed -n 1,2p
 for run in dense tt tt-half; do
   [ -s "$root$source/runs/quickstart/$run/report.html" ] || fail "the run $run left no report.html"
 done
-[ "$(grep -cE '^runs/quickstart/' "$log")" = 3 ] || fail "the table of the three runs is missing"
+[ "$(sed -n '/^== dense, TT/,$p' "$log" | grep -cE '^runs/quickstart/(dense|tt|tt-half) +[0-9]')" = 3 ] || fail "the table of the three runs is missing"
