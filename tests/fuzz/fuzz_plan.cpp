@@ -1,6 +1,7 @@
 // Any bytes as a plan of tensorize and as a --layer rule: refused with a sentence, or a plan that survives writing and whose chains are whole.
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "lib/compress/plan.h"

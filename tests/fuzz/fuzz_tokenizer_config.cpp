@@ -13,20 +13,20 @@ using namespace comera;
 namespace {
 
 // A folder with a vocabulary, removed when the program ends.
-struct Folder {
+struct ScratchFolder {
   std::string path;
-  Folder() {
+  ScratchFolder() {
     char name[] = "/tmp/comera-fuzz-XXXXXX";
     path = ::mkdtemp(name);
     write_file_atomic(join_path(path, "vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nhello\n");
   }
-  ~Folder() { remove_tree(path); }
+  ~ScratchFolder() { remove_tree(path); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Folder folder;
+  static const ScratchFolder folder;
   FileWriter writer(join_path(folder.path, "tokenizer_config.json"));
   writer.write(data, size);
   writer.close();
