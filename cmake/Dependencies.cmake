@@ -1,7 +1,7 @@
 # Everything from outside, all of it installed by third_party/install.sh.
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
-# What nobody here uses of it, and what costs every file that includes it.
+# Parts of the JSON library that comera does not use and that slow down every file that includes it.
 target_compile_definitions(nlohmann_json::nlohmann_json INTERFACE JSON_HAS_FILESYSTEM=0 JSON_HAS_EXPERIMENTAL_FILESYSTEM=0 JSON_HAS_RANGES=0
   JSON_HAS_THREE_WAY_COMPARISON=0)
 find_package(CLI11 REQUIRED)

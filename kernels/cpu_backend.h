@@ -13,7 +13,7 @@ void generate_for(int target);
 
 // The instruction sets that this program knows, best first.
 inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
-// Whether this machine has the instruction set of that name.
+// True where this machine has the instruction set of that name.
 bool cpu_supports(const char* isa);
 
 }  // namespace comera::kernels

@@ -1,4 +1,4 @@
-// What predict answers, and how the answers are printed: one for each line of standard input, or for each row of --data.
+// Input texts and printed answers of predict: one answer for each line of standard input, or for each row of --data.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -107,7 +107,7 @@ class Calibration final : public InputMoments {
     return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
 
-  // Of the fitted batches this share, evenly; of the others all.
+  // Reads this share of the fitted batches, evenly spread, and all others.
   std::vector<std::size_t> batches_used(double share) const {
     std::vector<std::size_t> used;
     double due = 1 - share;  // so that there is one

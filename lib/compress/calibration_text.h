@@ -35,7 +35,7 @@ struct TextAmount {
 
 std::int64_t widest_input(const models::ModelSpec& spec);  // of its linear layers
 
-// Where the text is.
+// The place of the text.
 struct TextPlaces {
   std::vector<std::string> files;
   std::vector<std::string> columns;    // of tables; none: "text"

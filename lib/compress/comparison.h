@@ -1,4 +1,4 @@
-// How far what one model gives for a text is from what another gives: what compression cost, or any two models that read the same tokens.
+// Compares the answers of two models that read the same tokens, for example before and after compression.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Comparison {
   std::string left_out;  // why nothing was measured; the rest is empty then
 };
 
-// Of a text file one line is one sequence; what takes more than `tokens` is thinned evenly. No files: a sample that is built in.
+// A line of a text file is one sequence; more than `tokens` are thinned evenly. Without files the built-in sample is used.
 struct ComparisonText {
   std::vector<std::string> files;
   std::string tokenizer;                // file or folder; "": the model's folder

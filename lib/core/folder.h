@@ -24,7 +24,7 @@ class Folder {
 
   EntryKind kind(const std::string& name) const;
   std::vector<std::string> names() const;  // of everything in it, sorted
-  // Whether the open file or folder is what lies under that name now.
+  // True where that name still leads to the open file or folder.
   bool has(const std::string& name, int descriptor) const;
 
   // As openat(2), with O_NOFOLLOW and O_CLOEXEC; -1 and errno where it fails. Files are made with O_CREAT among the flags.

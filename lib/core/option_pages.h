@@ -1,4 +1,4 @@
-// What is written about an option table: help for a terminal, pages for the web and for man, scripts that complete a command line.
+// Text made from an option table: help for a terminal, pages for the web and for man, completion scripts.
 #pragma once
 
 #include <span>
@@ -28,7 +28,7 @@ std::string page_name(const OptionTable& table);
 // `shell` is bash, zsh or fish.
 std::string completion_script(std::string_view shell, std::span<const OptionTable> tables);
 
-// How help and pages spell an option: "--[no-]gauge", "--rank N", "--resume [RUN]"; and its default, "" where there is none to tell.
+// An option as help and pages spell it: "--[no-]gauge", "--rank N", "--resume [RUN]"; and its default, "" where it has none.
 std::string spelling_of(const Option& option);
 std::string default_of(const Option& option);
 // A flag that is on, or whose default depends on other options, is switched off by --no-NAME.

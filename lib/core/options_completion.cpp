@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, Words>> groups_of_verbs(std::span<const Optio
   return groups;
 }
 
-// What may stand behind a verb.
+// Words that may follow a verb.
 Words words_of(const OptionTable& table) {
   Words words;
   for (const Positional& positional : table.positionals()) words.insert(words.end(), positional.suggested.begin(), positional.suggested.end());

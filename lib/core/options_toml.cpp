@@ -126,7 +126,7 @@ void check_keys(std::string_view text, std::string_view where) {
   }
 }
 
-// Of words that belong to no option; "" where there are none.
+// The key of words that belong to no option; "" where there are none.
 std::string words_key(const OptionTable& table) {
   const std::string key = table.positional_key();
   return table.find(key) ? "" : key;

@@ -38,7 +38,7 @@ class Temporary {
 };
 
 bool is_temporary(const std::string& name);  // bears the mark
-// What killed processes left of any target.
+// Removes the unlocked leftovers of killed processes, whatever their target.
 void remove_leftovers(const Folder& in);
 // A folder that must vanish in one instant, so that half of it is never taken for the whole. Nothing there is fine.
 void remove_at_once(const Folder& in, const std::string& name);

@@ -13,7 +13,7 @@ class ByteStream {
  public:
   // Input errors name the file: missing, unreadable, a folder, parquet.
   static std::unique_ptr<ByteStream> open(const std::string& path);
-  // What comes through standard input, never packed.
+  // Reads standard input, which is never packed.
   static std::unique_ptr<ByteStream> standard_input();
   // Bytes in memory, which have to stay there.
   static std::unique_ptr<ByteStream> of(std::string_view bytes);
@@ -28,7 +28,7 @@ class ByteStream {
   virtual std::size_t read(char* out, std::size_t size) = 0;
   // Drops bytes; plain files seek. Fewer than `bytes` left is an input error: the file has changed.
   virtual void skip(std::uint64_t bytes) = 0;
-  // Whether read() would wait for somebody who writes; files never do.
+  // True where read() would block; files never do.
   virtual bool would_wait() { return false; }
 };
 

@@ -1,4 +1,4 @@
-// Where a long text may be cut in two.
+// A place where a long text may be cut in two.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What kind of file text comes in.
+// Kinds of files that hold text.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class LineReader {
   bool next(std::string_view& text) { return next(text, longest, nullptr); }
   // A line of more than `most` bytes comes in parts of up to `most`, cut by `cut`.
   bool next(std::string_view& text, std::size_t most, const CutRule& cut);
-  // Whether next() would not wait for somebody who writes: a whole line is there, or the end.
+  // True where next() would not block: a whole line is there, or the end.
   bool ready();
 
   const std::string& path() const { return path_; }

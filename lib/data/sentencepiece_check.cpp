@@ -142,7 +142,7 @@ bool each_field(std::string_view message, const Take& take) {
   return stream.ConsumedEntireMessage();
 }
 
-// Whether a piece has the type USER_DEFINED.
+// True where a piece has the type USER_DEFINED.
 bool is_user_defined(std::string_view piece) {
   CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(piece.data()), static_cast<int>(piece.size()));
   std::uint64_t type = 1, other = 0;

@@ -1,4 +1,4 @@
-// What a file is by its first bytes, so that a message can name the true reason why it is not read.
+// Tells the kind of a file by its first bytes, so that a message can name why it is not read.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ class Builder {
 
   Json take() { return std::move(root_); }
 
-  // What nlohmann::json::sax_parse() calls.
+  // The handler that nlohmann::json::sax_parse() calls.
   bool null() { return put(nullptr); }
   bool boolean(bool value) { return put(value); }
   bool number_integer(Json::number_integer_t value) { return put(value); }

@@ -13,7 +13,7 @@
 namespace comera::io {
 namespace {
 
-// What is copied at most: folders come from elsewhere, and what is copied is often handed on.
+// Limits of a copy: folders come from elsewhere, and copies are often published.
 constexpr int deepest = 8;
 constexpr std::size_t most_entries = 1000;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
@@ -25,7 +25,7 @@ bool matches_any(const std::string& name, std::initializer_list<const char*> pat
 
 bool is_on_top(const std::string& name) { return name.find('/') == std::string::npos; }
 
-// What the run that made a folder left there, and what nobody should see.
+// Files of an earlier run, and hidden files: neither is copied.
 bool is_diary(const std::string& name) {
   return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
 }

@@ -1,4 +1,4 @@
-// How far a model's answers are from another's: what compression cost, and `comera evaluate A --against B`.
+// Tables and JSON of a comparison of two models: the cost of compression, and `comera evaluate A --against B`.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ std::optional<int> number_of(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Of all names the part at one place.
+// Joins the words that the names have at one place.
 std::string folded_part(const std::set<std::string>& words) {
   if (words.size() == 1) return *words.begin();
   std::set<int> numbers;

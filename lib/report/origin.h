@@ -1,4 +1,4 @@
-// Where a report comes from: when it was written, by which program, command and machine.
+// The origin of a report: time, program, command and machine.
 #pragma once
 
 #include <string>

@@ -92,7 +92,7 @@ Facts facts_of(const RunReport& report) {
   return facts;
 }
 
-// Of the last evaluation on dev, where labels were told apart.
+// Adds the confusion of the last evaluation on dev, where the task has labels.
 void add_confusion(Page& page, const RunReport& report) {
   const EvaluationReport last{report.task, report.labels, report.result.last};
   if (last.result.confusion.empty() || last.result.confusion.size() != report.labels.size()) return;

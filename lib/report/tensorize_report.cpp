@@ -273,7 +273,7 @@ std::string to_html(const Result& result) {
 
 namespace {
 
-// Of embeddings, or where there are none of hidden states.
+// The cosine of embeddings, or of hidden states where there are no embeddings.
 std::optional<double> cosine_of(const Result& result) {
   if (!result.cost) return std::nullopt;
   const auto& cosine = result.cost->embedding ? result.cost->embedding : result.cost->hidden;

@@ -1,4 +1,4 @@
-// What a model answers must be numbers.
+// The answers of a model must be finite numbers.
 #pragma once
 
 #include "lib/train/step.h"

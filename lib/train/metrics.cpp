@@ -50,7 +50,7 @@ void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
   line["bytes"] = bytes_;
 }
 
-// Of the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step pushed.
+// Writes, for the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step pushed.
 void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankState& state) {
   const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
   line["objective"] = {{"surrogate", state.surrogate},

@@ -170,14 +170,14 @@ std::int64_t RankAdaptation::remove_fallen(const Kept& kept) {
   return removed;
 }
 
-// What the loss would lose without an entry decides which entries stay.
+// Keeps the entries whose removal would raise the loss most.
 std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
   const std::int64_t removed = remove(cut_to(importances(engine_.weights(), progress_.sensitivity), size));
   progress_.cut += removed;
   return removed;
 }
 
-// Where enough diagonals fell to the threshold, the diagonals decide which entries stay.
+// Without a cut the largest diagonals stay: enough entries fell to the threshold.
 void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
     event.cut += cut_to_size(size_target());

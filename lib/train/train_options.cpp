@@ -43,7 +43,7 @@ Option only_here(Option option) {
   return option;
 }
 
-// What other programs call it.
+// Names of the option in other programs.
 Option also(Option option, std::vector<std::string> synonyms) {
   option.synonyms = std::move(synonyms);
   return option;

@@ -1,4 +1,4 @@
-// What a checkpoint keeps of a run beside weights and moments: state.json.
+// state.json: the state of a run that a checkpoint keeps beside weights and moments.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace comera::train {
 
-// What was summed since the last line of metrics.jsonl.
+// Sums since the last line of metrics.jsonl.
 struct Stretch {
   double loss = 0, correct = 0, seconds = 0;
   std::int64_t steps = 0, tokens = 0, counted = 0;

@@ -54,7 +54,7 @@ std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& sear
   return all;
 }
 
-// What all candidates of one weight are judged by.
+// The measure that all candidates of one weight share.
 struct Judge {
   const Matrix& weight;
   const Matrix& fit_moment;

@@ -26,7 +26,7 @@ expect_refused "'html' is none of man, markdown"
 run "$COMERA" manual man
 expect_refused '--output is missing'
 
-# What `make install` puts in place; make package and the tests of others build in the same folder.
+# Checks the files that `make install` puts in place; make package builds in the same folder.
 if [ -f "${COMERA%/*}/cmake_install.cmake" ]; then
   run cmake --install "${COMERA%/*}" --prefix "$work/root"
   expect_exit 0

@@ -38,6 +38,15 @@ ends() {
 refused_by_lock() {
   grep -qE 'process [0-9]+ on [^ ]+ since .* writes to this folder|is not empty|made by somebody else|exists already' "$1" || fail "$1 names the other process"
 }
+# One of the two processes of `codes` ended well, and the lock refused the other.
+expect_one_refused() {
+  code="${codes[*]}"
+  case "$code" in
+    '0 2') refused_by_lock .second ;;
+    '2 0') refused_by_lock .first ;;
+    *) fail "one ends and one is refused" ;;
+  esac
+}
 
 # Two that begin at once, or shortly after each other: one ends, and its bytes are those of a run alone.
 RANDOM=5
@@ -49,12 +58,7 @@ for round in $(seq 10); do
   sleep "0.0$((RANDOM % 10))"
   "$COMERA" pretrain "${options[@]}" -o both >.out 2>.second &
   ends $first $!
-  code="${codes[*]}"
-  case "$code" in
-    '0 2') refused_by_lock .second ;;
-    '2 0') refused_by_lock .first ;;
-    *) fail "one ends and one is refused" ;;
-  esac
+  expect_one_refused
   same whole both
 done
 
@@ -117,12 +121,7 @@ for round in $(seq 8); do
     sleep "0.$((RANDOM % 3))"
     "$COMERA" tensorize "dense$kind" -o "made$kind" --ratio "$ratio" >.out 2>.second &
     ends $first $!
-    code="${codes[*]}"
-    case "$code" in
-      '0 2') refused_by_lock .second ;;
-      '2 0') refused_by_lock .first ;;
-      *) fail "one ends and one is refused" ;;
-    esac
+    expect_one_refused
     [ -z "$kind" ] && expect_same_bytes alone/model.safetensors made/model.safetensors
     [ -n "$kind" ] && expect_same_bytes alone.onnx made.onnx
     expect_equal "$(find . -maxdepth 1 -name '*.partial' -o -maxdepth 1 -name '*.comera')" ''

@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// What is said of one input and one output; "" where they may be.
+// The message about one input and one output; "" where both are allowed.
 std::string said(const std::string& input, const std::string& output) {
   try {
     check_outputs("verb", {{"MODEL", input}}, {{"--output", output}});

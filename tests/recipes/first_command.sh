@@ -25,7 +25,7 @@ if [ "${IN_OWN_NAMESPACE:-}" != 1 ]; then
   git -c safe.directory='*' rev-parse -q --verify HEAD > /dev/null || skip "$source is no git checkout"
   wget -q --spider --timeout=60 --tries=2 "$(third_party/sentencepiece.sh --mirror)/dists/$release/InRelease" || skip "no mirror of Debian can be reached"
   unshare --mount true || skip "nothing can be mounted here"
-  # What is mounted below is seen by the script that this starts, and by nobody else: nothing can be left behind, or removed with the rest.
+  # Mounts below are visible to the script that starts here alone, so none is left behind and none is removed with the folder.
   rm -rf "$root"
   status=0
   IN_OWN_NAMESPACE=1 unshare --mount "$0" "$build" || status=$?
