@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "lib/core/units.h"
+#include "lib/core/terminal.h"
 #include "lib/report/fold.h"
 #include "lib/report/html.h"
 
@@ -66,13 +65,10 @@ void cut_names(Table& table, std::size_t excess) {
   });
 }
 
-// Columns of stdout's terminal; nothing where it is none and COLUMNS is not set.
+// Nothing in a pipe or a file, unless COLUMNS is set.
 std::optional<int> stdout_columns() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const char* const text = std::getenv("COLUMNS");
-  const auto columns = text ? parse_integer(text) : std::nullopt;
-  return columns && *columns > 0 && *columns < 10000 ? std::optional(static_cast<int>(*columns)) : std::nullopt;
+  if (::isatty(STDOUT_FILENO) == 0 && !std::getenv("COLUMNS")) return std::nullopt;
+  return terminal_columns(STDOUT_FILENO);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "lib/report/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/terminal.h"
 #include "lib/core/units.h"
 
 namespace comera::report {
@@ -25,11 +25,6 @@ std::string short_scientific(double value) {
 }
 
 std::string short_ms(double ms) { return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms); }
-
-int terminal_columns() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 }  // namespace
 
@@ -78,7 +73,7 @@ void Progress::step(StepLine line, bool report) {
   if (report) return log_message(LogLevel::info, to_string(line));
   if (!stderr_is_terminal() || now - last_draw_ < redraw_seconds) return;
   last_draw_ = now;
-  set_live_line(bar(line, terminal_columns()));
+  set_live_line(bar(line, terminal_columns(STDERR_FILENO)));
 }
 
 void Progress::finish() { set_live_line(""); }
