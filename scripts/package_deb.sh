@@ -33,7 +33,7 @@ place_completion bash bash-completion/completions comera
 place_completion zsh zsh/vendor-completions _comera
 place_completion fish fish/vendor_completions.d comera.fish
 
-cp README.md docs/results.md lib/io/FORMAT.md "$documents/"
+cp README.md docs/*.md lib/io/FORMAT.md "$documents/"
 cp CHANGELOG.md "$documents/NEWS.md"
 cat > "$documents/copyright" << END
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
