@@ -17,8 +17,9 @@ foreach(isa ${COMERA_ISAS})
   target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
 endforeach()
 
-# Rooms that only read options, print and draw, and CLI11 with toml++, which are all templates: more optimisation costs every build a quarter
-# of their time and wins nothing.
+# Rooms that prepare, print and draw, and CLI11 with toml++, which are all templates: more optimisation costs every build a third of its time and wins
+# nothing. The loops over numbers and text are in kernels, lib/tt, lib/io, lib/data, lib/compress and lib/export.
+set(COMERA_LIGHT_ROOMS lib/plan lib/layers lib/train models lib/report)
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")  # of which GCC is sure at -O2 alone
 set_source_files_properties(lib/core/options.cpp lib/core/options_toml.cpp PROPERTIES COMPILE_OPTIONS "${COMERA_LIGHT_OPTIMISATION}")
 
@@ -29,6 +30,9 @@ foreach(room ${COMERA_ROOMS})
   if(sources)
     add_library(comera_${name} STATIC ${sources})
     target_link_libraries(comera_${name} PUBLIC ${below} fmt_static)
+    if(room IN_LIST COMERA_LIGHT_ROOMS)
+      target_compile_options(comera_${name} PRIVATE ${COMERA_LIGHT_OPTIMISATION})
+    endif()
     set(below comera_${name})
   endif()
   if(TARGET comera_${name} AND EXISTS ${CMAKE_SOURCE_DIR}/${room}/room.cmake)
