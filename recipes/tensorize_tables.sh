@@ -6,8 +6,9 @@
 #
 # COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, text/*.txt.zst and glue/STS-B/dev.tsv.zst. Only linear
 # layers are compressed, embeddings stay dense: CUTS (1.25 1.67 2.5 5 10) say by how much the linear layers' bytes shrink. METHODS (ttsvd svd white
-# ours healed), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration, 53248) and THREADS narrow or widen the job. What is there is
-# not made again, so a stopped job goes on; tables of what is there are printed at the end.
+# ours healed; for the ablation ours without one of its parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS
+# (of calibration, 53248) and THREADS narrow or widen the job. What is there is not made again, so a stopped job goes on; tables of what is there are
+# printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -95,11 +96,15 @@ options_of() { # method
     svd) echo --form lowrank --no-gauge --uniform --allow-slower ;;
     white) echo --form lowrank --no-gauge --uniform --no-sequential ;;
     ours) ;;
+    unlinked) echo --no-sequential ;; # no correction of the residual stream
+    uniform) echo --uniform ;;        # bytes shared evenly, not by effect
+    lowrank) echo --form lowrank ;;   # pairs alone, no chains of order 3
+    nogauge) echo --no-gauge ;;
   esac
 }
 
 calibration_of() { # model method
-  [[ $2 == white || $2 == ours ]] || return 0
+  [[ $2 != ttsvd && $2 != svd ]] || return 0
   echo --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens"
 }
 
@@ -161,7 +166,7 @@ measure() { # model cut method folder
     quality=$(number "$out.json" perplexity)
   fi
   case $3 in
-    white | ours) mean=$(mean_output_error "$1" "$4/report.json") ;;
+    white | ours | unlinked | uniform | lowrank | nogauge) mean=$(mean_output_error "$1" "$4/report.json") ;;
     ttsvd | svd)
       "$comera" inspect "$4" --verify "$(dense_of "$1")" --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens" \
         --threads "$threads" --json > "$out.verified.json"
