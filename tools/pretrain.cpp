@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "models/model_options.h"
@@ -6,9 +8,31 @@
 
 namespace comera::tools {
 
+namespace {
+
+// The rates that learn best from random weights in recipes/learning_rates.sh; docs/results.md has the grid.
+constexpr const char* dense_rate = "5e-4";
+constexpr const char* chain_rate = "1e-3";
+
+std::vector<Option> training_options() {
+  std::vector<Option> rows = train::training_options();
+  for (Option& option : rows) {
+    if (option.name == "lr") option.default_text = "", option.default_words = fmt::format("{} with --form dense, else {}", dense_rate, chain_rate);
+    if (option.name == "lr-cores") option.default_text = chain_rate;
+    if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
+  }
+  return rows;
+}
+
+void settle_rate(OptionValues& values) {
+  if (!values.given("lr")) values.set("lr", values.text("form") == "dense" ? dense_rate : chain_rate, OptionSource::fallback);
+}
+
+}  // namespace
+
 OptionTable pretrain_table() {
   OptionTable table("pretrain", "learn a task in tensor-train form; with a target size, ranks are cut on a schedule until the model has it");
-  table.add(train::data_options()).add(models::model_options()).add(train::training_options()).add(train::rank_options());
+  table.add(train::data_options()).add(models::model_options()).add(training_options()).add(train::rank_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
   table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "learn", "fit"});
   table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
@@ -20,6 +44,7 @@ OptionTable pretrain_table() {
 
 int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
+  settle_rate(values);
   if (values.text("task") == "embed") fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
   if (values.flag("dry-run")) return plan_run(values, setup_without_data(values));
   catch_stop_signals();

@@ -5,6 +5,10 @@
 
 namespace comera::train {
 
+constexpr std::int64_t unset_warmup = -1;
+// A twentieth of the steps; 100 where their number is unknown (0).
+std::int64_t default_warmup(std::int64_t steps);
+
 enum class ScheduleShape : std::uint8_t { constant, linear, cosine };
 
 // A factor on every learning rate: rises linearly over `warmup` steps, then stays, or falls to `final_fraction` at step `steps`.

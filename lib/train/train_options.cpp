@@ -87,7 +87,7 @@ Schedule schedule_of(const OptionValues& values) {
   const std::string& shape = values.text("schedule");
   Schedule schedule;
   schedule.shape = shape == "constant" ? ScheduleShape::constant : shape == "linear" ? ScheduleShape::linear : ScheduleShape::cosine;
-  schedule.warmup = values.integer("warmup");
+  schedule.warmup = values.has("warmup") ? values.integer("warmup") : unset_warmup;
   schedule.final_fraction = values.real("lr-final");
   return schedule;
 }

@@ -27,7 +27,7 @@ struct TrainOptions {
   std::int64_t steps = 0;  // 0: from epochs, or unlimited with max_seconds
   double epochs = 0, max_seconds = 0;
   double rate = 0, rate_cores = 0, rate_ranks = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  Schedule schedule;  // steps are filled in by the trainer
+  Schedule schedule;  // steps, and a warm-up that is not set, are filled in by the trainer
 
   EngineOptions engine;
   RankOptions ranks;  // late_start and late_deadline are filled in by the trainer

@@ -46,6 +46,7 @@ void Trainer::build() {
   loader_ = data::Loader::open(inputs_.data, loading, state_.data);
   parts_.resize(static_cast<std::size_t>(options_.accumulate));
   steps_ = options_.schedule.steps = total_steps(options_, loader_->steps_per_epoch());
+  if (options_.schedule.warmup == unset_warmup) options_.schedule.warmup = default_warmup(steps_);
   resolve_stages();
   ranks_ = state_.step == 0 ? std::make_unique<RankAdaptation>(*engine_, options_.ranks)
                             : std::make_unique<RankAdaptation>(*engine_, options_.ranks, state_.ranks);
