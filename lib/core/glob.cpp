@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/hub_hint.h"
 
 namespace comera {
 namespace {
@@ -61,7 +62,7 @@ bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::s
 
 std::vector<std::string> glob_files(const std::string& pattern) {
   if (!is_glob(pattern) || path_exists(pattern)) {
-    if (!path_exists(pattern)) fail_input("{}: no such file; check the path", pattern);
+    if (!path_exists(pattern)) fail_input("{}: no such file; check the path{}", pattern, hub_hint(pattern, HubRepository::dataset));
     return {pattern};
   }
   glob_t found{};

@@ -5,6 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/hub_hint.h"
 #include "lib/data/wordpiece.h"
 #include "lib/io/json_file.h"
 #include "lib/io/modules.h"
@@ -58,7 +59,8 @@ std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const s
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
   const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
   if (!fs::exists(path))
-    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one", path.string());
+    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one{}", path.string(),
+               hub_hint(path.string()));
   const std::string bytes = read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
   if (path.extension() == ".json")

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/hub_hint.h"
 
 namespace comera::io {
 namespace {
@@ -67,12 +68,6 @@ bool is_text(std::string_view start) {
   });
 }
 
-bool is_name(std::string_view text) {
-  return !text.empty() && text[0] != '.' && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-  });
-}
-
 }  // namespace
 
 const FileKind* kind_of(std::string_view start) {
@@ -94,14 +89,6 @@ const FileKind* kind_of_file(const std::string& path) {
   } catch (const InputError&) {
     return nullptr;
   }
-}
-
-std::string hub_hint(const std::string& path) {
-  const std::size_t slash = path.find('/');
-  if (slash == std::string::npos || path_exists(path)) return "";
-  const std::string_view name = std::string_view(path).substr(slash + 1);
-  if (!is_name(std::string_view(path).substr(0, slash)) || !is_name(name)) return "";
-  return fmt::format("; to fetch it from the Hugging Face hub: hf download {} --local-dir {}", path, name);
 }
 
 void require_model_folder(std::string_view where, const std::string& path) {

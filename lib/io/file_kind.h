@@ -19,8 +19,4 @@ const FileKind* kind_of_file(const std::string& path);
 // InputError unless `path` is a folder. `where` opens the message ("[finetune]", "[finetune] --teacher").
 void require_model_folder(std::string_view where, const std::string& path);
 
-// "; to fetch it from the Hugging Face hub: hf download ORG/NAME --local-dir NAME" where a path that is not there looks like a name of the
-// hub; else "".
-std::string hub_hint(const std::string& path);
-
 }  // namespace comera::io

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/hub_hint.h"
 #include "lib/core/log.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/foreign_weights.h"

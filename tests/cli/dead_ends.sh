@@ -82,6 +82,19 @@ for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensori
   run "$COMERA" $call some/model-v1.5
   expect_refused "$hint"
 done
+# So does any other option that takes a path; data files come from repositories of data sets.
+for call in "tensorize dense -o out --ratio 2 --calibrate" "tensorize dense -o out --ratio 2 --calibrate corpus.txt --tokenizer" \
+  "finetune dense -o out --text text --label label --steps 1 --data" "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
+  "evaluate dense --data" "predict dense --data" "tokenizer train -o out --vocab-size 50 --data" \
+  "tokenizer encode --tokenizer" "evaluate dense --data train.tsv --tokenizer"; do
+  # shellcheck disable=SC2086
+  run "$COMERA" $call some/model-v1.5
+  expect_refused 'hf download some/model-v1.5 (--repo-type dataset )?--local-dir model-v1.5'
+done
+mkdir some # which makes it a path of this machine
+run "$COMERA" predict dense --data some/texts
+expect_refused 'some/texts: no such file; check the path$'
+rmdir some
 run "$COMERA" inspect ./some/model
 expect_refused 'no such file or folder; check the path$'
 

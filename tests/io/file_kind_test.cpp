@@ -53,10 +53,3 @@ TEST_CASE("file kind: a weights file of another kind is refused with what it is"
   // A header whose length happens to spell a magic stays one: 'BZh' is 6,839,874.
   CHECK_THAT(message("BZh\0\0\0\0\0{}"s), Contains("truncated"));
 }
-
-TEST_CASE("file kind: what looks like a name of the hub gets the command that fetches it") {
-  CHECK(io::hub_hint("BAAI/bge-small-en-v1.5") ==
-        "; to fetch it from the Hugging Face hub: hf download BAAI/bge-small-en-v1.5 --local-dir bge-small-en-v1.5");
-  for (const char* path : {"model", "/a/b", "./model", "../model", "a/b/c", "a b/c", "runs/", "~/x"}) CHECK(io::hub_hint(path).empty());
-  CHECK_THROWS_WITH(io::require_model_folder("[x]", "org/name"), Contains("[x] org/name: no such folder") && Contains("hf download org/name"));
-}
