@@ -126,7 +126,7 @@ void ConfigReader::require_null(const char* key) const {
 io::Json config_start(const Spec& spec) {
   if (spec.source.empty()) return io::Json::object();
   io::Json config = io::parse_json(spec.source, "config.json");
-  for (const char* key : {"comera", "id2label", "label2id", "num_labels", "dtype"}) config.erase(key);
+  for (const char* key : {"comera", "id2label", "label2id", "num_labels", "problem_type", "dtype"}) config.erase(key);
   return config;
 }
 

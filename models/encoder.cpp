@@ -164,6 +164,7 @@ class Encoder final : public layers::Model {
   std::unique_ptr<Head> make_head() {
     switch (spec_.task) {
       case Task::classify: return make_classifier(builder_, spec_);
+      case Task::regression: return make_regressor(builder_, spec_);
       case Task::mlm: return make_masked_language_model(builder_, spec_, embeddings_.words());
       default: return make_sentence_embedding(builder_, spec_);
     }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 
 namespace comera::models {
 namespace {
@@ -10,11 +11,13 @@ namespace {
 using io::Json;
 
 constexpr const char* bert = "bert";
+constexpr const char *regression = "regression", *single_label = "single_label_classification";  // problem_type
 constexpr const char* pre_norm_roberta = "roberta-prelayernorm";
 
 const char* architecture_of(const EncoderSpec& spec) {
   switch (spec.task) {
-    case Task::classify: return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
+    case Task::classify:
+    case Task::regression: return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
     case Task::mlm: return spec.pre_norm ? "RobertaPreLayerNormForMaskedLM" : "BertForMaskedLM";
     default: return spec.pre_norm ? "RobertaPreLayerNormModel" : "BertModel";
   }
@@ -29,11 +32,20 @@ Json labels_json(const EncoderSpec& spec) {
   return names;
 }
 
+// As transformers takes it: one output is a number unless problem_type is another; a problem_type that is not there follows from the outputs.
+void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
+  const bool one = !reader.has("id2label") && reader.has("num_labels") && reader.integer("num_labels") == 1;
+  spec.labels = one ? std::vector<std::string>{regression_label} : reader.labels();
+  const std::string type = reader.text("problem_type", spec.labels.size() == 1 ? regression : single_label);
+  if (type != regression && type != single_label)
+    fail_input("{}: problem_type is '{}'; only '{}' and '{}' are supported", reader.name(), printable(type), single_label, regression);
+  spec.task = type == regression ? Task::regression : Task::classify;
+}
+
 void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames& names) {
   const std::string architecture = reader.architecture();
   if (architecture.ends_with("ForSequenceClassification")) {
-    spec.task = Task::classify;
-    spec.labels = reader.labels();
+    read_labels(spec, reader);
   } else if (architecture.ends_with("ForMaskedLM")) {
     spec.task = Task::mlm;
   } else if (architecture == "BertModel" || architecture == "RobertaPreLayerNormModel") {
@@ -66,7 +78,8 @@ std::string to_config_json(const EncoderSpec& spec, const layers::Model& model) 
   config["pad_token_id"] = spec.pad;
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = torch_dtype(model);
-  if (spec.task == Task::classify) {
+  if (spec.task == Task::regression) config["problem_type"] = regression, config["num_labels"] = 1;
+  if (data::learns_labels(spec.task)) {
     config["id2label"] = labels_json(spec);
     for (std::size_t i = 0; i < spec.labels.size(); ++i) config["label2id"][spec.labels[i]] = i;
   }

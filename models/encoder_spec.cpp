@@ -52,7 +52,7 @@ EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std:
     fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; start from a decoder's folder, or learn --task mlm");
   EncoderSpec out = spec;
   out.task = task;
-  out.labels = task == Task::classify ? labels : std::vector<std::string>{};
+  out.labels = task == Task::classify ? labels : task == Task::regression ? std::vector<std::string>{regression_label} : std::vector<std::string>{};
   if (task != Task::embed) out.bare = out.pooler = false;
   const std::string before = EncoderNames(spec).prefix(), after = EncoderNames(out).prefix();
   out.forms.clear();
@@ -70,6 +70,8 @@ void check(const EncoderSpec& spec) {
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
   if (spec.types < 0 || spec.types > 1024) fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
+  if (spec.task == Task::regression && spec.labels.size() != 1)
+    fail_input("[model] a regression has one output, but there are {} labels; several numbers of one text are not supported", spec.labels.size());
   if (spec.task == Task::classify && spec.labels.size() < 2)
     fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
                spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");

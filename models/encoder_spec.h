@@ -46,6 +46,9 @@ struct EncoderNames {
   std::string root_;
 };
 
+// transformers' name of the one output of a regression.
+constexpr const char* regression_label = "LABEL_0";
+
 // The same encoder for another task, or with other labels; names as checkpoints of that kind have them.
 EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels);
 

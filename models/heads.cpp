@@ -40,18 +40,20 @@ class RowPicker {
   Tensor index_;
 };
 
-class Classifier final : public Head {
+// Token 0 -> pooler -> dropout -> linear: a row of outputs per text.
+class TextOutputs {
  public:
-  Classifier(Builder& builder, const EncoderSpec& spec)
+  TextOutputs(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden),
-        labels_(static_cast<std::int64_t>(spec.labels.size())),
         probability_(spec.dropout),
         picker_(spec.hidden),
         pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden, Activation::tanh)),
         site_(builder.dropout_site()),
-        classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, labels_, Form::dense, {}, {}, {}}}, spec.hidden, Activation::none)) {}
+        classifier_(
+            LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs(), Form::dense, {}, {}, {}}}, spec.hidden, Activation::none)) {}
 
-  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+  // [B, outputs], for the caller to drop.
+  Tensor forward(Pass& pass, const Value& x) {
     Walk& walk = pass.walk;
     first_tokens_.resize(static_cast<std::size_t>(pass.sequences));
     for (std::int64_t b = 0; b < pass.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * pass.length);
@@ -61,10 +63,45 @@ class Classifier final : public Head {
     pooler_.forward(pass, {first, nullptr}, &pooled);
     walk.drop(first);
     drop_out(pass, pooled);
-    Tensor logits;
-    classifier_.forward(pass, {pooled, nullptr}, &logits);
+    Tensor outputs;
+    classifier_.forward(pass, {pooled, nullptr}, &outputs);
     walk.drop(pooled);
-    targets_ = walk.input(batch["labels"]);
+    if (!pass.policy.saves()) picker_.release(pass);
+    return outputs;
+  }
+
+  // Takes d_outputs; the caller drops dx.
+  Tensor backward(Pass& pass, Sink& sink, Tensor& d_outputs) {
+    Tensor d_pooled = pass.walk.make("d_pooled", {pass.sequences, hidden_});
+    classifier_.backward(pass, sink, &d_outputs, d_pooled, false);
+    drop_out(pass, d_pooled);
+    Tensor d_first = pass.walk.make("d_first", {pass.sequences, hidden_});
+    pooler_.backward(pass, sink, &d_pooled, d_first, false);
+    return picker_.backward(pass, d_first);
+  }
+
+ private:
+  void drop_out(Pass& pass, const Tensor& x) {
+    const kernels::Dropout dropout = pass.dropout(probability_, site_, 1);
+    if (dropout.probability > 0) pass.walk.run(pass.backend().dropout, kernels::DropoutApply{dropout, pass.sequences, hidden_, x.data, x.data});
+  }
+
+  std::int64_t hidden_;
+  double probability_;
+  RowPicker picker_;
+  LinearSet pooler_;
+  std::uint32_t site_;
+  LinearSet classifier_;
+  std::vector<std::int32_t> first_tokens_;
+};
+
+class Classifier final : public Head {
+ public:
+  Classifier(Builder& builder, const EncoderSpec& spec) : text_(builder, spec) {}
+
+  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+    Tensor logits = text_.forward(pass, x);
+    targets_ = pass.walk.input(batch["labels"]);
     loss_.add(pass, logits, 0, targets_);
     divergence_.forward(pass, state, batch, logits);
     return leave(pass, logits, loss_.finish(pass, state, targets_));
@@ -81,20 +118,10 @@ class Classifier final : public Head {
     }
     loss_.release(pass);
     walk.drop(targets_);
-    Tensor d_pooled = walk.make("d_pooled", {pass.sequences, hidden_});
-    classifier_.backward(pass, sink, &logits_, d_pooled, false);
-    drop_out(pass, d_pooled);
-    Tensor d_first = walk.make("d_first", {pass.sequences, hidden_});
-    pooler_.backward(pass, sink, &d_pooled, d_first, false);
-    return picker_.backward(pass, d_first);
+    return text_.backward(pass, sink, logits_);
   }
 
  private:
-  void drop_out(Pass& pass, const Tensor& x) {
-    const kernels::Dropout dropout = pass.dropout(probability_, site_, 1);
-    if (dropout.probability > 0) pass.walk.run(pass.backend().dropout, kernels::DropoutApply{dropout, pass.sequences, hidden_, x.data, x.data});
-  }
-
   // Training keeps the logits, whose memory becomes their gradient; evaluation hands them over.
   Outputs leave(Pass& pass, Tensor logits, Tensor best) {
     if (pass.policy.saves()) {
@@ -103,21 +130,42 @@ class Classifier final : public Head {
       return {};
     }
     loss_.release(pass);
-    picker_.release(pass);
     pass.walk.drop(targets_);
     return {logits, best};
   }
 
-  std::int64_t hidden_, labels_;
-  double probability_;
-  RowPicker picker_;
-  LinearSet pooler_;
-  std::uint32_t site_;
-  LinearSet classifier_;
+  TextOutputs text_;
   layers::CrossEntropy loss_;
   layers::DivergenceLoss divergence_;
-  std::vector<std::int32_t> first_tokens_;
   Tensor logits_, targets_;
+};
+
+class Regressor final : public Head {
+ public:
+  Regressor(Builder& builder, const EncoderSpec& spec) : text_(builder, spec) {}
+
+  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+    Tensor numbers = text_.forward(pass, x);
+    loss_.forward(pass, state, batch, numbers);
+    teacher_loss_.forward(pass, state, batch, {numbers, nullptr});
+    if (!pass.policy.saves()) return {numbers, {}};
+    numbers_ = numbers;
+    return {};
+  }
+
+  Tensor backward(Pass& pass, Sink& sink) override {
+    Tensor d_numbers = pass.walk.make("d_numbers", numbers_.shape);
+    loss_.backward(pass, numbers_, d_numbers);
+    if (teacher_loss_.active()) teacher_loss_.backward(pass, d_numbers, true);
+    pass.walk.drop(numbers_);
+    return text_.backward(pass, sink, d_numbers);
+  }
+
+ private:
+  TextOutputs text_;
+  layers::SquaredError loss_;
+  layers::VectorLoss teacher_loss_{layers::teacher_logits, false};
+  Tensor numbers_;
 };
 
 class MaskedLanguageModel final : public Head {
@@ -222,6 +270,8 @@ std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpe
 }
 
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Classifier>(builder, spec); }
+
+std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Regressor>(builder, spec); }
 
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words) {
   return std::make_unique<MaskedLanguageModel>(builder, spec, words);

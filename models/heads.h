@@ -1,10 +1,11 @@
-// What stands on top of an encoder: a classifier on the first token, the prediction of masked words, or an embedding of the sentence.
+// What stands on top of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or an embedding of the sentence.
 #pragma once
 
 #include <memory>
 
 #include "lib/layers/distillation.h"
 #include "lib/layers/loss.h"
+#include "lib/layers/squared_error.h"
 #include "models/encoder_block.h"
 
 namespace comera::models {
@@ -21,6 +22,8 @@ class Head {
 
 // Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and classifier).
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
+// The same with one output, a number, which is learned by mean squared error.
+std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec);
 // Tokens -> one vector, by spec.sentence; hidden states are handed out as well. A pooler of the checkpoint is kept.
 std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpec& spec);
 // Masked rows -> linear -> GELU -> LayerNorm -> decoder tied to the word table.

@@ -63,7 +63,8 @@ void take_facts(const DataFacts& facts, Spec& spec) {
   if (facts.vocabulary) spec.vocabulary = *facts.vocabulary;
   if (facts.pad) spec.pad = *facts.pad;
   if (!facts.labels.empty()) spec.labels = facts.labels;
-  if (facts.task != Task::classify) spec.labels.clear();
+  if (facts.task == Task::regression) spec.labels = {regression_label};
+  if (!data::learns_labels(facts.task)) spec.labels.clear();
   if (facts.max_length > spec.positions)
     fail_input("[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}", facts.max_length,
                spec.positions, spec.positions, facts.max_length);

@@ -34,11 +34,13 @@ struct Spec {
   double epsilon = 1e-12;                     // of the norms
   double dropout = 0, attention_dropout = 0;  // of embeddings, branches and head; of attention probabilities
   Task task = Task::classify;
-  std::vector<std::string> labels;          // classify
+  std::vector<std::string> labels;          // classify; regression: the name of the number in id2label
   std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
   double threshold = 0.01;                  // entries of rank diagonals count above it; minus infinity: all count
   std::string source;                       // text of the config.json that it came from, whose other keys are kept; empty: none
 
+  // Of the head on the first token: numbers per text.
+  std::int64_t outputs() const { return task == Task::regression ? 1 : static_cast<std::int64_t>(labels.size()); }
   WeightForm form_of(const std::string& name) const;
   layers::LinearSpec linear(const std::string& name, std::int64_t out) const;
 };

@@ -13,21 +13,26 @@
 namespace comera::tools {
 namespace {
 
-std::string prediction_line(const std::vector<std::string>& labels, const train::Prediction& prediction) {
+// A line per example: classes with their probability, or numbers.
+const char* prediction_head(data::Task task) { return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n"; }
+
+std::string prediction_line(data::Task task, const std::vector<std::string>& labels, const train::Prediction& prediction) {
+  if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)], prediction.probability);
 }
 
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
   const std::vector<std::string>& labels = models::common(stored.spec).labels;
+  const data::Task task = models::common(stored.spec).task;
   const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
-  std::string predictions = "label\tpredicted\tprobability\n";
+  std::string predictions = prediction_head(task);
   const bool wanted = values.has("predictions");
-  const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(labels, prediction); };
+  const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(task, labels, prediction); };
   const train::EvaluationOptions options{.batch = values.integer("batch"),
                                          .seed = static_cast<std::uint64_t>(values.integer("seed")),
                                          .stride = values.has("stride") ? values.integer("stride") : 0};
-  report::EvaluationReport report{models::common(stored.spec).task, labels, {}};
+  report::EvaluationReport report{task, labels, {}};
   report.result = train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
   return report;
@@ -40,7 +45,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
     return print_out(report::dump(json) + "\n");
   }
   print_out(report::render(report::summary_table(evaluation), report::Format::table));
-  if (predicts_words(evaluation.task)) return;
+  if (evaluation.task != data::Task::classify) return;
   constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
   if (evaluation.labels.size() <= readable)
     print_out(fmt::format("\n{}", report::render(report::confusion_table(evaluation), report::Format::table)));
@@ -50,7 +55,10 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 }  // namespace
 
 OptionTable evaluate_table() {
-  OptionTable table("evaluate", "measure a model on data: accuracy and loss, confusion of labels; of sentence embeddings, cosine against scores");
+  OptionTable table("evaluate",
+                    "measure a model on data: accuracy and loss, confusion of labels; of numbers, their error and correlations; of sentence "
+                    "embeddings, cosine against "
+                    "scores");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
       .add(reading_options())
       .add(machine_options())
@@ -65,7 +73,7 @@ OptionTable evaluate_table() {
        {.name = "predictions",
         .type = OptionType::path,
         .group = "Output",
-        .help = "write label, predicted label and probability of every example",
+        .help = "write label, predicted label and probability of every example (regression: label and predicted number)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},
@@ -89,9 +97,9 @@ int run_evaluate(const OptionValues& given) {
   if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
   StoredModel stored = open_stored_model(values, values.positionals()[0]);
   if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
-  if (values.has("predictions") && models::common(stored.spec).task != data::Task::classify)
+  if (values.has("predictions") && !data::learns_labels(models::common(stored.spec).task))
     fail_input("[evaluate] --predictions: a language model predicts no labels");
-  if (models::common(stored.spec).task == data::Task::classify && !values.has("label"))
+  if (data::learns_labels(models::common(stored.spec).task) && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
   if (values.has("stride") && models::common(stored.spec).task != data::Task::clm) fail_input("[evaluate] --stride: the model is no decoder");
   if (values.has("stride") && values.integer("stride") > values.integer("seq"))

@@ -8,6 +8,7 @@
 #include "lib/io/tt_format.h"
 #include "lib/train/weights_file.h"
 #include "models/model_options.h"
+#include "tools/regression.h"
 #include "tools/stored_model.h"
 #include "tools/teaching.h"
 #include "tools/training.h"
@@ -69,10 +70,13 @@ std::string model_of_run(const OptionValues& values) {
   return before.text("model");
 }
 
-// A column of labels that is named means that labels are learned.
-std::string task_for(const OptionValues& values, const models::ModelSpec& stored) {
-  const bool labels = values.given("label") && !(values.given("unlabelled") && values.flag("unlabelled"));
-  return data::name_of(labels ? data::Task::classify : models::common(stored).task);
+// A column of labels that is named means that labels are learned: classes or, where the model learned numbers or the labels are reals, numbers.
+data::Task task_for(const OptionValues& values, const models::ModelSpec& stored) {
+  const models::Spec& model = models::common(stored);
+  const bool unlabelled = values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
+  const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
+  if (!labels || model.task == data::Task::regression || recipe_to_resume(values)) return model.task;
+  return task_of_labels(values, model.labels);
 }
 
 // What was not said follows from the model and from what was said.
@@ -81,7 +85,7 @@ void settle(OptionValues& values) {
   const std::string& folder = values.text("model");
   io::require_model_folder("[finetune]", folder);
   const models::ModelSpec stored = models::spec_from_folder(folder);
-  if (!values.given("task")) values.set("task", task_for(values, stored), OptionSource::fallback);
+  if (!values.given("task")) values.set("task", data::name_of(task_for(values, stored)), OptionSource::fallback);
   if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
     fail_input(
         "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn labels, name their column "
@@ -93,22 +97,10 @@ void settle(OptionValues& values) {
   if (!values.given("unlabelled") && values.has("teacher") && !values.given("label")) values.set("unlabelled", "true", OptionSource::fallback);
 }
 
-// Whether every label of the data is one that the model knows.
+// Whether every label of the data is one that the model knows. Numbers need no names.
 bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(),
                      [&](const std::string& label) { return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end(); });
-}
-
-// Labels are words or whole numbers: numbers between them are no classes.
-void check_labels(const OptionValues& values, const std::vector<std::string>& labels) {
-  if (values.given("task") || labels.empty()) return;
-  const auto is_real = [](const std::string& label) { return parse_real(label).has_value(); };
-  const auto is_whole = [](const std::string& label) { return parse_integer(label).has_value(); };
-  if (!std::all_of(labels.begin(), labels.end(), is_real) || std::all_of(labels.begin(), labels.end(), is_whole)) return;
-  fail_input(
-      "[finetune] the {} labels of column '{}' are real numbers, such as {}; numbers are not learned, only classes; if each of these is a class, "
-      "say so with --task classify",
-      labels.size(), values.text("label"), *std::find_if_not(labels.begin(), labels.end(), is_whole));
 }
 
 // The model of the folder, with the head that task and labels want. `fresh`: that head is new.
@@ -162,9 +154,9 @@ train::StoredTypes types_of(const OptionValues& values) {
 // What a model of `spec` takes from the folder: a new head keeps its random start, diagonals of folded chains start at one.
 train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
   train::LoadOptions options = naming_of(folder, spec);
-  const bool classify = models::common(spec).task == data::Task::classify;
+  const bool labels = data::learns_labels(models::common(spec).task);
   options.fresh = [=](const layers::Parameter& parameter) {
-    return fresh_head && models::is_in_head(spec, parameter.name) && !(classify && parameter.name.find("pooler") != std::string::npos);
+    return fresh_head && models::is_in_head(spec, parameter.name) && !(labels && parameter.name.find("pooler") != std::string::npos);
   };
   options.may_miss = [=](const layers::Parameter& parameter) {
     return parameter.role == layers::Role::diagonal || (fresh_head && models::is_in_head(spec, parameter.name));
@@ -193,15 +185,18 @@ RunSetup set_up(OptionValues& values) {
   setup.source = values.text("model");
   const models::ModelSpec stored = models::spec_from_folder(setup.source);
   const std::vector<std::string>& known = models::common(stored).labels;
-  open_data(values, setup, setup.source, values.flag("unlabelled") ? known : std::vector<std::string>{});
+  const bool classes = values.flag("unlabelled") && setup.options.task == data::Task::classify;
+  open_data(values, setup, setup.source, classes ? known : std::vector<std::string>{});
   bool fresh = false;
-  check_labels(values, setup.data->labels());
   setup.spec = spec_for(values, setup.data->labels(), fresh);
   // Labels in the model's order, where its head stays.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
-  setup.start = [spec = setup.spec, folder = setup.source, fresh](train::Weights& weights) { load_start(folder, spec, fresh, weights); };
+  setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](train::Weights& weights) {
+    load_start(folder, spec, fresh, weights);
+    if (fresh) start_head(spec, scores, weights);
+  };
   add_teacher(values, setup);
   finish_setup(values, setup);
   return setup;
@@ -210,11 +205,10 @@ RunSetup set_up(OptionValues& values) {
 // Of the data, where they are named; else the model's own, or two where a new head needs some.
 std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("model");
-  const std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
+  std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
   if (setup.options.task != data::Task::classify || values.flag("unlabelled")) return known;
   if (values.has("data")) {
     open_data(values, setup, folder, {});
-    check_labels(values, setup.data->labels());
     return setup.data->labels();
   }
   if (known.empty()) log_info("the plan is made for a head of two labels; --data says how many there are");
@@ -243,6 +237,7 @@ OptionTable finetune_table() {
   table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
   table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
+  table.example("comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o scores");
   return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }
 

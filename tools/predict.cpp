@@ -16,6 +16,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
   data::DataSpec spec;
+  spec.task = models::common(stored.spec).task;
   spec.text.assign(rows.front().size(), "text");
   spec.max_length = values.integer("seq");
   const std::vector<std::int32_t> unknown(rows.size(), -1);
@@ -25,9 +26,27 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
   return predictions;
 }
 
-// Every text with its label, as soon as no more have come.
+// Null for an empty line, which has an empty answer.
+void answer(Answers& answers, const std::vector<std::string>& labels, const train::Prediction* prediction) {
+  const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
+  if (answers.plain())
+    answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
+  else if (prediction)
+    answers.value({{"label", label}, {"probability", prediction->probability}});
+  else
+    answers.value({{"label", nullptr}, {"probability", nullptr}});
+}
+
+void answer_number(Answers& answers, const train::Prediction* prediction) {
+  if (answers.plain())
+    answers.line(prediction ? fmt::format("{:.6g}", prediction->score) : "");
+  else
+    answers.value({{"score", prediction ? report::Json(prediction->score) : report::Json()}});
+}
+
+// Every text with its label or number, as soon as no more have come.
 void label_texts(const OptionValues& values, StoredModel& stored) {
-  const std::vector<std::string>& labels = models::common(stored.spec).labels;
+  const models::Spec& spec = models::common(stored.spec);
   InputTexts input(values);
   Answers answers(values, "predictions", "prediction");
   for (std::vector<InputText> texts; input.next(texts, static_cast<std::size_t>(values.integer("batch")));) {
@@ -37,13 +56,7 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
     const std::vector<train::Prediction> predictions = rows.empty() ? std::vector<train::Prediction>() : predict(stored, values, rows);
     for (auto next = predictions.begin(); const InputText& text : texts) {
       const train::Prediction* prediction = text.empty() ? nullptr : &*next++;
-      const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
-      if (answers.plain())
-        answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
-      else if (prediction)
-        answers.value({{"label", label}, {"probability", prediction->probability}});
-      else
-        answers.value({{"label", nullptr}, {"probability", nullptr}});
+      spec.task == data::Task::regression ? answer_number(answers, prediction) : answer(answers, spec.labels, prediction);
     }
     answers.flush();
   }
@@ -53,9 +66,10 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 }  // namespace
 
 OptionTable predict_table() {
-  OptionTable table("predict",
-                    "label or embed lines of standard input (one text each, or two with a tab between) or rows of files, or go on writing where they "
-                    "end (decoders); an empty line has an empty answer");
+  OptionTable table(
+      "predict",
+      "label, score or embed lines of standard input (one text each, or two with a tab between) or rows of files, or go on writing where they "
+      "end (decoders); an empty line has an empty answer");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(line_options()).add(machine_options()).add(precision_options());
   table.add(generation_options())
       .add({{.name = "npy",
@@ -79,7 +93,10 @@ int run_predict(const OptionValues& given) {
   const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
   if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
   if (values.has("npy"))
-    fail_input("[predict] --npy: {} is a {}; only embeddings go into such a file", stored.folder, decoder ? "decoder" : "classifier");
+    fail_input("[predict] --npy: {} is a {}; only embeddings go into such a file", stored.folder,
+               decoder                                                      ? "decoder"
+               : models::common(stored.spec).task == data::Task::regression ? "regression"
+                                                                            : "classifier");
   if (decoder) return generate_lines(values, stored);
   if (models::common(stored.spec).task == data::Task::mlm)
     fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);

@@ -7,6 +7,7 @@
 #include "lib/core/outputs.h"
 #include "lib/io/json_file.h"
 #include "models/model_options.h"
+#include "tools/regression.h"
 #include "tools/stored_model.h"
 
 namespace comera::tools {
@@ -88,6 +89,8 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   require(values, "data", "name the files to learn from");
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer, labels);
+  if (setup.data->spec().task == data::Task::classify) tell_whole_numbers(values, setup.data->labels());
+  if (setup.data->spec().task == data::Task::regression) setup.scores = moments_to_learn(values, *setup.data);
   if (values.list("dev").empty()) return;
   data::DataSpec dev = train::data_spec(values, values.list("dev"));
   dev.text_asked = false;  // of --data
@@ -118,6 +121,8 @@ RunSetup set_up_run(OptionValues& values) {
   models::DataFacts facts = facts_of(values, setup.tokenizer.get());
   facts.labels = setup.data->labels();
   setup.spec = models::spec_from_options(values, facts);
+  if (facts.task == data::Task::regression)
+    setup.start = [spec = setup.spec, scores = setup.scores](train::Weights& weights) { start_head(spec, scores, weights); };
   open_computer(values, setup);
   finish_setup(values, setup);
   return setup;

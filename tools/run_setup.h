@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/data/label_kind.h"
 #include "lib/report/run_report.h"
 #include "lib/train/run_folder.h"
 #include "models/architecture.h"
@@ -20,6 +21,7 @@ struct RunSetup {
   std::unique_ptr<plan::PathChoices> paths;  // of open.machine, from the recipe and from measurements; null where nothing is run
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
+  data::ScoreMoments scores;                       // regression: of the labels of `data`
   models::ModelSpec spec;
   layers::ModelFactory factory;
   std::unique_ptr<train::Teacher> teacher;     // may be null

@@ -98,7 +98,7 @@ data::DataSpec reading_spec(const OptionValues& values, const StoredModel& store
   spec.format = data::format_named(values.text("data-format"));
   spec.text = values.list("text");
   spec.text_asked = values.given("text");
-  if (spec.task == data::Task::classify && values.has("label")) spec.label = values.text("label");
+  if (data::learns_labels(spec.task) && values.has("label")) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
   return spec;

@@ -13,7 +13,11 @@ namespace {
 // hidden: every token's last vector; embedding: the sentence's; logits: the labels' or the words'.
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
-  if (word == "automatic") return task == data::Task::classify || task == data::Task::clm ? "logits" : "hidden";
+  const bool logits = word == "logits" || (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm));
+  if (logits && task == data::Task::regression && values.text("distill-distance") != "squared")
+    fail_input("[finetune] --distill-distance {}: a regression's numbers are learned by squared error; leave it out",
+               values.text("distill-distance"));
+  if (word == "automatic") return logits ? "logits" : "hidden";
   if (word == "logits" && task == data::Task::embed)
     fail_input("[finetune] --distill logits: the task has neither labels nor words; use hidden or embedding");
   if (word == "embedding" && task != data::Task::embed) fail_input("[finetune] --distill embedding: only the task embed has embeddings");
@@ -43,6 +47,12 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
     if (stored.task != student.task)
       fail_input("[finetune] --teacher {}: its task is {}, the student's {}; use --distill hidden or another teacher", folder,
                  data::name_of(stored.task), data::name_of(student.task));
+    return spec;
+  }
+  if (target == "logits" && student.task == data::Task::regression) {
+    if (stored.task != student.task)
+      fail_input("[finetune] --teacher {}: its task is {}, the student's regression; use --distill hidden or a teacher that learned numbers", folder,
+                 data::name_of(stored.task));
     return spec;
   }
   if (target == "logits") {
@@ -85,9 +95,10 @@ std::vector<Option> teaching_options() {
       {.name = "distill",
        .type = OptionType::choice,
        .default_text = "automatic",
-       .help = "what is learned from the teacher: its last hidden states, its embeddings, or its logits (of labels or of words)",
+       .help = "what is learned from the teacher: its last hidden states, its embeddings, or its logits (of labels or of words; the numbers of a "
+               "regression)",
        .choices = {"automatic", "hidden", "embedding", "logits"},
-       .default_words = "logits for classify and clm, else hidden"},
+       .default_words = "logits for classify, regression and clm, else hidden"},
       {.name = "distill-distance",
        .type = OptionType::choice,
        .default_text = "squared",
@@ -125,7 +136,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
                        : target == "logits" ? layers::teacher_logits
                        : target == "hidden" ? layers::teacher_hidden
                                             : layers::teacher_embedding;
-  const std::int64_t width = target == "logits" && !words ? static_cast<std::int64_t>(student.labels.size()) : models::common(spec).hidden;
+  const std::int64_t width = target == "logits" && !words ? student.outputs() : models::common(spec).hidden;
   setup.teacher =
       std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) { train::load_weights(folder, weights); });
 }

@@ -42,13 +42,17 @@ report::StepLine line_of(const train::StepReport& step, double max_seconds) {
 
 std::string evaluation_line(data::Task task, std::int64_t step, const train::Evaluation& evaluation, bool best) {
   const std::string perplexity = predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
-  const std::string accuracy = task == data::Task::embed ? "" : fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy);
-  return fmt::format("step {}  dev loss {:.4g}{}{}{}", step, evaluation.loss, perplexity, accuracy, best ? "  best so far" : "");
+  const std::string accuracy = train::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
+  const train::ScoreMetrics& scores = evaluation.scores;
+  const std::string near =
+      scores.count > 0 ? fmt::format("  dev Pearson {:.4f}  Spearman {:.4f}  RMSE {:.4g}", scores.pearson, scores.spearman, scores.rmse()) : "";
+  return fmt::format("step {}  dev loss {:.4g}{}{}{}{}", step, evaluation.loss, perplexity, accuracy, near, best ? "  best so far" : "");
 }
 
 void print_head(const OptionValues& values, const RunSetup& setup, train::Trainer& trainer, const train::MemoryTable& memory) {
   for (const auto& [name, value] : settings_of(values)) log_info("{:<12} {}", name, value);
   if (!setup.data->labels().empty()) log_info("{:<12} {}", "labels", setup.data->labels().size());
+  if (setup.scores.count > 0) log_info("{:<12} numbers, of mean {:.4g} and deviation {:.4g}", "labels", setup.scores.mean, setup.scores.deviation);
   if (setup.data->size() > 0) log_info("{:<12} {}{}", "examples", setup.data->size(), setup.dev ? fmt::format(", dev {}", setup.dev->size()) : "");
   log_info("{:<12} {} {}, {} threads", "machine", setup.open.machine.backend->name, setup.open.machine.backend->variant,
            setup.open.threads->threads());

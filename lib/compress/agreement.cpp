@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/train/score_metrics.h"
 #include "lib/train/similarity.h"
 
 namespace comera::compress {
@@ -90,6 +91,8 @@ void Agreement::add(const Given& before, const Given& after, std::int64_t tokens
       embeddings_.insert(embeddings_.end(), y.begin(), y.end());
     }
   }
+  scores_before_.insert(scores_before_.end(), before.scores.begin(), before.scores.end());
+  scores_.insert(scores_.end(), after.scores.begin(), after.scores.end());
   add_answers(before, after, next);
   tokens_ += tokens;
   sequences_ += sequences;
@@ -125,6 +128,10 @@ Comparison Agreement::result() const {
   comparison.words = words_ > 0;
   if (embeddings_.size() > 2 * width_)
     comparison.order = train::spearman(cosines_of_pairs(embeddings_before_, width_), cosines_of_pairs(embeddings_, width_));
+  if (!scores_.empty()) {
+    const train::ScoreMetrics scores = train::score_metrics(scores_, scores_before_);
+    comparison.scores = {scores.count, scores.rmse(), scores.spearman};
+  }
   if (answers_ == 0) return comparison;
   const auto count = static_cast<double>(answers_);
   Comparison::Answers answers{answers_, static_cast<double>(same_) / count, {}, {}, {}};

@@ -10,11 +10,12 @@ namespace comera::compress {
 
 // What a model gives for one batch; what it has none of is empty.
 struct Given {
-  std::vector<float> hidden;       // [tokens, width], without padding
-  std::vector<double> embedding;   // [sequences, N]
-  std::vector<double> logits;      // [answers, N]
-  std::vector<std::int32_t> best;  // [answers], where there are no logits
-  double loss = 0;                 // summed over answers, where there are no logits
+  std::vector<float> hidden;        // [tokens, width], without padding
+  std::vector<double> embedding;    // [sequences, N]
+  std::vector<double> logits;       // [answers, N]
+  std::vector<std::int32_t> best;   // [answers], where there are no logits
+  double loss = 0;                  // summed over answers, where there are no logits
+  std::vector<double> scores = {};  // [sequences]: the numbers of a regression
 };
 
 class Agreement {
@@ -40,6 +41,7 @@ class Agreement {
   double kl_ = 0, loss_before_ = 0, loss_ = 0;
   std::size_t width_ = 0;
   std::vector<double> embeddings_before_, embeddings_;  // of the first texts
+  std::vector<double> scores_before_, scores_;
 };
 
 }  // namespace comera::compress

@@ -197,8 +197,9 @@ class Model {
     const layers::ObserveInputs observe(last);
     const train::Scores scores = engine_->evaluate(run.batch);
     given.embedding.assign(scores.embedding.begin(), scores.embedding.end());
-    given.logits.assign(scores.logits.begin(), scores.logits.end());
-    if (!given.logits.empty()) return given;
+    const bool numbers = models::common(spec_).task == data::Task::regression;
+    (numbers ? given.scores : given.logits).assign(scores.logits.begin(), scores.logits.end());
+    if (numbers || !given.logits.empty()) return given;
     given.best.assign(scores.best.begin(), scores.best.end());
     given.best.resize(run.next.size());
     given.loss = scores.loss;

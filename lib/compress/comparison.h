@@ -24,12 +24,20 @@ struct Comparison {
     std::optional<double> perplexity_before, perplexity;
   };
 
+  // The numbers that a regression predicts.
+  struct Scores {
+    std::int64_t count = 0;
+    double difference = 0;  // root of the mean square, in the unit of the labels
+    double spearman = 0;    // rank correlation
+  };
+
   std::string text;  // where it is from
   std::int64_t sequences = 0, tokens = 0;
   std::optional<Cosine> hidden;     // of a token's last hidden states
   std::optional<Cosine> embedding;  // of a text's embeddings
   std::optional<double> order;      // rank correlation of the cosines of all pairs of texts: whether what was alike still is
   std::optional<Answers> answers;
+  std::optional<Scores> scores;
   bool words = false;    // answers are words
   std::string left_out;  // why nothing was measured; the rest is empty then
 };

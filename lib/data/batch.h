@@ -16,6 +16,7 @@ namespace comera::data {
 //   lengths         i32 [B]      tokens of each sequence, without padding
 //   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout masks
 //   labels          i32 [B]      classify: index of the label; -1 unknown
+//   scores          f32 [B]      regression: the number to predict; NaN unknown
 //   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity fixed by (B, T)
 //   masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
 //   targets         i32 [B, T]   clm: the id that follows, -1 where none is predicted
@@ -25,7 +26,7 @@ class Batch {
  public:
   std::int64_t sequences = 0;  // B
   std::int64_t length = 0;     // T
-  std::int64_t counted = 0;    // examples (classify) or predicted tokens (mlm, clm) that the loss is divided by
+  std::int64_t counted = 0;    // examples (classify, regression) or predicted tokens (mlm, clm) that the loss is divided by
   std::int64_t tokens = 0;     // without padding
 
   // Makes (or reuses) a tensor; contents are unspecified.

@@ -49,6 +49,14 @@ void fill_labels(std::span<const Sequence> sequences, Batch& batch) {
   }
 }
 
+void fill_scores(std::span<const Sequence> sequences, Batch& batch) {
+  const auto scores = batch.add("scores", DType::f32, {batch.sequences}).as<float>();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    scores[i] = sequences[i].score;
+    batch.counted += !std::isnan(scores[i]);
+  }
+}
+
 void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch) {
   const std::int64_t capacity = masked_capacity(batch.sequences, batch.length, rule.probability);
   const auto index = batch.add("masked_index", DType::i32, {capacity}).as<std::int32_t>();
@@ -141,6 +149,8 @@ void collate(const Window& window, std::span<const Sequence> sequences, const To
     fill_causal(window, sequences, batch);
   else if (rule.probability > 0)
     fill_masks(sequences, tokenizer, rule, batch);
+  else if (window.scored)
+    fill_scores(sequences, batch);
   else
     fill_labels(sequences, batch);
 }

@@ -11,7 +11,7 @@ namespace comera::data {
 constexpr std::int64_t round_up_length(std::int64_t length) { return (length + 7) / 8 * 8; }
 
 struct MaskRule {
-  double probability = 0;  // 0: nothing is masked (classify)
+  double probability = 0;  // 0: nothing is masked
   std::uint64_t seed = 0;
 };
 

@@ -55,10 +55,10 @@ void FileDataset::read_files() {
   in_vain_ = asked_ && names_in_vain(files_, spec_.format, spec_.text);
   hash_ = hash_files(files_);
   if (predicts_words(spec_.task)) return check_corpus(*this);
-  const bool collect = table.labels().empty();
+  const bool numbers = spec_.task == Task::regression, collect = !numbers && table.labels().empty();
   for (const std::string& file : files_) {
     TextReader reader(file, request(0));
-    table.read(reader, spec_.label);
+    numbers ? table.read_scores(reader, spec_.label) : table.read(reader, spec_.label);
   }
   if (table.size() == 0) fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
   if (collect) table.sort_labels();

@@ -19,6 +19,7 @@ class FileDataset final : public Dataset {
   const std::string& hash() const override { return hash_; }
   std::string_view text(std::int64_t row, int which) const override { return table.text(row, which); }
   std::int32_t label(std::int64_t row) const override { return table.label(row); }
+  float score(std::int64_t row) const override { return table.score(row); }
   std::int32_t label_index(std::string_view label) const override;
 
   // What a file of this data set is opened with; `longest`: see TextRequest.

@@ -2,7 +2,8 @@
 //
 // What a step holds depends on (files, tokenizer, spec, seed, epoch, step in the epoch) alone, never on threads or timing.
 //
-// classify, embed: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from (seed,
+// classify, regression, embed: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the rows, drawn by counter from
+// (seed,
 //   epoch); the permuted rows are cut into windows of whole steps, each window is tokenised, sorted by length, cut into steps, and the
 //   steps of the window are shuffled. Nothing is dropped: the last step of an epoch may be smaller.
 //   Without labels, text files have a row per line that is not blank.
@@ -30,9 +31,10 @@
 
 namespace comera::data {
 
-enum class Task : std::uint8_t { classify, mlm, clm, embed };
+enum class Task : std::uint8_t { classify, mlm, clm, embed, regression };
 const char* name_of(Task task);
 constexpr bool predicts_words(Task task) { return task == Task::mlm || task == Task::clm; }
+constexpr bool learns_labels(Task task) { return task == Task::classify || task == Task::regression; }
 
 struct DataSpec {
   std::vector<std::string> files;  // paths or globs: text, CSV, TSV, JSONL; each plain, .gz or .zst
@@ -40,7 +42,7 @@ struct DataSpec {
   Task task = Task::classify;
   std::vector<std::string> text;  // names of one or two columns of a table (mlm, clm: of one; default "text")
   bool text_asked = true;         // false: `text` is what another data set had; a text file is taken as it is
-  std::string label;              // classify: column of the label; empty: no labels, every label is -1
+  std::string label;              // column of the label: a class, or a number (regression); empty: no labels, every label is -1, every score NaN
   std::int64_t max_length = 128;  // tokens per sequence, specials included
   bool ends = true;               // clm: the tokenizer's end piece stands behind every document
 };
@@ -75,9 +77,10 @@ class Dataset {
   virtual const std::vector<std::string>& files() const = 0;  // globs resolved, sorted within each glob
   // 32 hexadecimal digits: of whole files up to 64 MiB each, of size, first and last 4 MiB of larger ones.
   virtual const std::string& hash() const = 0;
-  // Rows (classify, embed): the first or second text, and the label's index or -1.
+  // Rows (classify, regression, embed): the first or second text; the label's index or -1; regression: the number, NaN where there is none.
   virtual std::string_view text(std::int64_t row, int which) const = 0;
   virtual std::int32_t label(std::int64_t row) const = 0;
+  virtual float score(std::int64_t row) const = 0;
   // The label's index, or an input error that lists the known ones.
   virtual std::int32_t label_index(std::string_view label) const = 0;
 };

@@ -16,6 +16,7 @@ class RowsSource final : public WindowSource {
     const std::int64_t size = dataset_->size();
     Window window;
     window.start = window.next = start;
+    window.scored = dataset_->spec().task == Task::regression;
     window.start.step = steps_before(step_sequences(), start.window);
     const std::int64_t begin = start.samples - start.epoch * size;
     if (begin < 0 || begin >= size) fail_input("[data] the checkpoint's position lies outside the {} rows; the data has changed", size);
@@ -72,6 +73,7 @@ class RowsSource final : public WindowSource {
     }
     sequence.length = static_cast<std::int32_t>(ids.size());
     sequence.label = dataset_->table.label(row);
+    sequence.score = dataset_->table.score(row);
   }
 };
 

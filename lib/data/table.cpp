@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/suggest.h"
+#include "lib/data/label_kind.h"
 
 namespace comera::data {
 namespace {
@@ -29,7 +31,7 @@ void Table::set_labels(std::vector<std::string> labels) {
   for (std::size_t i = 0; i < labels_.size(); ++i) label_index_.emplace(labels_[i], static_cast<std::int32_t>(i));
 }
 
-void Table::add(std::string_view first, std::string_view second, std::int32_t label) {
+void Table::add(std::string_view first, std::string_view second, std::int32_t label, float score) {
   const std::size_t size = first.size() + second.size();
   if (blocks_.empty() || room_ - used_ < size) {
     room_ = std::max(block_bytes, size);
@@ -41,26 +43,41 @@ void Table::add(std::string_view first, std::string_view second, std::int32_t la
   std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), begin));
   used_ += size;
   bytes_ += sizeof(Stored);
-  rows_.push_back({begin, {static_cast<std::uint32_t>(first.size()), static_cast<std::uint32_t>(second.size())}, label});
+  rows_.push_back({begin, {static_cast<std::uint32_t>(first.size()), static_cast<std::uint32_t>(second.size())}, label, score});
 }
 
-void Table::read(TextReader& reader, const std::string& label_column) {
+template <class Take>
+void Table::read_rows(TextReader& reader, const std::string& label_column, const Take& take) {
   const std::string& file = reader.lines().path();
   for (Row row; reader.next(row);) {
     if (!reader.is_table() && is_blank(row.text[0])) continue;
-    std::int32_t label = -1;
-    if (!label_column.empty()) {
-      if (row.label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
-      label = label_of(row.label);
-      if (label < 0)
-        fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(row.label), quoted_list(labels_),
-                   did_you_mean(row.label, labels_));
-    }
-    add(row.text[0], row.text[1], label);
+    if (!label_column.empty() && row.label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
+    take(file, row);
     if (bytes_ > most_bytes)
       fail_input("[data] {}: line {}: the rows up to here take more than {} GiB, and all of them are kept in memory; use fewer rows or shorter texts",
                  file, row.line, most_bytes >> 30);
   }
+}
+
+void Table::read(TextReader& reader, const std::string& label_column) {
+  read_rows(reader, label_column, [&](const std::string& file, const Row& row) {
+    const std::int32_t label = label_column.empty() ? -1 : label_of(row.label);
+    if (label < 0 && !label_column.empty())
+      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(row.label), quoted_list(labels_),
+                 did_you_mean(row.label, labels_));
+    add(row.text[0], row.text[1], label);
+  });
+}
+
+void Table::read_scores(TextReader& reader, const std::string& label_column) {
+  read_rows(reader, label_column, [&](const std::string& file, const Row& row) {
+    if (label_column.empty()) return add(row.text[0], row.text[1], -1);
+    const std::optional<double> score = score_of(row.label);
+    if (!score || !std::isfinite(static_cast<float>(*score)))
+      fail_input("[data] {}: line {}: the label '{}' (column '{}') is {}; a regression learns numbers, and --task classify takes labels as classes",
+                 file, row.line, printable(row.label), label_column, score ? "larger than a float can be" : "no finite number");
+    add(row.text[0], row.text[1], -1, static_cast<float>(*score));
+  });
 }
 
 std::string_view Table::text(std::int64_t row, int which) const {

@@ -8,6 +8,7 @@ const char* name_of(Task task) {
     case Task::mlm: return "mlm";
     case Task::clm: return "clm";
     case Task::embed: return "embed";
+    case Task::regression: return "regression";
   }
   return "?";
 }

@@ -16,6 +16,7 @@ struct Sequence {
   std::int32_t length = 0;  // specials included
   std::int32_t second = 0;  // where token type 1 begins; `length` if nowhere
   std::int32_t label = -1;
+  float score = Table::no_score;
   std::int32_t counted_from = 0;  // clm: the first position whose prediction counts
   std::int32_t next = -1;         // clm: the token behind the last one, where its document goes on
   std::int64_t sample = 0;
@@ -24,6 +25,7 @@ struct Sequence {
 struct Window {
   Ids ids;
   std::vector<Sequence> sequences;
+  bool scored = false;                 // regression: labels are numbers
   std::vector<std::size_t> documents;  // clm: where in `ids` a document begins, ascending
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` when this window ends the epoch
 };

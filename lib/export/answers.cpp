@@ -177,7 +177,8 @@ std::vector<double> model_logits(train::Engine& engine, const RandomTokens& toke
 std::vector<double> graph_answers(const Reading& reading) {
   const std::int64_t words = reading.spec.vocabulary;
   switch (reading.spec.task) {
-    case Task::classify: return reading.outputs.at("logits").reals;
+    case Task::classify:
+    case Task::regression: return reading.outputs.at("logits").reals;
     case Task::clm: return reading.rows("logits", few_rows(reading.tokens), words);
     case Task::mlm: {
       std::vector<double> values;
@@ -200,7 +201,8 @@ std::vector<double> graph_answers(const Reading& reading) {
 
 std::vector<double> model_answers(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
   switch (spec.task) {
-    case Task::classify: {
+    case Task::classify:
+    case Task::regression: {
       const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
       return {scores.logits.begin(), scores.logits.end()};
     }

@@ -97,11 +97,11 @@ class EncoderGraph {
   }
 
   void head(const Name& x) {
-    const auto labels = static_cast<std::int64_t>(spec_.labels.size());
-    if (spec_.task == models::Task::classify) {
+    if (data::learns_labels(spec_.task)) {
+      const std::int64_t outputs = spec_.outputs();
       const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
       const Name pooled = tanh(graph_, linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
-      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, labels), "logits", {"batch_size", labels});
+      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits", {"batch_size", outputs});
     }
     if (spec_.task == models::Task::embed) return embed(x);
     const Name transformed = norm(names_.transform_norm, gelu(graph_, linear(build_, names_.transform, x, spec_.hidden, spec_.hidden)));

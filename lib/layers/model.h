@@ -51,7 +51,7 @@ using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
 // What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
 struct Outputs {
-  Tensor logits;          // classify: [B, labels]; decoders, where the batch asks for rows: [P, vocabulary]
+  Tensor logits;          // classify: [B, labels]; regression: [B, 1]; decoders, where the batch asks for rows: [P, vocabulary]
   Tensor best;            // i32: classify [B], mlm [P]: the predicted class or id
   Tensor hidden = {};     // embed, clm: [B*T, N], the last hidden states; mlm, where it teaches: [P, N], what the decoder reads
   Tensor embedding = {};  // embed: [B, N]

@@ -33,8 +33,8 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
   batch.sequences = options.batch;
   batch.length = options.length;
   batch.tokens = options.batch * options.length;
-  batch.counted = task == data::Task::classify ? options.batch
-                                               : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
+  batch.counted =
+      data::learns_labels(task) ? options.batch : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
   return batch;
 }
 

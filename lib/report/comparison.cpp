@@ -12,10 +12,12 @@ std::string cosine_words(const char* what, const compress::Comparison::Cosine& c
   return fmt::format("cosine of {} {:.4f} (least {:.3f})", what, cosine.mean, cosine.least);
 }
 
-const std::map<std::string, std::string> titles = {
-    {"cosine", "cosine of embeddings"}, {"cosine_least", "least"}, {"hidden_cosine", "of hidden states"}, {"hidden_cosine_least", "least"},
-    {"order", "order of similarities"}, {"kl", "KL (nats)"},       {"same_best", "same answer"},          {"perplexity_before", "perplexity before"},
-    {"perplexity", "perplexity"}};
+const std::map<std::string, std::string> titles = {{"cosine", "cosine of embeddings"},    {"cosine_least", "least"},
+                                                   {"hidden_cosine", "of hidden states"}, {"hidden_cosine_least", "least"},
+                                                   {"order", "order of similarities"},    {"kl", "KL (nats)"},
+                                                   {"same_best", "same answer"},          {"perplexity_before", "perplexity before"},
+                                                   {"perplexity", "perplexity"},          {"score_difference", "difference of scores"},
+                                                   {"score_spearman", "order of scores"}};
 
 }  // namespace
 
@@ -36,6 +38,10 @@ std::vector<Metric> metrics_of(const compress::Comparison& comparison) {
   if (comparison.embedding) add("cosine", comparison.embedding->mean), add("cosine_least", comparison.embedding->least);
   if (comparison.hidden) add("hidden_cosine", comparison.hidden->mean), add("hidden_cosine_least", comparison.hidden->least);
   add("order", comparison.order);
+  if (comparison.scores) {
+    metrics.emplace_back("score_difference", comparison.scores->difference);
+    metrics.emplace_back("score_spearman", comparison.scores->spearman);
+  }
   if (!comparison.answers) return metrics;
   add("kl", comparison.answers->kl);
   add("same_best", comparison.answers->same_best);
@@ -52,6 +58,9 @@ std::string cost_words(const compress::Comparison& comparison) {
     if (answers->kl) words.push_back(fmt::format("KL {:.4f} nats", *answers->kl));
     words.push_back(fmt::format("the same {} in {}", comparison.words ? "likeliest word" : "label", show(answers->same_best, Unit::share)));
   }
+  if (comparison.scores)
+    words.push_back(fmt::format("scores differ by {:.4g} (root of the mean square), rank correlation {:.4f}", comparison.scores->difference,
+                                comparison.scores->spearman));
   if (comparison.embedding) words.push_back(cosine_words("embeddings", *comparison.embedding));
   if (comparison.order) words.push_back(fmt::format("rank correlation of similarities {:.4f}", *comparison.order));
   if (comparison.hidden) words.push_back(cosine_words("hidden states", *comparison.hidden));

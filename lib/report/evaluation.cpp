@@ -13,7 +13,12 @@ namespace comera::report {
 namespace {
 
 std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& evaluation) {
-  std::vector<std::pair<std::string, double>> metrics = {{"accuracy", evaluation.result.accuracy}, {"loss", evaluation.result.loss}};
+  const train::Evaluation& result = evaluation.result;
+  if (evaluation.task == data::Task::regression) {
+    const train::ScoreMetrics& scores = result.scores;
+    return {{"spearman", scores.spearman}, {"pearson", scores.pearson}, {"rmse", scores.rmse()}, {"mse", scores.mse}, {"loss", result.loss}};
+  }
+  std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
   if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
   return metrics;
 }
@@ -33,6 +38,7 @@ Table summary_table(const EvaluationReport& evaluation) {
   table.columns = {{"examples", predicts_words(evaluation.task) ? "predicted tokens" : "examples", Unit::count}};
   table.rows.push_back({evaluation.result.counted});
   for (const auto& [name, value] : metrics_of(evaluation)) {
+    if (evaluation.task == data::Task::regression && name == "loss") continue;  // the mean squared error
     table.columns.push_back({name, name, name == "accuracy" ? Unit::share : Unit::plain});
     table.rows[0].emplace_back(value);
   }
@@ -80,7 +86,7 @@ Json to_json(const EvaluationReport& evaluation) {
   json["task"] = data::name_of(evaluation.task);
   json["examples"] = evaluation.result.counted;
   for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
-  if (predicts_words(evaluation.task)) return json;
+  if (evaluation.task != data::Task::classify) return json;
   json["labels"] = evaluation.labels;
   json["confusion"] = evaluation.result.confusion;
   return json;

@@ -38,12 +38,15 @@ struct Curve {
 };
 
 const std::vector<Curve>& known_curves() {
-  static const std::vector<Curve> curves = {{"loss", Unit::plain, {{"training", "loss"}, {"dev", "dev.loss"}}, false, false, true},
-                                            {"dev accuracy", Unit::share, {{"accuracy", "dev.accuracy"}}, false, true, true},
-                                            {"mean rank", Unit::plain, {{"rank", "rank"}}, true},
-                                            {"ratio (dense / compressed)", Unit::ratio, {{"ratio", "ratio"}}},
-                                            {"planned memory of a step", Unit::bytes, {{"weights", "memory.weights"}, {"all", "memory.peak"}}, true},
-                                            {"time per step, ms", Unit::ms, {{"step", "step_ms"}}, true, false, true}};
+  static const std::vector<Curve> curves = {
+      {"loss", Unit::plain, {{"training", "loss"}, {"dev", "dev.loss"}}, false, false, true},
+      {"dev accuracy", Unit::share, {{"accuracy", "dev.accuracy"}}, false, true, true},
+      {"dev correlation", Unit::plain, {{"Pearson", "dev.pearson"}, {"Spearman", "dev.spearman"}}, false, true, true},
+      {"dev error (RMSE)", Unit::plain, {{"RMSE", "dev.rmse"}}, true, true, true},
+      {"mean rank", Unit::plain, {{"rank", "rank"}}, true},
+      {"ratio (dense / compressed)", Unit::ratio, {{"ratio", "ratio"}}},
+      {"planned memory of a step", Unit::bytes, {{"weights", "memory.weights"}, {"all", "memory.peak"}}, true},
+      {"time per step, ms", Unit::ms, {{"step", "step_ms"}}, true, false, true}};
   return curves;
 }
 

@@ -27,7 +27,7 @@ struct RunHistory {
 std::optional<RunHistory> read_run_history(const std::string& path);
 RunHistory parse_run_history(std::string_view text, const std::string& file_name);
 
-std::vector<Chart> curves_of(const RunHistory& history);  // loss, accuracy, mean rank, ratio, memory, time
+std::vector<Chart> curves_of(const RunHistory& history);  // loss, accuracy or correlations and error, mean rank, ratio, memory, time
 // The same curves of two runs in one picture each.
 std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_a, const RunHistory& b, const std::string& name_b);
 std::vector<Chart> rank_charts(const RunHistory& history);  // one per tensor train, a line per inner bond

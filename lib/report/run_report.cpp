@@ -31,17 +31,34 @@ double closing(const ModelReport& model, const char* key) { return model.history
 struct Stored {
   bool known = false, has_accuracy = true;  // embeddings have a loss alone
   double accuracy = 0, loss = 0;
+  train::ScoreMetrics scores;
 };
 Stored stored_of(const RunReport& report) {
   const train::RunResult& result = report.result;
-  const bool has_accuracy = report.task != data::Task::embed;
-  if (result.best_step >= 0) return {true, has_accuracy, result.best_accuracy, result.best_loss};
-  return {result.last.counted > 0, has_accuracy, result.last.accuracy, result.last.loss};
+  const bool has_accuracy = train::has_accuracy(report.task);
+  if (result.best_step >= 0) return {true, has_accuracy, result.best_accuracy, result.best_loss, result.best_scores};
+  return {result.last.counted > 0, has_accuracy, result.last.accuracy, result.last.loss, result.last.scores};
 }
 
-Json evaluation_json(const train::Evaluation& evaluation) {
+void add_scores(Json& json, const train::ScoreMetrics& scores) {
+  if (scores.count == 0) return;
+  json["rmse"] = to_json(Cell(scores.rmse()));
+  json["pearson"] = to_json(Cell(scores.pearson));
+  json["spearman"] = to_json(Cell(scores.spearman));
+}
+
+Json measures_json(data::Task task, double loss, double accuracy, const train::ScoreMetrics& scores) {
+  Json json{{"loss", to_json(Cell(loss))}};
+  if (train::has_accuracy(task)) json["accuracy"] = accuracy;
+  add_scores(json, scores);
+  return json;
+}
+
+Json evaluation_json(data::Task task, const train::Evaluation& evaluation) {
   if (evaluation.counted == 0) return nullptr;
-  return {{"loss", to_json(Cell(evaluation.loss))}, {"accuracy", evaluation.accuracy}, {"counted", evaluation.counted}};
+  Json json = measures_json(task, evaluation.loss, evaluation.accuracy, evaluation.scores);
+  json["counted"] = evaluation.counted;
+  return json;
 }
 
 Json result_json(const RunReport& report) {
@@ -55,8 +72,12 @@ Json result_json(const RunReport& report) {
   json["loss"] = to_json(Cell(result.loss));
   const Stored stored = stored_of(report);
   json["accuracy"] = stored.known && stored.has_accuracy ? Json(stored.accuracy) : Json(nullptr);
-  json["dev"]["last"] = evaluation_json(result.last);
-  if (result.best_step >= 0) json["dev"]["best"] = {{"step", result.best_step}, {"accuracy", result.best_accuracy}, {"loss", result.best_loss}};
+  if (stored.known) add_scores(json, stored.scores);
+  json["dev"]["last"] = evaluation_json(report.task, result.last);
+  if (result.best_step >= 0) {
+    json["dev"]["best"] = {{"step", result.best_step}};
+    json["dev"]["best"].update(measures_json(report.task, result.best_loss, result.best_accuracy, result.best_scores));
+  }
   json["step_ms"] = to_json(Cell(closing(report.model, "step_ms")));
   json["tokens_per_second"] = to_json(Cell(closing(report.model, "tokens_per_second")));
   json["memory"] = memory_json(result.memory);
@@ -79,6 +100,11 @@ Facts facts_of(const RunReport& report) {
   const Stored stored = stored_of(report);
   Facts facts;
   if (stored.known && stored.has_accuracy) facts.emplace_back("dev accuracy", show(stored.accuracy, Unit::share));
+  if (stored.scores.count > 0) {
+    facts.emplace_back("dev Spearman", show(stored.scores.spearman, Unit::plain));
+    facts.emplace_back("dev Pearson", show(stored.scores.pearson, Unit::plain));
+    facts.emplace_back("dev RMSE", show(stored.scores.rmse(), Unit::plain));
+  }
   if (stored.known) facts.emplace_back("dev loss", show(stored.loss, Unit::plain));
   const Facts rest = {{"parameters", show(static_cast<double>(totals.parameters), Unit::count)},
                       {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},

@@ -40,12 +40,20 @@ std::vector<Cell> row_of(const Run& run, const Run& first) {
   return {run.folder,
           number(run.report["step"]),
           number(run.report.value("accuracy", Json())),
+          number(run.report.value("spearman", Json())),
           number(totals.value("parameters", Json())),
           number(run.report["file_bytes"]),
           number(totals.value("ratio", Json())),
           cell(run.step_ms),
           cell(first.step_ms / run.step_ms),
           number(run.report["memory"].value("measured_peak", Json()))};
+}
+
+void remove_column(Table& table, std::string_view key) {
+  const auto column = std::find_if(table.columns.begin(), table.columns.end(), [&](const auto& one) { return one.key == key; });
+  const auto index = column - table.columns.begin();
+  table.columns.erase(column);
+  for (auto& row : table.rows) row.erase(row.begin() + index);
 }
 
 }  // namespace
@@ -57,6 +65,7 @@ Table runs_table(std::span<const std::string> folders) {
   table.columns = {{"run", "run"},
                    {"step", "steps", Unit::count},
                    {"accuracy", "dev accuracy", Unit::share},
+                   {"spearman", "dev Spearman", Unit::plain},
                    {"parameters", "parameters", Unit::count},
                    {"file_bytes", "bytes", Unit::bytes},
                    {"ratio", "ratio", Unit::ratio},
@@ -65,6 +74,14 @@ Table runs_table(std::span<const std::string> folders) {
                    {"measured_peak", "peak memory", Unit::bytes}};
   table.dispensable = {"step", "speedup", "ratio"};
   for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
+  // Accuracy and correlation are of different tasks: the column that no run has is left out, accuracy where none has either.
+  const auto any = [&](const char* key) {
+    return std::any_of(runs.begin(), runs.end(), [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
+  };
+  if (!any("spearman"))
+    remove_column(table, "spearman");
+  else if (!any("accuracy"))
+    remove_column(table, "accuracy");
   return table;
 }
 

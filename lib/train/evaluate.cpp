@@ -29,6 +29,23 @@ void add_classified(const data::Batch& batch, const Scores& scores, std::int64_t
   }
 }
 
+// Numbers in the order of the data.
+struct Numbers {
+  std::vector<double> predicted, known;
+};
+
+void add_numbers(const data::Batch& batch, const Scores& scores, std::int64_t first_row, Numbers& numbers,
+                 const std::function<void(const Prediction&)>& each) {
+  const auto known = batch["scores"].as<const float>();
+  for (std::size_t b = 0; b < known.size(); ++b) {
+    if (!std::isnan(known[b])) {
+      numbers.predicted.push_back(scores.logits[b]);
+      numbers.known.push_back(known[b]);
+    }
+    if (each) each({.row = first_row + static_cast<std::int64_t>(b), .score = scores.logits[b], .known = known[b]});
+  }
+}
+
 }  // namespace
 
 void check_answer(const Scores& scores) {
@@ -54,6 +71,8 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   // Nothing but a teacher to be measured against: its losses are per sequence.
   const bool unlabelled = options.teacher && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;
+  result.task = dataset->spec().task;
+  Numbers numbers;
   const std::size_t classes = classify ? dataset->labels().size() : 0;
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
@@ -70,10 +89,12 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     correct += scores.correct;
     result.counted += unlabelled ? batch.sequences : batch.counted;
     if (classify) add_classified(batch, scores, row, result, each);
+    if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
   }
   const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));
   result.loss = loss / counted;
   result.accuracy = correct / counted;
+  result.scores = score_metrics(numbers.predicted, numbers.known);
   result.seconds = wall_seconds() - start;
   return result;
 }

@@ -1,4 +1,4 @@
-// What a model gets right on a data set: loss, accuracy, and who was taken for whom.
+// What a model gets right on a data set: loss, accuracy, and who was taken for whom; of numbers, how near it comes.
 #pragma once
 
 #include <functional>
@@ -6,26 +6,34 @@
 #include <vector>
 
 #include "lib/data/loader.h"
+#include "lib/train/score_metrics.h"
 #include "lib/train/step.h"
 #include "lib/train/teacher.h"
 
 namespace comera::train {
 
+// Embeddings and numbers are near or far, not right or wrong.
+constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed && task != data::Task::regression; }
+
 struct Evaluation {
+  data::Task task = data::Task::classify;
   double loss = 0;                                   // mean over `counted`
-  double accuracy = 0;                               // share of examples (classify) or of predicted tokens (mlm, clm)
+  double accuracy = 0;                               // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
   std::int64_t counted = 0;                          // with a known label, or all without labels; 0: loss and accuracy mean nothing
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
+  ScoreMetrics scores;                               // regression: of the examples with a known number
   double seconds = 0;
   bool stopped = false;  // by a signal, before its end: the rest means nothing
 };
 
-// One classified example.
+// One example, classified or with its number.
 struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
   double probability = 0;  // of `predicted`
+  double score = 0;        // regression: the predicted number
+  double known = NAN;      // regression: the right one, where it is known
 };
 
 struct EvaluationOptions {
@@ -38,7 +46,7 @@ struct EvaluationOptions {
   bool require_finite = true;  // see check_answer()
 };
 
-// One pass over the data in its order; between batches it looks for stop_signal(). `each` (classify) is called for every example.
+// One pass over the data in its order; between batches it looks for stop_signal(). `each` (classify, regression) is called for every example.
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
                     const std::function<void(const Prediction&)>& each = {});
 

@@ -78,7 +78,7 @@ void Metrics::step(const StepReport& report, Engine& engine) {
   line["time"] = report.seconds;
   line["split"] = "train";
   line["loss"] = report.loss;
-  line["accuracy"] = report.accuracy;
+  if (report.has_accuracy) line["accuracy"] = report.accuracy;
   line["learning_rate"] = report.learning_rate;
   line["gradient_norm"] = report.gradient_norm;
   if (report.has_ranks) line["rank"] = report.mean_rank;
@@ -98,7 +98,12 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   line["step"] = step;
   line["time"] = seconds;
   line["split"] = "dev";
-  line["dev"] = {{"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}, {"counted", evaluation.counted}, {"seconds", evaluation.seconds}};
+  nlohmann::ordered_json& dev = line["dev"] = {{"loss", evaluation.loss}};
+  if (has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
+  if (evaluation.scores.count > 0)
+    dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson, dev["spearman"] = evaluation.scores.spearman;
+  dev["counted"] = evaluation.counted;
+  dev["seconds"] = evaluation.seconds;
   add_sizes(line, engine);
   append(line);
 }

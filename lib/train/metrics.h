@@ -15,7 +15,7 @@ struct StepReport {
   std::int64_t step = 0, steps = 0;  // steps 0: no end is known
   double loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double mean_rank = 0, ratio = 1;  // of the inner bonds; dense / compressed
-  bool has_ranks = false;
+  bool has_ranks = false, has_accuracy = true;
   double step_ms = 0, tokens_per_second = 0;
   std::size_t peak_bytes = 0;
   double seconds = 0;  // trained so far

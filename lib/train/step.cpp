@@ -380,7 +380,9 @@ Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t lengt
   add("token_type_ids", DType::i32, {sequences, length});
   add("lengths", DType::i32, {sequences});
   add("samples", DType::i64, {sequences});
-  if (!predicts_words(task)) {
+  if (task == data::Task::regression) {
+    add("scores", DType::f32, {sequences});
+  } else if (!predicts_words(task)) {
     add("labels", DType::i32, {sequences});
   } else if (task == data::Task::clm) {
     for (const char* name : {"targets", "key_begin", "position_ids"}) add(name, DType::i32, {sequences, length});

@@ -35,7 +35,7 @@ struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
   std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
-  std::span<const double> logits;      // classify: [B, labels]; decoders: [P, vocabulary] of the rows asked for
+  std::span<const double> logits;      // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the rows asked for
   std::span<const double> embedding;   // embed: [B, N]
   std::span<const double> hidden;      // embed, clm, where fetch_hidden is set: [B*T, N], padding included
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/train/evaluate.h"
 
 namespace comera::train {
 namespace {
@@ -103,6 +104,20 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
   options.max_seconds = time.value;
 }
 
+// What was asked for must be there to be compared.
+Metric best_by(const OptionValues& values, data::Task task) {
+  const std::string& word = values.text("best-by");
+  if (word == "automatic") return task == data::Task::classify ? Metric::accuracy : Metric::loss;
+  if (word == "loss") return Metric::loss;
+  const bool spearman = word == "spearman";
+  if (spearman ? task != data::Task::regression : !has_accuracy(task))
+    fail_input("[{}] --best-by {}: the task {} has no such measure; use --best-by {}", values.table().verb(), word, data::name_of(task),
+               task == data::Task::regression ? "loss or spearman"
+               : has_accuracy(task)           ? "accuracy or loss"
+                                              : "loss");
+  return spearman ? Metric::spearman : Metric::accuracy;
+}
+
 }  // namespace
 
 Option data_format_option(const char* group) {
@@ -113,13 +128,14 @@ Option data_format_option(const char* group) {
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
-      choice(g, "task", "classify", {"classify", "mlm", "clm", "embed"},
-             "what is learned: labels of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
+      choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed"},
+             "what is learned: labels of texts, numbers of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
       also(row(g, "data", OptionType::list, "", "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
       also(row(g, "dev", OptionType::list, "", "files to evaluate on"), {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
-      row(g, "text", OptionType::list, "", "columns of a table with text: one, or two for pairs (classify)"),
-      also(row(g, "label", OptionType::string, "label", "the column with the label (classify)"), {"target-column", "label-column"}),
+      row(g, "text", OptionType::list, "", "columns of a table with text: one, or two for pairs (classify, regression)"),
+      also(row(g, "label", OptionType::string, "label", "the column with the label, a class or a number (classify, regression)"),
+           {"target-column", "label-column"}),
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
@@ -132,6 +148,7 @@ std::vector<Option> data_options() {
       row(g, "document-end", OptionType::flag, "true", "puts the tokenizer's end piece behind every document (clm)"),
       also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")), {"num-workers", "workers"})};
   for (Option& option : rows) {
+    if (option.name == "task") option.default_words = "classify; regression where the labels are reals";
     if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...", option.files = FileUse::read;
     if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
     if (option.name == "label") option.metavar = "NAME";
@@ -163,7 +180,8 @@ std::vector<Option> training_options() {
            {"gradient-checkpointing", "activation-checkpointing"}),
       row(g, "eval-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
-      choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss"}, "what the best model is chosen by (accuracy for classify, else loss)"),
+      choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss", "spearman"},
+             "what the best model is chosen by (accuracy for classify, else loss; spearman: rank correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   rows[15].result_relevant = false;
   rows[16].default_words = "at the end only";
@@ -210,7 +228,7 @@ std::vector<Option> run_options() {
 }
 
 data::Task task_of(const OptionValues& values) {
-  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed})
+  for (const data::Task task : {data::Task::mlm, data::Task::clm, data::Task::embed, data::Task::regression})
     if (values.text("task") == data::name_of(task)) return task;
   return data::Task::classify;
 }
@@ -222,7 +240,7 @@ data::DataSpec data_spec(const OptionValues& values, const std::vector<std::stri
   spec.format = data::format_named(values.text("data-format"));
   spec.text = values.list("text");
   const bool unlabelled = values.table().find("unlabelled") && values.flag("unlabelled");
-  if (spec.task == data::Task::classify && !unlabelled) spec.label = values.text("label");
+  if (data::learns_labels(spec.task) && !unlabelled) spec.label = values.text("label");
   spec.max_length = values.integer("seq");
   spec.ends = values.flag("document-end");
   return spec;
@@ -254,8 +272,7 @@ TrainOptions train_options(const OptionValues& values) {
   options.log_every = values.integer("log-every");
   options.keep = values.integer("keep");
   options.patience = values.integer("patience");
-  const std::string& best = values.text("best-by");
-  options.best_by = best == "loss" || (best == "automatic" && options.task != data::Task::classify) ? Metric::loss : Metric::accuracy;
+  options.best_by = best_by(values, options.task);
   return options;
 }
 

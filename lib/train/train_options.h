@@ -15,7 +15,7 @@ std::vector<Option> training_options();  // steps, learning rates, schedule, eva
 std::vector<Option> rank_options();      // thresholds, weights and targets of the two stages
 std::vector<Option> run_options();       // --save-every, --keep, --resume, --override, --force, --output, --dry-run
 
-enum class Metric : std::uint8_t { accuracy, loss };
+enum class Metric : std::uint8_t { accuracy, loss, spearman };
 
 struct TrainOptions {
   data::Task task = data::Task::classify;

@@ -14,6 +14,14 @@ namespace {
 
 constexpr const char* checksum_key = "checksum";
 
+template <class Scores, class Visit>
+void each_score(const std::string& of, Scores& scores, const Visit& visit) {
+  visit((of + "_scored").c_str(), scores.count);
+  visit((of + "_mse").c_str(), scores.mse);
+  visit((of + "_pearson").c_str(), scores.pearson);
+  visit((of + "_spearman").c_str(), scores.spearman);
+}
+
 // Every field by its name, for both directions.
 template <class State, class Visit>
 void each_field(State& state, const Visit& visit) {
@@ -25,6 +33,7 @@ void each_field(State& state, const Visit& visit) {
   visit("best_step", state.best_step);
   visit("best_loss", state.best_loss);
   visit("best_accuracy", state.best_accuracy);
+  each_score("best", state.best_scores, visit);
   visit("evaluations_without_gain", state.evaluations_without_gain);
   visit("evaluation_due", state.evaluation_due);
   visit("evaluation_step", state.evaluation.step);
@@ -32,6 +41,7 @@ void each_field(State& state, const Visit& visit) {
   visit("evaluation_accuracy", state.evaluation.accuracy);
   visit("evaluation_seconds", state.evaluation.seconds);
   visit("evaluation_counted", state.evaluation.counted);
+  each_score("evaluation", state.evaluation.scores, visit);
   visit("stretch_loss", state.stretch.loss);
   visit("stretch_correct", state.stretch.correct);
   visit("stretch_seconds", state.stretch.seconds);

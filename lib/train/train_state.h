@@ -7,6 +7,7 @@
 
 #include "lib/data/loader.h"
 #include "lib/train/rank_adaptation.h"
+#include "lib/train/score_metrics.h"
 
 namespace comera::train {
 
@@ -25,6 +26,7 @@ struct LastEvaluation {
   std::int64_t step = -1;  // -1: there was none
   double loss = 0, accuracy = 0, seconds = 0;
   std::int64_t counted = 0;
+  ScoreMetrics scores;
 };
 
 struct TrainState {
@@ -37,6 +39,7 @@ struct TrainState {
   std::int64_t tokens = 0;
   std::int64_t best_step = -1;  // -1: none yet
   double best_loss = 0, best_accuracy = 0;
+  ScoreMetrics best_scores;
   std::int64_t evaluations_without_gain = 0;
   bool evaluation_due = false;  // a signal came before it ended: the run goes on with it
   LastEvaluation evaluation;

@@ -164,7 +164,9 @@ void Trainer::take_up() {
   last_report_.accuracy = means.accuracy;
   last_report_.step_ms = means.step_ms;
   last_report_.tokens_per_second = means.tokens_per_second;
+  last_.task = options_.task;
   if (state_.evaluation.step != state_.step) return;
+  last_.scores = state_.evaluation.scores;
   last_.loss = state_.evaluation.loss;
   last_.accuracy = state_.evaluation.accuracy;
   last_.counted = state_.evaluation.counted;
@@ -284,6 +286,7 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   // A resumed run may have had a best model before it had a target: that one is too large for it.
   state_.best_step = -1;
   state_.best_accuracy = state_.best_loss = 0;
+  state_.best_scores = {};
 }
 
 StepReport Trainer::report_of() const {
@@ -293,6 +296,7 @@ StepReport Trainer::report_of() const {
   report.step = state_.step;
   report.steps = steps_;
   report.seconds = seconds();
+  report.has_accuracy = has_accuracy(options_.task);
   report.learning_rate = state.adamw[static_cast<int>(layers::Role::other)][0].learning_rate;
   report.gradient_norm = std::sqrt(state.square_sum);
   std::int64_t stored = 0;
@@ -319,6 +323,13 @@ void Trainer::report() {
   state_.stretch = {};
 }
 
+// Over the best model so far. Of a regression after a teacher without labels there is no correlation.
+bool Trainer::gains() const {
+  if (options_.best_by == Metric::accuracy) return last_.accuracy > state_.best_accuracy;
+  if (options_.best_by == Metric::spearman && last_.scores.count > 0) return last_.scores.spearman > state_.best_scores.spearman;
+  return last_.loss < state_.best_loss;
+}
+
 void Trainer::evaluate_now() {
   if (!inputs_.dev || state_.evaluation.step == state_.step) return;
   const double start = wall_seconds();
@@ -330,17 +341,17 @@ void Trainer::evaluate_now() {
   state_.evaluation_due = found.stopped;
   if (found.stopped) return;
   last_ = found;
-  state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted};
+  state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted, last_.scores};
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models on the way to a target are not yet what was asked for.
   const bool counts = !ranks_->has_target() || ranks_->progress().reached;
-  const bool gains = options_.best_by == Metric::loss ? last_.loss < state_.best_loss : last_.accuracy > state_.best_accuracy;
-  const bool better = counts && last_.counted > 0 && (state_.best_step < 0 || gains);
+  const bool better = counts && last_.counted > 0 && (state_.best_step < 0 || gains());
   if (better) {
     folder_.save_best(LiveWeights(*engine_).weights(), state_.step);
     state_.best_step = state_.step;
     state_.best_loss = last_.loss;
     state_.best_accuracy = last_.accuracy;
+    state_.best_scores = last_.scores;
   }
   state_.evaluations_without_gain = better || !counts ? 0 : state_.evaluations_without_gain + 1;
   last_evaluation_ = seconds();
@@ -425,6 +436,7 @@ RunResult Trainer::run() {
   result.best_step = state_.best_step;
   result.best_loss = state_.best_loss;
   result.best_accuracy = state_.best_accuracy;
+  result.best_scores = state_.best_scores;
   result.memory = memory_table();
   result.planned_peak = planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);
   result.measured_peak = meter_.peak();

@@ -41,6 +41,7 @@ struct RunResult {
   Evaluation last;     // counted == 0 without dev data
   std::int64_t best_step = -1;
   double best_loss = 0, best_accuracy = 0;
+  ScoreMetrics best_scores;
   MemoryTable memory;            // as planned when the run ended
   std::size_t planned_peak = 0;  // the most that was planned at any time, and what a device's driver took beside it
   std::size_t measured_peak = 0;
@@ -81,6 +82,7 @@ class Trainer {
   void after_step();
   void report();
   void evaluate_now();
+  bool gains() const;
   void save();
   void close(RunResult& result);
   bool due(const std::optional<Period>& period, double& last, const char* option);

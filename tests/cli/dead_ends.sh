@@ -18,8 +18,9 @@ grep -q '"0": "blue"' labelled/config.json || fail "the labels of the column are
 run "$COMERA" finetune body "${go[@]}" --label label --dry-run
 expect_exit 0
 sed 's/^red/0.5/; s/^green/1/; s/^blue/2.25/' train.tsv >scores.tsv
-run_refused "the 3 labels of column 'label' are real numbers, such as (0.5|2.25); .* --task classify" finetune body "${go[@]}" --data scores.tsv \
-  "${columns[@]}"
+run "$COMERA" finetune body "${go[@]}" --data scores.tsv "${columns[@]}" -o scores
+expect_exit 0
+grep -q '"problem_type": "regression"' scores/config.json || fail "real labels are learned as numbers"
 run "$COMERA" finetune body --task classify "${go[@]}" --data scores.tsv "${columns[@]}" -o classes
 expect_exit 0
 run_refused 'teacher is missing: body gives embeddings.*to learn labels, name their column with --label' finetune body "${go[@]}" --data corpus.txt

@@ -40,6 +40,21 @@ void write_config(const std::string& folder, const char* architecture) {
 
 }  // namespace
 
+TEST_CASE("agreement: numbers of two regressions differ by an error and an order") {
+  Agreement agreement;
+  Given before, after;
+  before.scores = {1, 2, 3}, after.scores = {1, 2.5, 2};
+  agreement.add(before, after, 0, 3, {});
+  before.scores = {4}, after.scores = {4};
+  agreement.add(before, after, 0, 1, {});
+  const Comparison comparison = agreement.result();
+  REQUIRE(comparison.scores);
+  CHECK(comparison.scores->count == 4);
+  CHECK(comparison.scores->difference == Approx(std::sqrt(1.25 / 4)));
+  CHECK(comparison.scores->spearman == Approx(0.8));
+  CHECK_FALSE(comparison.answers);
+}
+
 TEST_CASE("agreement: cosines, divergence and perplexity are those of the definitions") {
   Agreement agreement;
   // Two tokens, at 60 degrees and equal; one text, opposite; the word that follows has half and a quarter of the probability.

@@ -12,7 +12,7 @@ namespace {
 Window two_sequences() {
   Window window;
   window.ids = {2, 5, 6, 3, 7, 3, 2, 8, 9, 10, 3};
-  window.sequences = {{0, 6, 4, 1, 0, -1, 40}, {6, 5, 5, -1, 0, -1, 41}};
+  window.sequences = {{0, 6, 4, 1, Table::no_score, 0, -1, 40}, {6, 5, 5, -1, Table::no_score, 0, -1, 41}};
   return window;
 }
 

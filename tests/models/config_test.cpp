@@ -32,7 +32,7 @@ OptionTable table() {
 
 TEST_CASE("config.json says everything: reading it back builds the same model") {
   for (const bool pre_norm : {false, true})
-    for (const Task task : {Task::classify, Task::mlm})
+    for (const Task task : {Task::classify, Task::regression, Task::mlm})
       for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
         const EncoderSpec spec = small_encoder(pre_norm, task, form);
         const std::string text = config_of(spec);
@@ -55,6 +55,34 @@ TEST_CASE("a config that contradicts itself or asks for what is not supported is
   CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("[]", "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
+}
+
+TEST_CASE("one output is a regression, as transformers takes it") {
+  const std::string text = config_of(small_encoder(false, Task::regression, Form::dense));
+  const auto read = [](const std::string& config) { return models::common(models::parse_config_json(config, "c.json")); };
+  CHECK(text.find("\"problem_type\": \"regression\"") != std::string::npos);
+  CHECK(text.find("\"num_labels\": 1") != std::string::npos);
+  CHECK(text.find("BertForSequenceClassification") != std::string::npos);
+  CHECK(read(text).task == Task::regression);
+  const std::string bare = replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": null");
+  CHECK(read(bare).task == Task::regression);
+  CHECK(read(replaced(bare, "\"id2label\"", "\"no_labels\"")).labels == std::vector<std::string>{"LABEL_0"});
+  CHECK(read(replaced(text, "\"LABEL_0\"", "\"stars\"")).labels == std::vector<std::string>{"stars"});
+  const auto refused = [&](const std::string& config, const std::string& words) {
+    CHECK_THROWS_WITH(models::parse_config_json(config, "c.json"), Catch::Contains("c.json") && Catch::Contains(words));
+  };
+  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"multi_label_classification\""),
+          "problem_type is 'multi_label_classification'");
+  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"single_label_classification\""), "at least two labels");
+  const std::string classes = config_of(small_encoder(false, Task::classify, Form::dense));
+  CHECK(classes.find("problem_type") == std::string::npos);
+  refused(replaced(classes, "{", "{\"problem_type\": \"regression\","), "one output, but there are 3 labels");
+  // A new head leaves nothing of the old one.
+  models::ModelSpec spec = models::parse_config_json(text, "c.json");
+  CHECK(config_of(models::with_head(spec, Task::classify, {"a", "b"})).find("problem_type") == std::string::npos);
+  spec = models::with_head(models::parse_config_json(classes, "c.json"), Task::regression, {});
+  CHECK(models::common(spec).outputs() == 1);
+  CHECK(read(config_of(spec)).task == Task::regression);
 }
 
 TEST_CASE("every real number of a config has bounds, and whole numbers stay exact") {

@@ -101,6 +101,7 @@ TEST_CASE("a step on a device is the step of the reference: encoders") {
   check_near(small_encoder(true, models::Task::mlm, models::Form::tt), 1, {});
   check_near(small_encoder(false, models::Task::mlm, models::Form::dense), 1, {});
   check_near(small_encoder(false, models::Task::classify, models::Form::lowrank), 1, {});
+  check_near(small_encoder(false, models::Task::regression, models::Form::tt), 1, {});
   check_near(tensorized_encoder(false, models::Task::classify), 1, {});
 }
 

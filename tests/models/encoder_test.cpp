@@ -26,6 +26,8 @@ struct Variant {
 const Variant variants[] = {
     {"post-LN classifier, TT", false, Task::classify, Form::tt},
     {"pre-LN classifier, TT", true, Task::classify, Form::tt},
+    {"post-LN regression, TT", false, Task::regression, Form::tt},
+    {"pre-LN regression, dense", true, Task::regression, Form::dense},
     {"post-LN mlm, TT with a TTM table", false, Task::mlm, Form::tt},
     {"pre-LN mlm, dense", true, Task::mlm, Form::dense},
     {"post-LN classifier, low rank", false, Task::classify, Form::lowrank},
@@ -50,6 +52,24 @@ TEST_CASE("gradients are the same bits whatever is recomputed") {
       check_recompute_bits(spec);
     }
   }
+}
+
+TEST_CASE("the loss of a regression is the mean squared error of the texts with a known number") {
+  ReferenceRun<double> run(small_encoder(false, Task::regression, Form::dense));
+  const double with_one_unknown = run.loss();
+  auto scores = run.batch["scores"].as<float>();
+  double sum = 0;
+  for (const std::size_t b : {0, 2}) {
+    const double before = run.loss();
+    scores[b] += 1;
+    // (p - s - 1)^2 - (p - s)^2 = 1 - 2 (p - s), over two texts.
+    const double residual = (1 - 2 * (run.loss() - before)) / 2;
+    scores[b] -= 1;
+    sum += residual * residual / 2;
+  }
+  CHECK(with_one_unknown == Approx(sum).epsilon(1e-9));
+  scores[0] = scores[2] = data::Table::no_score;
+  CHECK(run.loss() == 0);
 }
 
 TEST_CASE("the six-encoder transformer has the paper's parameters, dense and in TT form") {

@@ -234,6 +234,7 @@ TEST_CASE("bf16 streams: encoders give what double gives, within the roundings o
   check_bf16(small_encoder(true, models::Task::mlm, models::Form::tt));
   check_bf16(small_encoder(false, models::Task::mlm, models::Form::dense));
   check_bf16(tensorized_encoder(false, models::Task::classify));
+  check_bf16(small_encoder(false, models::Task::regression, models::Form::dense));
   check_bf16(small_encoder(false, models::Task::embed, models::Form::tt));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu_backend.h"
+#include "lib/data/table.h"
 #include "lib/layers/sink.h"
 #include "lib/tt/modes.h"
 #include "models/architecture.h"
@@ -25,7 +26,7 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   spec.positions = 8;
   spec.pre_norm = pre_norm;
   spec.task = task;
-  spec.labels = {"a", "b", "c"};
+  spec.labels = task == models::Task::regression ? std::vector<std::string>{models::regression_label} : std::vector<std::string>{"a", "b", "c"};
   models::FormRules rules;
   rules.form = form;
   rules.rank = 3;
@@ -116,6 +117,12 @@ inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   for (int b = 0; b < 3; ++b) lengths[b] = each[b], samples[b] = 100 + b;
   if (spec.task == data::Task::clm) {
     add_causal_targets(batch);
+    return batch;
+  }
+  if (spec.task == data::Task::regression) {
+    auto scores = batch.add("scores", DType::f32, {3}).as<float>();
+    scores[0] = 1.5F, scores[1] = data::Table::no_score, scores[2] = -0.25F;
+    batch.counted = 2;
     return batch;
   }
   if (spec.task == data::Task::classify || spec.task == data::Task::embed) {

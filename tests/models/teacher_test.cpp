@@ -30,6 +30,7 @@ const Variant variants[] = {
     {"embedding by the mean, scaled", false, Task::embed, layers::teacher_embedding, kernels::Distance::squared, kernels::Pooling::mean, true},
     {"embedding by the first token, cosine", false, Task::embed, layers::teacher_embedding, kernels::Distance::cosine, kernels::Pooling::first},
     {"logits beside labels", false, Task::classify, layers::teacher_logits, kernels::Distance::squared},
+    {"numbers beside numbers", false, Task::regression, layers::teacher_logits, kernels::Distance::squared},
 };
 
 EncoderSpec spec_of(const Variant& variant) {
@@ -42,7 +43,7 @@ template <class T>
 void teach(ReferenceRun<T>& run, const Variant& variant, std::int64_t width = 8) {
   const std::string output = variant.output;
   const std::int64_t rows = output == layers::teacher_hidden ? run.batch.sequences * run.batch.length : run.batch.sequences;
-  const std::int64_t columns = output == layers::teacher_logits ? 3 : width;
+  const std::int64_t columns = output == layers::teacher_logits ? small_encoder(false, variant.task, models::Form::dense).outputs() : width;
   const TensorView view = run.batch.add(variant.output, ReferenceRun<T>::dtype, {rows, columns});
   const plan::Tensor host{view.data, view.dtype, view.shape, -1};
   for (std::int64_t i = 0; i < view.elements(); ++i) layers::store(host, i, std::sin(3.0 * static_cast<double>(i) + 1));

@@ -57,3 +57,23 @@ TEST_CASE("What scripts read of an evaluation") {
   CHECK(table.columns.size() == 3);
   CHECK(std::get<std::int64_t>(table.rows[1][2]) == 3);
 }
+
+TEST_CASE("A regression has an error and correlations, and neither accuracy nor confusion") {
+  EvaluationReport report;
+  report.task = data::Task::regression;
+  report.labels = {"LABEL_0"};
+  report.result.task = report.task;
+  report.result.loss = 0.25;
+  report.result.counted = 4;
+  report.result.scores = {4, 0.25, 0.5, 0.75};
+  const Json json = to_json(report);
+  CHECK((json["task"] == "regression" && json["rmse"] == 0.5 && json["mse"] == 0.25 && json["pearson"] == 0.5 && json["spearman"] == 0.75));
+  for (const char* key : {"accuracy", "labels", "confusion"}) CHECK_FALSE(json.contains(key));
+  CHECK_NOTHROW(require_metric(report, "spearman>=0.75"));
+  CHECK_NOTHROW(require_metric(report, "rmse<0.6"));
+  CHECK_THROWS_AS(require_metric(report, "pearson>0.5"), RunError);
+  CHECK_THROWS_AS(require_metric(report, "accuracy>0"), InputError);
+  const Table table = summary_table(report);
+  CHECK(table.column("spearman") >= 0);
+  CHECK(table.column("accuracy") < 0);
+}

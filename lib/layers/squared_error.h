@@ -1,0 +1,28 @@
+// The mean squared error of numbers that a model predicts for whole texts.
+#pragma once
+
+#include <vector>
+
+#include "lib/data/batch.h"
+#include "lib/layers/pass.h"
+#include "lib/layers/step_state.h"
+
+namespace comera::layers {
+
+// loss = sum over the texts with a known score of (prediction - score)^2, times the step's loss scale. The scores are the batch's "scores".
+class SquaredError {
+ public:
+  // predictions [B, 1]; adds to the step's loss.
+  void forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& predictions);
+  // Writes d_predictions [B, 1], 0 where the score is not known; once after each training forward, whose predictions they must be.
+  void backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions);
+
+ private:
+  void release(Pass& pass);
+
+  std::vector<std::byte> numbers_;   // of the scores, in the type of the stream; 0 where they are not known
+  std::vector<std::int32_t> known_;  // 1 where the score is known
+  Tensor scores_, counts_;
+};
+
+}  // namespace comera::layers
