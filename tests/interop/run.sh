@@ -52,6 +52,11 @@ for name in tt healed; do
   for form in tt factors dense; do step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"; done
 done
 
+# A regression, on scores of pairs.
+zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" > "$work/pairs.tsv"
+step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv" --text sentence1,sentence2 --label score --steps 4 --batch 16 --seq 64 \
+  --save-dtype fp32 -o "$work/minilm-scores"
+
 # The layout of older folders of sentence-transformers: the transformer in a folder of its own.
 mkdir "$work/minilm-deep" "$work/minilm-deep/1_Pooling"
 cp -r "$checkpoints/all-MiniLM-L6-v2" "$work/minilm-deep/0_Transformer"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """transformers and sentence-transformers load the dense folder of MiniLM and answer as on the original, and as comera does; so they do on the
-dense folders of a tensorized MiniLM and of a healed one. transformers' strided perplexity of stories15M is comera's.
+dense folders of a tensorized MiniLM and of a healed one. A regression gives transformers' numbers. transformers' strided perplexity of stories15M is comera's.
 
 usage: with_transformers.py PROGRAM CHECKPOINTS WORK; WORK is left with what with_optimum.py compares with.
 """
@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer, LlamaForCausalLM
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, LlamaForCausalLM
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../models/interop"))
 from llama_reference import perplexity
@@ -86,6 +86,30 @@ def check_deep():
     print(f"MiniLM below 0_Transformer: dense folder equal bit by bit, embeddings within {apart:.1e} of comera's, tensorized {small:.1e}", flush=True)
 
 
+def check_regression():
+    """comera's numbers of pairs are the logits of transformers, whose loss on them is the mean squared error."""
+    folder = f"{WORK}/minilm-scores"
+    pairs = list(zip(SENTENCES, SENTENCES[1:] + SENTENCES[:1]))
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    expect(model.config.num_labels == 1 and model.config.problem_type == "regression", f"{folder} is no regression for transformers")
+    inputs = AutoTokenizer.from_pretrained(folder)(*map(list, zip(*pairs)), padding=True, return_tensors="pt")
+    known = torch.tensor([0.0, 1.25, 2.5, 5.0])
+    with torch.no_grad():
+        output = model(**inputs, labels=known)
+    text = "".join("\t".join(pair) + "\n" for pair in pairs)
+    answer = subprocess.run([PROGRAM, "predict", folder, "--json"], input=text, capture_output=True, text=True, check=True).stdout
+    scores = np.array([one["score"] for one in json.loads(answer)["predictions"]])
+    apart = np.abs(scores - output.logits.numpy()[:, 0]).max()
+    # Numbers of about 3, of weights and vectors of a few units: each runtime is within some 1e-6 of the truth.
+    expect(apart < 2e-5, f"comera's numbers are {apart} from transformers'")
+    with open(f"{WORK}/few.tsv", "w") as file:
+        file.write("a\tb\tscore\n" + "".join(f"{a}\t{b}\t{score}\n" for (a, b), score in zip(pairs, known.tolist())))
+    loss = json.loads(subprocess.run([PROGRAM, "evaluate", folder, "--data", f"{WORK}/few.tsv", "--text", "a,b", "--json"], capture_output=True, text=True,
+                                     check=True).stdout)["loss"]
+    expect(abs(loss - output.loss.item()) < 1e-4, f"comera's loss is {loss}, transformers' {output.loss.item()}")
+    print(f"MiniLM, regression: numbers within {apart:.1e} of transformers', loss {loss:.5f} on both sides", flush=True)
+
+
 def check_perplexity():
     """Every token's loss is right to a few times 1e-6 on both sides; the mean over 43,618 of them to less than 1e-6."""
     comera = json.load(open(f"{WORK}/perplexity.json"))
@@ -108,5 +132,6 @@ if __name__ == "__main__":
     check_minilm()
     check_chains("healed", check_chains("tt", ours(f"{CHECKPOINTS}/all-MiniLM-L6-v2")))
     check_deep()
+    check_regression()
     check_stories()
     check_perplexity()
