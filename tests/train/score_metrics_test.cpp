@@ -11,7 +11,7 @@ TEST_CASE("error and correlations of predicted numbers are those of the definiti
   CHECK(metrics.count == 4);
   CHECK(metrics.mse == Approx((0.25 + 1 + 1 + 36) / 4));
   CHECK(metrics.rmse() == Approx(std::sqrt(38.25 / 4)));
-  CHECK(metrics.spearman == Approx(0.8));                   // 1 - 6 (1 + 1) / (4 * 15)
+  CHECK(metrics.spearman == Approx(0.8));  // 1 - 6 (1 + 1) / (4 * 15)
   CHECK(metrics.pearson == Approx(14.25 / std::sqrt(5 * 51.1875)));
 }
 
