@@ -22,7 +22,7 @@
 
 namespace comera::kernels {
 
-// Where a backend's tensors live. The host may read and write them only where `host_accessible`.
+// The memory of a backend's tensors. The host may read and write it only if `host_accessible`.
 struct Memory {
   bool host_accessible = true;
   void* (*allocate)(std::size_t bytes) = nullptr;  // zeroed, aligned to 4096; null when there is not enough

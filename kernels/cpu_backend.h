@@ -1,4 +1,4 @@
-// What the CPU backend stands on, for `--version` and the heads of benchmark tables.
+// The libraries and instruction sets of the CPU backend, for `--version` and the heads of benchmark tables.
 #pragma once
 
 namespace comera::kernels {

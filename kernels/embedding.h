@@ -11,7 +11,7 @@ struct Bags {
   std::int64_t ids = 0;  // length of `id`
   const std::int32_t* id = nullptr;
   const std::int32_t* offsets = nullptr;  // [bags + 1], optional
-  // Where bags of one are known to repeat: id[i] == id[i % period], the first `period` all different. 0: nothing is known.
+  // The period of bags of one that repeat: id[i] == id[i % period], the first `period` all different. 0: unknown.
   std::int64_t period = 0;
 };
 

@@ -5,7 +5,7 @@
 
 namespace comera::kernels {
 
-// Which tokens look up which of the E rows: ids are found by bisection, so no map of the whole vocabulary is kept.
+// Finds the exact row of a token among the E rows by bisection, so that no map of the whole vocabulary is kept.
 struct ExactIds {
   std::int64_t tokens = 0;                // K
   const std::int32_t* id = nullptr;       // [K]

@@ -92,7 +92,7 @@ struct DropoutRule {
   COMERA_HD constexpr PhiloxBlock bits(std::int64_t sample, std::int64_t token, std::uint64_t block) const {
     return philox4x32_10(dropout_counter(site, sample, static_cast<std::uint32_t>(token), static_cast<std::uint32_t>(block)), key);
   }
-  // What the element is multiplied by: 0 or `scale`.
+  // The factor of the element: 0 or `scale`.
   COMERA_HD constexpr double factor(std::int64_t sample, std::int64_t token, std::uint64_t feature) const {
     if (threshold == 0) return 1;
     return lane16(bits(sample, token, feature / 8), static_cast<std::uint32_t>(feature % 8)) < threshold ? 0 : scale;

@@ -23,7 +23,7 @@ struct RankChain {
 
 enum class RankPenalty : std::uint8_t { size, mean };
 
-// What the late stage compares and what it weighs. All in device memory; the host writes the inputs, the op the outputs.
+// The numbers that the late stage compares and weighs. All in device memory; the host writes the inputs, the op the outputs.
 struct RankState {
   // inputs
   double gamma = 0.01;  // early: weight of the penalty

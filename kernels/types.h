@@ -32,14 +32,14 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
-// Of what lies beside a stream of that type: parameters, their gradients, statistics.
+// The type of parameters, their gradients and statistics beside a stream of that type.
 constexpr DType parameter_type(DType stream) { return stream == DType::bf16 ? DType::f32 : stream; }
 
 enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
 
 enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
 
-// What a call runs on. `stream` is the backend's own: the CPU's thread pool (kernels/thread_pool.h), a CUDA stream.
+// The machine of a call. `stream` is the backend's own: the CPU's thread pool (kernels/thread_pool.h), a CUDA stream.
 struct Context {
   DType dtype = DType::f32;  // of every floating-point tensor of the call
   void* stream = nullptr;
@@ -62,7 +62,7 @@ struct Op {
   bool (*fuses)(const Context&, const Args&) = nullptr;                   // whether Path::fused is another way than Path::library; null: never
 };
 
-// What varies from step to step lives in memory and is read by pointer, so that a recorded step can be replayed.
+// Numbers that vary from step to step are read by pointer, so that a recorded step can be replayed.
 struct StepScalars {
   std::uint64_t seed = 0;     // of the run
   std::uint64_t step = 0;     // optimiser steps taken; (seed, step) is the key of every random number

@@ -1,4 +1,4 @@
-// What a model is, whatever its architecture: the one type that tools, files and options speak of.
+// The description of a model of any architecture: the one type of tools, files and options.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace comera::models {
 
 using ModelSpec = std::variant<EncoderSpec, DecoderSpec>;
 
-// What all architectures have; valid as long as `spec`.
+// The part that all architectures have; valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);
 Spec& common(ModelSpec& spec);
 
@@ -23,7 +23,7 @@ void check(const ModelSpec& spec);
 ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::string>& labels);
 // Chains with rank diagonals, all of them able to fall: folded ones get diagonals, and a gauge is given up.
 void unfold(Spec& spec);
-// What stands before the names of the body's weights, and whether a parameter belongs to the head of that task.
+// The prefix of the names of the body's weights, and the test for parameters of the head of that task.
 std::string name_prefix(const ModelSpec& spec);
 bool is_in_head(const ModelSpec& spec, const std::string& parameter);
 // Weights are unbound; dtype is that of the backend that will compute.
@@ -31,7 +31,7 @@ std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype);
 // Builds spec's model again and again, with the ranks of smaller ones.
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
-// Whether config.json's model_type names an architecture of this program.
+// True if config.json's model_type names an architecture of this program.
 bool is_known_type(const std::string& model_type);
 // config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the arithmetic and is not
 // supported is an InputError.

@@ -42,7 +42,7 @@ class ConfigReader {
 
 // Fills spec.forms from the `comera` block, which must fit the model's sites.
 void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader);
-// What the reading of every architecture ends with: contradictions are told with the file's name, then the forms are read.
+// The end of reading every architecture: contradictions are reported with the file's name, then the forms are read.
 template <class AnySpec>
 void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
   try {
@@ -52,7 +52,7 @@ void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
   }
   read_forms(spec, weight_sites(spec), reader);
 }
-// What a config.json begins with: the keys of the one that `spec` came from, without the `comera` block and the labels.
+// The begin of a config.json: the keys of the one that `spec` came from, without the `comera` block and the labels.
 io::Json config_start(const Spec& spec);
 // Adds the block, with today's ranks, where the model has tensor trains.
 void write_forms(io::Json& config, const layers::Model& model);

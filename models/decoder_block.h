@@ -10,7 +10,7 @@
 
 namespace comera::models {
 
-// What all blocks of a pass share.
+// Tensors that all blocks of a pass share.
 struct DecoderPass {
   layers::Rotary rotary;
   const layers::KeyValueCache* cache = nullptr;  // null: keys and values are those of the pass

@@ -1,4 +1,4 @@
-// What a decoder is: the numbers of a Hugging Face LlamaConfig.
+// The description of a decoder: the numbers of a Hugging Face LlamaConfig.
 #pragma once
 
 #include "models/spec.h"

@@ -1,4 +1,4 @@
-// What an encoder is: sizes, heads, and the form of every weight. The same numbers as a Hugging Face config.json.
+// The description of an encoder: sizes, heads, and the form of every weight. The same numbers as a Hugging Face config.json.
 #pragma once
 
 #include "kernels/pooling.h"
@@ -6,14 +6,14 @@
 
 namespace comera::models {
 
-// How a sentence becomes one vector (sentence-transformers' Pooling and Normalize); without a word about it: the mean, not scaled.
+// The rule that makes one vector of a sentence (sentence-transformers' Pooling and Normalize); by default the mean, not scaled.
 struct SentenceRules {
   kernels::Pooling pooling = kernels::Pooling::mean;
   bool normalise = false;
   std::int64_t max_length = 0;  // tokens of a sentence, 0: not said
 };
 
-// What the names of the weights tell beyond config.json; by default what the library that made the format writes for a model without head.
+// Facts that the names of the weights add to config.json; the defaults are those of Hugging Face's library for a model without head.
 struct StoredNames {
   bool bare = true, pooler = true;
 };

@@ -25,7 +25,7 @@ tt::Sizes default_modes(const WeightSite& site, const FormRules& rules, Form for
   return form == Form::lowrank ? tt::Sizes{site.columns, site.rows} : tt::linear_modes(site.columns, site.rows, rules.order);
 }
 
-// Whether modes can describe the weight: linear [in | out] exactly; tables may have spare rows.
+// True if the modes can describe the weight: linear [in | out] exactly; tables may have spare rows.
 bool fits(const tt::Sizes& modes, const WeightSite& site) {
   const auto half = static_cast<std::ptrdiff_t>(modes.size() / 2);
   const std::int64_t first = tt::product({modes.begin(), modes.begin() + half}), second = tt::product({modes.begin() + half, modes.end()});

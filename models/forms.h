@@ -1,4 +1,4 @@
-// Which form every weight of a model takes: one rule for all, exceptions by name.
+// Chooses the form of every weight of a model: one rule for all, exceptions by name.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@ namespace comera::models {
 // --model, --form, --rank, --embedding-rank, --order, --modes, --layer, sizes and dropout.
 std::vector<Option> model_options();
 
-// What tokenizer and data say; without them (--dry-run) the preset's own vocabulary and labels stand.
+// Facts from tokenizer and data; without them (--dry-run) the preset's own vocabulary and labels stand.
 struct DataFacts {
   Task task = Task::classify;
   std::optional<std::int64_t> vocabulary, pad, begin, end;

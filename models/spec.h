@@ -1,4 +1,4 @@
-// What every architecture is described by: sizes under the names of a Hugging Face config.json, the task, and the form of every weight.
+// The common description of architectures: sizes under the names of a Hugging Face config.json, the task, and the form of every weight.
 #pragma once
 
 #include <map>

@@ -60,7 +60,7 @@ void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias
 }
 
 // d_pre = dy act'(pre) into d_pre at ldd, column sums added to `sums` (optional). pre at ld_pre is not read without activation.
-// What lies one block further in the same rows is called into the second-level cache: the products that follow leave time for it.
+// Prefetches the next block of the same rows into the second-level cache: the products that follow leave time for it.
 template <class Act>
 void start_rows(Block size, const float* dy, std::int64_t ld, const float* pre, std::int64_t ld_pre, float* d_pre, std::int64_t ldd, float* sums) {
   for (std::int64_t i = 0; i < size.rows; ++i)

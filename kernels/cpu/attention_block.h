@@ -1,4 +1,4 @@
-// What the forward and the backward of attention share: blocks of keys packed for the products, ranges of keys, dropout of a row.
+// The common part of attention's forward and backward: blocks of keys packed for the products, ranges of keys, dropout of a row.
 #pragma once
 
 #include "kernels/attention.h"

@@ -12,7 +12,7 @@ struct BlockShape {
   std::int64_t a_row = 0, a_step = 1, ldb = 0;
 };
 
-// Where c begins and ends: the matrix itself, overwritten or added to.
+// The result of a product: the matrix itself, overwritten or added to.
 struct BlockResult {
   float* c;
   std::int64_t ldc;

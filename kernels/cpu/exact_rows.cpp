@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t tokens_of_tile = 32;
 constexpr std::int64_t parts = 16;  // of the gradient's rows: a tile takes those of one remainder
 
-// Where the token's row is; ids.rows where it has none.
+// The row of the token; ids.rows if it has none.
 std::int64_t row_of(const ExactIds& ids, std::int64_t token) {
   std::int64_t low = 0, high = ids.rows;
   while (low < high) {

@@ -114,7 +114,7 @@ Status run(const Context& context, const NormApply& a) {
   return Status::ok;
 }
 
-// What a row's gradient needs: g = dy gain, h = (s - mean) rstd, and the means of g and g h.
+// Means for a row's gradient: g = dy gain, h = (s - mean) rstd, and the means of g and g h.
 struct RowMeans {
   float g = 0, gh = 0;
 };

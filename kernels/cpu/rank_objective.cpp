@@ -8,7 +8,7 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-// Of the masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
+// The masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
 struct Bond {
   double active = 1, norm = 1;
 };

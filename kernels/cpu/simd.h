@@ -196,7 +196,7 @@ inline float not_above(double x) {
   return nearest > x ? __builtin_nextafterf(nearest, -__builtin_inff()) : nearest;
 }
 
-// How many lanes an access takes: a full vector or the rest of a row.
+// The lanes of an access: a full vector or the rest of a row.
 struct All {};
 struct Some {
   std::int64_t n;

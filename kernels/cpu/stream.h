@@ -32,7 +32,7 @@ inline void stream(const WholeLines& lines, float* p, F x, std::int64_t lanes) {
   _mm256_stream_ps(p, x.v);
 #endif
 }
-// What streaming stores wrote is seen by other threads after this.
+// Other threads see the streamed stores after this.
 inline void finish_streaming() { _mm_sfence(); }
 
 // y = x for a block of rows, past the caches if asked.

@@ -50,7 +50,7 @@ void mask_core(const Half& h, int i, float* out) {
   }
 }
 
-// What a half needs: masked cores and partial products; the backward also their gradients.
+// Memory of a half: masked cores and partial products; the backward also needs their gradients.
 struct HalfMemory {
   float* core[max_cores] = {};
   float* partial[max_cores] = {};  // partial[i]: product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself

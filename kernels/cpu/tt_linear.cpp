@@ -146,7 +146,7 @@ void pack_for_backward(const Context& context, const TtLinearBackward& a, const 
   });
 }
 
-// What one output adds for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if `first`).
+// Adds one output for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if `first`).
 template <class Act>
 void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row,
                      std::int64_t rows) {

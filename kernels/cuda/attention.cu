@@ -10,7 +10,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// What a block works on: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
+// The work of a block: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
 struct Place {
   std::int64_t batch = blockIdx.z, head = blockIdx.y, first_row;
   int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;

@@ -1,4 +1,4 @@
-// Which keys a query attends to, and which of them dropout keeps: for attention on CUDA cores and on tensor cores.
+// Selects the keys that a query attends to and that dropout keeps: for attention on CUDA cores and on tensor cores.
 #pragma once
 
 #include "kernels/attention.h"
@@ -28,7 +28,7 @@ COMERA_DEVICE DropoutRule renewed(DropoutRule rule) {
   return rule;
 }
 
-// Which of 8 neighbouring keys, from a multiple of 8 on, dropout keeps: bit i for key first + i.
+// The mask of 8 neighbouring keys, from a multiple of 8 on, that dropout keeps: bit i for key first + i.
 COMERA_DEVICE unsigned kept_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query, std::int64_t head, std::int64_t first) {
   const PhiloxBlock bits = rule.bits(sample, query, attention_feature(head, first) / 8);
   unsigned kept = 0;

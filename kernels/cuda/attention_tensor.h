@@ -19,7 +19,7 @@ constexpr float log2_of_e = 1.4426950408889634f, ln_of_2 = 0.69314718055994531f;
 constexpr int tensor_pitch(int d) { return d + 8; }
 constexpr std::size_t tensor_tile_bytes(int d, int rows) { return sizeof(Bf16) * static_cast<std::size_t>(rows * tensor_pitch(d)); }
 
-// What a block works on: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
+// The work of a block: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
 struct TensorPlace {
   std::int64_t batch = blockIdx.z, head = blockIdx.y, first_row = static_cast<std::int64_t>(blockIdx.x) * tensor_rows;
   int warp = static_cast<int>(threadIdx.x) / warp_size, lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -155,7 +155,7 @@ struct KeptOfRows {
   }
 };
 
-// Whether the tensor cores can take a call of this shape, whose streams `rows_are_aligned`.
+// True if the tensor cores can take a call of this shape, whose streams `rows_are_aligned`.
 inline bool fits_tensor_cores(const AttentionShape& s) {
   constexpr std::int64_t most = 1 << 30;  // places in a sequence are ints
   return s.head_size % 8 == 0 && s.head_size <= 128 && s.keys <= most && s.queries <= most;

@@ -28,7 +28,7 @@ __device__ inline float row_product(const AttentionBackward& a, const TensorPlac
   return reduce_row_lanes(sum, Add{});
 }
 
-// What the gradients need of a query.
+// Numbers of a query that its gradients need.
 struct alignas(16) QueryFacts {
   int begin, end;    // of its keys
   float lse, delta;  // log2 of its sum of exponentials; dO . O

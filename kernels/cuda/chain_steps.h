@@ -31,7 +31,7 @@ inline std::int64_t inner_of_slice(std::int64_t k) {
 }
 inline std::int64_t slices_of(std::int64_t k) { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
 
-// What a half's steps leave for each other.
+// Memory that the steps of a half share.
 struct HalfMemory {
   float* partial[max_cores + 1] = {};    // P_2 .. P_{count-1}
   float* d_partial[max_cores + 1] = {};  // dP_1 .. dP_{count-1}, in slices

@@ -30,7 +30,7 @@ constexpr unsigned grid_for(std::int64_t count, std::int64_t per_block) {
   return static_cast<unsigned>(blocks < grid_limit ? blocks : grid_limit);
 }
 
-// Where the threads of a flat grid begin and how far they step.
+// The first element of a thread in a flat grid, and the step to its next one.
 COMERA_DEVICE std::int64_t flat_index() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 COMERA_DEVICE std::int64_t flat_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 

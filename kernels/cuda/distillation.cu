@@ -13,7 +13,7 @@ COMERA_DEVICE double share_of(const Args& a, std::int64_t k) {
   return k % a.length < count ? 1 / static_cast<double>(count) : 0;
 }
 
-// Of two vectors: x . x, target . target, x . target, |x - target|^2, for every thread of the row.
+// Products of two vectors: x . x, target . target, x . target, |x - target|^2, for every thread of the row.
 struct Products {
   float x = 0, target = 0, both = 0, difference = 0;
 };
@@ -122,7 +122,7 @@ struct Largest {
   float student, teacher;
 };
 
-// Of a chunk's logits, before the temperature, for every thread of the row.
+// The largest of a chunk's logits, before the temperature, for every thread of the row.
 template <class T>
 __device__ Largest largest_of(const T* z, const T* y, std::int64_t columns, bool aligned) {
   Largest own{-INFINITY, -INFINITY};

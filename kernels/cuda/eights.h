@@ -13,7 +13,7 @@ struct Eight {
   float v[8];
 };
 
-// Whether every row of all these matrices, `ld` elements of T apart, begins at a multiple of 16 bytes.
+// True if every row of all these matrices, `ld` elements of T apart, begins at a multiple of 16 bytes.
 template <class T, class... Pointers>
 bool all_aligned(std::int64_t ld, Pointers... data) {
   return (rows_are_aligned<T>(data, ld) && ...);

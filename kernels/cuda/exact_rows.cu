@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned tokens_of_block = 8;
 
-// Where the token's row is; ids.rows where it has none.
+// The row of the token; ids.rows if it has none.
 COMERA_DEVICE int row_of(const ExactIds& ids, std::int64_t token) {
   const int rows = static_cast<int>(ids.rows), at = keys_below(ids.row_ids, rows, ids.id[token]);
   return at < rows && ids.row_ids[at] == ids.id[token] ? at : rows;

@@ -48,7 +48,7 @@ COMERA_DEVICE float from_fp8(std::uint8_t code) {
   return code & 0x80u ? -magnitude : magnitude;
 }
 
-// What a tensor is multiplied by whose largest magnitude has these bits. Nothing, or nothing finite: 1.
+// The factor of a tensor whose largest magnitude has these bits; 1 if that is zero or not finite.
 template <class Type>
 COMERA_DEVICE float fp8_scale(std::uint32_t largest) {
   if (largest == 0 || largest >= 0x7F800000u) return 1;

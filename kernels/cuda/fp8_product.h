@@ -81,7 +81,7 @@ Status narrow(const Context& context, const WideFactor& a, const NarrowFactor& t
                 : launch(context, {grid_for(a.rows * (a.columns / 8), fp8_threads), fp8_threads}, narrow_rows<Type>, a, to);
 }
 
-// What the factors of products of up to these sizes need; nothing where the call does not ask for eight bits.
+// Memory of the factors of products of up to these sizes; none if the call does not use eight bits.
 struct Fp8Room {
   NarrowFactor a, b;
 

@@ -1,4 +1,4 @@
-// Which way a product takes is asked of the library once: its answer rests on what a GemmKey holds and is kept by it.
+// The library chooses the way of a product once: the choice depends on the GemmKey alone and is kept under it.
 #pragma once
 
 #include <compare>

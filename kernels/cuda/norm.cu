@@ -19,7 +19,7 @@ __device__ T* row_of(void* data, std::int64_t row, std::int64_t columns) {
 }
 inline __device__ const float* f32(const void* data) { return static_cast<const float*>(data); }
 
-// Where a thread's eight number c stands.
+// The place of a thread's eight number c.
 inline __device__ std::int64_t place(int c) { return first_eight() + c * eight_stride(); }
 
 // All of a thread's reads are under way before the first result is waited for; writes come after them, for the compiler cannot know that they

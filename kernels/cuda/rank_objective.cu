@@ -55,7 +55,7 @@ Status for_chains(const RankChain* chains, int count, Start start) {
   return start(batch, first, true);
 }
 
-// Of the masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
+// The masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
 struct Bond {
   double active = 1, norm = 1;
 };

@@ -22,7 +22,7 @@ inline Launch row_launch(std::int64_t rows, std::int64_t columns) {
 
 inline __device__ std::int64_t first_row() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; }
 inline __device__ std::int64_t row_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.y; }
-// Where the eights of a thread begin and how far they step.
+// The first eight of a thread, and the step to its next one.
 inline __device__ std::int64_t first_eight() { return threadIdx.x * 8; }
 inline __device__ std::int64_t eight_stride() { return blockDim.x * 8; }
 

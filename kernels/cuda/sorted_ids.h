@@ -40,7 +40,7 @@ __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int
   tile_order[first + before] = first + t;
 }
 
-// How many of the sorted keys are below `key`, or below key + 1.
+// Counts the sorted keys below `key`, or below key + 1.
 COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t key) {
   int low = 0, high = count;
   while (low < high) {
@@ -84,14 +84,14 @@ Status sort_keys(const Context& context, std::int64_t count, Key key, const Sort
   return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
 }
 
-// What sort_keys() works in and gives.
+// The memory and the results of sort_keys().
 struct SortedIds {
   SortMemory sort;
   std::int32_t *keys, *order;
   SortedIds(std::int64_t count, Parts& parts) : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
 };
 
-// What summing rows of `columns` gradients by id works in: the pieces are those of DenseSums.
+// Memory for summing rows of `columns` gradients by id: the pieces are those of DenseSums.
 struct FoldMemory : SortedIds {
   float* pieces;
   FoldMemory(std::int64_t count, std::int64_t columns, Parts& parts)
@@ -118,7 +118,7 @@ struct Runs {
   std::int64_t columns = 0;
 };
 
-// Where sums go: `whole` adds the sum of a run to its place, `piece` is where that of a piece waits, first sorted index `s`.
+// The places of sums: `whole` adds the sum of a run to its place, `piece` is the place of a piece's sum, first sorted index `s`.
 struct DenseSums {
   float *table, *pieces;  // pieces: two of each chunk, that which begins with it and that which does not
   std::int64_t columns;

@@ -170,7 +170,7 @@ Status slope(const Context& context, const TallItems<SlopeItem<T>>& items, std::
   return join_sums(context, items, column_tiles(rows));
 }
 
-// What slope() needs for the sums of one output.
+// Bytes that slope() needs for the sums of one output.
 constexpr std::size_t sums_bytes(std::int64_t rows, std::int64_t columns) {
   return static_cast<std::size_t>(column_tiles(rows) * columns) * sizeof(float);
 }

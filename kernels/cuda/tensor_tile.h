@@ -75,7 +75,7 @@ struct WarpTile {
   }
 };
 
-// What the inner dimension must be a multiple of.
+// The inner dimension must be a multiple of this.
 template <class T>
 constexpr int inner_step = sizeof(T) == 2 ? 16 : 4;
 

@@ -15,7 +15,7 @@ constexpr std::int64_t least_tiles_of_block = 4;             // so that what blo
 constexpr std::int64_t few_groups = 8;                       // which where tokens are few are a smaller matter than the wait for a block
 constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1 that the second-level cache may not hold
 
-// How a call is cut; sizes alone decide, and what a block may have of the card's shared memory.
+// The cut of a call into blocks; it depends on sizes and on the shared memory of a block alone.
 struct BackwardCut {
   int right_strips = 1, left_strips = 1, across = 1;
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;

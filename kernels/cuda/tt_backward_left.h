@@ -97,7 +97,7 @@ struct LaneVectors {
   }
 };
 
-// What dx holds where it is added to, asked for before the product so that memory answers meanwhile.
+// The present dx, if the product is added to it; loaded before the product, so that the load overlaps with it.
 template <class T>
 __device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t token) {
   LaneVectors<T> before = {};

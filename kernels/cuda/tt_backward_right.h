@@ -47,7 +47,7 @@ struct RightPass {
   RightOutput<T> output[max_outputs];
 };
 
-// Where a block's tiles begin, and those of the next block.
+// The first tile of a block, and the first tile of the next block.
 struct TileRange {
   std::int64_t first;
   int count;

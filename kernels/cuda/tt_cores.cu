@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-// Where an element of a chain's product lies: rows of A in their order, columns of B between those of the gauge.
+// The place of an element of a chain's product: rows of A in their order, columns of B between those of the gauge.
 struct TtPlace {
   const std::int32_t *order = nullptr, *stored = nullptr;  // stored[s]: the column of B that is column s of the core
   std::int64_t ld = 1;
@@ -42,7 +42,7 @@ __global__ void find_stored_columns(const __grid_constant__ Batch<GaugeItem, cap
   g.stored[column - before] = column;
 }
 
-// What no core gives: zeros that pad the rank, unit columns of the gauge.
+// Fills elements that no core gives: zeros that pad the rank, unit columns of the gauge.
 template <class T>
 struct FrameItem {
   T *left = nullptr, *right = nullptr;

@@ -24,7 +24,7 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
 // The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know no eight bits.
 bool by_library(const Context& context) { return context.tf32 || context.fp8; }
 
-// Of the largest product, at most.
+// Results of the largest product, at most.
 std::int64_t results_of(const TtLinearForward& a) {
   std::int64_t columns = a.width;
   for (int i = 0; i < a.outputs; ++i) columns = std::max(columns, a.output[i].out);
@@ -36,7 +36,7 @@ std::int64_t results_of(const TtLinearBackward& a) {
   return std::max(a.tokens, a.width) * columns;
 }
 
-// What the forward's products need.
+// Memory of the forward's products.
 struct ForwardMemory {
   Parts parts;
   void* gemm;
@@ -117,7 +117,7 @@ struct BackwardMemory {
   }
 };
 
-// Where `pre` was not kept it is computed again into the place of d_pre, without its bias.
+// If `pre` was not kept, it is computed again into the place of d_pre, without its bias.
 template <class T>
 Status slopes(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
   TallItems<SlopeItem<T>> items;

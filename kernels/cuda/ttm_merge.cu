@@ -41,7 +41,7 @@ Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
   return h;
 }
 
-// Of a table of one core the right half is 1.
+// The right half of a table of one core is 1.
 struct Halves {
   std::vector<Half<TtmPlace>> halves;
   std::vector<HalfSteps<TtmPlace>> steps;

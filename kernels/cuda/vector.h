@@ -5,7 +5,7 @@
 
 namespace comera::kernels::cuda {
 
-// What one access moves, whatever the numbers there are.
+// The numbers of one access, of any type.
 template <class T, int count>
 struct [[gnu::may_alias]] alignas(count * sizeof(T)) Elements {
   T element[count];
@@ -36,7 +36,7 @@ COMERA_DEVICE void store_floats(const float* from, T* to) {
   }
 }
 
-// Whether rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes. Null: nothing to read.
+// True if rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes, or if `data` is null.
 template <class T>
 bool rows_are_aligned(const void* data, std::int64_t ld) {
   return !data || (reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % lanes_of_vector<T> == 0);

@@ -18,7 +18,7 @@ constexpr double pi = 3.14159265358979323846;
 inline double real_part(double x) { return x; }
 inline double real_part(const std::complex<double>& x) { return x.real(); }
 
-// What sums of many rows are kept in.
+// The type of sums of many rows.
 template <class T>
 struct Wide {
   using type = T;

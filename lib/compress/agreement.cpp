@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t most_paired = 256;  // texts; all pairs of them are looked at
 
-// Of two vectors that are zero 1, of one that is 0.
+// Two vectors of zeros have the cosine 1, a vector and a vector of zeros 0.
 template <class T>
 double cosine(std::span<const T> x, std::span<const T> y) {
   double xy = 0, xx = 0, yy = 0;

@@ -8,7 +8,7 @@
 
 namespace comera::compress {
 
-// What a model gives for one batch; what it has none of is empty.
+// The outputs of a model for one batch; an output that the model does not have is empty.
 struct Given {
   std::vector<float> hidden;        // [tokens, width], without padding
   std::vector<double> embedding;    // [sequences, N]

@@ -17,7 +17,7 @@ std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, con
 // The rank above which two thin products take longer than the dense one, and that of a table above which the pair is larger.
 std::int64_t break_even_rank(const Candidate& candidate);
 
-// What the layer costs at every rank of `losses`, and which ranks may be given.
+// The cost of the layer at every rank of `losses`, and the ranks that it may have.
 tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses, bool allow_slower);
 
 // Fills rank, form and reason of a layer from what it was allotted.

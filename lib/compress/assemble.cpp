@@ -39,7 +39,7 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& ca
   return shards;
 }
 
-// What a model that is compressed again says of the chains that it has.
+// The certificate of the chains that a model already has, when it is compressed again.
 std::vector<Certificate::Layer> earlier_layers(const io::ModelFolder& folder) {
   const auto found = folder.metadata().find(certificate_key);
   return found == folder.metadata().end() ? std::vector<Certificate::Layer>() : parse_certificate(found->second, folder.path()).layers;

@@ -131,7 +131,7 @@ class Calibration final : public InputMoments {
     const std::size_t block = groups.front().block;
     const std::optional<std::size_t> before_these = block > 0 ? std::optional(block - 1) : std::nullopt,
                                      behind = next > block ? std::optional(block) : before_these;
-    // What a layer should give is known where the model as it came is seen beside.
+    // The target of a layer is known where the dense model runs beside the compressed one.
     const bool beside = weights_.any_replaced() && std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}});
@@ -139,7 +139,7 @@ class Calibration final : public InputMoments {
     std::optional<Collector> before;
     if (beside) before.emplace(groups, behind, original_, scratch_);
     for (const std::size_t b : used_) {
-      // What judges need not be told what the layer should be, which the others settle.
+      // Sequences that judge do not need the target: the other sequences decide it.
       const bool wants = before && batches_[b].part != TextPart::judging;
       run(Version::replaced, current_, b, now);
       if (wants) run(Version::original, original_, b, *before);
@@ -222,7 +222,7 @@ class Calibration final : public InputMoments {
                   info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // How many of the groups are measured at once: those of a block, where memory allows.
+  // The number of groups that are measured at once: those of a block, if memory allows.
   static std::size_t chunk_of(std::span<const Group> groups) {
     std::size_t count = 0;
     std::uint64_t bytes = 0;

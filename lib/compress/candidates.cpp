@@ -57,7 +57,7 @@ bool is_conv1d(const Architecture* architecture, const std::string& name) {
   return architecture ? architecture->conv1d : matches({"*h.*.attn.c_attn", "*h.*.c_proj", "*h.*.mlp.c_fc"}, name);
 }
 
-// Of the weights that Hugging Face ties, the one that is stored may be there twice.
+// A folder may hold both copies of a weight that Hugging Face ties.
 struct Tie {
   const char *table, *head;
 };

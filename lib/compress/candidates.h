@@ -1,4 +1,4 @@
-// Which weights of a folder may become chains.
+// Finds the weights of a folder that may become chains.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct Candidate {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements()) * io::size_of(type); }
 };
 
-// What --include and --exclude say; patterns match the name with or without ".weight".
+// The patterns of --include and --exclude; they match the name with or without ".weight".
 struct Choice {
   std::vector<std::string> include, exclude;
   std::optional<std::set<std::string>> tables = {};  // where it is known: these weights are tables, all others linear layers [out, in]

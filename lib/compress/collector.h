@@ -1,4 +1,4 @@
-// What the layers of a running model read, for calibration (lib/layers/observe.h).
+// Collects the inputs of layers while a model runs, for calibration (lib/layers/observe.h).
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class Finder final : public layers::InputObserver {
   std::string last_;  // hash of what was seen
 };
 
-// What a block gives for one batch, in a scratch file.
+// The output of a block for one batch, in a scratch file.
 class BlockOutput {
  public:
   void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream);
@@ -46,7 +46,7 @@ class BlockOutput {
   std::size_t bytes_ = 0;  // of both
 };
 
-// What one block of a model gives for every batch, so that the blocks up to it need not run again while their weights stay as they are.
+// The outputs of one block for every batch. The blocks before it need not run again while their weights stay as they are.
 struct BlockOutputs {
   std::optional<std::size_t> block = {};  // empty: of none
   std::vector<BlockOutput> batches = {};

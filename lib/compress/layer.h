@@ -12,7 +12,7 @@
 
 namespace comera::compress {
 
-// What is known of a layer's inputs; all empty without calibration.
+// The known facts about a layer's inputs; all empty without calibration.
 struct Evidence {
   const MomentGroup* inputs = nullptr;  // linear
   std::vector<double> row_weights;      // table: how often each row was looked up, [rows]
@@ -30,7 +30,7 @@ tt::Matrix target_of(tt::Matrix weight, const MomentGroup& inputs);
 // A weight as tensorize sees it, [in x out] or [rows x columns], in double. NaN and infinity are an InputError that names the tensor.
 tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate);
 
-// What became of a layer; also what is stored between a kill and the run that goes on.
+// The result of compressing a layer; it is also stored for a run that goes on after a kill.
 struct LayerOutcome {
   std::string name;
   bool table = false, bare = false;  // as the candidate

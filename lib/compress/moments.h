@@ -20,7 +20,7 @@ constexpr std::int64_t tokens_per_input = 10;  // that a layer's moments want
 // Fitted tokens where nothing else is said: for every input of the widest layer, and no fewer than for one of 1,536 inputs.
 constexpr std::int64_t enough_tokens(std::int64_t widest) { return tokens_per_input * (widest > 1536 ? widest : 1536); }
 
-// What was measured, for report and certificate.
+// Facts about the measurement, for report and certificate.
 struct MomentsInfo {
   std::vector<std::string> files;
   std::string hash;                          // of the files' contents
@@ -48,7 +48,7 @@ struct MomentGroup {
   bool moved() const { return !fit.products.values.empty() && !held.products.values.empty(); }
 };
 
-// Of the blocks of a model whose weights are replaced on the way: what the first one reads depends on no replaced layer but the tables.
+// The part of a model that is measured: weights are replaced block by block, and the inputs of the first block depend on tables alone.
 enum class Part : std::uint8_t { all, first, later };
 
 struct Visit {
@@ -62,7 +62,7 @@ class InputMoments {
  public:
   virtual ~InputMoments() = default;
   virtual MomentsInfo info() const = 0;
-  // How often each row of this table was looked up by text that does not judge, plus one; empty where the model has no such table.
+  // Counts of look-ups of each row of this table by text that does not judge, plus one; empty if the model has no such table.
   virtual std::vector<double> row_weights(const std::string& table) = 0;
   // The same of the text that judges, without the one.
   virtual std::vector<double> judged_row_weights(const std::string& table) = 0;

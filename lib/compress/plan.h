@@ -1,4 +1,4 @@
-// What is to become of every candidate; a file that people may edit (--dump-plan, --plan).
+// The plan: the future form of every candidate, as a file that people may edit (--dump-plan, --plan).
 #pragma once
 
 #include <optional>

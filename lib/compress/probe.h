@@ -1,4 +1,4 @@
-// What the model as it came gives for a little held-out text, and how far that moves when one of its weights is another.
+// Measures how far the dense model's outputs on a little held-out text move when one of its weights is replaced.
 #pragma once
 
 #include <span>

@@ -9,7 +9,7 @@ namespace {
 
 std::size_t count_of(const layers::Parameter& parameter) { return static_cast<std::size_t>(parameter.shape.elements()); }
 
-// Of dense layers and tables; what tensor trains consist of stays in memory, it is small and merged before the model runs.
+// True for dense layers and tables. Cores stay in memory: they are small, and they are merged before the model runs.
 bool is_matrix(const layers::Parameter& parameter) {
   return parameter.role == layers::Role::other && parameter.shape.dims() == 2 && parameter.name.ends_with(".weight");
 }

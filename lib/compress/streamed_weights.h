@@ -33,7 +33,7 @@ class StreamedWeights final : public layers::ParameterSource {
   layers::ModelFactory streaming(layers::ModelFactory base);
   static bool streams(const layers::Parameter& parameter) { return parameter.source != nullptr; }
 
-  // Which numbers layers read from now on.
+  // Selects the numbers that layers read from now on.
   void show(Version version) { shown_ = version; }
   void bring(layers::Parameter& parameter) override;
   // Valid until the next call.

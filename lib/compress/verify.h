@@ -29,7 +29,7 @@ struct Verification {
   bool holds() const;
 };
 
-// Of calibration text, fitted and held out; 0 where the certificate names no text. InputError: no certificate.
+// Tokens of calibration text, fitted and held out; 0 if the certificate names no text. InputError: no certificate.
 std::int64_t certified_tokens(const std::string& compressed);
 
 // `moments`: of the dense model and the text that the certificate names (any text where it names none: then output errors are measured and compared

@@ -20,7 +20,7 @@ class WorkFolder {
   std::optional<io::Json> plans() const;
   void save_plans(const io::Json& plans);
 
-  // Of plan number `plan`, layer number `layer`.
+  // The stored result of layer number `layer` in plan number `plan`.
   std::optional<LayerOutcome> finished(std::size_t plan, std::size_t layer) const;
   std::string layer_path(std::size_t plan, std::size_t layer) const;
   void save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome, const std::vector<io::TensorToWrite>& tensors);

@@ -15,7 +15,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// What a path leads to, all links followed.
+// The target of a path after all links.
 struct Resolved {
   Path path;  // absolute; of what is not there the part that is, and the rest as it was given
   struct stat status {};

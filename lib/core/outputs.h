@@ -16,7 +16,7 @@ struct NamedPath {
 // opens with `[verb]`; also where two outputs are one.
 void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs, const std::vector<NamedPath>& outputs);
 
-// What the options and positionals of a call name (Option::files), and stdin where it is a file.
+// Files that the options and positionals of a call name (Option::files), and stdin if it is a file.
 struct NamedFiles {
   std::vector<NamedPath> inputs, outputs;
 };

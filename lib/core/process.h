@@ -1,4 +1,4 @@
-// What the system tells about this process and machine, and what it tells this process: signals.
+// Facts about this process and this machine, and the signals that stop the process.
 #pragma once
 
 #include <cstdint>

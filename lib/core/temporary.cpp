@@ -127,7 +127,7 @@ void Temporary::replace_target() {
   moved();
 }
 
-// Where the file system cannot, there is a moment in which the target is missing but the new one complete.
+// If the file system cannot swap, the target is missing for a moment in which the new one is complete.
 void Temporary::swap_with_target() {
   count_change();
   std::string old = name_;

@@ -1,4 +1,4 @@
-// What this program is; recorded with every run and every measurement.
+// Version and build of this program; recorded with every run and every measurement.
 #pragma once
 
 namespace comera {

@@ -76,7 +76,7 @@ class Memory final : public ByteStream {
   std::string_view bytes_;
 };
 
-// What gzip and zstd share: packed bytes in, a decoder, unpacked bytes out.
+// The common part of gzip and zstd: packed bytes in, a decoder, unpacked bytes out.
 class Packed : public ByteStream {
  public:
   Packed(std::unique_ptr<Plain> file, std::string first) : file_(std::move(file)), input_(block_bytes), filled_(first.size()), packed_(first.size()) {

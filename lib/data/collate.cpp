@@ -77,7 +77,7 @@ void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer,
   batch.counted = static_cast<std::int64_t>(used);
 }
 
-// What follows every token inside its document, and where that document begins.
+// Fills the successor of every token inside its document, and the begin of that document.
 void fill_causal(const Window& window, std::span<const Sequence> sequences, Batch& batch) {
   const std::int64_t length = batch.length;
   const auto targets = batch.add("targets", DType::i32, {batch.sequences, length}).as<std::int32_t>();

@@ -41,7 +41,7 @@ class Corpus {
   std::optional<TextReader> reader_;
 };
 
-// What making tokens of the data set's documents takes at most on the host; 0 where texts are lines or rows.
+// The most host memory that tokenising the data set's documents takes; 0 if texts are lines or rows.
 std::size_t tokenising_bytes(const Dataset& dataset, int threads);
 
 }  // namespace comera::data

@@ -1,4 +1,4 @@
-// What a Dataset holds, for the loaders.
+// The content of a Dataset, for the loaders.
 #pragma once
 
 #include "lib/data/loader.h"
@@ -22,7 +22,7 @@ class FileDataset final : public Dataset {
   float score(std::int64_t row) const override { return table.score(row); }
   std::int32_t label_index(std::string_view label) const override;
 
-  // What a file of this data set is opened with; `longest`: see TextRequest.
+  // The request with which a file of this data set is opened; `longest`: see TextRequest.
   TextRequest request(std::size_t longest) const;
   void read_files();
   void take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels);

@@ -31,7 +31,7 @@ class LineReader {
   std::int64_t line() const { return line_; }  // number of the line that was handed out last, or a part of it, from 1
   bool line_ended() const { return ended_; }   // what was handed out last is the end of its line
   std::string_view line_end() const;           // how that line ends in the file: "\n", "\r\n", "\r", "" at the end of the file
-  // Where reading can start again: the unpacked byte behind what was handed out last, and the lines that end before it.
+  // The place where reading can start again: the unpacked byte behind the last text that was given, and the lines that end before it.
   std::uint64_t offset() const { return offset_; }
   std::int64_t lines_before() const { return ended_ ? line_ : line_ - 1; }
 

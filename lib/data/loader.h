@@ -85,7 +85,7 @@ class Dataset {
   virtual std::int32_t label_index(std::string_view label) const = 0;
 };
 
-// Where a loader stands: the next step to be handed out. Written into checkpoints as one line of JSON.
+// The position of a loader: the next step that it will give. Written into checkpoints as one line of JSON.
 struct LoaderState {
   std::int64_t epoch = 0;
   std::int64_t step = 0;     // in this epoch

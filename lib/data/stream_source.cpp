@@ -72,7 +72,7 @@ class StreamSource final : public WindowSource {
     if (piece.ends_document && dataset_->spec().ends && specials.end >= 0) piece.ids.push_back(specials.end);
   }
 
-  // Whether the epoch has a token left; drops what is used up.
+  // True while the epoch has a token left; drops documents that are used up.
   bool more() {
     for (;;) {
       while (!pieces_.empty() && token_ >= static_cast<std::int64_t>(pieces_.front().ids.size())) {

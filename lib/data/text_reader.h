@@ -23,7 +23,7 @@ class TextReader {
  public:
   // Starts at `offset` of the unpacked file, where line number `line` + 1 is. Columns are looked for at once (in JSONL by the first row).
   TextReader(const std::string& path, TextRequest request, std::uint64_t offset = 0, std::int64_t line = 0);
-  // Of bytes in memory, which have to stay there.
+  // Reads bytes in memory, which must stay there.
   TextReader(std::string_view bytes, std::string name, Format format, TextRequest request);
 
   // A row of the table; of a text file a line, or a part of one, as the first text. False at the end. The views hold until the next call.

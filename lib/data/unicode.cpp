@@ -13,7 +13,7 @@ struct Range {
   std::uint32_t first, last;
 };
 
-// Where the class "Mn", respectively "P*", of Unicode 15 differs from that of Unicode 8.0: later characters and a few that moved.
+// Ranges in which the class "Mn" or "P*" of Unicode 15 differs from Unicode 8.0: later characters and a few that moved.
 constexpr Range mark_changed[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8E1},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},     {0xB55, 0xB55},     {0xC04, 0xC04},
     {0xC3C, 0xC3C},     {0xD00, 0xD00},     {0xD3B, 0xD3C},     {0xD81, 0xD81},     {0xEBA, 0xEBA},     {0xECE, 0xECE},     {0x1734, 0x1734},

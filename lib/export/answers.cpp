@@ -74,7 +74,7 @@ Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision preci
   return ended;
 }
 
-// What a graph answers, where the model's numbers stand in its outputs.
+// The outputs of a graph, and the places of the model's numbers in them.
 struct Reading {
   const models::Spec& spec;
   const RandomTokens& tokens;

@@ -1,4 +1,4 @@
-// What a model and its graph answer to the same tokens, by task.
+// The outputs of a model and of its graph for the same tokens, by task.
 #pragma once
 
 #include "lib/export/compare.h"
@@ -7,7 +7,7 @@
 
 namespace comera::exporting {
 
-// What the model of the engine answers: logits, log probabilities, or embeddings with hidden states. The engine hands out hidden states.
+// The outputs of the engine's model: logits, log probabilities, or embeddings with hidden states. The engine hands out hidden states.
 std::vector<double> model_answers(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens);
 
 // Both answers to `tokens`. `engine` holds the model's weights and hands out hidden states. A graph with a past reads the tokens in two

@@ -37,9 +37,9 @@ struct Chain {
   std::int64_t core_elements(std::size_t k) const;  // as stored: without a gauge's identity block
 };
 
-// Where each output column of a gauged chain lies in [identity | last core].
+// The place of each output column of a gauged chain in [identity | last core].
 std::vector<std::int32_t> gauge_columns(const Chain& chain);
-// Where each row of a sorted weight lies in the chain: the inverse of `order`.
+// The place of each row of a sorted weight in the chain: the inverse of `order`.
 std::vector<std::int32_t> chain_rows(const Chain& chain);
 
 // y = x left right. Rows are in the weight's own order.
@@ -60,7 +60,7 @@ Matrix dense_table(const Chain& chain);     // exact rows in it; zeros otherwise
 class WeightReader {
  public:
   explicit WeightReader(const io::ModelFolder& folder);
-  // Of the folder that is to be made of this one, with these weights as chains: shapes alone, every list of numbers is empty.
+  // Reads the folder as it will be with these weights as chains: shapes alone, every list of numbers is empty.
   WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
 
   const io::ModelFolder& folder() const { return folder_; }

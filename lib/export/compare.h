@@ -1,4 +1,4 @@
-// Whether an exported graph computes what the model computes.
+// Compares the outputs of an exported graph with those of the model.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ RandomTokens random_tokens(std::int64_t sequences, std::int64_t length, std::int
 // input_ids, attention_mask and token_type_ids for a graph that has inputs of these names.
 Arrays graph_inputs(const onnx::ModelProto& model, const RandomTokens& tokens);
 
-// What the model itself answers, and where those numbers stand in (or follow from) the graph's outputs.
+// The outputs of the model, and the way to find (or to compute) the same numbers in the graph's outputs.
 struct Answer {
   std::vector<double> model, graph, graph_single;
 };

@@ -15,7 +15,7 @@ struct DenseFolder {
   std::vector<std::string> copied, left_out;  // other files, relative names
 };
 
-// What write_dense_folder() would write, from headers alone.
+// The sizes that write_dense_folder() would write, from headers alone.
 DenseFolder plan_dense_folder(const io::ModelFolder& folder);
 // Every chain multiplied out in the type of its cores, everything else as it is; config.json without the comera block. Shards of at most
 // 5 GB as Hugging Face makes them, where the folder has its own; no more than one weight is in memory. The folder appears whole or not at all.

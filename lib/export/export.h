@@ -28,7 +28,7 @@ struct Exported {
   std::optional<Difference> difference = {};
 };
 
-// Where the graph goes. "<..>.onnx" is a file; anything else a folder with model.onnx, config.json and the tokenizer's files.
+// The place of the graph. "<..>.onnx" is a file; anything else is a folder with model.onnx, config.json and the tokenizer's files.
 struct Target {
   std::string path;
   bool force = false;  // replace what is there
@@ -39,7 +39,7 @@ void check_target(const Target& target);
 // A folder takes its place: what is there goes away where the target is forced.
 void finish(AtomicFolder& made, const Target& target);
 
-// What would be written: bytes and nodes. InputError: weights that do not fit the configuration.
+// The bytes and nodes of the graph, without writing it. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
 
 // Bytes of all files of the graph that export_onnx() would write, were these weights of the folder chains; only headers are read.

@@ -6,7 +6,7 @@
 
 namespace comera::exporting {
 
-// What a graph is built from.
+// Everything that a graph is built from.
 struct GraphBuild {
   Graph& graph;
   const WeightReader& weights;

@@ -198,7 +198,7 @@ class Put {
   int graphs_ = 0, nodes_ = 0;
 };
 
-// What nothing in the model begins with.
+// A prefix with which no name in the model begins.
 std::string free_prefix(const onnx::GraphProto& graph) {
   const std::set<std::string> names = names_in(graph);
   for (int n = 1;; ++n) {

@@ -20,10 +20,10 @@ void set_integer(onnx::NodeProto& node, const char* attribute, std::int64_t valu
 std::vector<const onnx::GraphProto*> subgraphs(const onnx::NodeProto& node);
 std::vector<onnx::GraphProto*> subgraphs(onnx::NodeProto& node);
 
-// Of every value, whichever graph it is made in.
+// The names of all values of all graphs of the model.
 std::set<std::string> names_in(const onnx::GraphProto& graph);
 
-// Of the standard operators; 0: none is named.
+// The version of the standard operators; 0 if the model names none.
 std::int64_t opset_of(const onnx::ModelProto& model);
 
 }  // namespace comera::exporting

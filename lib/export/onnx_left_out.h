@@ -1,4 +1,4 @@
-// What a graph keeps dense, and why.
+// A weight that a graph keeps dense, and the reason.
 #pragma once
 
 #include <cstdint>

@@ -27,9 +27,9 @@ class OnnxSource {
 
   const std::string& folder() const { return folder_.path(); }
   const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied with
-  // What stays as it is whatever is asked for, the largest first.
+  // Weights that stay as they are under every option, the largest first.
   const std::vector<OnnxLeftOut>& left_out() const { return left_out_; }
-  // Of all files of the graph in which these weights are chains.
+  // Bytes of all files of the graph in which these weights are chains.
   std::uint64_t bytes_with(const std::vector<io::ChainSpec>& chains) const;
   // The graph with the chains of that folder in the place of their weights, everything else untouched.
   RewrittenOnnx write(const std::string& chains, const std::string& output) const;

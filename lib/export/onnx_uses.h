@@ -18,7 +18,7 @@ struct OnnxReader {
   std::int32_t type = 0;  // that it computes in
 
   bool looks_up() const { return how == How::rows || how == How::columns; }
-  // Of what is stored.
+  // True if columns of the stored matrix are looked up.
   bool looks_up_columns() const { return looks_up() && (how == How::columns) != turned; }
 };
 
@@ -39,7 +39,7 @@ struct OnnxConstant {
 // node that reads it and then in those around it, so an inner one hides an outer one.
 std::vector<OnnxConstant> constants_of(const onnx::ModelProto& model);
 
-// Whether initialisers have to be inputs too (formats before 4), which runtimes take for constants all the same.
+// True for formats before 4, in which initialisers must be inputs too; runtimes treat them as constants all the same.
 bool lists_initialisers(const onnx::ModelProto& model);
 
 }  // namespace comera::exporting

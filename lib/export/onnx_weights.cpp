@@ -57,7 +57,7 @@ OnnxWeight weight_of(OnnxConstant constant, std::string name) {
   weight.table = constant.other.empty() && std::all_of(readers.begin(), readers.end(), [&](const OnnxReader& reader) {
                    return reader.looks_up() && reader.looks_up_columns() == readers.front().looks_up_columns();
                  });
-  // What the first product takes for its inputs is what the layer calls them.
+  // The inputs of the first product are the inputs of the layer.
   const auto first = std::find_if_not(readers.begin(), readers.end(), looks_up);
   const OnnxReader& reader = first == readers.end() ? readers.front() : *first;
   weight.transposed = weight.table ? reader.looks_up_columns() : reader.turned == (reader.how == OnnxReader::How::right);

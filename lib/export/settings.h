@@ -1,4 +1,4 @@
-// What an export is asked for and what it says of itself.
+// The settings of an export and its description of itself.
 #pragma once
 
 #include <cstdint>

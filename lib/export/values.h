@@ -1,4 +1,4 @@
-// What the evaluator's operators work on.
+// Tensors of the evaluator's operators.
 #pragma once
 
 #include <onnx.pb.h>

@@ -141,7 +141,7 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
 }
 
 bool natural_less(std::string_view a, std::string_view b) {
-  // What both begin with is passed over, but for the digits that the difference may belong to.
+  // The common begin of both is skipped, except for digits that may belong to the difference.
   std::size_t i = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   while (i > 0 && a[i - 1] >= '0' && a[i - 1] <= '9') --i;
   std::size_t j = i;

@@ -22,7 +22,7 @@ class ModelFolder {
   ~ModelFolder();
 
   const std::string& path() const { return path_; }
-  // Where in it the transformer lies; "": in path() itself (modules.h).
+  // The sub-folder of the transformer; "" if it is path() itself (modules.h).
   const std::string& place() const { return place_; }
   // In `root`, laid out as this folder is: where config.json and weights go.
   std::string place_in(const std::string& root) const { return place_.empty() ? root : join_path(root, place_); }
@@ -57,13 +57,13 @@ class ModelFolder {
   std::vector<Entry> entries_;
 };
 
-// Which tensor lies in which file. Checks that files are plain names and the map is well formed.
+// Reads the file of each tensor. Checks that files are plain names and that the map is well formed.
 std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text, const std::string& file_name);
 
 // "a.2.b" < "a.10.b".
 bool natural_less(std::string_view a, std::string_view b);
 
-// Where the transformer of a copy lies: where it does in the original, or in the folder itself.
+// The place of the transformer in a copy: the same as in the original, or the folder itself.
 enum class CopyLayout { same, on_top };
 
 // What a model folder carries besides configuration and weights: tokenizer files, licence, other modules, ... Copies them, sub-folders

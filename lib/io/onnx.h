@@ -54,7 +54,7 @@ class OnnxFile {
   std::map<std::string, MappedFile> external_;
 };
 
-// Where a tensor's bytes lie outside of the message.
+// The place of a tensor's bytes outside of the message.
 struct OnnxExternal {
   std::string location;
   std::uint64_t offset = 0, length = 0;

@@ -111,12 +111,12 @@ std::uint64_t missing_bytes(const onnx::GraphProto& graph) {
   return more;
 }
 
-// Of the message, with the declared data inside.
+// Bytes of the message with the declared data inside.
 std::uint64_t filled_message_bytes(const onnx::ModelProto& model) {
   return model.ByteSizeLong() + growth(model.graph().ByteSizeLong(), missing_bytes(model.graph()));
 }
 
-// What goes into a second file: large initialisers of the main graph, and what came out of such a file wherever it is.
+// Selects tensors for a second file: large initialisers of the main graph, and every tensor that came from such a file.
 template <class Keep>
 std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& large) {
   const std::vector<TensorProto*> all = onnx_tensors(*model.mutable_graph());

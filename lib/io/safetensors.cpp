@@ -46,7 +46,7 @@ constexpr std::array<TypeInfo, 15> types{{{"F64", 8},
                                           {"F8_E4M3", 1},
                                           {"F8_E5M2", 1}}};
 
-// What a message about one tensor opens with.
+// The begin of a message about one tensor.
 std::string place(const std::string& file, const std::string& tensor) { return fmt::format("{}: tensor {}", file, printable(tensor)); }
 
 void check_name(const std::string& name, const std::string& file) {

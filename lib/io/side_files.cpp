@@ -30,7 +30,7 @@ bool is_diary(const std::string& name) {
   return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
 }
 
-// Where the side files of a folder go, by name; "": whoever makes the new folder writes that file, or nobody.
+// The places of a folder's side files, by name; "" for files that the maker of the new folder writes itself, or that are left out.
 class SideFiles {
  public:
   SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
@@ -42,7 +42,7 @@ class SideFiles {
     if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
     if (!moves_) return name;
     if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
-    // Of two files of one name the transformer's counts.
+    // If two files have one name, the transformer's counts.
     return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? "" : name;
   }
 

@@ -69,7 +69,7 @@ bool flag_from(const Json& json, const char* key, const std::string& where) {
   return found->get<bool>();
 }
 
-// What a TT may have that a TTM has not.
+// Keys that a TT may have and a TTM may not.
 void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
   chain.sorted = flag_from(json, "sorted", where);
   chain.gauge = flag_from(json, "gauge", where);

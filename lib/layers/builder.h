@@ -1,4 +1,4 @@
-// What a layer needs while a model is put together: where its parameters, step-long tensors and tensor trains are registered.
+// Registers the parameters, step-long tensors and tensor trains of layers while a model is put together.
 #pragma once
 
 #include "lib/layers/model.h"

@@ -1,4 +1,4 @@
-// What the trainer, the evaluator and the files know of a model: parameters, tensor trains, and four calls.
+// The model as trainer, evaluator and files see it: parameters, tensor trains, and four calls.
 #pragma once
 
 #include <functional>
@@ -81,9 +81,9 @@ class Model {
   // Entries of a diagonal at or below the threshold are masked. Minus infinity: nothing is.
   void set_threshold(double threshold) { threshold_ = threshold; }
   double threshold() const { return threshold_; }
-  // What losses against a teacher are.
+  // Sets the losses against a teacher.
   void set_distillation(const Distillation& distillation) { distillation_ = distillation; }
-  // Where the scalars of the step are; set before the first walk, of any kind.
+  // Sets the place of the step's scalars, before the first walk of any kind.
   void set_state(StepState* state) { state_ = state; }
 
   virtual void prepare(Walk& walk) = 0;
@@ -97,7 +97,7 @@ class Model {
   void set_cache(KeyValueCache* cache) { cache_ = cache; }
   virtual void clear_cache(Walk& /*walk*/) {}
 
-  // What turns vectors into logits of words; null where there are none.
+  // The decoder that turns vectors into logits of words; null if the model has none.
   virtual VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 
   // config.json of this model, the `comera` block with today's ranks included.

@@ -1,4 +1,4 @@
-// What a model learns: named tensors, in the order in which the model was built.
+// The parameters of a model: named tensors, in the order in which the model was built.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using plan::Tensor;
 // The three groups with learning rates of their own (CoMERA, released settings).
 enum class Role : std::uint8_t { core, diagonal, other };
 
-// How a parameter starts. Normal: mean 0, deviation `scale`; uniform: in [-scale, scale]; constant: every entry is `scale`.
+// The start of a parameter. Normal: mean 0, deviation `scale`; uniform: in [-scale, scale]; constant: every entry is `scale`.
 struct Init {
   enum class Kind : std::uint8_t { normal, uniform, constant } kind = Kind::constant;
   double scale = 0;

@@ -14,7 +14,7 @@ class Producer {
   virtual Tensor rebuild(Walk& walk) = 0;
 };
 
-// What flows from layer to layer in the forward. The maker of the tensor drops it once every consumer has seen it.
+// A tensor between layers of the forward. Its maker drops it after its last consumer.
 struct Value {
   Tensor tensor;
   Producer* producer = nullptr;  // null: cannot be rebuilt cheaply
@@ -22,7 +22,7 @@ struct Value {
 
 class VocabularyDecoder;
 
-// How a model is measured against a teacher (lib/layers/distillation.h).
+// The losses of a model against a teacher (lib/layers/distillation.h).
 struct Distillation {
   bool active = false;                                      // false: the batch is not looked at
   bool teaches = false;                                     // language models: leaves what its decoder of words reads, and no loss

@@ -9,7 +9,7 @@ namespace comera::layers {
 
 class TtMerger {
  public:
-  // Where the halves of one weight lie: a slice of a wide left half (slab item, first column, width) and a right half.
+  // The place of the halves of one weight: a slice of a wide left half (slab item, first column, width) and a right half.
   struct Place {
     int left = -1, right = -1;      // items of the halves' slab
     int d_left = -1, d_right = -1;  // items of the step gradients' slab

@@ -10,7 +10,7 @@
 
 namespace comera::plan {
 
-// What a tensor is, for the memory table. All but weights and optimizer live in the step arena.
+// The kind of a tensor in the memory table. All but weights and optimizer live in the step arena.
 enum class Kind : std::uint8_t { weights, gradients, optimizer, saved, scratch };
 constexpr int kinds = 5;
 const char* name_of(Kind kind);

@@ -34,7 +34,7 @@ struct InputStage {
 // What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls recorded in a graph.
 enum class Pass : std::uint8_t { all, inputs, calls };
 
-// What computes: a backend's table, the element type of the stream (kernels/types.h), the backend's stream.
+// The machine: a backend's table, the element type of the stream (kernels/types.h), the backend's stream.
 struct Machine {
   const kernels::Backend* backend = nullptr;
   DType dtype = DType::f32;
@@ -60,16 +60,16 @@ class Walk {
   // A tensor that lives until it has been dropped once, and once more for every keep(). Its contents are unspecified.
   Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
   Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
-  // Of the parameters' type: sums, norms, maxima.
+  // A tensor of the parameters' type, for sums, norms and maxima.
   Tensor make_statistic(const char* name, Shape shape) { return make(name, shape, kernels::parameter_type(machine_.dtype)); }
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
   // Host data for the kernels to read; where the backend cannot reach the host it goes through the input stage.
   Tensor input(const TensorView& host);
-  // Where inputs go, and what the replay does, on a backend that does not reach the host. Before the first make().
+  // Sets the place of inputs and the part that a replay does, on a backend that cannot read host memory. Before the first make().
   void set_inputs(InputStage* stage, Pass pass) { stage_ = stage, pass_ = pass; }
 
-  // What lives here and was made in the forward is labelled saved; called where the backward begins.
+  // Labels tensors of the forward that are still alive as saved; called at the begin of the backward.
   void backward_begins();
   // Ends the walk; a recording lays out its plan. Everything made must have been dropped.
   void end();

@@ -9,7 +9,7 @@
 
 namespace comera::report {
 
-// What a layer needs to live: the tables that a model has, of one layer. A derived class builds its layer, then calls take_memory().
+// The tables of a model for one layer. A derived class builds its layer, then calls take_memory().
 class LayerAlone {
  public:
   explicit LayerAlone(const plan::Machine& machine);
@@ -19,7 +19,7 @@ class LayerAlone {
 
   // Forward and backward over the tokens of that set, a copy of the data elsewhere in memory.
   virtual void tokens(layers::Walk& walk, int set) = 0;
-  // What is done once per step however many tokens there are: halves and copies of weights before them, gradients of cores after them.
+  // The work that does not depend on the number of tokens: halves and copies of weights before them, gradients of cores after them.
   void step(layers::Walk& walk);
   void cores(layers::Walk& walk);
 
@@ -27,7 +27,7 @@ class LayerAlone {
   virtual void make_sets(int sets) = 0;
   // The least that forward and backward over one set move: every operand once.
   virtual double moved_bytes() const = 0;
-  // What that takes at least, where the plan, which counts padding too, has so many.
+  // The FLOPs without padding, of the plan's FLOPs, which count it.
   virtual double least_flops(double planned) const { return planned; }
 
   const plan::Machine& machine() const { return machine_; }

@@ -60,7 +60,7 @@ class LinearAlone final : public LayerAlone {
   struct Set {
     Tensor x, dx, dy;
   };
-  // Of both halves without the padding of their ranks, or of W.
+  // Elements of both halves without the padding of their ranks, or of W.
   std::int64_t weights() const { return has_cores() ? trains_.front().ranks[trains_.front().middle()] * (in_ + out_) : in_ * out_; }
   std::size_t bytes(std::int64_t elements) const { return static_cast<std::size_t>(elements) * size_of(machine_.dtype); }
 

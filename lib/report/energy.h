@@ -13,7 +13,7 @@ class EnergyMeter {
  public:
   // Package zones below `root`; without a readable one joules() is always empty.
   explicit EnergyMeter(const std::string& root = "/sys/class/powercap");
-  // Of a machine with a backend: its device where there is one, else the processor's packages.
+  // The meter of a backend's machine: its device if it has one, else the processor's packages.
   static EnergyMeter of(const kernels::Device& device);
   // Since the meter was made or last asked; counters that ran over are mended.
   std::optional<double> joules();

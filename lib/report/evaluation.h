@@ -1,4 +1,4 @@
-// How good a model is on data: what `comera evaluate` says.
+// The quality of a model on data, as `comera evaluate` reports it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What scripts read: objects with keys in the order they were written, numbers as numbers, NaN and infinity as null.
+// JSON for scripts: keys in the order in which they were written, numbers as numbers, NaN and infinity as null.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Which kinds of layer of a model were cut.
+// Counts the layers of a model that were cut, by kind.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a stored model consists of, from headers alone: the content of `comera inspect`.
+// The parts of a stored model, from headers alone: the content of `comera inspect`.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a run will take before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a run's head.
+// The needs of a run before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a run's head.
 #pragma once
 
 #include "lib/layers/model.h"

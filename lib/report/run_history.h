@@ -1,4 +1,4 @@
-// What a run wrote while it learned: metrics.jsonl, one object per line, read back for curves.
+// The history of a run: metrics.jsonl, one object per line, read back for curves.
 #pragma once
 
 #include <optional>

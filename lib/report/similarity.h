@@ -1,4 +1,4 @@
-// How well sentence embeddings follow people's judgement: what `comera evaluate` says of an encoder without head.
+// The quality of sentence embeddings against people's judgement: `comera evaluate` of an encoder without head.
 #pragma once
 
 #include "lib/report/evaluation.h"

@@ -35,9 +35,9 @@ class DeviceSteps {
   DeviceSteps(const DeviceSteps&) = delete;
   DeviceSteps& operator=(const DeviceSteps&) = delete;
 
-  // Of two places for inputs of at most so many bytes.
+  // Bytes of two places for inputs of at most so many bytes each.
   static std::size_t input_places(std::size_t bytes) { return 2 * plan::aligned(bytes); }
-  // Where on the device they are. Graphs, which read the places before, are forgotten.
+  // Sets their place on the device. Graphs that read the earlier places are forgotten.
   void set_inputs(std::byte* places, std::size_t bytes);
 
   // Runs body's walks, which take their inputs from the stage in the pass that they are told.
@@ -52,12 +52,12 @@ class DeviceSteps {
   void wait();  // until the device has done everything that was asked for
   // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
-  // What the driver took of the device's memory: for kernels, loaded on their first call, with what cuBLASLt takes for itself, and for graphs.
+  // Device memory that the driver took: for kernels, which are loaded on their first call, for cuBLASLt itself, and for graphs.
   struct DriverMemory {
     std::size_t modules = 0, graphs = 0;
   };
   const DriverMemory& driver_memory() const { return driver_memory_; }
-  // Of the graph with most of them: each costs the device time, whatever it does.
+  // The calls of the graph with most calls. Each call costs the device time.
   std::size_t graph_calls() const { return graph_calls_; }
   // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again. Nothing runs any more.
   void forget();
@@ -71,7 +71,7 @@ class DeviceSteps {
   void send(const plan::InputStage& stage);
   void* record(const Body& body);
 
-  // What was sent ahead: its bytes, and which of two slots of pinned memory it left from. The other one may be written while it is on its way.
+  // Inputs that were sent ahead: their bytes, and their slot of two in pinned memory. The other slot may be written meanwhile.
   struct Ahead {
     std::size_t bytes = 0, slot = 0;
   };

@@ -1,4 +1,4 @@
-// What a model gets right on a data set: loss, accuracy, and who was taken for whom; of numbers, how near it comes.
+// Evaluates a model on a data set: loss, accuracy and the confusion of labels, or the errors of numbers.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Where the bytes of a run go, from the plans alone; and what the process really took.
+// The memory of a run: planned bytes by place, and the memory that the process took.
 #pragma once
 
 #include <string>

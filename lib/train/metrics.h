@@ -10,7 +10,7 @@
 
 namespace comera::train {
 
-// What is told about a stretch of training: means since the last report.
+// A report about a stretch of training: means since the last report.
 struct StepReport {
   std::int64_t step = 0, steps = 0;  // steps 0: no end is known
   double loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
@@ -21,7 +21,7 @@ struct StepReport {
   double seconds = 0;  // trained so far
 };
 
-// How many of the first `keep` bytes of the file are there and end with a whole line. Where that is less, lines were lost: a warning tells.
+// Counts those of the file's first `keep` bytes that exist and end with a whole line. A warning tells if lines were lost.
 std::uint64_t whole_lines(const std::string& path, std::uint64_t keep);
 
 class Metrics {

@@ -28,7 +28,7 @@ struct RankOptions {
   std::int64_t late_deadline = -1;  // step at which the target is enforced if it was not reached by then; -1: when the run ends
 };
 
-// What a checkpoint keeps of it.
+// The state that a checkpoint keeps.
 struct RankProgress {
   bool late = false, reached = false;
   double target_loss = 0;      // L0: the mean loss of the last steps of the early stage
@@ -56,7 +56,7 @@ class RankAdaptation {
 
   const RankProgress& progress() const { return progress_; }
   bool has_target() const { return active_ && options_.target != TargetKind::none; }
-  // Whether this step belongs to the stage that moves towards the target.
+  // True if this step belongs to the stage that moves towards the target.
   bool pushing() const { return progress_.late && !progress_.reached; }
 
   struct Event {
@@ -72,10 +72,10 @@ class RankAdaptation {
   Event after_step(std::int64_t step);
   // The late stage begins at this step (where its beginning was a matter of time).
   void start_late(std::int64_t step) { options_.late_start = step; }
-  // Where the run ends before the target was met: meets it now.
+  // Meets the target now, if the run ends before it was met.
   Event finish(std::int64_t step);
 
-  // What the model would measure of its target, in parameters or bytes, and the target itself; 0 without one.
+  // The size of the model in the unit of its target, parameters or bytes, and the target itself; 0 without a target.
   double whole_now() const;
   double whole_target() const;
 

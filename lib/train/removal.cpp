@@ -13,7 +13,7 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-// What stays of one parameter: first and last index of its shape.
+// The kept part of one parameter: first and last index of its shape.
 struct Cut {
   Indices left, right;
 };

@@ -70,7 +70,7 @@ void Engine::run(const DeviceSteps::Key& key, Way way, const Replays& replays) {
   }
 }
 
-// Of the walks that take their inputs together: those of a step with its largest micro-batch, or an evaluation.
+// Bytes of inputs that are sent together: those of a step with its largest micro-batch, or of an evaluation.
 std::size_t Engine::input_bytes() const {
   std::size_t largest = 0, common = 0;
   for (const auto& [key, plan] : plans_) {

@@ -30,7 +30,7 @@ struct EngineOptions {
   bool fetch_hidden = false;  // evaluations hand out hidden states
 };
 
-// What an evaluation knows of one batch; the spans hold until the next call.
+// Results of an evaluation for one batch; the spans hold until the next call.
 struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
@@ -59,7 +59,7 @@ class Engine {
   // Makes the plans of a training step (or of an evaluation) at this batch's shape. Only the shape is looked at.
   void plan_training(const Batch& batch);
   void plan_evaluation(const Batch& batch);
-  // What has been planned so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
+  // The plans so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
   // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
   std::vector<plan::OpCount> op_counts() const;

@@ -14,7 +14,7 @@
 
 namespace comera::train {
 
-// What a run goes on from keeps every bit; what is handed on has each parameter's stored type.
+// Files that a run goes on from keep every bit; files for others have each parameter's stored type.
 enum class FileTypes : std::uint8_t { memory, stored };
 
 // Whole-file bytes of what save_weights() would write, from shapes alone.

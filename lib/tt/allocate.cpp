@@ -36,7 +36,7 @@ std::int64_t rounded_up(const LossCurve& layer, std::int64_t rank) {
   return std::min(rank, top_rank(layer));
 }
 
-// What a layer may be, from the cheapest on; ranks that cost as much as dense are left out.
+// The choices of a layer, the cheapest first; ranks that cost as much as dense are left out.
 std::vector<Allotment> options(const LossCurve& layer, std::int64_t lowest) {
   std::vector<Allotment> all;
   for (std::int64_t rank = lowest; rank <= top_rank(layer); ++rank) {
@@ -97,7 +97,7 @@ Allocation each(const std::vector<LossCurve>& layers, F&& choose) {
   return total(std::move(all), layers);
 }
 
-// What the steps left over, option by option of any kind: the best gain per byte that still fits.
+// Spends the bytes that the steps left over: the choice with the best gain per byte that still fits, until none fits.
 void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vector<LossCurve>& layers, std::vector<std::size_t>& at,
                 std::int64_t rest) {
   for (;;) {

@@ -1,4 +1,4 @@
-// How large every layer of a model may be: from the loss of each layer at each rank and one budget.
+// Shares one budget among the layers of a model, by the loss of each layer at each rank.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ double followed_loss(const Matrix& fitted, const Followed& inputs);  // ||Y - X�
 // W' = Ŝ⁻¹ X̂ᵀ Y, what the layer should do with these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ is damped by
 // `damping` of its mean diagonal, towards W.
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping);
-// Of W itself and corrected_target() at some dampings the one that loses least on held-out inputs.
+// The best target on held-out inputs: W itself, or corrected_target() at one of some dampings.
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held);
 
 // Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ, Ŵ_r = W U_r U_rᵀ,
@@ -92,7 +92,7 @@ std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, co
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage);  // order included
 std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage, std::int64_t multiple = 1);
 
-// Where to look for the best form of one layer.
+// The search for the best form of one layer.
 struct Search {
   std::int64_t bytes = 0;  // budget, indices included
   Storage storage;

@@ -66,7 +66,7 @@ std::vector<Tridiagonal> lanczos(const FloatMatrix& gram, int steps) {
   return runs;
 }
 
-// Where `count` eigenvalues lie above, from the spectral density that a few Lanczos runs see (stochastic Lanczos quadrature).
+// Estimates a value that `count` eigenvalues exceed, from the spectral density of a few Lanczos runs (stochastic Lanczos quadrature).
 Edge estimated_edge(const FloatMatrix& gram, std::int64_t count) {
   const int steps = static_cast<int>(std::min<std::int64_t>(probe_steps, gram.rows));
   std::vector<std::pair<double, double>> nodes;  // eigenvalue, how many of them
@@ -97,7 +97,7 @@ void shift_diagonal(FloatMatrix& a, double by) {
   for (std::int64_t i = 0; i < a.rows; ++i) a(i, i) = static_cast<float>(a(i, i) + by);
 }
 
-// How far a filter may go before the amplified directions drown the others.
+// The largest degree of a filter at which the amplified directions do not drown the others.
 int degree_within(const Edge& edge) {
   const double half = edge.cut / 2, end = std::max(1 + 1e-6, (edge.largest - half) / half);
   return std::max(1, static_cast<int>(std::acosh(widest) / std::acosh(end)));
@@ -154,7 +154,7 @@ Ritz rayleigh_ritz(const FloatMatrix& gram, const FloatMatrix& x) {
   return ritz;
 }
 
-// What the eigenvectors would capture more than the first `count` Ritz vectors, to second order, with nothing outside the space above its edge.
+// The gain of the true eigenvectors over the first `count` Ritz vectors, to second order, if nothing outside the space is above its edge.
 double gap_of(const Ritz& ritz, std::int64_t count) {
   const double edge = ritz.values.back(), least = std::numeric_limits<float>::epsilon() * std::max(ritz.values.front(), 0.0);
   double gap = 0;

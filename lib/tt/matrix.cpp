@@ -51,7 +51,7 @@ struct Tiles {
   Tiles(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), down(parts(rows)), across(parts(columns)) {}
 
  private:
-  // Of a small product there must be enough for all threads; of a large one they should be worth the copies that BLAS makes.
+  // A small product needs parts for all threads; parts of a large one must be worth the copies that BLAS makes.
   std::int64_t parts(std::int64_t size) const {
     const std::int64_t side = rows * columns > 9 * tile_side * tile_side ? tile_side : tile_side / 2;
     return (size + side - 1) / side;

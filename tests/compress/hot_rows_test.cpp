@@ -37,7 +37,7 @@ double squared_distance(const tt::Matrix& a, const tt::Matrix& b, std::int64_t r
   return sum;
 }
 
-// What the text says, for tables of so many rows.
+// The evidence of the text, for tables of so many rows.
 class Counted final : public InputMoments {
  public:
   explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}

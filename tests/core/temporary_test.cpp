@@ -153,7 +153,7 @@ TEST_CASE("folder lock: one process at a time, and the other is named") {
     make_folders(place / "with");
   }
   CHECK(list_folder(place.path()) == Names{"with"});
-  // Of a killed process only the file stays.
+  // Only the file of a killed process stays.
   CHECK(in_child([&] {
           const FolderLock lock(folder);
           ::_exit(9);

@@ -38,7 +38,7 @@ std::vector<std::int32_t> row(const Batch& batch, const char* name, std::int64_t
 
 using Tokens = std::vector<std::int32_t>;
 
-// Of every token that is predicted: what stands before it in its document, and itself.
+// Every token that is predicted, with the tokens before it in its document.
 void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t>, int>& seen) {
   for (std::int64_t b = 0; b < batch.sequences; ++b) {
     const Tokens ids = row(batch, "input_ids", b), targets = row(batch, "targets", b), begins = row(batch, "key_begin", b);

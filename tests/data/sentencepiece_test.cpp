@@ -39,7 +39,7 @@ std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
   return parse_sentencepiece(model + field(2, {'\x18', 1}) + field(3, {'\x18', 0}), "unigram");
 }
 
-// Where the precompiled_charsmap of a model lies: field 2 behind the name of the rules.
+// The place of a model's precompiled_charsmap: field 2 behind the name of the rules.
 std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
   std::size_t at = model.find("nmt_nfkc_cf") + 11;
   REQUIRE(model.at(at) == '\x12');

@@ -197,7 +197,7 @@ TEST_CASE("chains take the place of the weights that they stand for") {
 
 namespace {
 
-// What lib/export/evaluator.h does not know: a Gemm of two matrices.
+// An operator that lib/export/evaluator.h lacks: a Gemm of two matrices.
 void without_gemm(onnx::GraphProto& graph) {
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
   graph.clear_node();

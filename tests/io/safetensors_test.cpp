@@ -34,7 +34,7 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
 
 SafetensorsHeader parse(const std::string& file) { return parse_safetensors(file, file.size(), "m.safetensors"); }
 
-// Of the processor: other programs do not count. Builds that check every access are slow.
+// Seconds of the processor: other programs do not count. Builds that check every access are slow.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 constexpr double second = 1;

@@ -59,7 +59,7 @@ class Rows {
   ~Rows() { memory().release(data_, bytes_); }
 
   X* data() const { return reinterpret_cast<X*>(data_) + guard; }
-  // What the rows hold now; everything around them must be as it was.
+  // The rows as they are now; everything around them must be unchanged.
   std::vector<X> read() const {
     std::vector<std::uint8_t> now(bytes_);
     REQUIRE(memory().download(context(), now.data(), data_, bytes_) == Status::ok);
@@ -163,7 +163,7 @@ double dot(const float* x, const float* y, std::int64_t count) {
   return sum;
 }
 
-// What the reference gives, `out` and `lse` as the backward reads them.
+// The reference's results, `out` and `lse` as the backward reads them.
 struct Wanted {
   std::vector<Tracked> out, lse, dq, dk, dv;
   Floats stored_out, stored_lse;

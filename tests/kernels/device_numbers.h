@@ -22,7 +22,7 @@ inline Floats normal(std::int64_t count, unsigned seed, double scale) {
   return v;
 }
 
-// Where numbers lie and calls run: the double, but while an OnColumn lives.
+// The place of numbers and calls: the double, except while an OnColumn lives.
 struct Place {
   const Backend* backend = &table();
   void* stream = nullptr;

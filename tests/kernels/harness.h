@@ -138,7 +138,7 @@ class Mirror {
   std::size_t bytes_ = 0;
 };
 
-// What check_backends saw of one op.
+// The findings of check_backends about one op.
 struct Seen {
   int calls = 0, missing = 0;
   double largest = 0;  // error as a fraction of its bound

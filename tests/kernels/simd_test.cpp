@@ -92,7 +92,7 @@ double worst(const Isa& isa, SimdFunction f, float limit) {
   return largest;
 }
 
-// What simd.h promises, in units in the last place.
+// The bounds that simd.h promises, in units in the last place.
 struct Promise {
   SimdFunction f;
   const char* name;

@@ -31,7 +31,7 @@ struct Sum {
   void add(double factor, const Sum& other) {
     value += factor * other.value, error += std::abs(factor) * other.error, magnitude += std::abs(factor * other.value);
   }
-  // Of `terms` summed in f32, in any order.
+  // The error of `terms` summed in f32, in any order.
   void summed(std::int64_t terms) { error += magnitude * static_cast<double>(terms + 1) * 0x1p-24; }
   // To T; the rounding may fall the other way than that of `value`.
   void rounded(double unit) { error += 2 * unit * std::abs(value); }

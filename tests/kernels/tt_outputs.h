@@ -13,7 +13,7 @@ struct OutputShape {
   bool bias = true;
 };
 
-// Of the wide left half.
+// Columns of the wide left half.
 inline std::int64_t width_of(const std::vector<OutputShape>& outputs) {
   std::int64_t sum = 0;
   for (const OutputShape& o : outputs) sum += padded_rank(o.rank);

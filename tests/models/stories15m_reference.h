@@ -7,7 +7,7 @@ namespace stories15m {
 constexpr const char* prompt = "Once upon a time, there was a little girl named Lily. One day she found a big red ball in the park and";
 constexpr int ids[] = {1, 9038, 2501, 263, 931, 29892, 727, 471, 263, 2217, 7826, 4257, 365, 2354, 29889, 3118, 2462, 1183, 1476, 263, 4802, 2654, 8287, 297, 278, 14089, 322};
 constexpr int columns[] = {0, 1, 2, 13, 259, 263, 278, 310, 372, 471, 1023, 4203, 15043, 29889, 31995, 31999};
-// What float32 of torch is off by in these entries: root of the mean square, and the largest.
+// Errors of torch's float32 in these entries: root of the mean square, and the largest.
 constexpr double float32_rms = 4.090e-06, float32_largest = 1.692e-05;
 // Greedy continuation.
 constexpr int greedy[] = {1183, 471, 1407, 9796, 29889, 2296, 5318, 411, 372, 599, 2462, 1472, 322, 750, 577, 1568, 2090, 29889, 13, 6246, 769, 29892, 263, 4802, 11203, 2996, 322, 3614, 278, 8287, 3448, 515, 902, 29889, 365, 2354, 471, 14610, 322, 3282, 29915, 29873, 1073, 825, 304, 437, 29889, 2296, 1898, 304, 679, 278, 8287, 1250, 29892, 541, 278, 11203, 471, 2086};

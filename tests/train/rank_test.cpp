@@ -104,7 +104,7 @@ TEST_CASE("weights that are handed on have no entry that counts as zero, and the
   CHECK(live.weights().model().parameters().rank_entries() == engine.model().parameters().rank_entries() - 3);
   CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
   CHECK(engine.evaluate(dev).loss == before);
-  // What is handed on computes the same.
+  // The folder that is handed on computes the same.
   Engine again(reference(DType::f64), toy::factory(DType::f64), {.optimizer = {}, .training = false},
                train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
   again.allocate();

@@ -136,7 +136,7 @@ Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
 
 }  // namespace comera::kernels::cuda
 
-// What the program looks up in the library.
+// The entry that the program looks up in the library.
 extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend(std::size_t table_bytes) {
   return table_bytes == sizeof(comera::kernels::Backend) ? &comera::kernels::cuda::table() : nullptr;
 }

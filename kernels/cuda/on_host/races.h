@@ -23,7 +23,7 @@ constexpr unsigned without_order = 1;  // a switch says nothing about who came f
 inline void* new_thread() { return __tsan_create_fiber(without_order); }
 inline void* this_thread() { return __tsan_get_current_fiber(); }
 inline void switch_to(void* thread) { __tsan_switch_to_fiber(thread, without_order); }
-// What came before a release is seen by whoever acquires the same token behind it.
+// Memory written before a release is visible after an acquire of the same token.
 inline void release(char& token) { __tsan_release(&token); }
 inline void acquire(char& token) { __tsan_acquire(&token); }
 // While it lives, accesses are the double's own affair.
