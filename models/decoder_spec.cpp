@@ -1,6 +1,7 @@
 #include "models/decoder_spec.h"
 
 #include "lib/core/error.h"
+#include "lib/core/units.h"
 
 namespace comera::models {
 
@@ -39,7 +40,7 @@ void check(const DecoderSpec& spec) {
   if (spec.heads % spec.key_heads != 0)
     fail_input("[model] num_attention_heads {} is not a multiple of num_key_value_heads {}; change one of them", spec.heads, spec.key_heads);
   if (spec.head_size % 2 != 0) fail_input("[model] head_dim {} is odd; rotary positions turn pairs, so it must be even", spec.head_size);
-  if (!(spec.theta >= 1 && spec.theta <= 1e12)) fail_input("[model] rope_theta {:g} must lie between 1 and 1e12", spec.theta);
+  if (!(spec.theta >= 1 && spec.theta <= 1e12)) fail_input("[model] rope_theta {} must lie between 1 and 1e12", format_real(spec.theta));
 }
 
 }  // namespace comera::models

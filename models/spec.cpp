@@ -1,6 +1,7 @@
 #include "models/spec.h"
 
 #include "lib/core/error.h"
+#include "lib/core/units.h"
 
 namespace comera::models {
 
@@ -27,7 +28,8 @@ void check_common(const Spec& spec) {
   check_size("max_position_embeddings", spec.positions, 1 << 20);
   if (spec.pad < 0 || spec.pad >= spec.vocabulary)
     fail_input("[model] pad_token_id {} lies outside the vocabulary of {} ids", spec.pad, spec.vocabulary);
-  if (!(spec.epsilon >= 1e-30 && spec.epsilon <= 1)) fail_input("[model] the norms' epsilon {:g} must lie between 1e-30 and 1", spec.epsilon);
+  if (!(spec.epsilon >= 1e-30 && spec.epsilon <= 1))
+    fail_input("[model] the norms' epsilon {} must lie between 1e-30 and 1", format_real(spec.epsilon));
   for (const double p : {spec.dropout, spec.attention_dropout})
     if (!(p >= 0 && p < 1)) fail_input("[model] dropout {} must be at least 0 and less than 1", p);
 }

@@ -132,6 +132,7 @@ std::string spelling_of(const Option& option) {
 
 std::string default_of(const Option& option) {
   if (!option.default_words.empty()) return option.default_words;
+  if (const auto number = parse_real(option.default_text); number && option.type == OptionType::real) return format_real(*number);
   if (option.type != OptionType::flag) return option.default_text;
   return option.default_text == "true" ? "on" : "";
 }

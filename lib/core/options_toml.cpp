@@ -26,7 +26,7 @@ std::string scalar_text(const toml::node& node, std::string_view where) {
   if (const auto* value = node.as_string()) return value->get();
   if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
   if (const auto* value = node.as_integer()) return fmt::format("{}", value->get());
-  if (const auto* value = node.as_floating_point()) return fmt::format("{}", value->get());
+  if (const auto* value = node.as_floating_point()) return format_real(value->get());
   fail_input("{}: expected a string, a number, true or false", where);
 }
 

@@ -193,7 +193,7 @@ std::string OptionValues::canonical(std::string_view name) const {
   if (!option || found == values_.end()) return option && option->type == OptionType::flag ? "false" : "";
   switch (option->type) {
     case OptionType::integer: return fmt::format("{}", integer(name));
-    case OptionType::real: return fmt::format("{}", real(name));
+    case OptionType::real: return format_real(real(name));
     case OptionType::size: return fmt::format("{}", size(name));
     case OptionType::period: return to_string(period(name));
     default: return fmt::format("{}", fmt::join(found->second.texts, ","));

@@ -6,7 +6,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
+
+#include "lib/core/reals.h"
 
 namespace comera {
 namespace {
@@ -28,6 +31,21 @@ std::optional<std::pair<double, std::string_view>> split_unit(std::string_view t
   std::string_view unit = text.substr(end);
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   return std::pair(*value, unit);
+}
+
+constexpr double most_in_full = 1e15, least_in_full = 1e-3;  // numbers beyond have an exponent
+
+// The fewest digits that read back to the same value, and an exponent without zeros: 0.002, 5e-5. `in_full`: no exponent for large numbers.
+std::string spelled(double value, bool in_full) {
+  const bool fixed = value == 0 || (in_full && std::abs(value) >= least_in_full);
+  std::array<char, 400> text{};
+  const auto format = fixed ? std::chars_format::fixed : std::chars_format::scientific;
+  std::string out(text.data(), std::to_chars(text.data(), text.data() + text.size(), value, format).ptr);
+  const std::size_t exponent = out.find('e');
+  if (exponent == std::string::npos) return out;
+  std::size_t at = exponent + (out[exponent + 1] == '-' ? 2 : 1);
+  while (out[at] == '+' || (out[at] == '0' && at + 1 < out.size())) out.erase(at, 1);
+  return out;
 }
 
 }  // namespace
@@ -95,10 +113,13 @@ std::string to_string(Period period) {
 }
 
 std::string format_real(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  std::string text = fmt::format("{}", value);
-  if (const std::size_t digits = text.find('e'); digits != std::string::npos && text[digits + 2] == '0') text.erase(digits + 2, 1);
-  return text;
+  if (value == std::floor(value) && std::abs(value) < most_in_full) return fmt::format("{:.0f}", value);
+  return spelled(value, std::abs(value) < most_in_full);
+}
+
+std::string format_digits(double value, int digits) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
+  return spelled(std::strtod(fmt::format("{:.{}e}", value, digits - 1).c_str(), nullptr), std::abs(value) < 1e6);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/folder_lock.h"
+#include "lib/core/reals.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
 #include "lib/export/decoder_graph.h"
@@ -30,9 +31,8 @@ std::int64_t types_of(const models::ModelSpec& spec) {
 bool holds_model(const std::string& folder) { return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json")); }
 
 void fail_difference(const char* what, const Difference& difference, const std::string& path) {
-  fail_run(
-      "[export] {}: the {} differs from the model by {:.3g}, and {:.3g} is the most that rounding explains; nothing was left, please report this",
-      path, what, difference.largest, difference.bound);
+  fail_run("[export] {}: the {} differs from the model by {}, and {} is the most that rounding explains; nothing was left, please report this", path,
+           what, format_digits(difference.largest, 3), format_digits(difference.bound, 3));
 }
 
 onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpec& spec, const ExportOptions& options) {
@@ -45,7 +45,7 @@ onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpe
   return std::move(graph.model());
 }
 
-// What a model and its export are asked.
+// Random inputs for a model and its export.
 std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
   const models::Spec& common = models::common(spec);
   std::vector<RandomTokens> samples;
@@ -61,7 +61,7 @@ Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType
   return difference;
 }
 
-// How much more coarsely than float the weights of the chains are rounded: 24 digits against 11 and 8.
+// The factor by which the chains' weights are rounded more coarsely than float: 24 digits against 11 and 8.
 double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   double coarser = 1;
   for (const io::ChainSpec& chain : block.chains) {

@@ -9,6 +9,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/reals.h"
 #include "lib/plan/plan.h"
 
 namespace comera::plan {
@@ -200,7 +201,8 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
     }
   const double fused = median(seconds[0]), library = median(seconds[1]);
   const Path faster = library < fused ? Path::library : Path::fused;
-  log_detail("{}: fused {:.4g} ms, library {:.4g} ms: {}", key, 1e3 * fused / calls_per_round, 1e3 * library / calls_per_round, name_of(faster));
+  log_detail("{}: fused {} ms, library {} ms: {}", key, format_digits(1e3 * fused / calls_per_round, 4),
+             format_digits(1e3 * library / calls_per_round, 4), name_of(faster));
   return faster;
 }
 

@@ -7,6 +7,7 @@
 
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/reals.h"
 #include "lib/core/terminal.h"
 #include "lib/core/units.h"
 
@@ -15,22 +16,13 @@ namespace {
 
 constexpr double redraw_seconds = 0.1;
 
-// 2.9e-4 and 5e-5, not 2.9e-04 and 5.0e-05.
-std::string short_scientific(double value) {
-  if (value == 0) return "0";
-  std::string text = fmt::format("{:.1e}", value);
-  if (const std::size_t digits = text.find('e') + 2; text[digits] == '0') text.erase(digits, 1);
-  if (const std::size_t zero = text.find(".0e"); zero != std::string::npos) text.erase(zero, 2);
-  return text;
-}
-
 std::string short_ms(double ms) { return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms); }
 
 }  // namespace
 
 std::string to_string(const StepLine& line) {
   std::string out = line.steps > 0 ? fmt::format("step {}/{}", line.step, line.steps) : fmt::format("step {}", line.step);
-  out += fmt::format("  loss {:.3g}  lr {}  gnorm {:.2f}", line.loss, short_scientific(line.learning_rate), line.gradient_norm);
+  out += fmt::format("  loss {:.3g}  lr {}  gnorm {:.2f}", line.loss, format_digits(line.learning_rate, 2), line.gradient_norm);
   if (line.rank) out += fmt::format("  rank {:.1f}", *line.rank);
   if (line.ratio) out += fmt::format("  ratio {:.1f}x", *line.ratio);
   out += fmt::format("  {}  {} tok/s  peak {}", short_ms(line.step_ms), format_count(line.tokens_per_second), format_bytes(line.peak_bytes));

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/reals.h"
 #include "lib/core/units.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
@@ -83,7 +84,7 @@ void convert(std::span<const std::byte> bytes, DType from, const io::TensorToWri
     for (std::size_t i = 0; i < floats.size(); ++i) {
       const double value = layers::load(host, static_cast<std::int64_t>(at + i));
       if (into.type == io::StoredType::F16 && std::abs(value) >= too_large_for_half)
-        fail_run("[weights] tensor {}: {:g} is too large for fp16; go on with --resume and --save-dtype fp32", into.name, value);
+        fail_run("[weights] tensor {}: {} is too large for fp16; go on with --resume and --save-dtype fp32", into.name, format_digits(value, 6));
       floats[i] = static_cast<float>(value);
     }
     sink.floats(floats);
@@ -157,7 +158,7 @@ class Source {
     used_.insert(folder_.find(file_name(name)));
     return io::rising_indices(folder_, file_name(name), count, limit);
   }
-  // What the file holds for it is left out on purpose.
+  // The file's tensor for it is left out on purpose.
   void replace(const Parameter& parameter) const {
     used_.insert(folder_.find(file_name(parameter.name)));
     for (const std::string& alias : parameter.aliases) used_.insert(folder_.find(file_name(alias)));
@@ -276,7 +277,7 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
   return indices;
 }
 
-// Whether this is a core that a file keeps with a gauge and the model without.
+// True for a core that a file keeps with a gauge and the model without.
 bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
   return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
     return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge && source.find(train.name + ".gauge");

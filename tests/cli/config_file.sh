@@ -69,4 +69,13 @@ run "$COMERA" export model --to safetensors -o out --dump-config
 cp .out call.toml
 run "$COMERA" export --config call.toml
 expect_refused 'model: no such'
+# A real number has one spelling: in help, in a dumped call and in a refusal.
+run "$COMERA" pretrain --lr 0.00005 --weight-decay 0.0100 --dump-config
+expect_exit 0
+expect_out '^lr = 5e-5$'
+expect_out '^weight-decay = 0\.01$'
+run "$COMERA" pretrain --help-all
+expect_out '\(default: 5e-5\)'
+if grep -qE '[0-9]e-0[0-9]|[0-9]\.0e-' .out; then fail 'exponents have no zeros'; fi
+
 finish

@@ -70,7 +70,7 @@ refused() {
 }
 refused 'chain["ranks"] = chain["initial_ranks"] = [1, 2**40, 2**40, 2**40, 1]' 'query: ranks .* larger than 2\^40 elements'
 refused 'config["layer_norm_eps"] = -1' "the norms' epsilon -1 must lie between"
-refused 'config["layer_norm_eps"] = 1e308' "the norms' epsilon 1e\+308 must lie between"
+refused 'config["layer_norm_eps"] = 1e308' "the norms' epsilon 1e308 must lie between"
 refused 'config["pad_token_id"] = -2**63' 'pad_token_id is -9223372036854775808; no size or id is that large'
 refused 'config["num_hidden_layers"] = 4096' 'tensor bert\.encoder\.layer\.1\..* is missing'
 changed 'tensors["classifier.bias"][2] = b"\xff\xff\x7f\x7f" * 3; tensors["bert.embeddings.LayerNorm.bias"][2] = b"\xff\xff\x7f\x7f" * 32'

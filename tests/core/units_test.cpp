@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "lib/core/reals.h"
+
 using namespace comera;
 
 TEST_CASE("units: numbers are read whole or not at all") {
@@ -46,4 +48,28 @@ TEST_CASE("units: numbers for people") {
   CHECK(format_seconds(3900) == "1h05m");
   CHECK(parse_real(format_real(0.1)) == 0.1);
   CHECK(format_real(16) == "16");
+}
+
+TEST_CASE("units: one spelling of real numbers, whole or rounded, that reads back") {
+  for (const auto& [value, text] : std::vector<std::pair<double, std::string>>{{5e-5, "5e-5"},
+                                                                               {0.00005, "5e-5"},
+                                                                               {2.9e-4, "2.9e-4"},
+                                                                               {0.001, "0.001"},
+                                                                               {0.0123, "0.0123"},
+                                                                               {-1e-6, "-1e-6"},
+                                                                               {1e-12, "1e-12"},
+                                                                               {0, "0"},
+                                                                               {1.5, "1.5"},
+                                                                               {1e6, "1000000"},
+                                                                               {1.5e20, "1.5e20"}}) {
+    CHECK(format_real(value) == text);
+    CHECK(parse_real(format_real(value)) == value);
+  }
+  CHECK(format_digits(2.9437e-4, 2) == "2.9e-4");
+  CHECK(format_digits(0.0020001, 2) == "0.002");
+  CHECK(format_digits(3.14159, 3) == "3.14");
+  CHECK(format_digits(99999.4, 4) == "100000");
+  CHECK(format_digits(1.5e7, 3) == "1.5e7");
+  CHECK(format_digits(0, 2) == "0");
+  CHECK(format_digits(std::numeric_limits<double>::infinity(), 2) == "inf");
 }
