@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
+#include "lib/io/chain_form.h"
 
 namespace comera::compress {
 namespace {
@@ -44,11 +45,6 @@ LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason
   return outcome;
 }
 
-const char* form_name(const io::ChainSpec& chain) {
-  if (chain.kind == io::ChainKind::tt) return chain.modes.size() == 2 ? "lowrank" : "tt";
-  return chain.modes.size() == 4 && chain.modes[1] == 1 && chain.modes[2] == 1 ? "lowrank" : "ttm";
-}
-
 // One run over all plans of one Tensorizer.
 class Runner {
  public:
@@ -72,7 +68,7 @@ class Runner {
       visit(Part::all);
       return !stopped();
     }
-    // What no cut changes is done once for all plans: the tables, and where they all stay dense the first block.
+    // Work that no cut changes is done once for all plans: the tables, and the first block if all tables stay dense.
     tables();
     const bool shares_first = std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
     if (shares_first) visit_moments(Part::first);
@@ -102,7 +98,7 @@ class Runner {
       if (candidates_[i].table) layer(i, table_evidence(moments_, candidates_[i], exact_rows_of(i)));
   }
 
-  // Of the plans at hand.
+  // True if one of the plans that are measured now cuts the candidate.
   bool any_plan_cuts(std::size_t i) const {
     const auto cuts = [&](const Planned& planned) { return planned.plan.layers[i].form != PlannedForm::keep_dense; };
     return every_plan_ ? std::any_of(plans_.begin(), plans_.end(), cuts) : cuts(plans_[plan_]);
@@ -134,7 +130,7 @@ class Runner {
     for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // those that calibration does not reach
   }
 
-  // What comes later sees the layer as it was stored.
+  // Later layers read the outputs of the layer as it was stored.
   void follow(std::size_t p, std::size_t i) {
     if (moments_ && sequential_ && outcomes_[p][i].chain) moments_->replace(candidates_[i].name, stored_weight(p, i));
   }
@@ -202,7 +198,7 @@ class Runner {
     round_to(chain, candidate.type);
     tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
     outcome.chain = describe(chain, candidate);
-    outcome.form = form_name(*outcome.chain);
+    outcome.form = io::form_name(outcome.chain->kind, outcome.chain->modes);
     outcome.parameters = tt::stored_numbers(chain);
     outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
     factors.measure(chain, outcome);

@@ -1,10 +1,11 @@
-// Which weights a folder holds and in which form, from headers alone.
+// Lists the weights of a folder and their forms, from headers alone.
 #include <algorithm>
 #include <set>
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/io/chain_form.h"
 #include "lib/io/chain_parts.h"
 #include "lib/io/tt_format.h"
 
@@ -46,7 +47,7 @@ class Describer {
     TensorForm form;
     form.name = chain.weight_name();
     form.kind = chain.kind == ChainKind::tt ? "linear" : "embedding";
-    form.form = chain.kind == ChainKind::ttm ? "ttm" : chain.modes.size() == 2 ? "lowrank" : "tt";
+    form.form = form_name(chain.kind, chain.modes);
     form.shape = chain.shape;
     form.modes = chain.modes;
     form.ranks = chain.ranks;
@@ -120,6 +121,11 @@ class Describer {
 };
 
 }  // namespace
+
+const char* form_name(ChainKind kind, const FileShape& modes) {
+  if (kind == ChainKind::tt) return modes.size() == 2 ? "lowrank" : "tt";
+  return modes.size() == 4 && modes[1] == 1 && modes[2] == 1 ? "lowrank" : "ttm";
+}
 
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place) {
   Describer describer(entries, place);

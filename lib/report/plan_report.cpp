@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/core/reals.h"
+#include "lib/io/chain_form.h"
+
 namespace comera::report {
 namespace {
 
@@ -13,7 +16,7 @@ io::TensorForm form_of(const layers::TensorTrain& train, std::size_t element) {
   io::TensorForm form;
   form.name = train.name + ".weight";
   form.kind = train.form == layers::Form::ttm ? "embedding" : "linear";
-  form.form = layers::name_of(train.form);
+  form.form = io::form_name(train.form == layers::Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt, train.modes);
   form.shape = {train.rows, train.columns};
   form.modes = train.modes;
   form.ranks = train.ranks;
@@ -110,7 +113,7 @@ std::string to_text(const RunPlan& plan) {
   std::string out =
       fmt::format("{} parameters ({} dense, ratio {}), {} rank entries\n", show(static_cast<double>(totals.parameters), Unit::count),
                   show(static_cast<double>(totals.parameters_dense), Unit::count), show(totals.ratio(), Unit::ratio), totals.rank_entries);
-  out += fmt::format("{:.3g} GFLOP and {} tokens per step\n\n", plan.memory.flops * 1e-9, plan.tokens_per_step);
+  out += fmt::format("{} GFLOP and {} tokens per step\n\n", format_digits(plan.memory.flops * 1e-9, 3), plan.tokens_per_step);
   return out + render(memory_table(plan.memory), Format::table);
 }
 

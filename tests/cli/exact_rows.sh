@@ -59,7 +59,7 @@ line = [l for l in json.load(open('small/report.json'))['layers'] if name in l['
 assert line['exact_rows'] == 12 and line['form'] == 'lowrank', line
 assert line['bytes'] == sum(len(v[2]) for k, v in made.items() if k.startswith(name)), line"
 run "$COMERA" inspect small
-expect_out 'lowrank|ttm \+ 12 exact'
+expect_out 'lowrank \+ 12 exact'
 run "$COMERA" inspect small --json
 expect_json "[l['exact_rows'] for l in d['layers'] if l['name'] == '$words.weight'] == [12]"
 run "$COMERA" inspect small --verify bert --calibrate text.txt

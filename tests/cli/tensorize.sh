@@ -38,6 +38,9 @@ expect_exit 0
 run "$COMERA" inspect small
 expect_exit 0
 expect_out 'lowrank'
+# One word for a form in both verbs, for tables too.
+run "$COMERA" inspect small --json
+expect_json "(lambda made, shown: all(shown[name] == form for name, form in made.items()) and 'lowrank' in made.values())(*({l['name']: l['form'] for l in r['layers']} for r in (json.load(open('small/report.json')), d)))"
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 

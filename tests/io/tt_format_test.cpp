@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/io/chain_form.h"
 #include "lib/io/chain_parts.h"
 #include "tests/core/temporary_folder.h"
 
@@ -109,6 +110,14 @@ TEST_CASE("tt format: a low-rank pair is a chain of two, and an emptied chain ha
     if (form.name == "down.weight") CHECK((form.parameters == 0 && form.bytes == 0 && form.parameters_dense == 24));
   }
   CHECK(parse_comera_block(config_of(block), "config.json"));
+}
+
+TEST_CASE("tt format: a pair of factors is lowrank, of a linear layer and of a table alike") {
+  CHECK(std::string(form_name(ChainKind::tt, {384, 1536})) == "lowrank");
+  CHECK(std::string(form_name(ChainKind::tt, {16, 24, 384})) == "tt");
+  CHECK(std::string(form_name(ChainKind::ttm, {30522, 1, 1, 384})) == "lowrank");
+  CHECK(std::string(form_name(ChainKind::ttm, {175, 175, 16, 24})) == "ttm");
+  CHECK(std::string(form_name(ChainKind::ttm, {30522, 384})) == "ttm");
 }
 
 TEST_CASE("tt format: a block that contradicts itself is refused, naming the place") {
