@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in a few minutes on two cores: the same small encoder learns to name the class of a definition three times,
-# dense, in tensor-train form, and in tensor-train form with ranks that fall to half the size; then one table compares them.
+# dense, in tensor-train form, and in tensor-train form with ranks that are cut on a schedule to half the size; then one table compares them.
 #
 #   recipes/quickstart.sh [FOLDER]      default: runs/quickstart
 #

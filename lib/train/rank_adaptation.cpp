@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/units.h"
 #include "lib/io/json.h"
 #include "lib/train/weights_file.h"
 
@@ -129,7 +130,7 @@ SizeTarget RankAdaptation::size_target() const {
 
 void RankAdaptation::check_target() const {
   if (options_.target == TargetKind::none) return;
-  if (!active_) fail_input("[rank] the model has no ranks that could fall; leave out the target, or use --form tt");
+  if (!active_) fail_input("[rank] the model has no ranks that could be cut; leave out the target, or use --form tt");
   if (options_.target == TargetKind::fraction) {
     if (options_.target_value > 0) return;
     fail_input("[rank] --target-fraction 0 cannot be reached: some of the cores must stay; use a fraction above 0");
@@ -137,8 +138,8 @@ void RankAdaptation::check_target() const {
   const SizeTarget target = size_target();
   if (target.size > 0) return;
   if (options_.target == TargetKind::ratio)
-    fail_input("[rank] --target-ratio {:g} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
-               options_.target_value, static_cast<double>(engine_.model().parameters_dense()) / target.rest);
+    fail_input("[rank] --target-ratio {} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
+               format_real(options_.target_value), static_cast<double>(engine_.model().parameters_dense()) / target.rest);
   fail_input("[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} bytes",
              options_.target_value, target.rest * widths_of(engine_.model()).core);
 }

@@ -77,7 +77,7 @@ RankOptions adaptation_options(const OptionValues& values) {
   options.prune_every = values.integer("prune-every");
   const int targets = values.has("target-ratio") + values.has("target-size") + values.has("target-fraction");
   if (targets > 1) fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one", values.table().verb());
-  if (targets == 1 && !options.adapt) fail_input("[{}] a target needs ranks that may fall; leave out --no-adapt-ranks", values.table().verb());
+  if (targets == 1 && !options.adapt) fail_input("[{}] a target needs ranks that may be cut; leave out --no-adapt-ranks", values.table().verb());
   if (values.has("target-ratio")) options.target = TargetKind::ratio, options.target_value = values.real("target-ratio");
   if (values.has("target-size")) options.target = TargetKind::bytes, options.target_value = static_cast<double>(values.size("target-size"));
   if (values.has("target-fraction")) options.target = TargetKind::fraction, options.target_value = values.real("target-fraction");
@@ -190,7 +190,8 @@ std::vector<Option> training_options() {
 
 std::vector<Option> rank_options() {
   const char* g = "Rank adaptation";
-  return {row(g, "adapt-ranks", OptionType::flag, "true", "lets ranks fall while the model learns"),
+  return {row(g, "adapt-ranks", OptionType::flag, "true",
+              "removes entries of rank diagonals that reach --tau; with a target, cuts as many more as it needs, on a schedule"),
           number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
           number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
           number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),

@@ -280,9 +280,10 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   }
   if (!event.target_met) return;
   const RankProgress& progress = ranks_->progress();
-  log_info("step {}: the target is met; of the entries that went, {} fell to the threshold and {} were cut by the schedule{}", state_.step,
-           progress.fallen, progress.cut, progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
-  metrics_->event(state_.step, seconds(), progress.cut > 0 ? "target enforced" : "target reached");
+  const char* event_name = progress.cut > 0 ? "target enforced" : "target reached";
+  log_info("step {}: {}: the schedule cut {} rank entries, {} fell to the threshold{}", state_.step, event_name, progress.cut, progress.fallen,
+           progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
+  metrics_->event(state_.step, seconds(), event_name);
   // A resumed run may have had a best model before it had a target: that one is too large for it.
   state_.best_step = -1;
   state_.best_accuracy = state_.best_loss = 0;

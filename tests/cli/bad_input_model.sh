@@ -104,10 +104,10 @@ sizes "no weight is named like 'nothing\.\*'" --layer 'nothing.*=rank:3'
 sizes "there is no form 'ttt'; use dense, tt or lowrank" --layer 'bert.*=form:ttt'
 sizes 'hidden_size 32 is not a multiple of num_attention_heads 3' --heads 3
 sizes 'sequences of 17 tokens are longer than the model.s 16 positions; use --seq 16 or --positions 17' --seq 17
-sizes '--target-ratio 1e\+06 cannot be reached: .* limits the ratio to [0-9.]+' --target-ratio 1000000
+sizes '--target-ratio 1000000 cannot be reached: .* limits the ratio to [0-9.]+' --target-ratio 1000000
 sizes '--target-size of 1 bytes cannot be reached: .* takes [0-9]+ bytes' --target-size 1
 sizes '--target-fraction 0 cannot be reached' --target-fraction 0
-sizes 'the model has no ranks that could fall; leave out the target, or use --form tt' --form dense --target-fraction 0.5
-sizes 'a target needs ranks that may fall; leave out --no-adapt-ranks' --no-adapt-ranks --target-fraction 0.5
+sizes 'the model has no ranks that could be cut; leave out the target, or use --form tt' --form dense --target-fraction 0.5
+sizes 'a target needs ranks that may be cut; leave out --no-adapt-ranks' --no-adapt-ranks --target-fraction 0.5
 sizes "there is no preset 'bert'; use one of" --model bert
 finish
