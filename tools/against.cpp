@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/io/file_kind.h"
 #include "lib/report/comparison.h"
+#include "lib/report/fit.h"
 #include "tools/machine.h"
 #include "tools/program.h"
 
@@ -46,7 +47,7 @@ int evaluate_against(const OptionValues& values) {
     json.update(report::comparison_json(comparison));
     print_out(report::dump(json) + "\n");
   } else {
-    print_out(report::render(report::to_table(comparison), report::Format::table));
+    print_out(report::render_for_stdout(report::to_table(comparison)));
   }
   for (const report::Requirement& requirement : requirements) report::require_metric(report::metrics_of(comparison), requirement);
   return 0;

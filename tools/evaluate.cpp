@@ -5,6 +5,7 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/report/evaluation.h"
+#include "lib/report/fit.h"
 #include "tools/against.h"
 #include "tools/sentences.h"
 #include "tools/stored_model.h"
@@ -44,12 +45,11 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
     json["model"] = folder;
     return print_out(report::dump(json) + "\n");
   }
-  print_out(report::render(report::summary_table(evaluation), report::Format::table));
+  print_out(report::render_for_stdout(report::summary_table(evaluation)));
   if (evaluation.task != data::Task::classify) return;
   constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
-  if (evaluation.labels.size() <= readable)
-    print_out(fmt::format("\n{}", report::render(report::confusion_table(evaluation), report::Format::table)));
-  print_out(fmt::format("\n{}", report::render(report::label_table(evaluation), report::Format::table)));
+  if (evaluation.labels.size() <= readable) print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
+  print_out(fmt::format("\n{}", report::render_for_stdout(report::label_table(evaluation))));
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/reals.h"
 #include "lib/export/dense_folder.h"
+#include "lib/report/fit.h"
 #include "lib/report/json.h"
 #include "lib/train/weights_file.h"
 #include "tools/machine.h"
@@ -36,8 +38,9 @@ void add_difference(report::Json& json, const exporting::Difference& difference)
 }
 
 void print_difference(const exporting::Difference& difference) {
-  print_out(fmt::format("largest difference from the model {:.3g} over {} values of up to {:.3g}; rounding explains {:.3g}\n", difference.largest,
-                        difference.values, difference.magnitude, difference.bound));
+  print_out(report::wrap_for_stdout(fmt::format("largest difference from the model {} over {} values of up to {}; rounding explains {}\n",
+                                                format_digits(difference.largest, 3), difference.values, format_digits(difference.magnitude, 3),
+                                                format_digits(difference.bound, 3))));
 }
 
 report::Json json_of(const OptionValues& values, const Exported& exported) {
@@ -58,8 +61,9 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
 void print(const OptionValues& values, const Exported& exported) {
   if (values.flag("json")) return print_out(report::dump(json_of(values, exported)) + "\n");
   for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
-  print_out(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n", values.text("output"), values.text("form"), values.text("dtype"),
-                        values.integer("opset"), exported.nodes, format_bytes(exported.bytes), format_bytes(exported.bytes_source)));
+  print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n", values.text("output"), values.text("form"),
+                                                values.text("dtype"), values.integer("opset"), exported.nodes, format_bytes(exported.bytes),
+                                                format_bytes(exported.bytes_source))));
   if (exported.difference) print_difference(*exported.difference);
 }
 
@@ -124,8 +128,8 @@ void print_dense(const OptionValues& values, const std::string& source, const ex
     if (difference) add_difference(json, *difference);
     return print_out(report::dump(json) + "\n");
   }
-  print_out(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n", values.text("output"), dense.chains,
-                        format_bytes(dense.bytes), format_bytes(dense.bytes_source)));
+  print_out(report::wrap_for_stdout(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n", values.text("output"),
+                                                dense.chains, format_bytes(dense.bytes), format_bytes(dense.bytes_source))));
   if (difference) print_difference(*difference);
 }
 

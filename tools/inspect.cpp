@@ -3,6 +3,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/report/fit.h"
+#include "lib/report/html.h"
 #include "lib/report/model_report.h"
 #include "lib/report/runs_table.h"
 #include "lib/report/tensorize_report.h"
@@ -16,8 +17,8 @@ namespace {
 std::string rendered(const OptionValues& values, const report::Table& table, const report::Json& json, const std::string& html) {
   if (values.flag("json")) return report::dump(json) + "\n";
   const report::Format format = report::parse_format(values.text("format"));
-  if (format == report::Format::html && !html.empty()) return html;
-  return format == report::Format::table ? report::render_for_stdout(table) : report::render(table, format);
+  if (format == report::Format::html) return html;
+  return report::render_for_stdout(table, format);
 }
 
 report::ModelReport read(const OptionValues& values, std::size_t index) {
@@ -40,7 +41,8 @@ int verify(const OptionValues& values) {
   const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
   const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
   const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
-  print_out(rendered(values, report::verification_table(verification), report::to_json(verification), ""));
+  print_out(rendered(values, report::verification_table(verification), report::to_json(verification),
+                     report::table_page("verify " + values.positionals()[0], {}, report::verification_table(verification))));
   if (verification.holds()) {
     log_info("{} more tensors are those of {}, byte for byte", verification.others, dense);
     return 0;
@@ -101,7 +103,7 @@ int run_inspect(const OptionValues& values) {
     const report::Table table = report::runs_table(values.positionals());
     report::Json json = report::document("runs");
     json["runs"] = report::to_json(table);
-    print_out(rendered(values, table, json, ""));
+    print_out(rendered(values, table, json, report::table_page("runs", {}, table)));
     return 0;
   }
   if (values.positionals().size() > 2)

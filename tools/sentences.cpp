@@ -7,6 +7,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/report/fit.h"
 #include "lib/report/similarity.h"
 #include "tools/input_texts.h"
 #include "tools/program.h"
@@ -64,7 +65,7 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
     json["model"] = stored.folder;
     print_out(report::dump(json) + "\n");
   } else {
-    print_out(report::render(report::to_table(similarity), report::Format::table));
+    print_out(report::render_for_stdout(report::to_table(similarity)));
   }
   for (const report::Requirement& requirement : requirements) report::require_metric(similarity, requirement);
   return 0;

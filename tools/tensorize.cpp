@@ -111,10 +111,15 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
     for (const compress::Planned& planned : tensorizer.plans()) json["plans"].push_back(report::plan_json(tensorizer, planned));
     return print_out(report::dump(json) + "\n");
   }
-  for (const compress::Planned& planned : tensorizer.plans()) print_out(report::render_for_stdout(report::tensorize_plan(tensorizer, planned)));
+  for (const compress::Planned& planned : tensorizer.plans()) {
+    const report::LayerLines lines = report::tensorize_plan_lines(tensorizer, planned);
+    print_out(report::render_for_stdout(lines.table));
+    for (const std::string& note : lines.notes) print_out(report::wrap_for_stdout(note + "\n"));
+  }
   const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
-  print_out(fmt::format("calibration would need about {} of memory for the widest layer and its moments, and {} of disk for what blocks give\n",
-                        format_bytes(needs.memory), format_bytes(needs.scratch)));
+  print_out(report::wrap_for_stdout(
+      fmt::format("calibration would need about {} of memory for the widest layer and its moments, and {} of disk for the outputs of blocks\n",
+                  format_bytes(needs.memory), format_bytes(needs.scratch))));
 }
 
 // In a folder, and beside a graph.
@@ -134,8 +139,8 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
   if (values.flag("json")) return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
   const report::LayerLines layers = several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
   print_out(report::render_for_stdout(layers.table));
-  for (const std::string& note : layers.notes) print_out(note + "\n");
-  for (const compress::Result& result : results) print_out(report::summary(result, &result == &results.back()));
+  for (const std::string& note : layers.notes) print_out(report::wrap_for_stdout(note + "\n"));
+  for (const compress::Result& result : results) print_out(report::wrap_for_stdout(report::summary(result, &result == &results.back())));
 }
 
 void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {

@@ -115,6 +115,7 @@ void OnnxJob::finish(std::vector<compress::Result>& results) {
     const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_, made = join_path(work_, base_name(file));
     const exporting::RewrittenOnnx written = source_->write(result.output, made);
     io::move_onnx(written.files, all ? join_path(all->temporary(), base_name(file)) : file, false);
+    result.source = input_;
     result.output = file;
     result.files = {};
     result.file_bytes = written.bytes;

@@ -111,7 +111,7 @@ int plan_run(const OptionValues& values, const RunSetup& setup) {
   if (values.flag("json"))
     print_out(report::dump(report::to_json(plan)) + "\n");
   else
-    print_out(report::to_text(plan) + "\n" + report::render_for_stdout(report::memory_by_place(plan.memory)));
+    print_out(report::wrap_for_stdout(report::to_text(plan)) + "\n" + report::render_for_stdout(report::memory_by_place(plan.memory)));
   return 0;
 }
 
@@ -134,7 +134,8 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   if (values.flag("json"))
     print_out(text);
   else
-    print_out(report::render_for_stdout(report::runs_table(std::span(&setup.folder, 1))) + report::memory_line(io::parse_json(text, path)) + "\n");
+    print_out(report::render_for_stdout(report::runs_table(std::span(&setup.folder, 1))) +
+              report::wrap_for_stdout(report::memory_line(io::parse_json(text, path)) + "\n"));
   return 0;
 }
 

@@ -26,14 +26,14 @@ constexpr std::int64_t large = 2048;  // above it the whole spectrum of a layer 
 
 bool needs_losses(const Goal& goal) { return !goal.rank && goal.plan_file.empty(); }
 
-// Where spectra are not looked at, every layer counts alike: the error falls in proportion to the rank.
+// Without spectra every layer counts alike: the error falls in proportion to the rank.
 std::vector<double> straight_losses(std::int64_t largest) {
   std::vector<double> losses(static_cast<std::size_t>(largest) + 1);
   for (std::int64_t r = 0; r <= largest; ++r) losses[static_cast<std::size_t>(r)] = static_cast<double>(largest - r) / static_cast<double>(largest);
   return losses;
 }
 
-// Of its squared norm: beyond that too little of the words is left for layers that read it as it was.
+// A share of its squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
 constexpr double most_that_a_table_gives = 0.4;
 
 void scale_bytes(tt::LossCurve& curve, std::size_t to, std::size_t from) {
@@ -68,7 +68,7 @@ double Result::worst_error() const {
   return worst;
 }
 
-// What plans and the run share: the curves of all layers, and the arithmetic of whole files.
+// Data that plans and the run share: the curves of all layers, and the arithmetic of whole files.
 struct Tensorizer::Work {
   Tensorizer& owner;
   std::vector<LayerPlan> first;
@@ -115,7 +115,7 @@ struct Tensorizer::Work {
     effects[i] = effect_of(i, factors);
   }
 
-  // How much of a layer's relative loss comes out of the model: of a probe that leaves a tenth of the layer's norm out.
+  // The share of a layer's relative loss that reaches the model's output. The probe leaves out a tenth of the layer's norm.
   std::optional<double> effect_of(std::size_t i, const LayerFactors& factors) const {
     const std::vector<double>& losses = factors.losses();
     if (!owner.moments_ || owner.settings_.goal.tolerance || losses[0] <= 0) return std::nullopt;
@@ -171,7 +171,7 @@ struct Tensorizer::Work {
     weigh();
   }
 
-  // Where calibration may choose a chain of three cores and an order for a layer: what they cost beside their numbers at most.
+  // Bytes beside the numbers that a chain of three cores with an order costs at most, where calibration may choose one.
   template <class Cost>
   std::uint64_t third_cores(const Plan& plan, Cost&& cost) const {
     std::uint64_t bytes = 0;
@@ -203,7 +203,7 @@ struct Tensorizer::Work {
     return owner.settings_.goal.counted(chains) + third_cores(plan, nodes);
   }
 
-  // Of the file that ratios and budgets are about.
+  // Bytes of the file that ratios and budgets count.
   std::uint64_t bytes_of(const Plan& plan) const {
     const std::optional<std::uint64_t> counted = counted_bytes(plan);
     return counted ? *counted : file_bytes(plan);
@@ -226,7 +226,7 @@ struct Tensorizer::Work {
     return allocation;
   }
 
-  // What each layer gets of the budget, and why what stays dense does where that is another reason than its size.
+  // The share of the budget of each layer, and the reason why layers stay dense if it is another one than their size.
   std::pair<tt::Allocation, const char*> shared(std::int64_t budget) const {
     if (owner.settings_.uniform || !looks_at_spectra()) return {tt::by_share(open_curves(), budget), nullptr};
     if (std::optional<tt::Allocation> paid = paid_by_tables(budget)) return {std::move(*paid), "the embeddings alone pay for this size"};
@@ -414,6 +414,7 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
   if (plans_.size() > 1) all.emplace(settings_.output);
   for (std::size_t p = 0; p < plans_.size(); ++p) {
     Result result;
+    result.source = settings_.model;
     result.output = plans_[p].output;
     result.asked_ratio = plans_[p].plan.ratio;
     result.graph = settings_.graph;

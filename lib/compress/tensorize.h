@@ -65,7 +65,7 @@ struct Planned {
 };
 
 struct Result {
-  std::string output;
+  std::string source, output;
   double asked_ratio = 0;  // 0: not asked for by ratio
   bool graph = false;      // see Settings; output and bytes are those of the graph once it is written
   std::vector<LayerOutcome> layers;
@@ -90,7 +90,7 @@ class Tensorizer {
   const std::vector<Candidate>& candidates() const { return candidates_; }
   const std::vector<Planned>& plans() const { return plans_; }
   bool graph() const { return settings_.graph; }
-  // Of the weights file; of a graph, of the graph.
+  // Bytes of the weights file, or of the graph.
   std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
   CalibrationNeeds calibration_needs() const;
 

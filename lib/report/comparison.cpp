@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "lib/core/reals.h"
+
 namespace comera::report {
 namespace {
 
@@ -12,12 +14,22 @@ std::string cosine_words(const char* what, const compress::Comparison::Cosine& c
   return fmt::format("cosine of {} {:.4f} (least {:.3f})", what, cosine.mean, cosine.least);
 }
 
-const std::map<std::string, std::string> titles = {{"cosine", "cosine of embeddings"},    {"cosine_least", "least"},
-                                                   {"hidden_cosine", "of hidden states"}, {"hidden_cosine_least", "least"},
-                                                   {"order", "order of similarities"},    {"kl", "KL (nats)"},
-                                                   {"same_best", "same answer"},          {"perplexity_before", "perplexity before"},
-                                                   {"perplexity", "perplexity"},          {"score_difference", "difference of scores"},
-                                                   {"score_spearman", "order of scores"}};
+const std::map<std::string, std::string> titles = {{"cosine", "cosine of embeddings"},
+                                                   {"cosine_least", "least cosine of embeddings"},
+                                                   {"hidden_cosine", "cosine of hidden states"},
+                                                   {"hidden_cosine_least", "least cosine of hidden states"},
+                                                   {"order", "rank correlation of similarities"},
+                                                   {"kl", "KL (nats)"},
+                                                   {"same_best", "same answer"},
+                                                   {"perplexity_before", "perplexity before"},
+                                                   {"perplexity", "perplexity"},
+                                                   {"score_difference", "difference of scores"},
+                                                   {"score_spearman", "rank correlation of scores"}};
+
+Unit unit_of(const std::string& metric) {
+  if (metric == "same_best") return Unit::share;
+  return metric.starts_with("perplexity") ? Unit::plain : Unit::error;
+}
 
 }  // namespace
 
@@ -54,7 +66,8 @@ std::string cost_words(const compress::Comparison& comparison) {
   if (!comparison.left_out.empty()) return "not measured: " + comparison.left_out;
   std::vector<std::string> words;
   if (const auto& answers = comparison.answers) {
-    if (answers->perplexity) words.push_back(fmt::format("perplexity {:.4g} -> {:.4g}", *answers->perplexity_before, *answers->perplexity));
+    if (answers->perplexity)
+      words.push_back(fmt::format("perplexity {} -> {}", format_digits(*answers->perplexity_before, 4), format_digits(*answers->perplexity, 4)));
     if (answers->kl) words.push_back(fmt::format("KL {:.4f} nats", *answers->kl));
     words.push_back(fmt::format("the same {} in {}", comparison.words ? "likeliest word" : "label", show(answers->same_best, Unit::share)));
   }
@@ -67,6 +80,12 @@ std::string cost_words(const compress::Comparison& comparison) {
   return fmt::format("{}; {} texts, {} tokens of {}", fmt::join(words, ", "), comparison.sequences, comparison.tokens, comparison.text);
 }
 
+Facts cost_facts(const compress::Comparison& comparison) {
+  Facts facts;
+  for (const auto& [name, value] : metrics_of(comparison)) facts.emplace_back(titles.at(name), show(value, unit_of(name)));
+  return facts;
+}
+
 Table to_table(const compress::Comparison& comparison) {
   Table table;
   table.columns = {{"texts", "texts", Unit::count}, {"tokens", "tokens", Unit::count}};
@@ -74,7 +93,7 @@ Table to_table(const compress::Comparison& comparison) {
   row.emplace_back(comparison.sequences);
   row.emplace_back(comparison.tokens);
   for (const auto& [name, value] : metrics_of(comparison)) {
-    table.columns.push_back({name, titles.at(name), name == "same_best" ? Unit::share : Unit::plain});
+    table.columns.push_back({name, titles.at(name), unit_of(name)});
     row.emplace_back(value);
   }
   return table;

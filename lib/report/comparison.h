@@ -5,11 +5,13 @@
 
 #include "lib/compress/comparison.h"
 #include "lib/report/evaluation.h"
+#include "lib/report/html.h"
 
 namespace comera::report {
 
 // "embeddings' cosine 0.941 (least 0.803), ..."; where nothing was measured, why.
 std::string cost_words(const compress::Comparison& comparison);
+Facts cost_facts(const compress::Comparison& comparison);  // the same numbers, each with its name
 Table to_table(const compress::Comparison& comparison);
 Json comparison_json(const compress::Comparison& comparison);            // to stand in a document
 std::vector<Metric> metrics_of(const compress::Comparison& comparison);  // those that were measured

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
+#include "lib/core/reals.h"
 #include "lib/core/units.h"
 
 namespace comera::report {
@@ -48,7 +50,7 @@ Table summary_table(const EvaluationReport& evaluation) {
 Table confusion_table(const EvaluationReport& evaluation) {
   Table table;
   table.columns = {{"label", "label \\ predicted"}};
-  for (const std::string& label : evaluation.labels) table.columns.push_back({label, label});
+  for (const std::string& label : evaluation.labels) table.columns.push_back({label, printable(label)});
   for (std::size_t row = 0; row < evaluation.labels.size(); ++row) {
     auto& cells = table.rows.emplace_back();
     cells.emplace_back(evaluation.labels[row]);
@@ -123,7 +125,7 @@ void require_metric(const EvaluationReport& evaluation, const Requirement& requi
 void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement) {
   for (const auto& [metric, value] : metrics)
     if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
-      fail_run("[evaluate] --require {} is not met: {} is {:.6g}", requirement.text, metric, value);
+      fail_run("[evaluate] --require {} is not met: {} is {}", requirement.text, metric, format_digits(value, 6));
 }
 
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement) {

@@ -83,32 +83,30 @@ std::vector<Pair> pairs_of(const ModelReport& a, const ModelReport& b) {
   return pairs;
 }
 
-std::vector<std::pair<std::string, std::string>> facts_of(const ModelReport& report) {
+Facts facts_of(const ModelReport& report) {
   return {{"parameters", show(static_cast<double>(report.totals.parameters), Unit::count)},
           {"of the dense model", show(static_cast<double>(report.totals.parameters_dense), Unit::count)},
           {"ratio", show(report.totals.ratio(), Unit::ratio)},
           {"weight files", show(static_cast<double>(report.file_bytes), Unit::bytes)}};
 }
 
-bool in_chain(const io::TensorForm& layer) { return !layer.ranks.empty(); }
-
-// Inner bonds, today over the start.
-std::string bars_of(const io::TensorForm& layer, double scale) {
+// Inner bonds, today over the start. Each weight has a scale of its own: the share that is left is what differs.
+std::string bars_of(const io::TensorForm& layer) {
   RankBars bars;
+  double scale = 0;
+  for (const auto* ranks : {&layer.ranks, &layer.initial_ranks})
+    for (const std::int64_t rank : *ranks) scale = std::max(scale, static_cast<double>(rank));
   for (std::size_t k = 1; k + 1 < layer.ranks.size(); ++k) bars.now.push_back(static_cast<double>(layer.ranks[k]));
   for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k) bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
   return "<figure><figcaption>" + escape_html(printable(short_name(layer.name))) + "</figcaption>" + rank_bars(bars, scale) + "</figure>\n";
 }
 
 void add_ranks(Page& page, const ModelReport& report) {
-  double scale = 0;
-  for (const io::TensorForm& layer : report.layers)
-    for (const std::int64_t rank : layer.initial_ranks) scale = std::max(scale, static_cast<double>(rank));
-  if (scale == 0) return;
-  page.heading("Ranks per bond").paragraph("Each bar is one inner bond: blue what it is now, grey what it was at the start.");
+  if (std::none_of(report.layers.begin(), report.layers.end(), [](const io::TensorForm& layer) { return layer.ranks.size() > 2; })) return;
+  page.heading("Ranks per bond").paragraph("Each bar is an inner bond of the weight: its rank now (blue, the number below) and at the start (grey).");
   page.raw("<div class=\"small\">\n");
   for (const io::TensorForm& layer : report.layers)
-    if (in_chain(layer)) page.raw(bars_of(layer, scale));
+    if (layer.ranks.size() > 2) page.raw(bars_of(layer));
   page.raw("</div>\n");
 }
 
@@ -163,7 +161,7 @@ Table layer_table(const ModelReport& report) {
     append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
                                share_of(layer.parameters, report.totals.parameters)});
   }
-  table.dispensable = {"initial_ranks", "share", "modes", "kind", "ratio", "parameters", "shape"};
+  table.dispensable = {"initial_ranks", "share", "modes", "kind", "parameters", "shape", "ratio"};
   const Totals shown = totals_of(report.layers);
   if (shown.parameters != report.totals.parameters) table.totals.push_back(total_row("shown", shown, report.totals));
   table.totals.push_back(total_row("model", report.totals, report.totals));
@@ -183,10 +181,15 @@ Json to_json(const ModelReport& report) {
 }
 
 void add_curves_and_ranks(Page& page, const ModelReport& report) {
-  if (report.history) page.heading("Training").charts(curves_of(*report.history));
+  if (report.history)
+    if (const auto curves = curves_of(*report.history); !curves.empty()) page.heading("Training").charts(curves);
   add_ranks(page, report);
   if (!report.history) return;
   auto charts = rank_charts(*report.history);
+  const auto flat = [](const Series& series) {
+    return std::all_of(series.y.begin(), series.y.end(), [&](double y) { return y == series.y.front(); });
+  };
+  std::erase_if(charts, [&](const Chart& chart) { return std::all_of(chart.series.begin(), chart.series.end(), flat); });
   if (charts.empty()) return;
   std::size_t bonds = 0;
   for (Chart& chart : charts) chart.title = short_name(chart.title), bonds = std::max(bonds, chart.series.size());
@@ -249,7 +252,8 @@ std::string compare_html(const ModelReport& a, const ModelReport& b) {
       {{"parameters of A: " + a.path, number(a.totals.parameters)},
        {"parameters of B: " + b.path, number(b.totals.parameters)},
        {"A / B", show(static_cast<double>(a.totals.parameters) / static_cast<double>(std::max<std::int64_t>(1, b.totals.parameters)), Unit::ratio)}});
-  if (a.history && b.history) page.heading("Training").charts(compared_curves(*a.history, a.path, *b.history, b.path));
+  if (a.history && b.history)
+    if (const auto curves = compared_curves(*a.history, a.path, *b.history, b.path); !curves.empty()) page.heading("Training").charts(curves);
   page.heading("Weights").table(compare_table(a, b));
   return page.text();
 }

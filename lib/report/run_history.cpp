@@ -61,10 +61,11 @@ Chart chart_of(const RunHistory& history, const Curve& curve) {
   return chart;
 }
 
-// A picture of numbers that never change tells nothing that the facts do not: the ratio of a dense run, its memory.
-bool changes(const Chart& chart) {
-  return std::any_of(chart.series.begin(), chart.series.end(), [](const Series& series) {
-    return std::any_of(series.y.begin(), series.y.end(), [&](double y) { return y != series.y.front(); });
+// Numbers that never change are among the facts of a page: the ratio of a dense run, its memory. Two runs may differ in them.
+bool changes(const Chart& chart, bool two_runs) {
+  return std::any_of(chart.series.begin(), chart.series.end(), [&](const Series& series) {
+    const double first = two_runs ? chart.series.front().y.front() : series.y.front();
+    return std::any_of(series.y.begin(), series.y.end(), [&](double y) { return y != first; });
   });
 }
 
@@ -152,7 +153,7 @@ std::vector<Chart> curves_of(const RunHistory& history) {
   std::vector<Chart> charts;
   for (const Curve& curve : known_curves()) {
     Chart chart = chart_of(history, curve);
-    if (!chart.series.empty() && (curve.may_stand_still || changes(chart))) charts.push_back(std::move(chart));
+    if (!chart.series.empty() && (curve.may_stand_still || changes(chart, false))) charts.push_back(std::move(chart));
   }
   return charts;
 }
@@ -165,7 +166,7 @@ std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_
     for (const auto& [run, title] : {std::pair(&a, &name_a), {&b, &name_b}})
       if (Series series = run->curve(*title, path); !series.x.empty()) chart.series.push_back(std::move(series));
     if (curve.lines.size() > 1) chart.title += std::string(", ") + name;
-    if (!chart.series.empty()) charts.push_back(std::move(chart));
+    if (!chart.series.empty() && (curve.may_stand_still || changes(chart, true))) charts.push_back(std::move(chart));
   }
   return charts;
 }

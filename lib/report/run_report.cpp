@@ -11,6 +11,7 @@
 #include "lib/report/evaluation.h"
 #include "lib/report/html.h"
 #include "lib/report/plan_report.h"
+#include "lib/report/weight_bars.h"
 
 namespace comera::report {
 namespace {
@@ -110,8 +111,8 @@ Facts facts_of(const RunReport& report) {
                       {"ratio, dense / this", show(totals.ratio(), Unit::ratio)},
                       {"weight files", format_bytes(report.model.file_bytes)},
                       {"ms per step", show(closing(report.model, "step_ms"), Unit::ms)},
-                      {"largest memory planned", format_bytes(report.result.planned_peak)},
-                      {"largest memory measured", format_bytes(report.result.measured_peak)},
+                      {"most memory planned", format_bytes(report.result.planned_peak)},
+                      {"most memory measured", format_bytes(report.result.measured_peak)},
                       {"time", format_seconds(report.result.seconds)},
                       {"steps", std::to_string(report.result.step)}};
   facts.insert(facts.end(), rest.begin(), rest.end());
@@ -124,6 +125,16 @@ void add_confusion(Page& page, const RunReport& report) {
   if (last.result.confusion.empty() || last.result.confusion.size() != report.labels.size()) return;
   page.heading("Labels").paragraph("The last evaluation on dev: what each label was taken for.");
   page.table(label_table(last)).folded("confusion of every pair", render(confusion_table(last), Format::html));
+}
+
+// The kinds are those of the last step: while ranks are removed a step takes less and less.
+void add_memory(Page& page, const train::RunResult& result) {
+  std::string words = "The planned memory of the last training step by kind, at the moment when their sum is largest.";
+  if (result.planned_peak > result.memory.peak) words += fmt::format(" The step that took most took {}.", format_bytes(result.planned_peak));
+  std::vector<ShareBar> bars;
+  for (int kind = 0; kind < plan::kinds; ++kind)
+    bars.push_back({plan::name_of(static_cast<plan::Kind>(kind)), result.memory.of(static_cast<plan::Kind>(kind))});
+  page.heading("Memory").paragraph(words).raw(share_bars(bars, "together"));
 }
 
 }  // namespace
@@ -149,8 +160,7 @@ std::string to_html(const RunReport& report) {
   page.facts(facts_of(report));
   add_curves_and_ranks(page, report.model);
   add_confusion(page, report);
-  page.heading("Memory").paragraph("The planned memory of a training step by kind, at the moment when the sum is largest.");
-  page.table(memory_table(report.result.memory));
+  add_memory(page, report.result);
   page.folded("by place in the model", render(memory_by_place(report.result.memory), Format::html));
   page.heading("Settings").table(settings_table(report.settings));
   page.heading("Weights").folded("every weight: shape, modes, ranks, sizes", render(layer_table(report.model), Format::html));

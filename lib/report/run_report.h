@@ -1,4 +1,4 @@
-// What is left of a run beside its model: report.json for scripts and report.html for people.
+// The reports of a run: report.json for scripts and report.html for people.
 #pragma once
 
 #include <optional>
@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "lib/report/html.h"
 #include "lib/report/model_report.h"
 #include "lib/train/trainer.h"
 
 namespace comera::report {
-
-using Facts = std::vector<std::pair<std::string, std::string>>;  // names and values, in the order to be shown
 
 struct RunReport {
   std::string verb;    // "pretrain"

@@ -36,6 +36,15 @@ std::vector<double> ticks(Range range, int count) {
   return at;
 }
 
+Range on_ticks(Range range, int count) {
+  // A wider range may have wider steps.
+  for (int i = 0; i < 3 && range.high > range.low; ++i) {
+    const double step = round_step((range.high - range.low) / count);
+    range = {std::floor(range.low / step + 1e-9) * step, std::ceil(range.high / step - 1e-9) * step};
+  }
+  return range;
+}
+
 std::vector<double> log_ticks(Range range, int count) {
   const int low = static_cast<int>(std::floor(std::log10(range.low))), high = static_cast<int>(std::ceil(std::log10(range.high)));
   std::vector<double> at;

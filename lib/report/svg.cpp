@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "lib/core/log.h"
@@ -14,9 +15,11 @@ namespace comera::report {
 namespace {
 
 constexpr std::size_t max_points = 300;
-constexpr int colours = 8;  // --c0 ... --c7 of the page
+constexpr double x_label_room = 80;
+constexpr int y_labels = 4;  // about so many
+constexpr int colours = 8;   // --c0 ... --c7 of the page
 
-// Where values land in the picture.
+// Maps values to places in the picture.
 struct Frame {
   Range x, y;
   bool log_scale = false;
@@ -47,20 +50,36 @@ Range widened(Range range) {
   return {range.low - half, range.high + half};
 }
 
+// Bytes have round numbers in the unit that they are shown in.
+double tick_scale(double high, Unit unit) { return unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, high)) / 10)) : 1; }
+
+// Shares are drawn over ten percentage points at least, so that noise does not look like progress, and never beyond 0 and 100 %.
+Range sane_share(Range y) {
+  constexpr double least = 0.1;
+  const double middle = (y.low + y.high) / 2, half = std::max(least, y.high - y.low) / 2;
+  const double low = std::clamp(middle - half, 0.0, 1 - 2 * half);
+  return {low, low + 2 * half};
+}
+
+Range linear_range(const Chart& chart, Range y) {
+  const bool is_share = chart.unit == Unit::share && y.low >= 0 && y.high <= 1;
+  Range range = is_share ? sane_share(y) : widened(y);
+  if (chart.from_zero && y.low >= 0) range.low = 0;
+  const double scale = tick_scale(range.high, chart.unit);
+  const Range rounded = on_ticks({range.low / scale, range.high / scale}, y_labels);
+  range = {rounded.low * scale, rounded.high * scale};
+  return is_share ? Range{std::max(0.0, range.low), std::min(1.0, range.high)} : range;
+}
+
 Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
   Frame frame;
   frame.width = chart.width, frame.height = chart.height;
   frame.x = range_of(series, true);
+  if (frame.x.low > 0 && frame.x.low <= 0.2 * frame.x.high) frame.x.low = 0;
   if (frame.x.high == frame.x.low) frame.x.low = std::min(0.0, frame.x.low), frame.x.high = std::max(frame.x.low + 1, frame.x.high);
   const Range y = range_of(series, false);
   frame.log_scale = chart.log_scale && y.low > 0 && y.high > 1.5 * y.low;
-  frame.y = widened(y);
-  if (frame.log_scale) return frame;
-  if (chart.from_zero && y.low >= 0) frame.y.low = 0;
-  const double margin = 0.05 * (frame.y.high - frame.y.low);
-  frame.y.high += margin;
-  if (!(chart.from_zero && y.low >= 0)) frame.y.low -= margin;
-  if (chart.unit == Unit::share && y.low >= 0 && y.high <= 1) frame.y = {std::max(0.0, frame.y.low), std::min(1.0, frame.y.high)};
+  frame.y = frame.log_scale ? y : linear_range(chart, y);
   return frame;
 }
 
@@ -77,8 +96,8 @@ std::string short_number(double value, Unit unit) {
 }
 
 // At least two, or the axis would have no scale.
-std::vector<double> two_ticks(Range range) {
-  std::vector<double> at = ticks(range, 4);
+std::vector<double> two_ticks(Range range, int wanted) {
+  std::vector<double> at = ticks(range, wanted);
   for (int count = 8; at.size() < 2 && count <= 64; count *= 2) at = ticks(range, count);
   return at;
 }
@@ -86,11 +105,10 @@ std::vector<double> two_ticks(Range range) {
 std::vector<double> y_ticks(const Frame& frame, Unit unit) {
   if (frame.log_scale) {
     std::vector<double> at = log_ticks(frame.y, 4);
-    return at.size() < 2 ? two_ticks(frame.y) : at;
+    return at.size() < 2 ? two_ticks(frame.y, y_labels) : at;
   }
-  // Round numbers of the unit that they are shown in.
-  const double scale = unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, frame.y.high)) / 10)) : 1;
-  std::vector<double> at = two_ticks({frame.y.low / scale, frame.y.high / scale});
+  const double scale = tick_scale(frame.y.high, unit);
+  std::vector<double> at = two_ticks({frame.y.low / scale, frame.y.high / scale}, y_labels);
   for (double& value : at) value *= scale;
   return at;
 }
@@ -103,6 +121,14 @@ void make_room(Frame& frame, Unit unit) {
     frame.left = std::max(frame.left, gap + character * static_cast<double>(short_number(tick, unit).size()));
 }
 
+// Steps are whole numbers.
+std::vector<double> x_ticks(const Frame& frame, const Chart& chart) {
+  std::vector<double> at = two_ticks(frame.x, std::max(2, static_cast<int>(frame.width / x_label_room)));
+  std::vector<double> whole;
+  std::copy_if(at.begin(), at.end(), std::back_inserter(whole), [](double tick) { return std::abs(tick - std::round(tick)) < 1e-9; });
+  return chart.x_label == "step" && whole.size() >= 2 ? whole : at;
+}
+
 std::string axes(const Frame& frame, const Chart& chart) {
   std::string out;
   for (const double tick : y_ticks(frame, chart.unit)) {
@@ -111,7 +137,7 @@ std::string axes(const Frame& frame, const Chart& chart) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4, short_number(tick, chart.unit));
   }
   const double base = frame.height - frame.bottom;
-  for (const double tick : two_ticks(frame.x))
+  for (const double tick : x_ticks(frame, chart))
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick), base + 15,
                        short_number(tick, Unit::plain));
   out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, base,
@@ -194,7 +220,9 @@ std::string line_chart(const Chart& chart) {
 }
 
 std::string rank_bars(const RankBars& bars, double scale) {
-  constexpr double bar = 18, gap = 6, height = 34, text = 14;
+  constexpr double gap = 6, height = 34, text = 14, character = 7;
+  const double largest = bars.now.empty() ? 0 : *std::max_element(bars.now.begin(), bars.now.end());
+  const double bar = std::max(18.0, character * static_cast<double>(fmt::format("{:g}", largest).size()) - gap / 2);
   const double width = static_cast<double>(bars.now.size()) * (bar + gap) + gap;
   std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">", width, height + text, width);
   const auto rectangle = [&](const char* look, std::size_t i, double value) {

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/reals.h"
 #include "lib/core/suggest.h"
 #include "lib/core/units.h"
 #include "lib/report/json.h"
@@ -78,15 +79,40 @@ std::string strip_right(std::string line) {
   return line + "\n";
 }
 
+std::vector<std::string> lines_of(const std::string& title) {
+  std::vector<std::string> lines(1);
+  for (const char c : title) {
+    if (c == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += c;
+  }
+  return lines;
+}
+
+// Titles of one line stand on the last of the lines.
+Texts title_lines(const Table& table) {
+  Texts titles;
+  std::size_t height = 1;
+  for (const Column& column : table.columns) height = std::max(height, titles.emplace_back(lines_of(column.title)).size());
+  Texts lines(height, std::vector<std::string>(titles.size()));
+  for (std::size_t c = 0; c < titles.size(); ++c)
+    for (std::size_t i = 0; i < titles[c].size(); ++i) lines[height - titles[c].size() + i][c] = titles[c][i];
+  return lines;
+}
+
 std::string render_plain(const Table& table) {
-  const Texts texts = texts_of(table);
+  Texts texts = texts_of(table), titles = title_lines(table);
+  texts.erase(texts.begin());
+  const std::size_t first_row = titles.size();
+  texts.insert(texts.begin(), titles.begin(), titles.end());
   const auto widths = widths_of(texts);
   std::size_t total_width = 0;
   for (const std::size_t width : widths) total_width += width + 2;
   const std::string rule = std::string(total_width - std::min<std::size_t>(total_width, 2), '-') + "\n";
   std::string out;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i == 1 || (i == 1 + table.rows.size() && !table.totals.empty())) out += rule;
+    if (i == first_row || (i == first_row + table.rows.size() && !table.totals.empty())) out += rule;
     out += strip_right(aligned_line(table, texts[i], widths, "  "));
   }
   return out;
@@ -197,16 +223,16 @@ std::string render(const Table& table, Format format) {
 std::string show(double value, Unit unit) {
   if (std::isnan(value)) return "-";
   switch (unit) {
-    case Unit::count: return std::abs(value) < 9e15 ? with_commas(std::llround(value)) : fmt::format("{:.3g}", value);
-    case Unit::bytes: return value >= 0 && value < 1e19 ? format_bytes(static_cast<std::uint64_t>(value)) : fmt::format("{:.3g} B", value);
+    case Unit::count: return std::abs(value) < 9e15 ? with_commas(std::llround(value)) : format_digits(value, 3);
+    case Unit::bytes: return value >= 0 && value < 1e19 ? format_bytes(static_cast<std::uint64_t>(value)) : format_digits(value, 3) + " B";
     case Unit::ratio: return fmt::format("{:.{}f}x", value, value < 100 ? (value < 10 ? 2 : 1) : 0);
     case Unit::share: return fmt::format("{:.1f} %", 100 * value);
     case Unit::ms: return fmt::format("{:.{}f}", value, value < 100 ? (value < 10 ? 3 : 2) : 1);
-    case Unit::scientific: return fmt::format("{:.2e}", value);
+    case Unit::error: return fmt::format("{:.4f}", value);
     case Unit::sizes:
     case Unit::plain: break;
   }
-  return fmt::format("{:.4g}", value);
+  return format_digits(value, 4);
 }
 
 std::string show(const Cell& cell, Unit unit) {
@@ -215,6 +241,23 @@ std::string show(const Cell& cell, Unit unit) {
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return fmt::format("{}", fmt::join(*list, unit == Unit::sizes ? "x" : " "));
   if (const auto* whole = std::get_if<std::int64_t>(&cell); whole && unit == Unit::plain) return fmt::format("{}", *whole);
   return show(number_of(cell), unit);
+}
+
+Table without_empty_columns(const Table& table) {
+  const auto empty = [&](std::size_t c) {
+    return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return std::holds_alternative<std::monostate>(row[c]); });
+  };
+  Table kept;
+  kept.dispensable = table.dispensable;
+  kept.rows.resize(table.rows.size());
+  kept.totals.resize(table.totals.size());
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    if (!table.rows.empty() && empty(c)) continue;
+    kept.columns.push_back(table.columns[c]);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) kept.rows[i].push_back(table.rows[i][c]);
+    for (std::size_t i = 0; i < table.totals.size(); ++i) kept.totals[i].push_back(table.totals[i][c]);
+  }
+  return kept;
 }
 
 void sort_rows(Table& table, std::string_view key) {

@@ -10,16 +10,16 @@
 
 namespace comera::report {
 
-// How a number is shown to people. Scripts always get the number itself.
+// The way in which a number is shown to people. Scripts always get the number itself.
 enum class Unit : std::uint8_t {
-  plain,       // 3.21
-  count,       // 66,957,315
-  bytes,       // 255 MiB
-  ratio,       // 43.1x
-  share,       // 0.25 -> 25.0 %
-  ms,          // 42.3
-  scientific,  // 2.9e-4
-  sizes        // of lists: 768x3072
+  plain,  // 3.21
+  count,  // 66,957,315
+  bytes,  // 255 MiB
+  ratio,  // 43.1x
+  share,  // 0.25 -> 25.0 %
+  ms,     // 42.3
+  error,  // 0.5730: errors and cosines, a column with one number of digits
+  sizes   // of lists: 768x3072
 };
 
 // Nothing, a whole number, a number, a text, a list of whole numbers (modes, ranks).
@@ -27,7 +27,7 @@ using Cell = std::variant<std::monostate, std::int64_t, double, std::string, std
 
 struct Column {
   std::string key;    // what scripts call it
-  std::string title;  // what people read
+  std::string title;  // for people; a plain table may break it into lines
   Unit unit = Unit::plain;
 };
 
@@ -46,6 +46,9 @@ Format parse_format(std::string_view word);  // one of the five words, else a bu
 std::string render(const Table& table, Format format);  // ends with a newline
 std::string show(const Cell& cell, Unit unit);          // as people read it
 std::string show(double value, Unit unit);
+
+// Columns in which some row has a value; a table without rows keeps all.
+Table without_empty_columns(const Table& table);
 
 // By one column: numbers largest first, texts from a to z; "-key" the other way round. InputError that lists the keys.
 void sort_rows(Table& table, std::string_view key);

@@ -1,4 +1,4 @@
-// What tensorize did, or would do: a line per layer, totals in whole-file bytes, and for several ratios bytes against error.
+// Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and for several ratios bytes against error.
 #pragma once
 
 #include <span>
@@ -28,9 +28,10 @@ std::string to_html(std::span<const compress::Result> results);
 
 // --dry-run: forms, ranks and bytes, nothing of errors.
 Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
+LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned);  // for people
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
 
-// What `inspect --verify` found.
+// The findings of `inspect --verify`.
 Table verification_table(const compress::Verification& verification);
 Json to_json(const compress::Verification& verification);
 

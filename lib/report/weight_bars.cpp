@@ -35,12 +35,22 @@ std::string row_of(const WeightBar& bar, double largest) {
 
 }  // namespace
 
+std::string share_bars(std::span<const ShareBar> bars, const std::string& total_name) {
+  std::uint64_t total = 0;
+  for (const ShareBar& bar : bars) total += bar.bytes;
+  std::string out = "<div class=\"kinds\">\n";
+  for (const ShareBar& bar : bars)
+    out +=
+        fmt::format("<b>{}</b><span class=\"track was\">{}</span><span>{}</span><span></span>\n", escape_html(bar.name),
+                    stripe("now", static_cast<double>(bar.bytes) / static_cast<double>(std::max<std::uint64_t>(1, total))), format_bytes(bar.bytes));
+  return out + fmt::format("<b class=\"total\">{}</b><span class=\"total\">&nbsp;</span><span class=\"total\">{}</span><span></span>\n</div>\n",
+                           escape_html(total_name), format_bytes(total));
+}
+
 std::string weight_bars(std::span<const WeightBar> bars, const std::string& error_name) {
   if (bars.empty()) return "";
   const double largest = largest_error(bars);
-  std::string out =
-      fmt::format("<div class=\"weights\"><em>weight</em><em>bytes that are left (blue) of those before (grey)</em><em></em><em>{}</em><em></em>\n",
-                  escape_html(error_name));
+  std::string out = fmt::format("<div class=\"weights\"><em>weight</em><em>bytes kept</em><em></em><em>{}</em><em></em>\n", escape_html(error_name));
   for (const WeightBar& bar : bars) out += row_of(bar, largest);
   return out + "</div>\n";
 }

@@ -1,4 +1,4 @@
-// The picture of a compressed model: per weight its bytes before and after, and its error.
+// Pictures of sizes: the weights of a compressed model before and after with their errors, and the parts of a sum of bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +16,13 @@ struct WeightBar {
 
 // A bar is the share of a weight's bytes that is left; errors are on one scale. HTML without script, escaped. "" where there are no bars.
 std::string weight_bars(std::span<const WeightBar> bars, const std::string& error_name);
+
+struct ShareBar {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+// A bar for each part of a sum, the sum in the last line.
+std::string share_bars(std::span<const ShareBar> bars, const std::string& total_name);
 
 }  // namespace comera::report

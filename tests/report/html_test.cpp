@@ -89,6 +89,42 @@ TEST_CASE("Ticks are round numbers inside the range") {
   CHECK(log_ticks({0.001, 10}, 4) == std::vector<double>{0.001, 0.01, 0.1, 1, 10});
 }
 
+TEST_CASE("An axis has a label at both ends, at least two, and shares stay between 0 and 100 %") {
+  const auto labels = [](const std::string& svg) {
+    static const std::regex label(R"re(text-anchor="end">([0-9.]+) %<)re");
+    std::vector<double> values;
+    for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it) values.push_back(std::stod((*it)[1]));
+    return values;
+  };
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{0.231, 0.272}, {0.97, 0.998}, {0, 0.01}, {0.5, 0.5}, {0.1, 0.9}}) {
+    CAPTURE(low, high);
+    const auto values = labels(line_chart(
+        {.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {10, 20, 30}, .y = {low, high, low}, .points = true}}}));
+    REQUIRE(values.size() >= 2);
+    CHECK((values.front() <= 100 * low + 1e-6 && values.back() >= 100 * high - 1e-6));
+    CHECK((values.front() >= 0 && values.back() <= 100));
+    CHECK(values.back() - values.front() >= 10 - 1e-6);
+  }
+  CHECK(on_ticks({1.29, 1.55}, 4).low == Approx(1.2));
+  CHECK(on_ticks({1.29, 1.55}, 4).high == Approx(1.6));
+}
+
+TEST_CASE("A single point is a mark with its number, also where it is 100 %") {
+  const std::string svg = line_chart({.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {6}, .y = {1}}}});
+  CHECK_THAT(svg, Contains("<circle") && Contains(">100.0 %<") && !Contains("<path"));
+}
+
+TEST_CASE("Steps on an axis are whole numbers") {
+  const std::string svg = line_chart({.title = "loss", .series = {{.name = "dev", .x = {2, 3, 4}, .y = {10, 20, 30}}}});
+  CHECK_THAT(svg, Contains(">2</text>") && Contains(">4</text>") && !Contains("2.5</text>"));
+}
+
+TEST_CASE("Charts that are all empty leave no box, and a command breaks before its options alone") {
+  CHECK_THAT(Page("p").charts({{.title = "empty"}}).text(), !Contains("class=\"charts\""));
+  const std::string text = Page("p").facts({{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}, {"e", "5"}, {"f", "6"}}).text();
+  CHECK_THAT(text, Contains("--columns:3") && Contains("<code><span>"));
+}
+
 TEST_CASE("Thinning keeps means, and the corners of steps") {
   Series series{.name = "a", .x = {}, .y = {}};
   for (int i = 0; i < 1000; ++i) series.x.push_back(i), series.y.push_back(i % 2);

@@ -44,6 +44,17 @@ TEST_CASE("A history keeps what is whole and gives curves and ranks over steps")
   CHECK(json["ranks"]["a.query"]["bonds"][1] == std::vector<double>{30, 28});
 }
 
+TEST_CASE("A page shows ranks over the steps where they change, and no chart that stands still") {
+  ModelReport report;
+  io::TensorForm layer;
+  layer.name = "a.query.weight", layer.ranks = {1, 4, 28, 4, 1}, layer.initial_ranks = {1, 4, 30, 4, 1};
+  report.layers = {layer};
+  report.history = parse_run_history(metrics, "metrics.jsonl");
+  CHECK_THAT(to_html(report), Contains("Ranks over the steps") && Contains("Ranks per bond") && Contains(">28</text>"));
+  report.history = parse_run_history("{\"step\":1,\"ratio\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"ratio\":1}\n", "metrics.jsonl");
+  CHECK_THAT(to_html(report), !Contains("Ranks over the steps") && !Contains("ratio (dense / compressed)") && !Contains(">Training<"));
+}
+
 TEST_CASE("Ranks hold to the end of the run") {
   const RunHistory history = parse_run_history("{\"step\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"loss\":1}\n", "metrics.jsonl");
   const auto charts = rank_charts(history);

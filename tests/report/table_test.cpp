@@ -107,5 +107,6 @@ TEST_CASE("Numbers as people read them") {
   CHECK(show(43.123, Unit::ratio) == "43.1x");
   CHECK(show(0.25, Unit::share) == "25.0 %");
   CHECK(show(42.34, Unit::ms) == "42.34");
-  CHECK(show(2.9e-4, Unit::scientific) == "2.90e-04");
+  CHECK(show(2.9e-4, Unit::plain) == "2.9e-4");
+  CHECK(show(12345.678, Unit::plain) == "12350");
 }

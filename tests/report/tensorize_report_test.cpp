@@ -101,7 +101,10 @@ TEST_CASE("Rows that say the same are one, and what was cut and what it cost sta
   result.calibration = compress::MomentsInfo{};
   CHECK_THAT(summary(result), EndsWith(last + "\n"));
   CHECK(to_json(result)["cost"]["perplexity"] == 12.5);
-  CHECK_THAT(to_html(result), Contains("perplexity 10 -&gt; 12.5"));
+  result.source = "models/dense";
+  CHECK_THAT(to_html(result), Contains("<b>10</b><span>perplexity before</span>") && Contains("<b>12.5</b><span>perplexity</span>"));
+  CHECK_THAT(to_html(result), Contains("Source: models/dense. Written to small.") && Contains("class=\"weights\"") && Contains(">bytes kept<"));
+  CHECK(to_json(result)["source"] == "models/dense");
   result.cost = compress::Comparison{};
   result.cost->left_out = "no tokenizer";
   CHECK_THAT(summary(result), EndsWith("cost: not measured: no tokenizer\n"));
