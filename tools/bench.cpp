@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/report/fit.h"
 #include "lib/train/train_options.h"
 #include "lib/tt/modes.h"
 #include "models/model_options.h"
@@ -183,7 +184,8 @@ report::BenchReport bench_work(const OptionValues& values, const std::string& is
   report::BenchReport report = work == "linear"  ? report::bench_linear(open.machine, linear_of(values), options)
                                : work == "table" ? report::bench_lookup(open.machine, lookup_of(values), options)
                                                  : bench_model(values, open.machine, options);
-  report.peak_gflops = peak_gflops;
+  report.peak_gflops = std::max(peak_gflops, report::measure_peak_gflops(open.machine));  // others may have slowed down the first
+  report.peak_work = report::peak_work(open.machine);
   report.copy_gb_per_s = copy_gb_per_s;
   report.settings = settings_of(values, open, report.settings);
   for (report::BenchRow& row : report.rows) row.isa = open.machine.backend->variant;
@@ -216,10 +218,16 @@ int run_bench(const OptionValues& values) {
   }
   const report::Format format = report::parse_format(values.text("format"));
   for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
-  log_info("{:<12}{:.0f} GFLOP/s in products of large matrices", "peak", report.peak_gflops);
+  log_info("{:<12}{:.0f} GFLOP/s, {}", "peak", report.peak_gflops, report.peak_work);
   if (report.copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", report.copy_gb_per_s);
   if (const auto launches = report.rows.front().launches) log_info("{:<12}{} a step", "launches", *launches);
-  print_out(report::render(report::bench_table(report, format == report::Format::csv || format == report::Format::jsonl), format));
+  if (format == report::Format::html) {
+    print_out(report::to_html(report));
+    return 0;
+  }
+  const bool for_scripts = format == report::Format::csv || format == report::Format::jsonl;
+  const report::Table table = report::bench_table(report, for_scripts);
+  print_out(report::render_for_stdout(for_scripts ? table : report::without_empty_columns(table), format));
   return 0;
 }
 

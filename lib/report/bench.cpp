@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/report/html.h"
 #include "lib/train/chain_sizes.h"
 
 namespace comera::report {
@@ -83,6 +84,9 @@ double gflops_of(const BenchRow& row) { return row.flops > 0 && row.ms.median > 
 
 Cell optional_bytes(const std::optional<std::uint64_t>& bytes) { return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell(); }
 
+// A rate above the machine's best was measured in other company on the machine than that best: the share is not known.
+Cell share_cell(double part, double whole) { return whole > 0 && part <= whole ? Cell(part / whole) : Cell(); }
+
 // `step`: the whole that the row is a part of, if it is one.
 std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double report_peak) {
   const double gflops = gflops_of(row), peak_gflops = row.peak_gflops > 0 ? row.peak_gflops : report_peak;
@@ -94,12 +98,12 @@ std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double rep
           row.ms.max,
           row.isa == step.isa ? Cell(row.ms.median / step.ms.median) : Cell(),
           std::isnan(gflops) ? Cell() : Cell(gflops),
-          std::isnan(gflops) || peak_gflops <= 0 ? Cell() : Cell(gflops / peak_gflops),
+          std::isnan(gflops) ? Cell() : share_cell(gflops, peak_gflops),
           optional_bytes(row.peak_bytes),
           row.joules ? Cell(*row.joules) : Cell()};
 }
 
-// What layers alone have: the least that is moved, and how near to the machine's bound that comes.
+// Benches of single layers alone: the least bytes that must be moved, and the share of the machine's bound.
 void add_bounds(const BenchReport& report, Table& table) {
   if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.moved_bytes > 0; })) return;
   table.columns.push_back({"moved_bytes", "moved", Unit::bytes});
@@ -108,11 +112,11 @@ void add_bounds(const BenchReport& report, Table& table) {
     const BenchRow& row = report.rows[i];
     table.rows[i].insert(table.rows[i].end(), 2, Cell());
     if (row.moved_bytes > 0) table.rows[i].end()[-2] = static_cast<std::int64_t>(row.moved_bytes);
-    if (const auto bound = bound_ms(report, row)) table.rows[i].back() = *bound / row.ms.median;
+    if (const auto bound = bound_ms(report, row)) table.rows[i].back() = share_cell(*bound, row.ms.median);
   }
 }
 
-// What a device alone has.
+// Devices alone start calls.
 void add_launches(const BenchReport& report, Table& table) {
   if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.launches.has_value(); })) return;
   table.columns.push_back({"launches", "launches"});
@@ -178,8 +182,9 @@ Table bench_table(const BenchReport& report, bool with_settings) {
                    {"share", "of the step", Unit::share},
                    {"gflops", "GFLOP/s"},
                    {"share_of_peak", "of the peak", Unit::share},
-                   {"peak_bytes", "peak", Unit::bytes},
+                   {"peak_bytes", "memory", Unit::bytes},
                    {"joules", "J"}};
+  table.dispensable = {"max_ms", "min_ms", "calls", "launches", "moved_bytes", "peak_bytes", "joules", "share", "isa"};
   for (const BenchRow& row : report.rows) table.rows.push_back(cells_of(row, report.rows.front(), report.peak_gflops));
   add_bounds(report, table);
   add_launches(report, table);
@@ -195,9 +200,17 @@ Json to_json(const BenchReport& report) {
   Json json = document("bench");
   json["settings"] = report.settings;
   json["peak_gflops"] = report.peak_gflops;
+  json["peak_work"] = report.peak_work;
   json["copy_gb_per_s"] = report.copy_gb_per_s > 0 ? Json(report.copy_gb_per_s) : Json();
   json["rows"] = to_json(bench_table(report, false));
   return json;
+}
+
+std::string to_html(const BenchReport& report) {
+  Facts facts{{"peak, " + report.peak_work, show(report.peak_gflops, Unit::plain) + " GFLOP/s"}};
+  if (report.copy_gb_per_s > 0) facts.emplace_back("copies, read and written", show(report.copy_gb_per_s, Unit::plain) + " GB/s");
+  for (const auto& [key, value] : report.settings.items()) facts.emplace_back(key, show(cell_of(value), Unit::plain));
+  return table_page("bench", facts, bench_table(report, false));
 }
 
 }  // namespace comera::report

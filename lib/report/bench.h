@@ -16,6 +16,7 @@ struct BenchReport {
   Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line that scripts read
   std::vector<BenchRow> rows;
   double peak_gflops = 0;    // of this machine at the same number of threads, under the instruction set of the first row
+  std::string peak_work;     // the work that peak_gflops was measured with
   double copy_gb_per_s = 0;  // read and written
 };
 
@@ -45,11 +46,14 @@ struct LookupBench {
 };
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
 
-// The best of some products of square matrices of random numbers, and of some copies, all threads of the machine's stream at work.
+// Rates that no kernel passes, the best of several tries with all threads of the machine's stream: multiply-adds in registers on a CPU
+// (kernels/cpu_peak.h), products of large random matrices elsewhere; copies.
 double measure_peak_gflops(const plan::Machine& machine);
+const char* peak_work(const plan::Machine& machine);  // "multiply-adds in registers"
 double measure_copy_gb_per_s(const plan::Machine& machine);
 
 Table bench_table(const BenchReport& report, bool with_settings);
 Json to_json(const BenchReport& report);
+std::string to_html(const BenchReport& report);
 
 }  // namespace comera::report

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu_backend.h"
+#include "kernels/cpu_peak.h"
 #include "kernels/cuda/runtime.h"
 #include "lib/report/energy.h"
 #include "lib/tt/modes.h"
@@ -138,6 +140,36 @@ TEST_CASE("A row's bound is the longer of what its bytes and its FLOPs take") {
 TEST_CASE("The machine's rates are positive") {
   CHECK(measure_peak_gflops(machine()) > 0);
   CHECK(measure_copy_gb_per_s(machine()) > 0);
+}
+
+TEST_CASE("No product of matrices passes the peak of its instruction set") {
+  for (const char* isa : kernels::cpu_isas) {
+    if (!kernels::cpu_supports(isa)) continue;
+    CAPTURE(isa);
+    const char* error = nullptr;
+    plan::Machine one;
+    one.backend = kernels::cpu_backend(isa, &error);
+    REQUIRE(one.backend);
+    CHECK(std::string(peak_work(one)) == "multiply-adds in registers");
+    const double before = measure_peak_gflops(one);
+    const BenchReport dense = bench_linear(one, {.in = 512, .out = 512, .form = layers::Form::dense, .modes = {}, .ranks = {}},
+                                           {.warmup = 2, .repetitions = 5, .batch = 4, .length = 128});
+    CHECK(dense.rows[0].flops / dense.rows[0].ms.min * 1e-6 <= std::max(before, measure_peak_gflops(one)));
+  }
+  CHECK(kernels::run_multiply_adds("v9", 1) == 0);
+}
+
+TEST_CASE("A share above 1 is not known, and memory is not called peak") {
+  BenchReport report;
+  report.peak_gflops = 100, report.copy_gb_per_s = 10;
+  report.rows = {{.work = "step", .ms = {1, 1, 1}, .flops = 1.9e8, .moved_bytes = 3e7, .peak_bytes = 1 << 20, .joules = {}}};
+  const Table table = bench_table(report, false);
+  const Json row = to_json(table)[0];
+  CHECK((row["gflops"] == 190 && row["share_of_peak"].is_null() && row["share_of_bound"].is_null()));
+  int peaks = 0;
+  for (const Column& column : table.columns) peaks += column.title.find("peak") != std::string::npos;
+  CHECK(peaks == 1);
+  CHECK(without_empty_columns(table).column("joules") == -1);
 }
 
 TEST_CASE("The table has the keys that scripts rely on, the settings on every line") {
