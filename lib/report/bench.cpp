@@ -209,8 +209,12 @@ Json to_json(const BenchReport& report) {
 std::string to_html(const BenchReport& report) {
   Facts facts{{"peak, " + report.peak_work, show(report.peak_gflops, Unit::plain) + " GFLOP/s"}};
   if (report.copy_gb_per_s > 0) facts.emplace_back("copies, read and written", show(report.copy_gb_per_s, Unit::plain) + " GB/s");
-  for (const auto& [key, value] : report.settings.items()) facts.emplace_back(key, show(cell_of(value), Unit::plain));
-  return table_page("bench", facts, bench_table(report, false));
+  Table settings;
+  settings.columns = {{"option", "setting"}, {"value", "value"}};
+  for (const auto& [key, value] : report.settings.items()) settings.rows.push_back({key, show(cell_of(value), Unit::plain)});
+  Page page("bench");
+  page.facts(facts).table(without_empty_columns(bench_table(report, false))).heading("Settings").table(settings);
+  return page.text();
 }
 
 }  // namespace comera::report

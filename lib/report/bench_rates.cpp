@@ -1,5 +1,6 @@
 // Measures the highest rates of the machine: multiply-adds, products and copies.
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cpu_peak.h"
 #include "kernels/thread_pool.h"
@@ -46,24 +47,22 @@ bool is_device(const plan::Machine& machine) { return machine.backend->device.op
 
 bool has_multiply_adds(const plan::Machine& machine) { return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, 1) > 0; }
 
-// The best of many short tries with all threads: on a machine that others use, some of them are not disturbed.
+// All threads at work for a while, each of them counted with its best short try: on a machine that others use, some tries are not disturbed.
 double registers_gflops(const plan::Machine& machine) {
-  constexpr std::int64_t rounds = 1 << 19;  // about a millisecond
-  constexpr int short_tries = 100;
+  constexpr std::int64_t rounds = 1 << 17;  // some tenths of a millisecond
+  constexpr double while_seconds = 0.1;
   const kernels::Context context = machine.context();
   const auto* pool = static_cast<const kernels::ThreadPool*>(context.stream);
-  const std::int64_t threads = pool ? pool->threads() : 1;
-  double best = 0;
-  for (int i = 0; i < short_tries; ++i) {
-    double flops = 0;
-    const double start = wall_seconds();
-    kernels::parallel_for(context, threads, [&](std::int64_t thread) {
-      const double done = kernels::run_multiply_adds(machine.backend->variant, rounds);
-      if (thread == 0) flops = done;
-    });
-    best = std::max(best, static_cast<double>(threads) * flops / (wall_seconds() - start) * 1e-9);
-  }
-  return best;
+  std::vector<double> best(static_cast<std::size_t>(pool ? pool->threads() : 1));
+  const double begin = wall_seconds();
+  kernels::parallel_for(context, std::ssize(best), [&](std::int64_t thread) {
+    for (double start = wall_seconds(), end = 0; end < begin + while_seconds; start = end) {
+      const double flops = kernels::run_multiply_adds(machine.backend->variant, rounds);
+      end = wall_seconds();
+      best[static_cast<std::size_t>(thread)] = std::max(best[static_cast<std::size_t>(thread)], flops / (end - start) * 1e-9);
+    }
+  });
+  return std::accumulate(best.begin(), best.end(), 0.0);
 }
 
 double products_gflops(const plan::Machine& machine) {
