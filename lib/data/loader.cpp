@@ -5,14 +5,12 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/thread.h"
 #include "lib/data/collate.h"
 #include "lib/data/window.h"
-#include "lib/io/json.h"
 
 namespace comera::data {
 namespace {
@@ -150,14 +148,6 @@ class WindowLoader final : public Loader {
   std::optional<Prefetch> prefetch_;
 };
 
-struct Field {
-  const char* name;
-  std::int64_t LoaderState::*value;
-};
-constexpr Field fields[] = {{"epoch", &LoaderState::epoch},     {"step", &LoaderState::step},   {"window", &LoaderState::window},
-                            {"samples", &LoaderState::samples}, {"file", &LoaderState::file},   {"offset", &LoaderState::offset},
-                            {"line", &LoaderState::line},       {"token", &LoaderState::token}, {"inside", &LoaderState::inside}};
-
 void check_options(const LoaderOptions& options) {
   if (options.batch < 1) fail_input("[data] a batch of {} sequences is too small; use --batch 1 or more", options.batch);
   if (options.accumulate < 1) fail_input("[data] {} micro-batches make no step; use --accumulate 1 or more", options.accumulate);
@@ -167,23 +157,6 @@ void check_options(const LoaderOptions& options) {
 }
 
 }  // namespace
-
-std::string LoaderState::to_json() const {
-  nlohmann::ordered_json json;
-  for (const Field& field : fields) json[field.name] = this->*field.value;
-  return json.dump();
-}
-
-LoaderState LoaderState::from_json(std::string_view text) {
-  const io::Json json = io::parse_json(text, "[data] the position in the data");
-  LoaderState state;
-  for (const Field& field : fields) {
-    if (!json.is_object() || !json.contains(field.name) || !json[field.name].is_number_integer() || json[field.name].get<std::int64_t>() < 0)
-      fail_input("[data] the position in the data is malformed: '{}' must be a whole number, 0 or more", field.name);
-    state.*field.value = json[field.name].get<std::int64_t>();
-  }
-  return state;
-}
 
 std::unique_ptr<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, const LoaderState& state) {
   check_options(options);

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"
-#include "lib/io/json.h"
 #include "lib/train/weights_file.h"
 
 namespace comera::train {
@@ -50,38 +48,6 @@ double file_rest(const Model& model, const Widths& widths) {
 bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 0; }
 
 }  // namespace
-
-std::string RankProgress::to_json() const {
-  return nlohmann::json{{"late", late},
-                        {"reached", reached},
-                        {"target_loss", target_loss},
-                        {"target_size", target_size},
-                        {"surrogate_start", surrogate_start},
-                        {"late_step", late_step},
-                        {"late_size", late_size},
-                        {"recent", recent},
-                        {"fallen", fallen},
-                        {"cut", cut},
-                        {"sensitivity", sensitivity}}
-      .dump();
-}
-
-RankProgress RankProgress::from_json(const std::string& text) {
-  const io::Json json = io::parse_json(text, "[run] the progress of ranks");
-  RankProgress progress;
-  json.at("late").get_to(progress.late);
-  json.at("reached").get_to(progress.reached);
-  json.at("target_loss").get_to(progress.target_loss);
-  json.at("target_size").get_to(progress.target_size);
-  json.at("surrogate_start").get_to(progress.surrogate_start);
-  json.at("late_step").get_to(progress.late_step);
-  json.at("late_size").get_to(progress.late_size);
-  json.at("recent").get_to(progress.recent);
-  progress.fallen = json.value("fallen", std::int64_t{0});  // runs of 0.1.0 did not count them
-  progress.cut = json.value("cut", std::int64_t{0});
-  json.at("sensitivity").get_to(progress.sensitivity);
-  return progress;
-}
 
 RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options) : RankAdaptation(engine, options, RankProgress{}) {
   if (engine.options().optimizer.penalty == kernels::RankPenalty::size && has_ranks(engine.model()))

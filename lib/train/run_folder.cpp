@@ -169,6 +169,10 @@ TrainState RunFolder::whole_state(std::int64_t step) const {
   const std::string path = join_path(checkpoint_path(step), "state.json");
   TrainState state = TrainState::from_json(read_file(path, io::largest_state), path);
   if (state.step != step) fail_input("{}: belongs to step {}; it was moved", path, state.step);
+  if (!state.with_checksums) {
+    log_info("{}: is of an older version, which kept no checksums; its files are taken as they are", checkpoint_path(step));
+    return state;
+  }
   require_checksums(checkpoint_path(step), state.files);
   if (state.best_step >= 0) require_checksums(best_path(state.best_step), state.best_files);
   return state;

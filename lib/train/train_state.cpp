@@ -6,13 +6,15 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
-#include "lib/io/json.h"
+#include "lib/train/whole_number.h"
 
 namespace comera::train {
 
 namespace {
 
 constexpr const char* checksum_key = "checksum";
+constexpr const char* version_key = "schema_version";
+constexpr int version = 2;
 
 template <class Scores, class Visit>
 void each_score(const std::string& of, Scores& scores, const Visit& visit) {
@@ -22,9 +24,9 @@ void each_score(const std::string& of, Scores& scores, const Visit& visit) {
   visit((of + "_spearman").c_str(), scores.spearman);
 }
 
-// Every field by its name, for both directions.
+// Every field by its name, for both directions. These are in version 1 too, which the first programs wrote.
 template <class State, class Visit>
-void each_field(State& state, const Visit& visit) {
+void each_first_field(State& state, const Visit& visit) {
   visit("step", state.step);
   visit("rank_table", state.rank_table);
   visit("seconds", state.seconds);
@@ -33,9 +35,16 @@ void each_field(State& state, const Visit& visit) {
   visit("best_step", state.best_step);
   visit("best_loss", state.best_loss);
   visit("best_accuracy", state.best_accuracy);
-  each_score("best", state.best_scores, visit);
   visit("evaluations_without_gain", state.evaluations_without_gain);
   visit("evaluation_due", state.evaluation_due);
+  visit("recent_losses", state.recent_losses);
+  visit("first_loss", state.first_loss);
+}
+
+template <class State, class Visit>
+void each_field(State& state, const Visit& visit) {
+  each_first_field(state, visit);
+  each_score("best", state.best_scores, visit);
   visit("evaluation_step", state.evaluation.step);
   visit("evaluation_loss", state.evaluation.loss);
   visit("evaluation_accuracy", state.evaluation.accuracy);
@@ -52,8 +61,6 @@ void each_field(State& state, const Visit& visit) {
   visit("means_accuracy", state.means.accuracy);
   visit("means_step_ms", state.means.step_ms);
   visit("means_tokens_per_second", state.means.tokens_per_second);
-  visit("recent_losses", state.recent_losses);
-  visit("first_loss", state.first_loss);
   visit("files", state.files);
   visit("best_files", state.best_files);
 }
@@ -63,23 +70,43 @@ void read(const io::Json& json, Value& value) {
   json.get_to(value);
 }
 
+void read(const io::Json& json, std::int64_t& value) { value = whole_number(json); }
+
+void read(const io::Json& json, std::uint64_t& value) {
+  if (whole_number(json) < 0) fail_input("a count was wanted, {} came", json.dump());
+  value = json.get<std::uint64_t>();
+}
+
+void read(const io::Json& json, layers::RankTable& table) {
+  if (!json.is_object()) fail_input("lists of ranks by name were wanted");
+  for (const auto& [name, ranks] : json.items())
+    for (const io::Json& rank : ranks) table[name].push_back(whole_number(rank));
+}
+
 // JSON has no word for a number that is not finite (the loss of an evaluation may be none).
 void read(const io::Json& json, double& value) { value = json.is_null() ? std::nan("") : json.get<double>(); }
 
 void check(const TrainState& state, const std::string& file_name) {
   const auto finite = [](double value) { return std::isfinite(value); };
-  const bool counts = state.step >= 0 && state.tokens >= 0 && state.best_step >= -1 && state.best_step <= state.step && state.evaluation.step >= -1 &&
-                      state.evaluation.step <= state.step && state.stretch.steps >= 0 && state.stretch.steps <= state.step &&
-                      state.stretch.tokens >= 0 && state.stretch.counted >= 0;
+  const bool late = state.ranks.late_step >= 0 && state.ranks.late_step <= state.step;
+  const bool counts = late && state.step >= 0 && state.tokens >= 0 && state.best_step >= -1 && state.best_step <= state.step &&
+                      state.evaluation.step >= -1 && state.evaluation.step <= state.step && state.stretch.steps >= 0 &&
+                      state.stretch.steps <= state.step && state.stretch.tokens >= 0 && state.stretch.counted >= 0;
   if (!counts || !(state.seconds >= 0) || !std::all_of(state.recent_losses.begin(), state.recent_losses.end(), finite))
     fail_input("{}: its numbers contradict each other; it is damaged", file_name);
+}
+
+void require_checksum(io::Json& json, const std::string& file_name) {
+  const auto checksum = json.at(checksum_key).get<std::string>();
+  json.erase(checksum_key);
+  if (hash_text(json.dump()) != checksum) fail_input("{}: does not have the checksum at its end; it was damaged", file_name);
 }
 
 }  // namespace
 
 std::string TrainState::to_json() const {
   io::Json json;
-  json["schema_version"] = 2;
+  json[version_key] = version;
   each_field(*this, [&](const char* name, const auto& value) { json[name] = value; });
   json["data"] = data.to_json();
   json["ranks"] = ranks.to_json();
@@ -87,13 +114,27 @@ std::string TrainState::to_json() const {
   return io::json_text(json);
 }
 
+// Version 1 has no checksum, neither of itself nor of the files beside it.
 TrainState TrainState::from_json(const std::string& text, const std::string& file_name) try {
   io::Json json = io::parse_json(text, file_name);
-  const auto checksum = json.at(checksum_key).get<std::string>();
-  json.erase(checksum_key);
-  if (hash_text(json.dump()) != checksum) fail_input("{}: does not have the checksum at its end; it was damaged", file_name);
+  const int found = json.at(version_key).get<int>();
   TrainState state;
-  each_field(state, [&](const char* name, auto& value) { read(json.at(name), value); });
+  state.with_checksums = found != 1 || json.contains(checksum_key);
+  const auto take = [&](const char* name, auto& value) {
+    try {
+      read(json.at(name), value);
+    } catch (const InputError& error) {
+      fail_input("{}: {}: {}; it is damaged", file_name, name, error.what());
+    }
+  };
+  if (state.with_checksums) {
+    require_checksum(json, file_name);
+    if (found != version)
+      fail_input("{}: is of version {}, and this program reads 1 and {}; use the program that wrote it", file_name, found, version);
+    each_field(state, take);
+  } else {
+    each_first_field(state, take);
+  }
   state.data = data::LoaderState::from_json(json.at("data").get<std::string>());
   state.ranks = RankProgress::from_json(json.at("ranks").get<std::string>());
   check(state, file_name);

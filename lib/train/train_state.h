@@ -49,6 +49,7 @@ struct TrainState {
   double first_loss = 0;              // mean of the run's first steps
   // Checksums by name: of the checkpoint's other files, and of the best model's.
   std::map<std::string, std::string> files, best_files;
+  bool with_checksums = true;  // false: read from version 1, which has none
 
   // The text ends with a checksum of its own, which must be right when it is read. InputError for anything that is not such a state.
   std::string to_json() const;

@@ -1,0 +1,41 @@
+// The progress of rank adaptation as JSON, for checkpoints.
+#include <nlohmann/json.hpp>
+
+#include "lib/train/rank_adaptation.h"
+#include "lib/train/whole_number.h"
+
+namespace comera::train {
+
+std::string RankProgress::to_json() const {
+  return nlohmann::json{{"late", late},
+                        {"reached", reached},
+                        {"target_loss", target_loss},
+                        {"target_size", target_size},
+                        {"surrogate_start", surrogate_start},
+                        {"late_step", late_step},
+                        {"late_size", late_size},
+                        {"recent", recent},
+                        {"fallen", fallen},
+                        {"cut", cut},
+                        {"sensitivity", sensitivity}}
+      .dump();
+}
+
+RankProgress RankProgress::from_json(const std::string& text) {
+  const io::Json json = io::parse_json(text, "[run] the progress of ranks");
+  RankProgress progress;
+  json.at("late").get_to(progress.late);
+  json.at("reached").get_to(progress.reached);
+  json.at("target_loss").get_to(progress.target_loss);
+  json.at("target_size").get_to(progress.target_size);
+  json.at("surrogate_start").get_to(progress.surrogate_start);
+  progress.late_step = whole_number(json.at("late_step"));
+  json.at("late_size").get_to(progress.late_size);
+  json.at("recent").get_to(progress.recent);
+  if (json.contains("fallen")) progress.fallen = whole_number(json["fallen"]);  // version 1 did not count them
+  if (json.contains("cut")) progress.cut = whole_number(json["cut"]);
+  json.at("sensitivity").get_to(progress.sensitivity);
+  return progress;
+}
+
+}  // namespace comera::train
