@@ -102,8 +102,7 @@ int run_tokenizer_train(const OptionValues& values) {
   if (texts.empty()) fail_input("[tokenizer train] {}: holds no text", values.list("data").front());
   log_info("learning from {} texts", texts.size());
   const auto tokenizer = learn(values, texts);
-  make_folders(folder);
-  tokenizer->save(folder);
+  tokenizer->save(Folder::made(folder));
   report::Json json = report::document("tokenizer train");
   json["output"] = folder;
   json["texts"] = texts.size();

@@ -61,9 +61,9 @@ void print_head(const OptionValues& values, const RunSetup& setup, train::Traine
   log_lines(report::to_text(plan));
 }
 
-std::function<void(const std::string&)> copy_from(const std::string& source) {
+std::function<void(const Folder&)> copy_from(const std::string& source) {
   if (source.empty()) return {};
-  return [source](const std::string& folder) {
+  return [source](const Folder& folder) {
     io::SkippedFiles skipped;
     io::copy_side_files(source, folder, io::CopyLayout::on_top, io::CopyOver::replace, skipped);
   };
@@ -128,7 +128,8 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
     report::write_run_report(
-        report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, models::common(setup.spec).labels, result));
+        report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, models::common(setup.spec).labels, result),
+        setup.run->folder());
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
   const std::string text = read_file(path, io::largest_report);
   if (values.flag("json"))

@@ -26,16 +26,7 @@ struct stat status_of(int descriptor, const std::string& path) {
   return status;
 }
 
-}  // namespace
-
-void fail_reading(const std::string& path, int error) {
-  const char* advice = error == ENOENT ? "check the path" : error == EACCES ? "check its permissions" : error == EISDIR ? "give a file" : "";
-  fail_input("{}: cannot read: {}{}{}", path, std::strerror(error), *advice ? "; " : "", advice);
-}
-
-std::string read_file(const std::string& path, std::uint64_t limit) {
-  const Descriptor file{open_regular(path)};
-  if (!file) fail_reading(path, errno);
+std::string text_of(const Descriptor& file, const std::string& path, std::uint64_t limit) {
   const struct stat status = status_of(file.value(), path);
   std::string text;
   text.reserve(std::min<std::uint64_t>(static_cast<std::uint64_t>(status.st_size), limit));
@@ -47,6 +38,23 @@ std::string read_file(const std::string& path, std::uint64_t limit) {
     text.append(chunk, static_cast<std::size_t>(got));
   }
   return text;
+}
+
+}  // namespace
+
+void fail_reading(const std::string& path, int error) {
+  const char* advice = error == ENOENT ? "check the path" : error == EACCES ? "check its permissions" : error == EISDIR ? "give a file" : "";
+  fail_input("{}: cannot read: {}{}{}", path, std::strerror(error), *advice ? "; " : "", advice);
+}
+
+std::string read_file(const std::string& path, std::uint64_t limit) {
+  const Descriptor file{open_regular(path)};
+  if (!file) fail_reading(path, errno);
+  return text_of(file, path, limit);
+}
+
+std::string read_file(const Folder& folder, const std::string& name, std::uint64_t limit) {
+  return text_of(folder.open_file(name), folder.path_of(name), limit);
 }
 
 bool path_exists(const std::string& path) {

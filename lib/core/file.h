@@ -19,7 +19,9 @@
 namespace comera {
 
 // The whole file. Larger than `limit` bytes is an InputError, so that a wrong path cannot eat the memory.
-std::string read_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 28);
+constexpr std::uint64_t largest_read = std::uint64_t{1} << 28;
+std::string read_file(const std::string& path, std::uint64_t limit = largest_read);
+std::string read_file(const Folder& folder, const std::string& name, std::uint64_t limit = largest_read);
 
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
@@ -103,12 +105,14 @@ class AtomicFolder {
   AtomicFolder(const Folder& in, const std::string& name);
 
   const std::string& temporary() const { return path_; }  // write in here
+  const Folder& folder() const { return folder_; }        // the same, open
   void commit();                                          // what is there goes away; InputError where another process has its lock
   void commit_new();                                      // InputError where something is there by now
 
  private:
   Temporary temporary_;
   std::string path_;
+  Folder folder_;
 };
 
 // A log that survives a kill: each `append` goes to the system at once.
@@ -129,6 +133,8 @@ class AppendFile {
 void make_folders(const std::string& path);                      // with parents; fine where it exists
 void remove_tree(const std::string& path);                       // fine where there is nothing; never follows links
 void copy_file(const std::string& from, const std::string& to);  // streamed, whole or not at all
+void copy_file(const std::string& from, const Folder& to, const std::string& name);
+void copy_file(const Folder& from, const Folder& to, const std::string& name);
 
 std::uint64_t file_changes();  // how many changes were counted so far
 

@@ -163,15 +163,16 @@ void write_file_atomic(const Folder& folder, const std::string& name, std::strin
 
 AtomicFolder::AtomicFolder(const std::string& path) : AtomicFolder(Folder::made(parent_path(path)), base_name(path)) {}
 
-AtomicFolder::AtomicFolder(const Folder& in, const std::string& name) : temporary_(in, name, EntryKind::folder), path_(temporary_.path()) {}
+AtomicFolder::AtomicFolder(const Folder& in, const std::string& name)
+    : temporary_(in, name, EntryKind::folder), path_(temporary_.path()), folder_(temporary_.folder()) {}
 
 void AtomicFolder::commit() {
-  sync_tree(Folder(path_));
+  sync_tree(folder_);
   temporary_.replace_target();
 }
 
 void AtomicFolder::commit_new() {
-  sync_tree(Folder(path_));
+  sync_tree(folder_);
   if (!temporary_.become_target()) fail_input("{}: was made by somebody else meanwhile; name another place, or remove it", temporary_.target_path());
 }
 
@@ -199,11 +200,28 @@ void remove_tree(const std::string& path) {
   if (path_exists(path)) Folder(parent_path(path)).remove(base_name(path));
 }
 
+namespace {
+
 // In blocks: the pages of a mapped file would count as memory of the process.
-void copy_file(const std::string& from, const std::string& to) {
-  AtomicFile target(to);
-  read_blocks(from, [&](std::string_view block) { target.writer().write(block); });
+void copy_into(AtomicFile target, const Descriptor& source, const std::string& path) {
+  read_blocks(source, path, [&](std::string_view block) { target.writer().write(block); });
   target.commit();
+}
+
+Descriptor open_source(const std::string& path) {
+  Descriptor source(open_regular(path));
+  if (!source) fail_reading(path, errno);
+  return source;
+}
+
+}  // namespace
+
+void copy_file(const std::string& from, const std::string& to) { copy_into(AtomicFile(to), open_source(from), from); }
+
+void copy_file(const std::string& from, const Folder& to, const std::string& name) { copy_into(AtomicFile(to, name), open_source(from), from); }
+
+void copy_file(const Folder& from, const Folder& to, const std::string& name) {
+  copy_into(AtomicFile(to, name), from.open_file(name), from.path_of(name));
 }
 
 }  // namespace comera

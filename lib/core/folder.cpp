@@ -67,6 +67,15 @@ Descriptor Folder::open(const std::string& name, int flags) const {
   return Descriptor(::openat(descriptor(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0666));
 }
 
+Descriptor Folder::open_file(const std::string& name) const {
+  Descriptor file = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  struct stat status {};
+  if (!file && errno == ELOOP) fail_input("{}: is a link; put the file itself in its place", path_of(name));
+  if (!file || ::fstat(file.value(), &status) != 0) fail_reading(path_of(name), errno);
+  if (!S_ISREG(status.st_mode)) fail_input("{}: is no regular file; put one in its place", path_of(name));
+  return file;
+}
+
 Folder Folder::folder(const std::string& name) const {
   Descriptor inside = open(name, folder_flags);
   if (inside) return {path_of(name), std::move(inside)};

@@ -16,7 +16,8 @@ class Folder {
  public:
   // Links on the way to `path` are followed, for the user named it. Errors as in file.h.
   explicit Folder(std::string path);
-  static Folder made(const std::string& path);  // with parents, where it is not there
+  Folder(std::string path, Descriptor descriptor);  // open already; `path`: for errors
+  static Folder made(const std::string& path);      // with parents, where it is not there
 
   const std::string& path() const { return path_; }
   std::string path_of(const std::string& name) const;
@@ -29,6 +30,8 @@ class Folder {
 
   // As openat(2), with O_NOFOLLOW and O_CLOEXEC; -1 and errno where it fails. Files are made with O_CREAT among the flags.
   Descriptor open(const std::string& name, int flags) const;
+  // For reading. InputError: it is a link or no regular file, or cannot be opened.
+  Descriptor open_file(const std::string& name) const;
   // InputError where it is a link or no folder.
   Folder folder(const std::string& name) const;
   Folder make_folder(const std::string& name) const;  // new, or there already
@@ -38,8 +41,6 @@ class Folder {
   void sync() const;
 
  private:
-  Folder(std::string path, Descriptor descriptor);
-
   std::string path_;
   std::shared_ptr<const Descriptor> descriptor_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/core/folder.h"
 #include "lib/core/regular_file.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -33,6 +34,12 @@ std::string hash_text(std::string_view text) { return hash_bytes(std::as_bytes(s
 std::string hash_file(const std::string& path) {
   Hasher hasher;
   read_blocks(path, [&](std::string_view block) { hasher.update(block); });
+  return hasher.hex();
+}
+
+std::string hash_file(const Folder& folder, const std::string& name) {
+  Hasher hasher;
+  read_blocks(folder.open_file(name), folder.path_of(name), [&](std::string_view block) { hasher.update(block); });
   return hasher.hex();
 }
 

@@ -9,6 +9,8 @@
 
 namespace comera {
 
+class Folder;
+
 class Hasher {
  public:
   Hasher();
@@ -25,5 +27,6 @@ class Hasher {
 std::string hash_bytes(std::span<const std::byte> bytes);
 std::string hash_text(std::string_view text);
 std::string hash_file(const std::string& path);  // of its contents; streamed
+std::string hash_file(const Folder& folder, const std::string& name);
 
 }  // namespace comera

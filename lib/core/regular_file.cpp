@@ -28,19 +28,18 @@ int open_regular(const std::string& path) {
 }
 
 void read_blocks(const std::string& path, const std::function<void(std::string_view)>& take) {
-  const int descriptor = open_regular(path);
+  const Descriptor file(open_regular(path));
+  if (!file) fail_input("{}: cannot read: {}", path, std::strerror(errno));
+  read_blocks(file, path, take);
+}
+
+void read_blocks(const Descriptor& file, const std::string& path, const std::function<void(std::string_view)>& take) {
   std::vector<char> block(block_bytes);
-  ssize_t got = descriptor < 0 ? -1 : 0;
-  try {
-    while (descriptor >= 0 && ((got = ::read(descriptor, block.data(), block.size())) > 0 || (got < 0 && errno == EINTR)))
-      if (got > 0) take({block.data(), static_cast<std::size_t>(got)});
-  } catch (...) {
-    ::close(descriptor);
-    throw;
+  for (ssize_t got = 0; (got = ::read(file.value(), block.data(), block.size())) != 0;) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_input("{}: cannot read: {}", path, std::strerror(errno));
+    take({block.data(), static_cast<std::size_t>(got)});
   }
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (got < 0) fail_input("{}: cannot read: {}", path, std::strerror(error));
 }
 
 PathKind kind_of(const std::string& path) {

@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::string_view suffix = ".comera";
 constexpr std::size_t digits = 16;
-constexpr std::size_t longest_target = 200;  // in the name of a temporary; a name has 255 bytes at most
+constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // RANDOM-CHECK.comera
+constexpr std::size_t longest_target = 200;                   // in the name of a temporary; a name has 255 bytes at most
 constexpr int attempts = 100;
+constexpr std::size_t longest_text = 4096;
 
 std::string prefix_of(const std::string& target) { return fmt::format(".{}.", target.substr(0, longest_target)); }
 
@@ -57,13 +59,39 @@ void remove_if_left(const Folder& in, const std::string& name) {
   }
 }
 
+std::vector<std::string> names_of(const Folder& in, const std::string& target) {
+  std::vector<std::string> names = in.names();
+  const std::string prefix = prefix_of(target);
+  std::erase_if(names, [&](const std::string& name) {
+    return name.size() != prefix.size() + tail || !name.starts_with(prefix) || !is_temporary(name);  // not those of "target.onnx"
+  });
+  return names;
+}
+
 }  // namespace
 
 bool is_temporary(const std::string& name) {
-  constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // RANDOM-CHECK.comera
   if (name.size() < tail + 2 || name.front() != '.' || !name.ends_with(suffix)) return false;
   const std::size_t dash = name.size() - suffix.size() - digits - 1;
   return name[dash] == '-' && name.substr(dash + 1, digits) == check_of(name.substr(0, dash));
+}
+
+std::vector<std::string> read_leftovers(const Folder& in, const std::string& target) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names_of(in, target)) {
+    if (in.kind(name) != EntryKind::file) continue;
+    const Descriptor file = in.open(name, O_RDONLY | O_NONBLOCK);
+    if (!is_left(in, name, file)) continue;
+    std::string text(longest_text, '\0');
+    const ssize_t bytes = ::pread(file.value(), text.data(), text.size(), 0);
+    text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+void remove_leftovers(const Folder& in, const std::string& target) {
+  for (const std::string& name : names_of(in, target)) remove_if_left(in, name);
 }
 
 void remove_leftovers(const Folder& in) {
@@ -79,9 +107,7 @@ void remove_at_once(const Folder& in, const std::string& name) {
 }
 
 Temporary::Temporary(Folder in, std::string target, EntryKind kind) : in_(std::move(in)), target_(std::move(target)), kind_(kind) {
-  const std::string prefix = prefix_of(target_);
-  for (const std::string& name : in_.names())
-    if (name.starts_with(prefix) && is_temporary(name)) remove_if_left(in_, name);
+  remove_leftovers(in_, target_);
   for (int attempt = 0; attempt < attempts; ++attempt) {
     name_ = new_name(target_);
     descriptor_ = make(in_, name_, kind);
@@ -101,6 +127,12 @@ Temporary::~Temporary() {
     in_.remove(name_);
   } catch (const std::runtime_error&) {  // a later run removes it
   }
+}
+
+Folder Temporary::folder() const {
+  Descriptor second(::fcntl(descriptor_.value(), F_DUPFD_CLOEXEC, 0));
+  if (!second) fail_writing(path(), errno);
+  return {path(), std::move(second)};
 }
 
 void Temporary::moved() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lib/core/folder.h"
 
@@ -21,6 +22,7 @@ class Temporary {
   std::string target_path() const { return in_.path_of(target_); }
   const Folder& in() const { return in_; }
   const Descriptor& descriptor() const { return descriptor_; }
+  Folder folder() const;  // itself, where it is one
 
   // Both in one instant; the folder around it is fsynced. What stands there goes away, but InputError: a folder that another process has the
   // lock of, and in the place of a file anything but a file or a link.
@@ -38,6 +40,10 @@ class Temporary {
 };
 
 bool is_temporary(const std::string& name);  // bears the mark
+// The first bytes of each file of that target that a killed process left.
+std::vector<std::string> read_leftovers(const Folder& in, const std::string& target);
+// Removes what killed processes left of that target.
+void remove_leftovers(const Folder& in, const std::string& target);
 // Removes the unlocked leftovers of killed processes, whatever their target.
 void remove_leftovers(const Folder& in);
 // A folder that must vanish in one instant, so that half of it is never taken for the whole. Nothing there is fine.

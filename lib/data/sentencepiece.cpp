@@ -66,7 +66,7 @@ class SentencePiece final : public Tokenizer {
   std::string piece(std::int32_t id) const override { return check(id), processor_.IdToPiece(id); }
   const std::string& hash() const override { return hash_; }
   const std::string& source() const override { return name_; }
-  void save(const std::string& folder) const override { write_file_atomic(join_path(folder, "tokenizer.model"), model_); }
+  void save(const Folder& folder) const override { write_file_atomic(folder, "tokenizer.model", model_); }
 
  private:
   // Tables that cannot be built are thrown, not answered.

@@ -10,6 +10,10 @@
 
 #include "lib/data/cut.h"
 
+namespace comera {
+class Folder;
+}
+
 namespace comera::data {
 
 using Ids = std::vector<std::int32_t>;
@@ -43,7 +47,7 @@ class Tokenizer {
   virtual const std::string& hash() const = 0;
   virtual const std::string& source() const = 0;  // the file it was read from, for messages
   // Writes the files that load_tokenizer() needs into an existing folder: vocab.txt + tokenizer_config.json, or tokenizer.model.
-  virtual void save(const std::string& folder) const = 0;
+  virtual void save(const Folder& folder) const = 0;
 
   // As encode(), but of a long text only as much as gives `enough` ids or more.
   void encode_start(std::string_view text, std::size_t enough, Ids& ids) const;

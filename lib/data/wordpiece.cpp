@@ -272,9 +272,9 @@ std::string WordPiece::decode(const Ids& ids, bool keep_special) const {
   return text;
 }
 
-void WordPiece::save(const std::string& folder) const {
-  write_file_atomic(join_path(folder, "vocab.txt"), vocab_);
-  write_file_atomic(join_path(folder, "tokenizer_config.json"),
+void WordPiece::save(const Folder& folder) const {
+  write_file_atomic(folder, "vocab.txt", vocab_);
+  write_file_atomic(folder, "tokenizer_config.json",
                     fmt::format("{{\n  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
                                 "  \"tokenizer_class\": \"BertTokenizer\"\n}}\n",
                                 rules_.lower, rules_.strip_accents, rules_.split_cjk));

@@ -57,7 +57,7 @@ class WordPiece final : public Tokenizer {
   std::string piece(std::int32_t id) const override;
   const std::string& hash() const override { return hash_; }
   const std::string& source() const override { return name_; }
-  void save(const std::string& folder) const override;
+  void save(const Folder& folder) const override;
 
  private:
   void encode_plain(std::string_view text, std::string& buffer, Ids& ids) const;

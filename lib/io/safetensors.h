@@ -107,6 +107,7 @@ class TensorSink {
 };
 using FillTensor = std::function<void(const TensorToWrite&, TensorSink&)>;
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
+void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
 
 // A model's weights as a folder has them: one shard is model.safetensors, several are model-00001-of-00003.safetensors, ... and their index.
 // A tensor's values are asked for when they are written, so no more than one is in memory.

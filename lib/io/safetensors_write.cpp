@@ -106,10 +106,14 @@ std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metada
 }
 
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
+  AtomicFile file(path);
+  write_safetensors(file, std::move(tensors), metadata, fill);
+}
+
+void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
   std::sort(tensors.begin(), tensors.end(), before);
   const std::string header = header_text(tensors, metadata);
   const std::uint64_t length = header.size();
-  AtomicFile file(path);
   file.writer().write(&length, sizeof length);
   file.writer().write(header);
   for (const TensorToWrite& tensor : tensors) {

@@ -101,9 +101,18 @@ void warn(const std::string& folder, const SkippedFiles& skipped) {
   if (skipped.size() > most_named) log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
 }
 
+// The folder below `top` that a file of this relative name belongs into; made where it is not there.
+Folder folder_for(const Folder& top, const std::string& name) {
+  Folder folder = top;
+  std::size_t start = 0;
+  for (std::size_t slash; (slash = name.find('/', start)) != std::string::npos; start = slash + 1)
+    folder = folder.make_folder(name.substr(start, slash - start));
+  return folder;
+}
+
 }  // namespace
 
-CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped) {
+CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped) {
   CopiedFiles result;
   const SideFiles files(Collector(from, skipped).take(), transformer_place(from), layout);
   std::uint64_t room = most_bytes;
@@ -114,19 +123,19 @@ CopiedFiles copy_side_files(const std::string& from, const std::string& to, Copy
     }
     const std::string target = files.target_of(name);
     if (target.empty()) continue;
-    const std::string source = join_path(from, name), place = join_path(to, target);
-    if (over == CopyOver::keep && path_exists(place)) continue;
+    const std::string source = join_path(from, name), file = base_name(target);
+    const Folder place = folder_for(to, target);
+    if (over == CopyOver::keep && place.kind(file) != EntryKind::none) continue;
     const std::uint64_t bytes = file_size(source);
     if (bytes > room) {
       skipped.emplace_back(name, fmt::format("all files together would be larger than {}", format_bytes(most_bytes)));
       continue;
     }
     room -= bytes;
-    make_folders(parent_path(place));
     if (files.moves() && name == "modules.json")
-      write_file_atomic(place, with_transformer_on_top(read_file(source, bytes), source));
+      write_file_atomic(place, file, with_transformer_on_top(read_file(source, bytes), source));
     else
-      copy_file(source, place);
+      copy_file(source, place, file);
     result.copied.push_back(name);
   }
   warn(from, skipped);
@@ -135,7 +144,7 @@ CopiedFiles copy_side_files(const std::string& from, const std::string& to, Copy
 
 CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout) {
   SkippedFiles skipped;
-  return copy_side_files(from, to, layout, CopyOver::replace, skipped);
+  return copy_side_files(from, Folder::made(to), layout, CopyOver::replace, skipped);
 }
 
 }  // namespace comera::io

@@ -16,6 +16,6 @@ enum class CopyOver { replace, keep };
 using SkippedFiles = std::vector<std::pair<std::string, std::string>>;
 
 // copy_side_files() of model_folder.h; a warning names each skipped file too.
-CopiedFiles copy_side_files(const std::string& from, const std::string& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped);
+CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped);
 
 }  // namespace comera::io

@@ -167,10 +167,10 @@ std::string to_html(const RunReport& report) {
   return page.text();
 }
 
-void write_run_report(const RunReport& report) {
-  write_file_atomic(join_path(report.folder, "report.html"), to_html(report));
+void write_run_report(const RunReport& report, const Folder& folder) {
+  write_file_atomic(folder, "report.html", to_html(report));
   // Last: a resume of a run that has ended writes both again where this one is missing.
-  write_file_atomic(join_path(report.folder, "report.json"), dump(to_json(report)) + "\n");
+  write_file_atomic(folder, "report.json", dump(to_json(report)) + "\n");
 }
 
 std::string memory_line(const Json& report) {

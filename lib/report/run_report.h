@@ -31,7 +31,7 @@ Json to_json(const RunReport& report);
 std::string to_html(const RunReport& report);
 
 // report.json and report.html, each whole or not at all.
-void write_run_report(const RunReport& report);
+void write_run_report(const RunReport& report, const Folder& folder);
 
 // Predicted against measured, of a report.json.
 std::string memory_line(const Json& report);

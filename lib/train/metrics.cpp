@@ -24,14 +24,15 @@ nlohmann::ordered_json memory_json(const MemoryTable& table) {
 
 }  // namespace
 
-std::uint64_t whole_lines(const std::string& path, std::uint64_t keep) {
+std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::uint64_t keep) {
   std::uint64_t read = 0, whole = 0;
   const auto take = [&](std::string_view block) {
     block = block.substr(0, std::min<std::uint64_t>(block.size(), keep - read));
     if (const std::size_t end = block.rfind('\n'); end != std::string_view::npos) whole = read + end + 1;
     read += block.size();
   };
-  if (path_exists(path)) read_blocks(path, take);
+  const std::string path = folder.path_of(name);
+  if (folder.kind(name) != EntryKind::none) read_blocks(folder.open_file(name), path, take);
   if (whole < keep) log_warning("{}: {} of the {} bytes that were written before are there; what is lost stays lost", path, whole, keep);
   return whole;
 }

@@ -22,7 +22,7 @@ struct StepReport {
 };
 
 // Counts those of the file's first `keep` bytes that exist and end with a whole line. A warning tells if lines were lost.
-std::uint64_t whole_lines(const std::string& path, std::uint64_t keep);
+std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::uint64_t keep);
 
 class Metrics {
  public:

@@ -28,9 +28,9 @@ std::string best_name(std::int64_t step) { return best_prefix + padded(step); }
 // What a run writes at the top of its folder beside recipe, checkpoints and tokenizer; anything else there is not ours to remove.
 constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json"};
 
-void save_model(const std::string& folder, const Weights& weights, FileTypes types) {
-  save_weights(join_path(folder, "model.safetensors"), weights, types);
-  write_file_atomic(join_path(folder, "config.json"), weights.model().config_json());
+void save_model(const Folder& folder, const Weights& weights, FileTypes types) {
+  save_weights(folder, "model.safetensors", weights, types);
+  write_file_atomic(folder, "config.json", weights.model().config_json());
 }
 
 // Files take the place of files; folders are joined.
@@ -46,18 +46,18 @@ void move_all(const Folder& from, const Folder& to) {
 
 using Checksums = std::map<std::string, std::string>;
 
-Checksums checksums_in(const std::string& folder) {
+Checksums checksums_in(const Folder& folder) {
   Checksums checksums;
-  for (const std::string& name : list_folder(folder)) checksums[name] = hash_file(join_path(folder, name));
+  for (const std::string& name : folder.names()) checksums[name] = hash_file(folder, name);
   return checksums;
 }
 
-void require_checksums(const std::string& folder, const Checksums& wanted) {
-  if (wanted.empty()) fail_input("{}: no checksums of its files are known", folder);
+void require_checksums(const Folder& folder, const Checksums& wanted) {
+  if (wanted.empty()) fail_input("{}: no checksums of its files are known", folder.path());
   for (const auto& [name, checksum] : wanted) {
-    const std::string path = join_path(folder, is_inside(name) ? name : "");
-    if (const std::string found = hash_file(path); found != checksum)
-      fail_input("{}: has checksum {}, but {} was written; it was damaged", path, found, checksum);
+    if (name.find('/') != std::string::npos) fail_input("{}: its state names a file '{}' elsewhere", folder.path(), printable(name));
+    if (const std::string found = hash_file(folder, name); found != checksum)
+      fail_input("{}: has checksum {}, but {} was written; it was damaged", folder.path_of(name), found, checksum);
   }
 }
 
@@ -116,17 +116,18 @@ void RunFolder::make() {
 }
 
 // The recipe is never away: a folder with anything of a run in it has one to go on from.
-void RunFolder::create(const std::string& recipe, const std::function<void(const std::string& folder)>& others) {
+void RunFolder::create(const std::string& recipe, const std::function<void(const Folder& folder)>& others) {
   if (!folder_) make();
   remove_leftovers(*folder_);
   const Temporary staged(*folder_, "files", EntryKind::folder);
-  if (others) others(staged.path());
+  const Folder files = staged.folder();
+  if (others) others(files);
   if (open_ == Open::replace) remove_run();
   save_recipe(recipe);
   made_here_ = false;
   checkpoints_ = folder_->make_folder(checkpoints_name);
   remove_leftovers(*checkpoints_);
-  move_all(Folder(staged.path()), *folder_);
+  move_all(files, *folder_);
 }
 
 void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(*folder_, recipe_name, recipe); }
@@ -139,7 +140,11 @@ void RunFolder::remove_run() {
 std::string RunFolder::recipe_path() const { return join_path(path_, recipe_name); }
 std::string RunFolder::checkpoints_path() const { return join_path(path_, checkpoints_name); }
 std::string RunFolder::checkpoint_path(std::int64_t step) const { return join_path(checkpoints_path(), step_name(step)); }
-std::string RunFolder::best_path(std::int64_t step) const { return join_path(checkpoints_path(), best_name(step)); }
+
+Folder RunFolder::checkpoint(const std::string& name) const {
+  if (!checkpoints_ || checkpoints_->kind(name) == EntryKind::none) fail_input("{}: is missing", join_path(checkpoints_path(), name));
+  return checkpoints_->folder(name);
+}
 
 std::vector<std::int64_t> RunFolder::numbered(const std::string& prefix) const {
   std::vector<std::int64_t> steps;
@@ -157,24 +162,25 @@ std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_
 
 void RunFolder::save(const Weights& weights, TrainState state) {
   AtomicFolder folder(*checkpoints_, step_name(state.step));
-  save_model(folder.temporary(), weights, FileTypes::memory);
-  save_moments(join_path(folder.temporary(), "optimizer.safetensors"), weights);
-  state.files = checksums_in(folder.temporary());
-  state.best_files = state.best_step < 0 ? Checksums() : checksums_in(best_path(state.best_step));
-  write_file_atomic(join_path(folder.temporary(), "state.json"), state.to_json());
+  save_model(folder.folder(), weights, FileTypes::memory);
+  save_moments(folder.folder(), "optimizer.safetensors", weights);
+  state.files = checksums_in(folder.folder());
+  state.best_files = state.best_step < 0 ? Checksums() : checksums_in(checkpoint(best_name(state.best_step)));
+  write_file_atomic(folder.folder(), "state.json", state.to_json());
   folder.commit();
 }
 
 TrainState RunFolder::whole_state(std::int64_t step) const {
-  const std::string path = join_path(checkpoint_path(step), "state.json");
-  TrainState state = TrainState::from_json(read_file(path, io::largest_state), path);
+  const Folder folder = checkpoint(step_name(step));
+  const std::string path = folder.path_of("state.json");
+  TrainState state = TrainState::from_json(read_file(folder, "state.json", io::largest_state), path);
   if (state.step != step) fail_input("{}: belongs to step {}; it was moved", path, state.step);
   if (!state.with_checksums) {
-    log_info("{}: is of an older version, which kept no checksums; its files are taken as they are", checkpoint_path(step));
+    log_info("{}: is of an older version, which kept no checksums; its files are taken as they are", folder.path());
     return state;
   }
-  require_checksums(checkpoint_path(step), state.files);
-  if (state.best_step >= 0) require_checksums(best_path(state.best_step), state.best_files);
+  require_checksums(folder, state.files);
+  if (state.best_step >= 0) require_checksums(checkpoint(best_name(state.best_step)), state.best_files);
   return state;
 }
 
@@ -202,7 +208,7 @@ void RunFolder::load(std::int64_t step, Weights& weights) const {
 
 void RunFolder::save_best(const Weights& weights, std::int64_t step) {
   AtomicFolder folder(*checkpoints_, best_name(step));
-  save_model(folder.temporary(), weights, FileTypes::stored);
+  save_model(folder.folder(), weights, FileTypes::stored);
   folder.commit();
 }
 
@@ -215,9 +221,9 @@ void RunFolder::prune(std::int64_t keep, const TrainState& state) {
 }
 
 void RunFolder::publish(const Weights& weights, const TrainState& state) {
-  if (state.best_step < 0) return save_model(path_, weights, FileTypes::stored);
-  const std::string best = join_path(checkpoints_path(), best_name(state.best_step));
-  for (const char* name : {"model.safetensors", "config.json"}) copy_file(join_path(best, name), join_path(path_, name));
+  if (state.best_step < 0) return save_model(*folder_, weights, FileTypes::stored);
+  const Folder best = checkpoint(best_name(state.best_step));
+  for (const char* name : {"model.safetensors", "config.json"}) copy_file(best, *folder_, name);
 }
 
 }  // namespace comera::train

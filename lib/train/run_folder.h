@@ -32,7 +32,7 @@ class RunFolder {
   ~RunFolder();
   // Makes the folder with its recipe.toml and with the files and folders that `others` puts into the empty folder that it is given: tokenizer, and
   // what a model has beside its weights. Only when these are complete does `replace` remove what a run writes, and nothing else.
-  void create(const std::string& recipe, const std::function<void(const std::string& folder)>& others = {});
+  void create(const std::string& recipe, const std::function<void(const Folder& folder)>& others = {});
   void save_recipe(const std::string& recipe);
 
   const std::string& path() const { return path_; }
@@ -62,9 +62,9 @@ class RunFolder {
   void require_no_links() const;
   void remove_run();
   TrainState whole_state(std::int64_t step) const;
-  std::string best_path(std::int64_t step) const;
   std::vector<std::int64_t> numbered(const std::string& prefix) const;
   std::string checkpoints_path() const;
+  Folder checkpoint(const std::string& name) const;
 
   std::string path_;
   Open open_;

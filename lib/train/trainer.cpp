@@ -128,7 +128,7 @@ std::string Trainer::recipe() const { return inputs_.recipe + (inputs_.machine.p
 // With what a model folder needs beside weights and configuration.
 void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
-  folder_.create(saved_recipe_ = recipe(), [&](const std::string& folder) {
+  folder_.create(saved_recipe_ = recipe(), [&](const Folder& folder) {
     if (!fresh) return;
     inputs_.data->tokenizer().save(folder);
     if (inputs_.side_files) inputs_.side_files(folder);
@@ -149,7 +149,7 @@ void Trainer::begin() {
     if (inputs_.start) inputs_.start(engine_->weights());
   }
   create_folder();
-  metrics_ = std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder().path_of("metrics.jsonl"), state_.metrics_bytes));
+  metrics_ = std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
   folder_.prune(options_.keep, state_);
   session_start_ = wall_seconds() - state_.seconds;
   last_save_ = last_evaluation_ = state_.seconds;

@@ -21,7 +21,7 @@ struct TrainInputs {
   Teacher* teacher = nullptr;                      // may be null
   std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
   // Writes what else a fresh run's folder has from the model that it started from.
-  std::function<void(const std::string& folder)> side_files = {};
+  std::function<void(const Folder& folder)> side_files = {};
 };
 
 struct TrainCallbacks {

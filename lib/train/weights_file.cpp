@@ -286,19 +286,25 @@ bool without_gauge(const Source& source, const Model& model, const Parameter& pa
 
 std::string moment_name(int which, const Parameter& parameter) { return (which == 0 ? "moment1." : "moment2.") + parameter.name; }
 
-}  // namespace
-
-std::uint64_t weights_file_bytes(const Model& model, FileTypes types) { return io::safetensors_bytes(tensors_of(model, types), metadata()); }
-
-void save_weights(const std::string& path, const Weights& weights, FileTypes types) {
+void write_weights(AtomicFile file, const Weights& weights, FileTypes types) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
   const auto indices = indices_of(weights.model());
-  io::write_safetensors(path, tensors_of(weights.model(), types), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+  io::write_safetensors(file, tensors_of(weights.model(), types), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     if (const auto found = indices.find(tensor.name); found != indices.end())
       return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
     put(weights.machine(), *parameters.at(tensor.name), tensor, sink);
   });
+}
+
+}  // namespace
+
+std::uint64_t weights_file_bytes(const Model& model, FileTypes types) { return io::safetensors_bytes(tensors_of(model, types), metadata()); }
+
+void save_weights(const std::string& path, const Weights& weights, FileTypes types) { write_weights(AtomicFile(path), weights, types); }
+
+void save_weights(const Folder& folder, const std::string& name, const Weights& weights, FileTypes types) {
+  write_weights(AtomicFile(folder, name), weights, types);
 }
 
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options) {
@@ -396,7 +402,8 @@ layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const
   };
 }
 
-void save_moments(const std::string& path, const Weights& weights) {
+void save_moments(const Folder& folder, const std::string& name, const Weights& weights) {
+  AtomicFile file(folder, name);
   std::map<std::string, Tensor> moments;
   std::vector<io::TensorToWrite> tensors;
   for (const Parameter& parameter : weights.model().parameters().all())
@@ -404,7 +411,7 @@ void save_moments(const std::string& path, const Weights& weights) {
       moments[moment_name(which, parameter)] = weights.moment(which, parameter.index);
       tensors.push_back({moment_name(which, parameter), stored_type(parameter.value.dtype), file_shape(parameter.shape, false)});
     }
-  io::write_safetensors(path, std::move(tensors), metadata(),
+  io::write_safetensors(file, std::move(tensors), metadata(),
                         [&](const io::TensorToWrite& tensor, io::TensorSink& sink) { put(weights.machine(), moments.at(tensor.name), false, sink); });
 }
 

@@ -22,6 +22,7 @@ std::uint64_t weights_file_bytes(const Model& model, FileTypes types = FileTypes
 
 // RunError where a number is too large for its stored type.
 void save_weights(const std::string& path, const Weights& weights, FileTypes types = FileTypes::memory);
+void save_weights(const Folder& folder, const std::string& name, const Weights& weights, FileTypes types);
 // `path`: a file, or a folder with model.safetensors or shards. Every parameter must be there with its shape, under its name or an alias;
 // where several are there they must agree. InputError naming file and tensor; chains must be as config.json describes them (io::describe()).
 // Tensors that the model has no place for are named in a message. A chain that is stored with a gauge fills one without.
@@ -62,7 +63,7 @@ StoredTypes stored_types(const std::string& path);
 layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming = {});
 
 // "moment1.<name>" and "moment2.<name>", in the orientation of memory.
-void save_moments(const std::string& path, const Weights& weights);
+void save_moments(const Folder& folder, const std::string& name, const Weights& weights);
 void load_moments(const std::string& path, Weights& weights);
 
 }  // namespace comera::train

@@ -54,4 +54,27 @@ run "$COMERA" pretrain "${options[@]}" -o easy
 [ "$code" = 2 ] && mkdir disk/run && run "$COMERA" pretrain "${options[@]}" -o easy
 expect_exit 0
 expect_same_bytes whole/model.safetensors disk/run/model.safetensors
+
+# swapped NAME: that folder becomes a link while the run goes on. The run stays in the folders that it opened.
+swapped() {
+  rm -rf run moved
+  "$COMERA" pretrain "${tiny[@]}" --steps 1000000 --save-every 20 --keep 1 -o run >.out 2>.err </dev/null &
+  local process=$!
+  for ((i = 0; i < 400; ++i)); do
+    compgen -G 'run/checkpoints/step-*/state.json' >/dev/null && break
+    sleep 0.05
+  done
+  mv "$1" moved && ln -s "$PWD/outside" "$1"
+  sleep 0.5
+  kill -TERM $process
+  wait $process
+  code=$?
+  last="a run whose folder $1 becomes a link"
+  expect_exit 143
+  diff -r outside kept >>.err || fail "what the link leads to is as it was"
+}
+swapped run
+cmp -s moved/model.safetensors moved/checkpoints/step-*/model.safetensors || fail "the folder has the model of the last step"
+swapped run/checkpoints
+cmp -s run/model.safetensors moved/step-*/model.safetensors || fail "the folder of checkpoints has that of the last step"
 finish
