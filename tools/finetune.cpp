@@ -234,7 +234,8 @@ OptionTable finetune_table() {
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
   table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(adaptation_options());
   table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
-  table.foreign_table("hashes").foreign_table("paths").synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
+  table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms(
+      {"train", "training", "fine-tune", "distill", "heal", "adapt"});
   table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   table.example("comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o scores");

@@ -123,6 +123,8 @@ void RunFolder::create(const std::string& recipe, const std::function<void(const
   const Folder files = staged.folder();
   if (others) others(files);
   if (open_ == Open::replace) remove_run();
+  files_ = owned_files(files);
+  if (files_.empty()) files_ = files_before();
   save_recipe(recipe);
   made_here_ = false;
   checkpoints_ = folder_->make_folder(checkpoints_name);
@@ -130,11 +132,27 @@ void RunFolder::create(const std::string& recipe, const std::function<void(const
   move_all(files, *folder_);
 }
 
-void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(*folder_, recipe_name, recipe); }
+void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(*folder_, recipe_name, recipe + recipe_text(files_)); }
 
+// Of the run that is there: it is gone on with, or replaced. A recipe that is damaged lists nothing.
+OwnedFiles RunFolder::files_before() const {
+  if (folder_->kind(recipe_name) == EntryKind::none) return {};
+  OwnedFiles files;
+  try {
+    files = recipe_files(read_file(*folder_, recipe_name, io::largest_recipe), recipe_path());
+  } catch (const InputError&) {
+    files = recipe_files("", recipe_path());
+  }
+  std::erase_if(files, [&](const auto& file) { return file.first.find('/') == std::string::npos && folder_->kind(file.first) != EntryKind::file; });
+  return files;
+}
+
+// The recipe stays until the new one takes its place: a run that is killed in between has the list of what is left.
 void RunFolder::remove_run() {
+  const OwnedFiles files = files_before();
   remove_at_once(*folder_, checkpoints_name);  // half a checkpoint must never look whole
   for (const char* name : own_names) folder_->remove(name);
+  remove_owned(*folder_, files);
 }
 
 std::string RunFolder::recipe_path() const { return join_path(path_, recipe_name); }

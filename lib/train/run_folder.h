@@ -10,6 +10,7 @@
 
 #include "lib/core/folder_lock.h"
 #include "lib/core/options.h"
+#include "lib/train/owned_files.h"
 #include "lib/train/train_state.h"
 
 namespace comera::train {
@@ -31,7 +32,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
   // Makes the folder with its recipe.toml and with the files and folders that `others` puts into the empty folder that it is given: tokenizer, and
-  // what a model has beside its weights. Only when these are complete does `replace` remove what a run writes, and nothing else.
+  // what a model has beside its weights. Only when these are complete does `replace` remove the run that is there (owned_files.h), and nothing else.
   void create(const std::string& recipe, const std::function<void(const Folder& folder)>& others = {});
   void save_recipe(const std::string& recipe);
 
@@ -65,11 +66,13 @@ class RunFolder {
   std::vector<std::int64_t> numbered(const std::string& prefix) const;
   std::string checkpoints_path() const;
   Folder checkpoint(const std::string& name) const;
+  OwnedFiles files_before() const;
 
   std::string path_;
   Open open_;
   bool made_here_ = false;  // and nothing of a run is in it yet
   std::optional<Folder> folder_, checkpoints_;
+  OwnedFiles files_;  // in recipe.toml
   std::unique_ptr<FolderLock> lock_;
 };
 
