@@ -22,7 +22,7 @@ struct Copied {
 
 Copied copy(const std::string& from, const std::string& to, CopyOver over = CopyOver::replace) {
   Copied result;
-  result.copied = copy_side_files(from, to, CopyLayout::same, over, result.skipped).copied;
+  result.copied = copy_side_files(from, Folder::made(to), CopyLayout::same, over, result.skipped).copied;
   return result;
 }
 
