@@ -1,6 +1,7 @@
 #include "tools/tensorize_onnx.h"
 
 #include <exception>
+#include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
@@ -8,10 +9,28 @@
 #include "lib/core/outputs.h"
 #include "lib/core/process.h"
 #include "lib/core/units.h"
+#include "lib/io/json_file.h"
 #include "lib/io/onnx_files.h"
 
 namespace comera::tools {
 namespace {
+
+bool is_report(const std::string& path) {
+  try {
+    const io::Json json = io::read_json(path, io::largest_report);
+    return json.is_object() && json.value("kind", "") == "tensorize";
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// The reports lie beside the graph: those of an earlier run may be replaced, other files of that name not.
+void require_free_reports(const std::string& output) {
+  if (is_report(output + ".report.json")) return;
+  for (const char* ending : {".report.json", ".report.html"})
+    if (path_exists(output + ending))
+      fail_input("[tensorize] {}{}: exists already, and is where the report goes; use another name, or remove it first", output, ending);
+}
 
 void check_options(const OptionValues& values, const std::string& output, bool several) {
   if (values.has("calibrate")) fail_input("[tensorize] --calibrate needs a model folder; an ONNX graph is tensorized weight by weight, leave it out");
@@ -23,7 +42,10 @@ void check_options(const OptionValues& values, const std::string& output, bool s
   if (several && output.ends_with(".onnx")) fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
   if (path_exists(output) && (!several || !is_empty_folder(output)))
     fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output, several ? "folder" : "file");
-  if (!several) io::require_free_data("tensorize", output);
+  if (several) return;
+  io::remove_half_onnx(output);
+  io::require_free_data("tensorize", output);
+  require_free_reports(output);
 }
 
 // A graph's weights may lie in files of any name beside it: these are read too.

@@ -106,6 +106,7 @@ void finish(AtomicFolder& made, const Target& target) {
 }
 
 void check_target(const Target& target) {
+  if (target.is_file()) io::remove_half_onnx(target.path);
   if (target.is_file() && !target.force) io::require_free_data("export", target.path);
   if (!path_exists(target.path)) return;
   const bool folder = is_folder(target.path);
