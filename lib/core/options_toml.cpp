@@ -16,6 +16,7 @@
 #include <string>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 #include "lib/core/options.h"
 #include "lib/core/suggest.h"
 
@@ -43,6 +44,7 @@ bool is_foreign(const OptionTable& table, const std::string& name) {
   return std::find(table.foreign_tables().begin(), table.foreign_tables().end(), name) != table.foreign_tables().end();
 }
 
+// InputError where it is no UTF-8 (a file's name may be any bytes): the file with it could not be read again.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -53,7 +55,9 @@ std::string quoted(std::string_view text) {
       out += c;
     }
   }
-  return out + '"';
+  out += '"';
+  if (!toml::parse("text = " + out)) fail_input("'{}': is no UTF-8, which a recipe must be; use another name", printable(text));
+  return out;
 }
 
 std::string list_of(const std::vector<std::string>& texts) {

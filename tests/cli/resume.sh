@@ -84,4 +84,9 @@ sed -i '2s/class./class1/;3s/class./class0/' train.tsv
 run "$COMERA" pretrain --resume whole
 expect_refused 'training data changed'
 
+# A name that a recipe cannot keep: refused before the run, which nothing could resume.
+cp train.tsv $'tr\xffain.tsv'
+run "$COMERA" pretrain "${options[@]}" --data $'tr\xffain.tsv' -o unreadable
+expect_refused 'is no UTF-8, which a recipe must be'
+expect_no_file unreadable
 finish
