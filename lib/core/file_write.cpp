@@ -90,8 +90,9 @@ std::uint64_t file_changes() { return changes; }
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   count_change();
-  descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (!descriptor_) fail_writing(path_, errno);
+  descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+  if (!descriptor_ && errno == ENXIO) fail_input("{}: is a pipe that no program reads; start its reader first, or name a file", path_);
+  if (!descriptor_ || ::fcntl(descriptor_.value(), F_SETFL, 0) != 0) fail_writing(path_, errno);
   position_ = static_cast<std::uint64_t>(std::max<off_t>(0, ::lseek(descriptor_.value(), 0, SEEK_END)));
 }
 

@@ -53,4 +53,9 @@ for verb in "tensorize odd -o out --ratio 1.01" "export odd -o out" "finetune od
   for name in a b c docs pipe zeros; do expect_no_file "out/$name"; done
   [ "$(du -sk out | cut -f 1)" -lt 8000 ] || fail "the copy is small"
 done
+
+# A log file that is a pipe without a reader would keep the program waiting.
+mkfifo log
+run timeout 60 "$COMERA" inspect odd --log-file log
+expect_refused 'log: is a pipe that no program reads'
 finish
