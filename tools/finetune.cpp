@@ -3,7 +3,6 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
-#include "lib/core/process.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/weights_file.h"
@@ -246,7 +245,6 @@ int run_finetune(const OptionValues& given) {
   OptionValues values = given;
   settle(values);
   if (values.flag("dry-run")) return plan_run(values, set_up_dry(values));
-  catch_stop_signals();
   return train_and_report(values, set_up(values));
 }
 

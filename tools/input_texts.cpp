@@ -1,5 +1,9 @@
 #include "tools/input_texts.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "lib/core/error.h"
 #include "lib/data/files.h"
 #include "tools/program.h"
@@ -11,9 +15,14 @@ InputTexts::InputTexts(const OptionValues& values) {
     if (values.given("text") || values.given("data-format"))
       fail_input("[predict] --{} goes with --data FILE; lines of standard input have no columns", values.given("text") ? "text" : "data-format");
     lines_.emplace(data::ByteStream::standard_input(), "stdin");
+    if (::isatty(STDIN_FILENO) != 1) task_.emplace("answering texts");
     return;
   }
   files_ = data::resolve_files(values.list("data"));
+  std::int64_t all = 0;
+  for (const std::string& file : files_) all += data::text_bytes(file);
+  counts_bytes_ = std::all_of(files_.begin(), files_.end(), [](const std::string& file) { return data::text_bytes(file) > 0; });
+  counts_bytes_ ? task_.emplace("answering texts", all, TaskUnit::bytes) : task_.emplace("answering texts");
   request_.format = data::format_named(values.text("data-format"));
   request_.text = values.list("text");
   request_.named = values.given("text") && data::names_in_vain(files_, request_.format, request_.text);
@@ -21,8 +30,15 @@ InputTexts::InputTexts(const OptionValues& values) {
 
 bool InputTexts::next(std::vector<InputText>& texts, std::size_t most) {
   texts.clear();
+  if (task_) task_->done(answered());
   for (InputText text; texts.size() < most && (texts.empty() || !pauses()) && read(text);) texts.push_back(std::move(text));
+  count_ += std::ssize(texts);
   return !texts.empty();
+}
+
+std::int64_t InputTexts::answered() const {
+  if (!counts_bytes_) return count_;
+  return before_ + (reader_ ? static_cast<std::int64_t>(reader_->lines().offset()) : 0);
 }
 
 bool InputTexts::read(InputText& text) {
@@ -34,6 +50,7 @@ bool InputTexts::read(InputText& text) {
       return true;
     }
     if (file_ == files_.size()) return false;
+    if (file_ > 0) before_ += data::text_bytes(files_[file_ - 1]);
     reader_.emplace(files_[file_++], request_);
   }
 }

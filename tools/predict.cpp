@@ -22,7 +22,8 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
   const std::vector<std::int32_t> unknown(rows.size(), -1);
   const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, models::common(stored.spec).labels);
   std::vector<train::Prediction> predictions;
-  train::evaluate(*stored.engine, data, {.batch = values.integer("batch")}, [&](const train::Prediction& one) { predictions.push_back(one); });
+  train::evaluate(*stored.engine, data, {.batch = values.integer("batch"), .task = ""},
+                  [&](const train::Prediction& one) { predictions.push_back(one); });
   return predictions;
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include "lib/core/error.h"
-#include "lib/core/process.h"
 #include "models/model_options.h"
 #include "tools/regression.h"
 #include "tools/training.h"
@@ -49,7 +48,6 @@ int run_pretrain(const OptionValues& given) {
   if (values.text("task") == "embed") fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
   if (!values.given("task") && !recipe_to_resume(values)) values.set("task", data::name_of(task_of_labels(values, {})), OptionSource::fallback);
   if (values.flag("dry-run")) return plan_run(values, setup_without_data(values));
-  catch_stop_signals();
   return train_and_report(values, set_up_run(values));
 }
 

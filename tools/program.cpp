@@ -9,14 +9,19 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/core/live_line.h"
 #include "lib/core/log.h"
 #include "lib/core/option_pages.h"
 #include "lib/core/outputs.h"
+#include "lib/core/stop.h"
 #include "lib/core/suggest.h"
+#include "lib/core/task.h"
 #include "lib/core/terminal.h"
+#include "lib/report/live_line.h"
 
 namespace comera::tools {
 namespace {
@@ -110,6 +115,15 @@ const Verb* verb_of_run(const std::string& folder) {
   return nullptr;
 }
 
+int work(const Verb& verb, const OptionValues& values) {
+  if (!verb.doing) return verb.run(values);
+  catch_stop_signals();
+  const report::LiveLine live;
+  std::optional<Task> task;
+  if (*verb.doing) task.emplace(verb.doing);
+  return verb.run(values);
+}
+
 int run_verb(const Verb& typed, Arguments arguments) {
   const Verb* verb = &typed;
   const std::string run = typed.table().find("resume") ? resumed_run(arguments) : "";
@@ -125,7 +139,7 @@ int run_verb(const Verb& typed, Arguments arguments) {
   }
   check_outputs(command.values);
   if (table.find("log-file")) set_up_messages(command.values);
-  return verb->run(command.values);
+  return work(*verb, command.values);
 }
 
 // `comera --resume RUN`.
@@ -166,7 +180,6 @@ int dispatch(Arguments arguments) {
 
 int complain(int code, std::string_view text) noexcept {
   try {
-    set_live_line("");
     log_message(LogLevel::error, text);
   } catch (...) {
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -179,6 +192,8 @@ int complain(int code, std::string_view text) noexcept {
 int run_program(std::vector<std::string> arguments) {
   try {
     return dispatch(std::move(arguments));
+  } catch (const Stopped& stopped) {
+    return 128 + stopped.signal;
   } catch (const InputError& error) {
     return complain(2, error.what());
   } catch (const RunError& error) {
@@ -195,7 +210,7 @@ int run_program(std::vector<std::string> arguments) {
 }
 
 void print_out(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (write_stdout(text)) return;
   fail_run("[comera] stdout cannot be written: {}", std::strerror(errno));
 }
 

@@ -13,7 +13,10 @@ namespace comera::tools {
 struct Verb {
   std::string_view name;  // one word, or two ("tokenizer train")
   OptionTable (*table)();
-  int (*run)(const OptionValues&);  // the exit code; throws InputError and RunError
+  int (*run)(const OptionValues&);  // the exit code; throws InputError, RunError and Stopped
+  // What it does all the time, for the live line: signals stop its work. "" where it may also wait for input; null: it takes no time, and a signal
+  // ends it as it ends any program.
+  const char* doing = nullptr;
 };
 
 std::span<const Verb> verbs();  // tools/verbs.cpp

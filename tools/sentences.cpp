@@ -26,7 +26,9 @@ std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, c
     if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text of a line or row, and two came", stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
-  return train::embed(*stored.engine, stored.tokenizer, lines, embedding_options(values));
+  train::EmbeddingOptions options = embedding_options(values);
+  options.task.clear();  // all texts are one
+  return train::embed(*stored.engine, stored.tokenizer, lines, options);
 }
 
 void answer(Answers& answers, std::span<const float> vector) {

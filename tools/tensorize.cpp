@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
-#include "lib/core/process.h"
+#include "lib/core/stop.h"
 #include "lib/export/export.h"
 #include "lib/report/fit.h"
 #include "lib/report/tensorize_report.h"
@@ -97,11 +97,6 @@ void check_output(const OptionValues& values, const std::string& output) {
   if (only_plans(values)) return;
   if (output.empty()) fail_input("[tensorize] --output is missing: name the folder to write");
   if (path_exists(output) && !is_empty_folder(output)) fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
-}
-
-void show_progress(std::size_t done, std::size_t of, const std::string& next) {
-  if (stderr_is_terminal()) return set_live_line(next.empty() || of == 0 ? next : fmt::format("[{}/{}] {}", done, of, next));
-  if (next.empty() && of > 0 && (done == of || done % std::max<std::size_t>(1, of / 10) == 0)) log_info("layer {}/{}", done, of);
 }
 
 void print_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
@@ -298,15 +293,11 @@ void make_plans(const OptionValues& values, const compress::Tensorizer& tensoriz
 int run_with(const OptionValues& values, compress::Tensorizer& tensorizer, const std::function<void(std::vector<compress::Result>&)>& finish) {
   if (only_plans(values)) return make_plans(values, tensorizer), 0;
   std::vector<compress::Result> results = tensorizer.run();
-  set_live_line("");
-  if (results.empty()) {
-    log_warning("stopped; the same command goes on where it was");
-    return 128 + stop_signal();
-  }
   finish(results);
   for (const compress::Result& result : results) write_reports(result);
   print_results(values, results);
   require_error(values, results);
+  check_stop();  // in the middle of measuring what it cost
   return 0;
 }
 
@@ -333,11 +324,10 @@ int tensorize_folder(const OptionValues& values) {
   const OpenMachine open = open_machine(values);
   std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model, settings.output);
   const std::string model = settings.model;
-  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments), show_progress);
+  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments));
   return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) {
-    show_progress(0, 0, "what it cost");
+    for (const compress::Result& result : results) write_reports(result);  // which stand where the rest is stopped
     compress::measure_cost(open.machine, model, comparison_text(values), results);
-    set_live_line("");
   });
 }
 
@@ -347,7 +337,7 @@ int tensorize_onnx(const OptionValues& values) {
   job.settle(settings);
   const OpenMachine open = open_machine(values);
   return job.run([&] {
-    compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr, show_progress);
+    compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr);
     return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) { job.finish(results); });
   });
 }
@@ -355,7 +345,7 @@ int tensorize_onnx(const OptionValues& values) {
 }  // namespace
 
 int run_tensorize(const OptionValues& values) {
-  catch_stop_signals();
+  catch_size_limit();
   return values.positionals()[0].ends_with(".onnx") ? tensorize_onnx(values) : tensorize_folder(values);
 }
 

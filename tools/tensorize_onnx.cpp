@@ -7,7 +7,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/outputs.h"
-#include "lib/core/process.h"
+#include "lib/core/stop.h"
 #include "lib/core/units.h"
 #include "lib/io/json_file.h"
 #include "lib/io/onnx_files.h"

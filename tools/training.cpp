@@ -7,6 +7,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
 #include "lib/io/json_file.h"
 #include "lib/io/side_files.h"
 #include "lib/report/fit.h"
@@ -118,6 +119,8 @@ int plan_run(const OptionValues& values, const RunSetup& setup) {
 int train_and_report(const OptionValues& values, const RunSetup& setup) {
   const std::string& verb = values.table().verb();
   std::int64_t steps = 0;
+  const StopAnswer answer("stopping after this step; again to quit now", false);
+  catch_size_limit();
   return_freed_memory();
   const train::RunResult result = learn(values, setup, steps);
   if (result.end == train::RunEnd::signal) {

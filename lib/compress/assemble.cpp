@@ -9,6 +9,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 
 namespace comera::compress {
 namespace {
@@ -71,6 +73,7 @@ void copy(const io::SafetensorsFile& file, const io::StoredTensor& tensor, io::T
   const auto bytes = file.bytes(tensor);
   constexpr std::size_t piece = std::size_t{32} << 20;  // a multiple of every element's size
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
+    check_stop();
     const auto part = bytes.subspan(at, std::min(piece, bytes.size() - at));
     check_finite(part, tensor, file.path());
     sink.bytes(part.data(), part.size());
@@ -137,12 +140,17 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   Certificate certificate = certificate_of(layers, calibration);
   for (const Certificate::Layer& layer : earlier_layers(folder)) certificate.layers.push_back(layer);
   LayerFiles layer_files(chains, candidates, path_of);
+  const Shards shards = shards_of(folder, candidates, chains);
+  std::int64_t tensors = 0;
+  for (const auto& shard : shards) tensors += std::ssize(shard);
+  Task task("writing tensors", tensors);
   const auto fill = [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+    task.advance();
     if (const io::SafetensorsFile* file = layer_files.holding(tensor.name)) return copy(*file, *file->find(tensor.name), sink);
     const io::ModelFolder::Entry& entry = *folder.find(tensor.name);
     copy(folder.file_of(entry), entry.tensor, sink);
   };
-  io::write_weights(place, shards_of(folder, candidates, chains), metadata_with(to_text(certificate)), fill);
+  io::write_weights(place, shards, metadata_with(to_text(certificate)), fill);
   write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(folder, block, chains)));
   made.commit_new();
   return files;

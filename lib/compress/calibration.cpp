@@ -11,6 +11,8 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/data/files.h"
 #include "lib/data/tokenizer.h"
 #include "lib/layers/observe.h"
@@ -138,6 +140,7 @@ class Calibration final : public InputMoments {
     Collector now(groups, follows ? before_these : behind, current_, scratch_);
     std::optional<Collector> before;
     if (beside) before.emplace(groups, behind, original_, scratch_);
+    std::optional<Task> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
       // Sequences that judge do not need the target: the other sequences decide it.
       const bool wants = before && batches_[b].part != TextPart::judging;
@@ -151,7 +154,9 @@ class Calibration final : public InputMoments {
         if (!wants || !seen.has_stream || !before->seen[g].has_stream) continue;
         tt::add_product_tn(sums.products, seen.x, wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.stream));
       }
+      task->advance();
     }
+    task.reset();
     now.close();
     if (before) before->close();
     for (const MomentGroup& group : moments)
@@ -236,6 +241,7 @@ class Calibration final : public InputMoments {
   }
 
   void run(Version version, BlockOutputs& outputs, std::size_t index, Collector& collector) {
+    check_stop();
     const layers::ObserveInputs observe(collector);
     weights_.show(version);
     collector.open(batches_[index], outputs.batches[index]);

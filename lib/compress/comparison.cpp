@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <numeric>
 
 #include "lib/compress/agreement.h"
 #include "lib/compress/calibration_text.h"
@@ -13,7 +14,8 @@
 #include "lib/compress/streamed_weights.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
-#include "lib/core/process.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/data/files.h"
 #include "lib/layers/observe.h"
 #include "lib/train/step.h"
@@ -225,16 +227,16 @@ using Give = std::function<Given(const Run&)>;
 
 Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& before, const Give& after) {
   Agreement agreement;
+  const auto tokens_of = [](const Run& run) { return std::accumulate(run.lengths.begin(), run.lengths.end(), std::int64_t{0}); };
+  std::int64_t all = 0;
+  for (const Run& run : runs) all += tokens_of(run);
+  Task task("comparing answers to tokens", all);
   for (const Run& run : runs) {
-    if (stop_signal() != 0) {
-      Comparison stopped;
-      stopped.left_out = "it was stopped";
-      return stopped;
-    }
+    check_stop();
     const Given first = before(run);
-    std::int64_t tokens = 0;
-    for (const std::int32_t length : run.lengths) tokens += length;
-    agreement.add(first, after(run), tokens, std::ssize(run.lengths), run.next);
+    check_stop();
+    agreement.add(first, after(run), tokens_of(run), std::ssize(run.lengths), run.next);
+    task.advance(tokens_of(run));
   }
   Comparison comparison = agreement.result();
   comparison.text = text.name;
@@ -294,6 +296,8 @@ void measure_cost(const plan::Machine& machine, const std::string& model, const 
     const std::vector<Run> runs = runs_of(thinned(std::move(text.sequences), enough_for(dense.spec())), spec, tokenizer->specials());
     for (Result& result : results) result.cost = cost_of(dense, text, runs, result);
     return;
+  } catch (const Stopped&) {
+    failed.left_out = "it was stopped";
   } catch (const std::exception& error) {
     failed.left_out = error.what();
   }

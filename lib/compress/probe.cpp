@@ -1,5 +1,7 @@
 #include "lib/compress/probe.h"
 
+#include "lib/core/stop.h"
+
 namespace comera::compress {
 namespace {
 
@@ -55,6 +57,7 @@ std::vector<double> Probe::outputs(Blocks& blocks) {
   weights_.show(StreamedWeights::Version::original);
   const layers::ObserveInputs observe(blocks);
   for (std::size_t b = 0; b < batches_.size(); ++b) {
+    check_stop();
     blocks.open(b);
     const train::Scores scores = engine_.evaluate(batches_[b]->batch);
     if (scores.hidden.empty())

@@ -8,6 +8,8 @@
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
 #include "lib/io/chain_form.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 
 namespace comera::compress {
 namespace {
@@ -54,39 +56,35 @@ class Runner {
         plans_(all.plans),
         moments_(all.moments),
         sequential_(all.sequential),
-        progress_(all.progress),
         work_(work),
         outcomes_(plans_.size(), std::vector<LayerOutcome>(candidates_.size())),
-        done_(plans_.size() * candidates_.size()) {
+        done_(plans_.size() * candidates_.size()),
+        task_("fitting layers", std::ssize(done_)) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) by_name_[candidates_[i].name] = i;
   }
 
-  // Every layer of every plan; false where a signal asked to stop.
-  bool run() {
+  // Every layer of every plan.
+  std::vector<std::vector<LayerOutcome>> run() && {
     every_plan_ = true;
     if (!moments_ || !sequential_) {
       visit(Part::all);
-      return !stopped();
+      return std::move(outcomes_);
     }
     // Work that no cut changes is done once for all plans: the tables, and the first block if all tables stay dense.
     tables();
     const bool shares_first = std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
     if (shares_first) visit_moments(Part::first);
     every_plan_ = false;
-    for (plan_ = 0; plan_ < plans_.size() && !stopped(); ++plan_) {
+    for (plan_ = 0; plan_ < plans_.size(); ++plan_) {
       for (std::size_t i = 0; i < candidates_.size(); ++i)
         if (done_[plan_ * candidates_.size() + i]) follow(plan_, i);
       visit(shares_first ? Part::later : Part::all);
       moments_->restore();
     }
-    return !stopped();
+    return std::move(outcomes_);
   }
 
-  std::vector<std::vector<LayerOutcome>> outcomes() && { return std::move(outcomes_); }
-
  private:
-  static bool stopped() { return stop_signal() != 0; }
-
   bool cuts_table(const Plan& plan) const {
     for (std::size_t i = 0; i < candidates_.size(); ++i)
       if (candidates_[i].table && plan.layers[i].form != PlannedForm::keep_dense) return true;
@@ -139,8 +137,9 @@ class Runner {
     std::vector<std::size_t> open;
     for (std::size_t p = every_plan_ ? 0 : plan_; p < (every_plan_ ? plans_.size() : plan_ + 1); ++p)
       if (!done_[p * candidates_.size() + i]) open.push_back(p);
-    if (open.empty() || stopped()) return;
-    progress_(layers_done_, plans_.size() * candidates_.size(), candidates_[i].name);
+    if (open.empty()) return;
+    check_stop();
+    const Task task(candidates_[i].name);
     std::vector<std::size_t> to_fit;
     for (const std::size_t p : open) {
       if (take_finished(p, i)) continue;
@@ -149,10 +148,9 @@ class Runner {
     if (!to_fit.empty()) fit(i, std::move(evidence), to_fit);
     for (const std::size_t p : open) {
       done_[p * candidates_.size() + i] = true;
-      ++layers_done_;
+      task_.advance();
       if (!every_plan_) follow(p, i);
     }
-    progress_(layers_done_, plans_.size() * candidates_.size(), "");
   }
 
   bool take_finished(std::size_t p, std::size_t i) {
@@ -221,20 +219,17 @@ class Runner {
   const std::vector<Planned>& plans_;
   InputMoments* moments_;
   bool sequential_, every_plan_ = false;
-  const Progress& progress_;
   WorkFolder& work_;
   std::map<std::string, std::size_t> by_name_;
   std::vector<std::vector<LayerOutcome>> outcomes_;
   std::vector<bool> done_;
-  std::size_t plan_ = 0, layers_done_ = 0;
+  Task task_;
+  std::size_t plan_ = 0;
   std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
 };
 
 }  // namespace
 
-std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work) {
-  Runner runner(all, work);
-  return runner.run() ? std::move(runner).outcomes() : std::vector<std::vector<LayerOutcome>>();
-}
+std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work) { return Runner(all, work).run(); }
 
 }  // namespace comera::compress

@@ -11,10 +11,10 @@ struct PlansToRun {
   const std::vector<Planned>& plans;
   InputMoments* moments;  // null: no calibration
   bool sequential;        // calibration follows the compressed prefix
-  const Progress& progress;
 };
 
-// What became of every layer, by plan and candidate; empty where a signal asked to stop. What `work` holds already is not done again.
+// What became of every layer, by plan and candidate. What `work` holds already is not done again. Stopped where a signal
+// comes.
 std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work);
 
 }  // namespace comera::compress

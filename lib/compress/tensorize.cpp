@@ -15,6 +15,8 @@
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/core/units.h"
 #include "lib/io/json_file.h"
 #include "lib/tt/low_rank.h"
@@ -150,23 +152,29 @@ struct Tensorizer::Work {
     std::map<std::string, std::size_t> left;
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
+    Task task("looking at layers", std::ssize(left));
     if (spectra && owner.moments_)
       // Who gets which rank is settled by a part of a long text: enough for every input.
       owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }, .tokens = enough_tokens(widest_candidate())},
                             [&](const MomentGroup& group) {
-                              for (const std::string& layer : group.layers)
-                                if (const auto found = left.find(layer); found != left.end()) {
+                              for (const std::string& layer_name : group.layers)
+                                if (const auto found = left.find(layer_name); found != left.end()) {
+                                  const Task layer(layer_name);
+                                  check_stop();
                                   measure(found->second, {&group, {}});
+                                  task.advance();
                                   left.erase(found);
                                 }
                             });
     for (const auto& [name, i] : left) {
-      owner.progress_(0, 0, "spectrum of " + name);
+      const Task layer(name);
+      check_stop();
       const Candidate& candidate = candidates()[i];
       if (spectra)
         measure(i, table_evidence(owner.moments_.get(), candidate, first[i].exact));
       else
         add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
+      task.advance();
     }
     weigh();
   }
@@ -301,8 +309,8 @@ struct Tensorizer::Work {
   }
 };
 
-Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments, Progress progress)
-    : settings_(std::move(settings)), pool_(pool), moments_(std::move(moments)), progress_(std::move(progress)), folder_(settings_.model) {
+Tensorizer::Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments)
+    : settings_(std::move(settings)), pool_(pool), moments_(std::move(moments)), folder_(settings_.model) {
   check_input();
   candidates_ = find_candidates(folder_, settings_.choice);
   make_plans();
@@ -382,6 +390,7 @@ void Tensorizer::require_work() const {
 
 std::vector<Result> Tensorizer::run() {
   require_work();
+  const StopAnswer answer("stopping; what is done is kept, and the same command goes on there; again to quit now", true);
   const tt::UsePool use(pool_);
   const double start = wall_seconds();
   WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));
@@ -395,7 +404,7 @@ std::vector<Result> Tensorizer::run() {
     work.remove();  // what is wrong with the input stays wrong
     throw;
   }
-  if (!results.empty()) work.remove();
+  work.remove();
   return results;
 }
 
@@ -407,8 +416,7 @@ std::optional<MomentsInfo> Tensorizer::calibration() const {
 }
 
 std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
-  std::vector<std::vector<LayerOutcome>> outcomes = run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential, progress_}, work);
-  if (outcomes.empty()) return {};
+  std::vector<std::vector<LayerOutcome>> outcomes = run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential}, work);
   std::vector<Result> results;
   std::optional<AtomicFolder> all;  // of several ratios: they appear together
   if (plans_.size() > 1) all.emplace(settings_.output);

@@ -48,9 +48,6 @@ struct Settings {
   bool graph = false;           // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
 };
 
-// Called before and after every layer: how many of how many are done, and which comes next ("" at the end).
-using Progress = std::function<void(std::size_t done, std::size_t of, const std::string& next)>;
-
 // Bytes that calibration would need for a model.
 struct CalibrationNeeds {
   std::uint64_t memory = 0;   // its largest matrix in float, moments and factorisation of its widest layer
@@ -83,7 +80,7 @@ struct Result {
 class Tensorizer {
  public:
   // Opens the model and settles what is compressed how. `moments` may be null. InputError for everything wrong with model, plan or options.
-  Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments, Progress progress);
+  Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments);
   ~Tensorizer();
 
   const io::ModelFolder& folder() const { return folder_; }
@@ -94,7 +91,7 @@ class Tensorizer {
   std::uint64_t file_bytes_dense() const { return settings_.graph ? settings_.goal.counted({}) : folder_.bytes(); }
   CalibrationNeeds calibration_needs() const;
 
-  // Writes every folder. Interrupted by a signal it ends with RunError and goes on with the next call.
+  // Writes every folder. Stopped where a signal comes; the next call goes on.
   std::vector<Result> run();
 
  private:
@@ -108,7 +105,6 @@ class Tensorizer {
   Settings settings_;
   kernels::ThreadPool& pool_;
   std::unique_ptr<InputMoments> moments_;
-  Progress progress_;
   io::ModelFolder folder_;
   std::optional<io::ComeraBlock> block_;  // of a model that has chains already
   std::vector<Candidate> candidates_;

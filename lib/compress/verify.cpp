@@ -9,6 +9,8 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -43,7 +45,12 @@ class Verifier {
     Verification verification;
     std::map<std::string, std::optional<double>> outputs;
     if (moments_) measure_outputs(outputs);
-    for (const Certificate::Layer& layer : certificate_.layers) verification.layers.push_back(check(layer, outputs));
+    Task task("checking layers", std::ssize(certificate_.layers));
+    for (const Certificate::Layer& layer : certificate_.layers) {
+      check_stop();
+      verification.layers.push_back(check(layer, outputs));
+      task.advance();
+    }
     check_others(verification);
     return verification;
   }
@@ -132,6 +139,7 @@ class Verifier {
       for (const io::TensorToWrite& tensor : tensors_of(chain_of(layer.name), io::StoredType::F32)) certified.insert(tensor.name);
     for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
       if (certified.contains(entry.tensor.name)) continue;
+      check_stop();
       ++verification.others;
       if (std::string fault = fault_of(entry); !fault.empty()) verification.other_faults.push_back({entry.tensor.name, std::move(fault)});
     }

@@ -6,8 +6,11 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "lib/core/file.h"
+#include "lib/core/live_line.h"
+#include "lib/core/process.h"
 
 namespace comera {
 namespace {
@@ -17,12 +20,16 @@ struct Log {
   LogLevel level = LogLevel::info;
   std::unique_ptr<AppendFile> file;
   std::string live_line;
+  bool in_line = false;  // what stdout has shown on a terminal ends in the middle of a line
+  double last_message = 0;
 };
 
 Log& log_state() {
   static Log state;
   return state;
 }
+
+constexpr std::string_view erase_line = "\r\033[K";
 
 // One call, so that lines of several processes do not mix.
 void to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
@@ -78,16 +85,33 @@ void log_message(LogLevel level, std::string_view message) {
   const std::lock_guard lock(state.mutex);
   if (state.file) state.file->append(fmt::format("{}{}\n", prefix_of(level, false), text));
   if (level > state.level) return;
-  const std::string erase = state.live_line.empty() ? "" : "\r\033[K";
-  to_stderr(fmt::format("{}{}{}\n{}", erase, prefix_of(level, colour_wanted()), text, state.live_line));
+  state.last_message = wall_seconds();
+  // It is drawn again by whoever keeps it: what it says may be old by now.
+  const std::string erase = std::exchange(state.live_line, "").empty() ? "" : std::string(erase_line);
+  to_stderr(fmt::format("{}{}{}\n", erase, prefix_of(level, colour_wanted()), text));
 }
 
 void set_live_line(std::string_view text) {
   Log& state = log_state();
   const std::lock_guard lock(state.mutex);
-  if (!stderr_is_terminal() || state.level < LogLevel::info || (text.empty() && state.live_line.empty())) return;
+  if (!stderr_is_terminal() || state.level < LogLevel::info || state.in_line || text == state.live_line) return;
   state.live_line = text;
-  to_stderr(fmt::format("\r\033[K{}", text));
+  to_stderr(fmt::format("{}{}", erase_line, text));
+}
+
+bool write_stdout(std::string_view text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  Log& state = log_state();
+  const std::lock_guard lock(state.mutex);
+  if (terminal && !std::exchange(state.live_line, "").empty()) to_stderr(erase_line);
+  if (terminal && !text.empty()) state.in_line = text.back() != '\n';
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+double last_message_seconds() {
+  Log& state = log_state();
+  const std::lock_guard lock(state.mutex);
+  return state.last_message;
 }
 
 bool stderr_is_terminal() {

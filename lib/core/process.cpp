@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -16,18 +15,6 @@
 
 namespace comera {
 namespace {
-
-volatile std::sig_atomic_t caught_signal = 0;
-
-void on_stop_signal(int signal) {
-  if (caught_signal) ::_exit(128 + signal);
-  caught_signal = signal;
-}
-
-// A file reached its limit (ulimit -f). Every further write to it comes here again, and fails with a sentence of its own.
-void on_size_limit(int signal) {
-  if (!caught_signal) caught_signal = signal;
-}
 
 // "VmHWM:     1234 kB" -> bytes.
 std::uint64_t kilobytes_of(const char* path, std::string_view key) {
@@ -92,21 +79,5 @@ std::string utc_time() {
 }
 
 double wall_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-void catch_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_stop_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;  // a save that is under way goes on
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  struct sigaction hang_up {};
-  ::sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);  // nohup keeps ignoring it
-  action.sa_handler = on_size_limit;
-  ::sigaction(SIGXFSZ, &action, nullptr);
-}
-
-int stop_signal() { return caught_signal; }
 
 }  // namespace comera

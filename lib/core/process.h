@@ -23,8 +23,4 @@ std::string host_name();
 std::string utc_time();  // "2025-01-31T09:05:00Z"
 double wall_seconds();   // monotonic
 
-// SIGINT and SIGTERM set a flag, which long work asks for between steps; the second one ends the process at once (128 + n).
-void catch_stop_signals();
-int stop_signal();  // 0 where none came
-
 }  // namespace comera

@@ -5,7 +5,10 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/file_changes.h"
@@ -68,6 +71,24 @@ std::vector<std::string> names_of(const Folder& in, const std::string& target) {
   return names;
 }
 
+// Those that this process has not finished. Never destroyed: another thread may look at them while the process ends.
+struct Unfinished {
+  std::mutex mutex;
+  std::vector<std::pair<Folder, std::string>> all;
+};
+Unfinished& unfinished() {
+  static auto* const list = new Unfinished;
+  return *list;
+}
+void remember(const Folder& in, const std::string& name) {
+  const std::lock_guard lock(unfinished().mutex);
+  unfinished().all.emplace_back(in, name);
+}
+void forget(const std::string& name) {
+  const std::lock_guard lock(unfinished().mutex);
+  std::erase_if(unfinished().all, [&](const auto& one) { return one.second == name; });
+}
+
 }  // namespace
 
 bool is_temporary(const std::string& name) {
@@ -94,6 +115,15 @@ void remove_leftovers(const Folder& in, const std::string& target) {
   for (const std::string& name : names_of(in, target)) remove_if_left(in, name);
 }
 
+void remove_temporaries() {
+  const std::lock_guard lock(unfinished().mutex);
+  for (const auto& [in, name] : unfinished().all)
+    for (int attempt = 0; attempt < attempts && in.kind(name) != EntryKind::none; ++attempt) try {
+        in.remove(name);  // again where another thread still writes into it
+      } catch (const std::runtime_error&) {
+      }
+}
+
 void remove_leftovers(const Folder& in) {
   for (const std::string& name : in.names())
     if (is_temporary(name)) remove_if_left(in, name);
@@ -113,7 +143,9 @@ Temporary::Temporary(Folder in, std::string target, EntryKind kind) : in_(std::m
     descriptor_ = make(in_, name_, kind);
     if (!descriptor_ && errno != EEXIST && errno != ENOENT) break;
     // Another process may take it for a leftover before it is locked; then it is that one's to remove.
-    if (descriptor_ && lock_or_unknown(descriptor_) && in_.has(name_, descriptor_.value())) return;
+    if (!descriptor_ || !lock_or_unknown(descriptor_) || !in_.has(name_, descriptor_.value())) continue;
+    remember(in_, name_);
+    return;
   }
   fail_writing(target_path(), errno);
 }
@@ -123,6 +155,7 @@ Temporary::Temporary(Temporary&& other) noexcept
 
 Temporary::~Temporary() {
   if (name_.empty()) return;
+  forget(name_);
   try {
     in_.remove(name_);
   } catch (const std::runtime_error&) {  // a later run removes it
@@ -136,6 +169,7 @@ Folder Temporary::folder() const {
 }
 
 void Temporary::moved() {
+  forget(name_);
   name_.clear();
   in_.sync();
 }

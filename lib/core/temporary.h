@@ -44,6 +44,8 @@ bool is_temporary(const std::string& name);  // bears the mark
 std::vector<std::string> read_leftovers(const Folder& in, const std::string& target);
 // Removes what killed processes left of that target.
 void remove_leftovers(const Folder& in, const std::string& target);
+// Removes what this process has not finished: for a process that ends in the middle of its work.
+void remove_temporaries();
 // Removes the unlocked leftovers of killed processes, whatever their target.
 void remove_leftovers(const Folder& in);
 // A folder that must vanish in one instant, so that half of it is never taken for the whole. Nothing there is fine.

@@ -14,6 +14,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/regular_file.h"
+#include "lib/core/stop.h"
 #include "lib/data/format.h"
 
 namespace comera::data {
@@ -33,6 +34,7 @@ class Plain final : public ByteStream {
 
   std::size_t read(char* out, std::size_t size) override {
     for (;;) {
+      if (borrowed_) wait();
       const ssize_t n = ::read(fd_, out, size);
       if (n >= 0) return static_cast<std::size_t>(n);
       if (errno != EINTR) fail_input("[data] {}: cannot be read: {}", path_, std::strerror(errno));
@@ -56,6 +58,15 @@ class Plain final : public ByteStream {
   const std::string& path() const { return path_; }
 
  private:
+  // Until there is something to read: a read that waits would not see a signal.
+  void wait() {
+    constexpr int look = 200;  // milliseconds
+    pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
+    do {
+      check_stop();
+    } while (::poll(&one, 1, look) <= 0);
+  }
+
   std::string path_;
   int fd_;
   bool borrowed_ = false;

@@ -1,5 +1,6 @@
 #include "lib/data/files.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
 #include "lib/core/regular_file.h"
+#include "lib/core/stop.h"
 #include "lib/core/units.h"
 
 namespace comera::data {
@@ -42,12 +44,30 @@ std::string hash_files(const std::vector<std::string>& files) {
   std::uint64_t total = 0;
   for (const std::string& path : files) total += file_size(path);
   if (total >= takes_a_while) log_info("[data] reading {} to know the data again", format_bytes(total));
+  Task task("hashing the data", static_cast<std::int64_t>(total), TaskUnit::bytes);
   Hasher hasher;
   for (const std::string& path : files) {
     hasher.update(fmt::format("{};", file_size(path)));
-    read_blocks(path, [&](std::string_view block) { hasher.update(block); });
+    read_blocks(path, [&](std::string_view block) {
+      check_stop();
+      hasher.update(block);
+      task.advance(std::ssize(block));
+    });
   }
   return hasher.hex();
+}
+
+std::int64_t text_bytes(const std::string& path) {
+  if (path.ends_with(".gz") || path.ends_with(".zst")) return 0;
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? status.st_size : 0;
+}
+
+Reading::Reading(const std::string& path) : task_("reading " + base_name(path), text_bytes(path), TaskUnit::bytes) {}
+
+void Reading::at(const LineReader& lines) {
+  check_stop();
+  task_.done(static_cast<std::int64_t>(lines.offset()));
 }
 
 }  // namespace comera::data

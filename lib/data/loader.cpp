@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
 #include "lib/core/thread.h"
 #include "lib/data/collate.h"
+#include "lib/data/files.h"
 #include "lib/data/window.h"
 
 namespace comera::data {
@@ -18,14 +20,15 @@ namespace {
 // Builds windows ahead of the reader, on a thread of its own.
 class Prefetch {
  public:
-  Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch)
-      : source_(std::move(source)), one_epoch_(one_epoch), thread_(start_thread([this, start] { run(start); })) {}
+  Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch, bool stops)
+      : source_(std::move(source)), one_epoch_(one_epoch), stops_(stops), thread_(start_thread([this, start] { run(start); })) {}
 
   ~Prefetch() {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
+    source_->cancel();
     changed_.notify_all();
     thread_.join();
   }
@@ -35,7 +38,9 @@ class Prefetch {
   // False behind the last window of a single epoch. Throws what the thread threw.
   bool take(Window& window) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || done_; });
+    constexpr auto look = std::chrono::milliseconds(100);
+    while (!changed_.wait_for(lock, look, [&] { return !ready_.empty() || done_; }))
+      if (stops_) check_stop();
     if (ready_.empty()) {
       if (error_) std::rethrow_exception(error_);
       return false;
@@ -78,7 +83,7 @@ class Prefetch {
   }
 
   std::unique_ptr<WindowSource> source_;
-  bool one_epoch_;
+  bool one_epoch_, stops_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Window> ready_;
@@ -93,13 +98,15 @@ class WindowLoader final : public Loader {
       : dataset_(std::move(dataset)), options_(options), position_(state) {
     const bool rows = !predicts_words(dataset_->spec().task);
     rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
-    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle);
+    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle, options.stops);
     skip_ = state.step - steps_before(step_sequences(), state.window);
+    if (!rows && !options.shuffle) read_sizes();
     if (skip_ < 0) fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);
   }
 
   bool next(std::span<Batch> parts) override {
     COMERA_CHECK(static_cast<std::int64_t>(parts.size()) == options_.accumulate);
+    if (options_.stops) check_stop();
     if (used_ == window_.sequences.size() && !take_window()) return false;
     const auto begin = used_;
     used_ = std::min(begin + static_cast<std::size_t>(step_sequences()), window_.sequences.size());
@@ -117,6 +124,15 @@ class WindowLoader final : public Loader {
   }
 
   LoaderState state() const override { return position_; }
+  Reach reach() const override {
+    const std::int64_t samples = window_.start.samples + static_cast<std::int64_t>(used_);
+    if (!predicts_words(dataset_->spec().task)) return {samples - window_.start.epoch * dataset_->size(), dataset_->size()};
+    if (sizes_.empty()) return {samples, 0};
+    const std::int64_t begin = bytes_before(window_.start),
+                       end = window_.next.epoch != window_.start.epoch ? sizes_.back() : bytes_before(window_.next);
+    const double share = static_cast<double>(used_) / static_cast<double>(std::max<std::size_t>(window_.sequences.size(), 1));
+    return {begin + static_cast<std::int64_t>(share * static_cast<double>(end - begin)), sizes_.back(), TaskUnit::bytes};
+  }
   bool epoch_ended() const override { return epoch_ended_; }
   std::int64_t steps_per_epoch() const override { return (dataset_->size() + step_sequences() - 1) / step_sequences(); }
   double waited_ms() const override { return waited_ms_; }
@@ -124,6 +140,17 @@ class WindowLoader final : public Loader {
 
  private:
   std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
+
+  // Of the files before each, and of all; none where a file is packed.
+  void read_sizes() {
+    sizes_ = {0};
+    for (const std::string& file : dataset_->files()) {
+      const std::int64_t bytes = text_bytes(file);
+      if (bytes == 0) return sizes_.clear();
+      sizes_.push_back(sizes_.back() + bytes);
+    }
+  }
+  std::int64_t bytes_before(const LoaderState& state) const { return sizes_[static_cast<std::size_t>(state.file)] + state.offset; }
 
   bool take_window() {
     const auto start = std::chrono::steady_clock::now();
@@ -141,6 +168,7 @@ class WindowLoader final : public Loader {
   LoaderState position_;
   MaskRule rule_;
   Window window_;
+  std::vector<std::int64_t> sizes_;
   std::size_t used_ = 0;   // sequences of the window handed out
   std::int64_t skip_ = 0;  // steps of the next window that were handed out before the checkpoint
   bool epoch_ended_ = false;

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/core/task.h"
 #include "lib/data/batch.h"
 #include "lib/data/format.h"
 #include "lib/data/tokenizer.h"
@@ -56,6 +57,7 @@ struct LoaderOptions {
   std::int64_t stride = 0;  // clm, evaluation: windows of max_length tokens every `stride` tokens of a document, which count what no window before
                             // did (0: packed as for training)
   int threads = 1;          // that tokenise ahead; results do not depend on it
+  bool stops = false;       // next() gives up with Stopped where a signal came
 };
 
 // The files and their labels. Classify data is read, checked (UTF-8, columns, labels) and indexed here; mlm and clm data while it is streamed.
@@ -85,6 +87,12 @@ class Dataset {
   virtual std::int32_t label_index(std::string_view label) const = 0;
 };
 
+// How far a pass over the data has come.
+struct Reach {
+  std::int64_t done = 0, of = 0;  // of 0: not known
+  TaskUnit unit = TaskUnit::count;
+};
+
 // The position of a loader: the next step that it will give. Written into checkpoints as one line of JSON.
 struct LoaderState {
   std::int64_t epoch = 0;
@@ -111,6 +119,7 @@ class Loader {
   bool next(Batch& batch) { return next(std::span<Batch>(&batch, 1)); }  // for accumulate == 1
 
   virtual LoaderState state() const = 0;             // of the next step
+  virtual Reach reach() const = 0;                   // evaluation: rows handed out, or bytes of the files
   virtual bool epoch_ended() const = 0;              // the step handed out last closed its epoch
   virtual std::int64_t steps_per_epoch() const = 0;  // 0: not known (streamed data)
   virtual double waited_ms() const = 0;              // time that next() was blocked on the readers, in total

@@ -27,6 +27,7 @@ class RowsSource final : public WindowSource {
     window.sequences.resize(static_cast<std::size_t>(count));
     in_parts(options_.threads, count, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = from; i < to; ++i) {
+        check_cancelled();
         const std::int64_t row = options_.shuffle ? order(begin + i) : begin + i;
         encode_row(row, ids[static_cast<std::size_t>(i)], window.sequences[static_cast<std::size_t>(i)]);
         window.sequences[static_cast<std::size_t>(i)].sample = row + start.epoch * size;

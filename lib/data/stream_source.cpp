@@ -51,6 +51,7 @@ class StreamSource final : public WindowSource {
     }
     in_parts(options_.threads, static_cast<std::int64_t>(fresh.size()), [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t i = from; i < to; ++i) {
+        check_cancelled();
         Piece& one = fresh[static_cast<std::size_t>(i)];
         clm() ? encode_document(one) : dataset_->tokenizer().encode(one.text, one.ids);
         one.text = {};

@@ -9,6 +9,7 @@
 #include "lib/core/log.h"
 #include "lib/core/suggest.h"
 #include "lib/data/label_kind.h"
+#include "lib/data/files.h"
 
 namespace comera::data {
 namespace {
@@ -49,7 +50,8 @@ void Table::add(std::string_view first, std::string_view second, std::int32_t la
 template <class Take>
 void Table::read_rows(TextReader& reader, const std::string& label_column, const Take& take) {
   const std::string& file = reader.lines().path();
-  for (Row row; reader.next(row);) {
+  Reading reading(file);
+  for (Row row; reader.next(row); reading.at(reader.lines())) {
     if (!reader.is_table() && is_blank(row.text[0])) continue;
     if (!label_column.empty() && row.label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
     take(file, row);

@@ -71,7 +71,8 @@ std::vector<std::string> sample_texts(const SampleSpec& spec) {
   const bool in_vain = names_in_vain(files, spec.format, spec.columns);
   for (const std::string& file : files) {
     TextReader reader(file, {spec.format, spec.columns, in_vain, "", longest_part});
-    for (Row row; reader.next(row);)
+    Reading reading(file);
+    for (Row row; reader.next(row); reading.at(reader.lines()))
       for (const std::string_view text : row.text) take(text);
   }
   if (kept.empty()) fail_input("[tokenizer] {}: holds no text to learn from", spec.files.front());
@@ -102,6 +103,7 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
       {"num_threads", "4"},
       {"minloglevel", "2"},
   };
+  const Task task("learning pieces");
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok())

@@ -2,6 +2,7 @@
 // options and the state at its start.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -39,14 +40,22 @@ class WindowSource {
   WindowSource(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options) : dataset_(std::move(dataset)), options_(options) {}
   virtual ~WindowSource() = default;
   virtual Window build(const LoaderState& start) = 0;
+  void cancel() { cancelled_ = true; }  // from another thread: a build under way ends by an exception
 
  protected:
+  struct Cancelled {};
   std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
   // Shuffling: sequences in random order, sorted by length (ties stay in that order), cut into steps, full steps in random order.
   void arrange(Window& window) const;
+  void check_cancelled() const {
+    if (cancelled_) throw Cancelled();
+  }
 
   std::shared_ptr<const FileDataset> dataset_;
   LoaderOptions options_;
+
+ private:
+  std::atomic<bool> cancelled_ = false;
 };
 
 std::unique_ptr<WindowSource> rows_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options);

@@ -4,6 +4,8 @@
 #include <unordered_map>
 
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/data/tokenizer_train.h"
 #include "lib/data/unicode.h"
 #include "lib/data/wordpiece.h"
@@ -25,10 +27,14 @@ WordCounts count_words(std::span<const std::string> texts, LetterCase letter_cas
   const BertRules rules{.lower = lower, .strip_accents = lower, .split_cjk = true};
   std::unordered_map<std::string, std::int64_t> counts;
   std::string buffer;
-  for (const std::string& text : texts)
+  Task task("counting words of texts", std::ssize(texts));
+  for (const std::string& text : texts) {
+    check_stop();
     for_each_word(text, rules, buffer, [&](std::string_view word) {
       if (word.size() <= 4 * WordPiece::max_word) ++counts[std::string(word)];
     });
+    task.advance();
+  }
   return {counts.begin(), counts.end()};
 }
 
@@ -43,6 +49,7 @@ class Trainer {
 
   std::string train() {
     for (const auto& [pair, count] : pair_counts_) push(pair);
+    Task task("learning pieces", options_.vocab_size);
     while (static_cast<std::int64_t>(pieces_.size()) < options_.vocab_size && !queue_.empty()) {
       const Candidate top = queue_.top();
       queue_.pop();
@@ -51,7 +58,9 @@ class Trainer {
         push(top.pair);
         continue;
       }
+      check_stop();
       merge(top.pair);
+      task.done(std::ssize(pieces_));
     }
     std::string vocab;
     for (const std::string& piece : pieces_) vocab += piece + "\n";
@@ -108,6 +117,7 @@ class Trainer {
   // Words with a character that has no piece can never be encoded, so they teach nothing.
   void add_words(const WordCounts& counts) {
     for (const auto& [text, count] : counts) {
+      check_stop();
       Word word{{}, count};
       bool known = true;
       for (std::size_t at = 0; at < text.size() && known;) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
 #include "lib/train/answer.h"
 
 namespace comera::exporting {
@@ -124,6 +125,7 @@ std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
 
 // The model's scores, all of them finite.
 train::Scores scores_of(train::Engine& engine, const data::Batch& batch) {
+  check_stop();
   const train::Scores scores = engine.evaluate(batch);
   train::check_answer(scores);
   return scores;

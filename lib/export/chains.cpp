@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
 
 namespace comera::exporting {
 namespace {
@@ -87,6 +88,7 @@ Matrix multiply(const Matrix& a, const Matrix& b) {
   Matrix out{a.rows, b.columns, std::vector<float>(static_cast<std::size_t>(a.rows * b.columns))};
   std::vector<double> row(static_cast<std::size_t>(b.columns));
   for (std::int64_t i = 0; i < a.rows; ++i) {
+    check_stop();
     std::fill(row.begin(), row.end(), 0.0);
     for (std::int64_t k = 0; k < a.columns; ++k) {
       const double factor = a.values[static_cast<std::size_t>(i * a.columns + k)];
@@ -187,6 +189,7 @@ WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::
 }
 
 std::vector<float> WeightReader::tensor(const std::string& name, const Sizes& shape) const {
+  check_stop();
   return shapes_alone_ ? std::vector<float>() : folder_.read_floats(name, shape);
 }
 

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/export/chains.h"
 #include "lib/io/chain_parts.h"
 
@@ -74,7 +76,12 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
   AtomicFolder making(target.path);
   const std::string place = folder.place_in(making.temporary());
   make_folders(place);
+  std::int64_t tensors = 0;
+  for (const auto& shard : shards) tensors += std::ssize(shard);
+  Task task("writing tensors", tensors);
   io::write_weights(place, shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+    check_stop();
+    task.advance();
     if (const io::ModelFolder::Entry* entry = folder.find(tensor.name)) {
       const auto bytes = folder.file_of(*entry).bytes(entry->tensor);
       return sink.bytes(bytes.data(), bytes.size());

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "lib/core/half.h"
+#include "lib/core/stop.h"
 #include "lib/export/values.h"
 
 namespace comera::exporting {
@@ -89,6 +90,7 @@ class Run {
   }
 
   void step(int index) {
+    check_stop();
     const onnx::NodeProto& node = graph_.node(index);
     Operator<T> run = find_arithmetic<T>(node.op_type());
     if (!run) run = find_shaping<T>(node.op_type());

@@ -5,6 +5,8 @@
 #include "lib/core/error.h"
 #include "lib/core/folder_lock.h"
 #include "lib/core/reals.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
 #include "lib/export/decoder_graph.h"
@@ -56,7 +58,12 @@ std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
 
 Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, train::Engine& engine) {
   Difference difference;
-  for (const RandomTokens& tokens : sample_tokens(spec)) add_batch(difference, ask(file, spec, engine, tokens));
+  const std::vector<RandomTokens> samples = sample_tokens(spec);
+  Task task("checking the graph on samples", std::ssize(samples));
+  for (const RandomTokens& tokens : samples) {
+    add_batch(difference, ask(file, spec, engine, tokens));
+    task.advance();
+  }
   finish(difference, file.model(), type);
   return difference;
 }
@@ -86,6 +93,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
                            train::Engine& engine) {
   Exported exported;
   {
+    const Task task("writing the graph");
     onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
     exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
     const io::OnnxWritten written = io::write_onnx(place, model);
@@ -101,6 +109,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
 }  // namespace
 
 void finish(AtomicFolder& made, const Target& target) {
+  check_stop();
   if (target.force) return made.commit();
   made.commit_new();
 }
@@ -125,18 +134,22 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
   const plan::Machine exact{&kernels::reference_backend(), DType::f64, nullptr};
   Difference difference;
   std::int64_t products = 0;
+  const std::vector<RandomTokens> samples = sample_tokens(spec);
+  Task task("checking the folder on samples", 3 * std::ssize(samples));
   const auto answers = [&](const plan::Machine& machine) {
     const auto opened = open_dense(dense, dense_spec, machine);
     products = std::ranges::count_if(opened->model().parameters().all(), [](const auto& parameter) { return parameter.shape.dims() == 2; });
     std::vector<std::vector<double>> all;
-    for (const RandomTokens& tokens : sample_tokens(spec)) all.push_back(model_answers(common, *opened, tokens));
+    for (const RandomTokens& tokens : samples) {
+      all.push_back(model_answers(common, *opened, tokens));
+      task.advance();
+    }
     return all;
   };
   const std::vector<std::vector<double>> doubled = answers(exact), single = answers(engine.machine());
-  std::size_t batch = 0;
-  for (const RandomTokens& tokens : sample_tokens(spec)) {
-    add_batch(difference, {model_answers(models::common(spec), engine, tokens), doubled[batch], single[batch]});
-    ++batch;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    add_batch(difference, {model_answers(models::common(spec), engine, samples[i]), doubled[i], single[i]});
+    task.advance();
   }
   finish(difference, products, coarseness(source, io::parse_comera_block(source.config(), source.config_path()).value_or(io::ComeraBlock{})));
   if (!difference.fine()) fail_difference("folder", difference, output);
@@ -162,6 +175,7 @@ Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spe
   Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);
   if (!exported.difference->fine()) fail_difference("graph", *exported.difference, target.path);
   if (target.is_file()) {
+    check_stop();
     std::vector<std::string> made;
     for (const std::string& file : exported.files) made.push_back(join_path(making.temporary(), file));
     io::move_onnx(made, target.path, target.force);

@@ -7,6 +7,8 @@
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "lib/report/html.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/train/chain_sizes.h"
 
 namespace comera::report {
@@ -64,7 +66,9 @@ class Stepper {
 std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, Stepper& stepper, int repetitions,
                                                        std::map<std::string, std::int64_t>& calls) {
   std::map<std::string, std::vector<double>> ms;
+  Task task("timing the parts of the step", repetitions);
   for (int i = 0; i < repetitions; ++i) {
+    check_stop();
     plan::Profile profile;
     engine.set_profile(&profile);
     double other = stepper.step_ms();
@@ -75,6 +79,7 @@ std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, St
     }
     ms["other"].push_back(other);
     calls["other"] = 1;
+    task.advance();
   }
   engine.set_profile(nullptr);
   return ms;

@@ -5,6 +5,8 @@
 #include "kernels/cpu_peak.h"
 #include "kernels/thread_pool.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/layers/parameter.h"
 #include "lib/report/bench.h"
 #include "lib/train/weights.h"
@@ -22,13 +24,16 @@ double fastest(const plan::Machine& machine, const kernels::Op<Args>& op, const 
   plan::Arena scratch(*machine.backend, std::max<std::size_t>(workspace, 1), "the measurement of the machine's peak");
   context.workspace = scratch.data(), context.workspace_bytes = workspace;
   double best = 0;
+  Task task("timing the machine", tries);
   for (int i = 0; i < tries; ++i) {
+    check_stop();
     const double start = wall_seconds();
     for (int j = 0; j < calls; ++j)
       if (!op.run || op.run(context, args) != kernels::Status::ok) return 0;
     if (machine.backend->device.wait && machine.backend->device.wait(context) != kernels::Status::ok) return 0;
     const double seconds = (wall_seconds() - start) / calls;
     best = i == 0 ? seconds : std::min(best, seconds);
+    task.advance();
   }
   return best;
 }

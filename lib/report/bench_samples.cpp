@@ -5,6 +5,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/report/energy.h"
 
 namespace comera::report {
@@ -28,11 +30,18 @@ Spread spread_of(std::vector<double> samples) {
 }
 
 BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample) {
-  for (int i = 0; i < options.warmup; ++i) sample();
+  Task task("timing " + work, options.warmup + options.repetitions);
+  const auto one = [&] {
+    check_stop();
+    const double ms_of_one = sample();
+    task.advance();
+    return ms_of_one;
+  };
+  for (int i = 0; i < options.warmup; ++i) one();
   std::vector<double> ms;
   EnergyMeter energy = EnergyMeter::of(device);
   const double start = wall_seconds();
-  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds)) ms.push_back(sample());
+  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds)) ms.push_back(one());
   BenchRow row{.work = std::move(work), .ms = spread_of(ms), .peak_bytes = {}, .joules = {}};
   if (const auto joules = energy.joules()) row.joules = *joules / static_cast<double>(ms.size());
   return row;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "lib/core/log.h"
 #include "lib/core/process.h"
@@ -14,20 +15,43 @@
 namespace comera::report {
 namespace {
 
-constexpr double redraw_seconds = 0.1;
+constexpr double told_every = 0.1;  // seconds
 
 std::string short_ms(double ms) { return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms); }
 
 }  // namespace
 
-std::string to_string(const StepLine& line) {
-  std::string out = line.steps > 0 ? fmt::format("step {}/{}", line.step, line.steps) : fmt::format("step {}", line.step);
-  out += fmt::format("  loss {:.3g}  lr {}  gnorm {:.2f}", line.loss, format_digits(line.learning_rate, 2), line.gradient_norm);
-  if (line.rank) out += fmt::format("  rank {:.1f}", *line.rank);
-  if (line.ratio) out += fmt::format("  ratio {:.1f}x", *line.ratio);
-  out += fmt::format("  {}  {} tok/s  peak {}", short_ms(line.step_ms), format_count(line.tokens_per_second), format_bytes(line.peak_bytes));
-  if (line.eta_seconds) out += "  eta " + format_seconds(*line.eta_seconds);
-  return out;
+std::string to_string(const StepLine& line, int columns) {
+  struct Field {
+    int rank;  // the lowest is left out first
+    std::string text;
+  };
+  std::vector<Field> fields = {{9, line.steps > 0 ? fmt::format("step {}/{}", line.step, line.steps) : fmt::format("step {}", line.step)},
+                               {8, fmt::format("loss {:.3g}", line.loss)},
+                               {2, "lr " + format_digits(line.learning_rate, 2)},
+                               {1, fmt::format("gnorm {:.2f}", line.gradient_norm)}};
+  if (line.rank) fields.push_back({4, fmt::format("rank {:.1f}", *line.rank)});
+  if (line.ratio) fields.push_back({5, fmt::format("ratio {:.1f}x", *line.ratio)});
+  fields.push_back({6, short_ms(line.step_ms)});
+  fields.push_back({0, fmt::format("{} tok/s", format_count(line.tokens_per_second))});
+  if (line.peak_bytes > 0) fields.push_back({3, "peak " + format_bytes(line.peak_bytes)});
+  if (line.eta_seconds) fields.push_back({7, "eta " + format_seconds(*line.eta_seconds)});
+  std::string text;
+  for (;;) {
+    text.clear();
+    for (const Field& field : fields) text.append(text.empty() ? "" : "  ").append(field.text);
+    if (text.size() <= static_cast<std::size_t>(columns) || fields.size() == 1) return text;
+    fields.erase(std::min_element(fields.begin(), fields.end(), [](const Field& a, const Field& b) { return a.rank < b.rank; }));
+  }
+}
+
+std::string live_note(const StepLine& line) {
+  std::string note = fmt::format("loss {:.3g}  {}", line.loss, short_ms(line.step_ms));
+  if (line.ratio) note += fmt::format("  ratio {:.1f}x", *line.ratio);
+  if (line.rank) note += fmt::format("  rank {:.1f}", *line.rank);
+  note += fmt::format("  {} tok/s", format_count(line.tokens_per_second));
+  if (line.peak_bytes > 0) note += "  peak " + format_bytes(line.peak_bytes);
+  return note;
 }
 
 void Eta::step_done(std::int64_t step, double now) {
@@ -40,21 +64,9 @@ std::optional<double> Eta::seconds(std::int64_t steps) const {
   return (last_time_ - first_time_) / static_cast<double>(last_step_ - *first_step_) * static_cast<double>(steps - last_step_);
 }
 
-std::string bar(const StepLine& line, int columns) {
-  std::string out;
-  if (line.steps > 0) {
-    constexpr int cells = 20;
-    const int full = static_cast<int>(cells * static_cast<double>(line.step) / static_cast<double>(line.steps));
-    out = fmt::format("[{:.<{}}] ", std::string(static_cast<std::size_t>(full), '#'), cells);
-  }
-  // What is looked at most stands where a narrow terminal still shows it.
-  out += line.steps > 0 ? fmt::format("{}/{}", line.step, line.steps) : fmt::format("step {}", line.step);
-  if (line.eta_seconds) out += "  eta " + format_seconds(*line.eta_seconds);
-  out += fmt::format("  loss {:.3g}  {}", line.loss, short_ms(line.step_ms));
-  if (line.ratio) out += fmt::format("  ratio {:.1f}x", *line.ratio);
-  if (line.rank) out += fmt::format("  rank {:.1f}", *line.rank);
-  out += fmt::format("  {} tok/s  peak {}", format_count(line.tokens_per_second), format_bytes(line.peak_bytes));
-  return out.substr(0, static_cast<std::size_t>(columns > 1 ? columns - 1 : 1));
+std::optional<double> Eta::seconds(std::int64_t steps, double now) const {
+  const std::optional<double> then = seconds(steps);
+  return then ? std::optional(std::max(0.0, *then - (now - last_time_))) : std::nullopt;
 }
 
 void Progress::step(StepLine line, bool report) {
@@ -62,12 +74,10 @@ void Progress::step(StepLine line, bool report) {
   eta_.step_done(line.step, now);
   line.eta_seconds = eta_.seconds(line.steps);
   if (line.seconds_left) line.eta_seconds = std::min(line.eta_seconds.value_or(*line.seconds_left), *line.seconds_left);
-  if (report) return log_message(LogLevel::info, to_string(line));
-  if (!stderr_is_terminal() || now - last_draw_ < redraw_seconds) return;
-  last_draw_ = now;
-  set_live_line(bar(line, terminal_columns(STDERR_FILENO)));
+  if (!task_) task_.emplace("step", line.steps);
+  task_->done(line.step);
+  if (report || now - last_told_ >= told_every) task_->tell(live_note(line), line.eta_seconds), last_told_ = now;
+  if (report) log_message(LogLevel::info, to_string(line, stderr_is_terminal() ? terminal_columns(STDERR_FILENO) : INT_MAX));
 }
-
-void Progress::finish() { set_live_line(""); }
 
 }  // namespace comera::report

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/core/task.h"
 #include "lib/train/answer.h"
 
 namespace comera::train {
@@ -66,6 +68,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.mask_probability = options.mask_probability;
   loading.threads = options.threads;
   loading.stride = options.stride;
+  loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool classify = dataset->spec().task == data::Task::classify;
   // Nothing but a teacher to be measured against: its losses are per sequence.
@@ -77,11 +80,9 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
   data::Batch batch;
+  std::optional<Task> task;
+  if (!options.task.empty()) task.emplace(options.task, loader->reach().of, loader->reach().unit);
   for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
-    if (stop_signal() != 0) {
-      result.stopped = true;
-      return result;
-    }
     if (options.teacher) options.teacher->teach(batch);
     const Scores scores = engine.evaluate(batch);
     if (options.require_finite) check_answer(scores);
@@ -90,6 +91,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
     result.counted += unlabelled ? batch.sequences : batch.counted;
     if (classify) add_classified(batch, scores, row, result, each);
     if (result.task == data::Task::regression) add_numbers(batch, scores, row, numbers, each);
+    if (task) task->done(loader->reach().done);
   }
   const double counted = static_cast<double>(std::max<std::int64_t>(result.counted, 1));
   result.loss = loss / counted;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lib/data/loader.h"
@@ -23,7 +24,6 @@ struct Evaluation {
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   ScoreMetrics scores;                               // regression: of the examples with a known number
   double seconds = 0;
-  bool stopped = false;  // by a signal, before its end: the rest means nothing
 };
 
 // One example, classified or with its number.
@@ -42,11 +42,12 @@ struct EvaluationOptions {
   double mask_probability = 0.15;
   std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
-  Teacher* teacher = nullptr;  // the loss against it is part of the loss
-  bool require_finite = true;  // see check_answer()
+  Teacher* teacher = nullptr;       // the loss against it is part of the loss
+  bool require_finite = true;       // see check_answer()
+  std::string task = "evaluating";  // what the live line names; "": it names nothing
 };
 
-// One pass over the data in its order; between batches it looks for stop_signal(). `each` (classify, regression) is called for every example.
+// One pass over the data in its order; Stopped if a signal comes. `each` (classify, regression) is called for every example.
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
                     const std::function<void(const Prediction&)>& each = {});
 

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
 #include "lib/data/collate.h"
 #include "lib/data/random.h"
 #include "lib/train/answer.h"
@@ -90,6 +91,7 @@ Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number
   data::Batch batch;
   double start = wall_seconds();
   for (std::int64_t read = 0; static_cast<std::int64_t>(ids.size()) < capacity;) {
+    check_stop();
     fill_generation_batch(batch, ids, options.cache ? read : 0, options.cache ? capacity : 0);
     const Scores scores = options.cache ? engine.decode(batch) : engine.evaluate(batch);
     check_answer(scores);

@@ -9,6 +9,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/regular_file.h"
+#include "lib/core/stop.h"
 #include "lib/train/removal.h"
 #include "lib/train/weights_file.h"
 

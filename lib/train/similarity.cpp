@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/core/units.h"
 #include "lib/data/random.h"
 #include "lib/train/answer.h"
@@ -68,14 +71,18 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
   loading.batch = options.batch;
   loading.shuffle = false;
   loading.threads = options.threads;
+  loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   std::vector<float> vectors;
   data::Batch batch;
+  std::optional<Task> task;
+  if (!options.task.empty()) task.emplace(options.task, std::ssize(texts));
   for (std::size_t next = 0; !texts.empty() && loader->next(batch);) {
     const Scores scores = engine.evaluate(batch);
     check_answer(scores);
     const std::size_t width = scores.embedding.size() / static_cast<std::size_t>(batch.sequences);
     vectors.resize(texts.size() * width);
+    if (task) task->advance(batch.sequences);
     for (std::size_t b = 0; b < static_cast<std::size_t>(batch.sequences); ++b, ++next)
       std::copy_n(scores.embedding.begin() + static_cast<std::ptrdiff_t>(b * width), width,
                   vectors.begin() + static_cast<std::ptrdiff_t>(order[next] * width));
@@ -123,13 +130,16 @@ double spearman(std::span<const double> x, std::span<const double> y) { return p
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed) {
   const data::Random random(seed, 0, data::Purpose::sample);
   std::vector<double> drawn_x(x.size()), drawn_y(y.size()), found;
+  Task task("drawing pairs for the error", samples);
   for (int sample = 0; sample < samples; ++sample) {
+    check_stop();
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::uint64_t word = random.draw(static_cast<std::uint64_t>(sample), static_cast<std::uint32_t>(i)).word[0];
       const std::size_t which = word * x.size() >> 32;
       drawn_x[i] = x[which], drawn_y[i] = y[which];
     }
     found.push_back(spearman(drawn_x, drawn_y));
+    task.advance();
   }
   const double mean = std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(samples);
   double sum = 0;

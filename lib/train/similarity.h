@@ -13,11 +13,13 @@ namespace comera::train {
 
 struct EmbeddingOptions {
   std::int64_t batch = 32;
-  std::int64_t max_length = 128;  // tokens of a text, specials included
-  int threads = 1;                // that tokenise ahead
+  std::int64_t max_length = 128;   // tokens of a text, specials included
+  int threads = 1;                 // that tokenise ahead
+  std::string task = "embedding";  // what the live line names; "": it names nothing
 };
 
 // Row i is the embedding of texts[i], [texts, width]. Texts are batched by their length; neither order nor batch changes a row's meaning.
+// Stopped where a signal comes.
 std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer, const std::vector<std::string>& texts,
                          const EmbeddingOptions& options);
 

@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/process.h"
+#include "lib/core/stop.h"
 #include "lib/data/corpus.h"
 
 namespace comera::train {
@@ -338,10 +339,14 @@ void Trainer::evaluate_now() {
   evaluation.threads = options_.threads;
   evaluation.teacher = dev_teacher();
   evaluation.require_finite = false;  // a run that goes on may recover, and one that ends keeps its weights
-  const Evaluation found = evaluate(*engine_, inputs_.dev, evaluation);
-  state_.evaluation_due = found.stopped;
-  if (found.stopped) return;
-  last_ = found;
+  state_.evaluation_due = true;
+  try {
+    const StopAnswer answer("stopping; the checkpoint keeps that this evaluation is due; again to quit now", false);
+    last_ = evaluate(*engine_, inputs_.dev, evaluation);
+  } catch (const Stopped&) {
+    return;
+  }
+  state_.evaluation_due = false;
   state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted, last_.scores};
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
   // Models on the way to a target are not yet what was asked for.

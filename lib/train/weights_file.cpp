@@ -9,6 +9,8 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/reals.h"
+#include "lib/core/stop.h"
+#include "lib/core/task.h"
 #include "lib/core/units.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
@@ -312,7 +314,10 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
   source.check_chains();
   const std::vector<const Parameter*> done = get_chains(source, weights);
   std::vector<std::string> kept;
+  Task task("loading weights", std::ssize(weights.model().parameters().all()));
   for (const Parameter& parameter : weights.model().parameters().all()) {
+    check_stop();
+    task.advance();
     if (std::find(done.begin(), done.end(), &parameter) != done.end()) continue;
     const bool fresh = options.fresh && options.fresh(parameter);
     if (fresh) source.replace(parameter);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::tt {
@@ -114,6 +115,7 @@ Candidate best_pair(Judge& judge) {
                pair_bytes(weight.rows, weight.columns, 1, search.storage));
   std::vector<Candidate> made(search.shrinkage.size());
   each_alone(std::ssize(made), [&](std::int64_t i) {
+    check_stop();
     const double rho = search.shrinkage[static_cast<std::size_t>(i)];
     const WhitenedCurve curve(weight, shrunk(judge.fit_moment, rho), judge.shrunk_outputs(rho));
     made[static_cast<std::size_t>(i)] = judge.made(chain_of_pair(curve.pair(rank)), rho);
@@ -139,6 +141,7 @@ void try_order3(Judge& judge, double rho) {
   const auto by_loss = [](const Tried& a, const Tried& b) { return a.loss < b.loss; };
   const auto look = [&](Tried& one) { one.loss = judge.held_loss(problem.left(one.fit), one.fit.last); };
   each_alone(std::ssize(all), [&](std::int64_t i) {
+    check_stop();
     Tried& one = tried[static_cast<std::size_t>(i)];
     one.fit = problem.begin(all[static_cast<std::size_t>(i)]);
     look(one);
@@ -146,6 +149,7 @@ void try_order3(Judge& judge, double rho) {
   std::stable_sort(tried.begin(), tried.end(), by_loss);
   tried.resize(std::min(swept, tried.size()));
   each_alone(std::ssize(tried), [&](std::int64_t i) {
+    check_stop();
     problem.sweep(tried[static_cast<std::size_t>(i)].fit, 1);
     look(tried[static_cast<std::size_t>(i)]);
   });

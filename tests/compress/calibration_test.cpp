@@ -239,7 +239,7 @@ TEST_CASE("tensorize: without text a table counts as much as all linear layers t
   kernels::ThreadPool pool(1);
   Settings settings = settings_for(folder.path(), folder / "out", 1.7);
   settings.choice.exclude = {"*position*", "*type*"};
-  Tensorizer plain(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  Tensorizer plain(settings, pool, nullptr);
   double table = -1, linear = 0, count = 0;
   const std::vector<Result> results = plain.run();
   for (const LayerOutcome& layer : results.at(0).layers) {
@@ -258,7 +258,7 @@ TEST_CASE("tensorize: without text every linear layer stays as it is where the t
   kernels::ThreadPool pool(1);
   Settings settings = settings_for(folder.path(), folder / "out", 1.01);
   settings.choice.exclude = {"*position*", "*type*", "*attention*", "*transform*", "*layer.1*", "*layer.2*"};
-  Tensorizer plain(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  Tensorizer plain(settings, pool, nullptr);
   const std::vector<Result> results = plain.run();
   for (const LayerOutcome& layer : results.at(0).layers) {
     CHECK(layer.chain.has_value() == layer.table);
@@ -273,8 +273,7 @@ TEST_CASE("tensorize: with calibration outputs are kept better than without, at 
   kernels::ThreadPool pool(1);
   const CalibrationSettings text{folder.path(), {folder / "text.txt"}, "", 1400, 24};
   const auto run = [&](const std::string& output, bool calibrated) {
-    Tensorizer tensorizer(settings_for(folder.path(), output, 1.7), pool, calibrated ? calibrate(machine(), text) : nullptr,
-                          [](std::size_t, std::size_t, const std::string&) {});
+    Tensorizer tensorizer(settings_for(folder.path(), output, 1.7), pool, calibrated ? calibrate(machine(), text) : nullptr);
     const std::vector<Result> results = tensorizer.run();
     REQUIRE(results.size() == 1);
     CHECK(results[0].ratio() >= 1.7);
@@ -325,8 +324,7 @@ TEST_CASE("tensorize: the text that output errors are of has no say in what is s
   const auto run = [&](const std::string& text, const std::string& output) {
     Settings settings = settings_for(folder.path(), folder / output, 1.7);
     settings.choice.exclude = {"*position*", "*type*"};
-    Tensorizer tensorizer(settings, pool, calibrate(machine(), {folder.path(), {folder / text}, "", 2000, 24}),
-                          [](std::size_t, std::size_t, const std::string&) {});
+    Tensorizer tensorizer(settings, pool, calibrate(machine(), {folder.path(), {folder / text}, "", 2000, 24}));
     return tensorizer.run().at(0);
   };
   const Result one = run("text.txt", "one"), two = run("other.txt", "two");
@@ -346,7 +344,7 @@ TEST_CASE("tensorize: more bytes, less error, never beyond the budget") {
   double before = 0;
   for (const double ratio : {1.2, 1.6, 2.2}) {
     const std::string output = folder / ("r" + std::to_string(static_cast<int>(ratio * 10)));
-    Tensorizer tensorizer(settings_for(folder.path(), output, ratio), pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+    Tensorizer tensorizer(settings_for(folder.path(), output, ratio), pool, nullptr);
     const Result result = tensorizer.run().at(0);
     CHECK(static_cast<double>(result.file_bytes) * ratio <= static_cast<double>(result.file_bytes_dense));
     double loss = 0;

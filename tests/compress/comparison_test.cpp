@@ -27,7 +27,7 @@ std::vector<Result> cut(const std::string& model, const std::string& output, dou
   settings.model = model, settings.output = output;
   settings.goal.ratios = {ratio};
   settings.choice.exclude = {"*position*", "*type*"};
-  Tensorizer tensorizer(settings, pool, nullptr, [](std::size_t, std::size_t, const std::string&) {});
+  Tensorizer tensorizer(settings, pool, nullptr);
   return tensorizer.run();
 }
 

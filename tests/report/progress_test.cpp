@@ -57,12 +57,37 @@ TEST_CASE("After a resume the time that is left follows from the steps of this c
   CHECK(eta.seconds(1003).value() == Approx(1000));
 }
 
-TEST_CASE("The bar never grows over the line of the terminal") {
-  CHECK_THAT(bar(example(), 80), Contains("[....................] 120/5000  eta 3m20s  loss 3.21  42 ms  ratio 43.1x"));
-  for (const int columns : {1, 20, 40, 80, 200}) CHECK(bar(example(), columns).size() <= static_cast<std::size_t>(columns > 1 ? columns - 1 : 1));
+TEST_CASE("A line that the terminal is too narrow for leaves fields out, never the step") {
+  CHECK(to_string(example(), 80) == "step 120/5000  loss 3.21  rank 14.2  ratio 43.1x  42 ms  peak 812 MiB  eta 3m20s");
+  for (const int columns : {20, 40, 60, 80, 200}) CHECK(to_string(example(), columns).size() <= static_cast<std::size_t>(columns));
+  CHECK(to_string(example(), 1) == "step 120/5000");
+}
+
+TEST_CASE("Memory that is not measured yet is left out") {
   StepLine line = example();
-  line.step = 2500;
-  CHECK_THAT(bar(line, 120), Contains("[##########..........]"));
+  line.peak_bytes = 0;
+  CHECK(to_string(line).find("peak") == std::string::npos);
+  CHECK(live_note(line) == "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s");
+  CHECK(live_note(example()) == "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB");
+}
+
+TEST_CASE("The task of a run stands at its last step when that is reported, whatever was drawn before") {
+  const auto now = [] { return comera::tasks_at_hand(); };
+  comera::set_up_log({.level = comera::LogLevel::error});
+  {
+    Progress progress;
+    StepLine line = example();
+    line.steps = 80, line.step = 79;
+    progress.step(line, false);
+    REQUIRE(now().size() == 1);
+    CHECK(now()[0].done == 79);
+    line.step = 80;  // less than a tenth of a second later
+    progress.step(line, true);
+    CHECK(now()[0].done == 80);
+    CHECK(now()[0].of == 80);
+  }
+  CHECK(now().empty());
+  comera::set_up_log({});
 }
 
 TEST_CASE("Without a terminal there is a plain line per report and nothing else") {
