@@ -4,7 +4,7 @@
 #
 #   recipes/quickstart.sh [FOLDER]      default: runs/quickstart
 #
-# COMERA names the program, STEPS and THREADS shorten or widen the job.
+# COMERA names the program; STEPS and THREADS shorten or widen the job, SEED (7) and ISA (auto) vary it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +25,9 @@ run() { # NAME options...
   echo
   echo "== $name"
   "$comera" pretrain --model encoder-small --task classify --data "$folder/data/train.tsv" --dev "$folder/data/dev.tsv" --text text --label label \
-    --tokenizer "$folder/tokenizer/vocab.txt" --seq 64 --positions 64 --batch 64 --warmup 100 --schedule linear --weight-decay 0 --seed 7 \
-    --threads "$threads" --log-every 100 --eval-every $((steps / 3)) --save-every "$steps" "$@" -o "$folder/$name" --resume
+    --tokenizer "$folder/tokenizer/vocab.txt" --seq 64 --positions 64 --batch 64 --warmup 100 --schedule linear --weight-decay 0 \
+    --seed "${SEED:-7}" --isa "${ISA:-auto}" --threads "$threads" --log-every 100 --eval-every $((steps / 3)) \
+    --save-every "$steps" "$@" -o "$folder/$name" --resume
 }
 
 run dense --form dense --steps "$steps" --lr 5e-4

@@ -160,7 +160,7 @@ TEST_CASE("a SentencePiece model is saved as it was and refused where it is none
   options.vocab_size = 20;
   const std::string model = train_sentencepiece(std::vector<std::string>{"abab cdcd abcd", "dcba abab"}, options);
   const auto tokenizer = parse_sentencepiece(model, "m.model");
-  tokenizer->save(Folder(scratch.path(".")));
+  tokenizer->save(comera::Folder(scratch.path(".")));
   const auto again = load_tokenizer(scratch.path("."));
   CHECK(again->hash() == tokenizer->hash());
   CHECK(again->encode("abcd") == tokenizer->encode("abcd"));

@@ -126,7 +126,7 @@ TEST_CASE("long text is cut where its tokens are those of the parts") {
 TEST_CASE("a saved tokenizer is the same tokenizer") {
   const std::string path = folder();
   const auto t = parse_wordpiece(small_vocab, "small.txt", LetterCase::cased);
-  t->save(path);
+  t->save(comera::Folder(path));
   const auto again = load_tokenizer(path);
   CHECK(again->hash() == t->hash());
   CHECK(again->encode("NA na") == t->encode("NA na"));
