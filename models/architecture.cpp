@@ -24,18 +24,6 @@ std::unique_ptr<layers::Model> make(const DecoderSpec& spec, DType dtype) { retu
 
 }  // namespace
 
-const Spec& common(const ModelSpec& spec) {
-  return std::visit([](const auto& one) -> const Spec& { return one; }, spec);
-}
-
-Spec& common(ModelSpec& spec) {
-  return std::visit([](auto& one) -> Spec& { return one; }, spec);
-}
-
-std::vector<WeightSite> weight_sites(const ModelSpec& spec) {
-  return std::visit([](const auto& one) { return weight_sites(one); }, spec);
-}
-
 void check(const ModelSpec& spec) {
   std::visit([](const auto& one) { check(one); }, spec);
 }

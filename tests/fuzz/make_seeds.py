@@ -104,7 +104,20 @@ BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1,
          "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "eos_token_id": [2]}
 
+POSITION = {"epoch": 0, "step": 6, "window": 0, "samples": 24, "file": 0, "offset": 120, "line": 7, "token": 0, "inside": 0}
+RANKS = {"late": True, "reached": False, "target_loss": 1.1, "target_size": 90.0, "surrogate_start": 1.0, "late_step": 4, "late_size": 120.0,
+         "recent": [1.1, 1.0], "fallen": 2, "cut": 3, "sensitivity": [[[0.5, 0.25]]]}
+OLD_STATE = {"schema_version": 1, "step": 6, "data": json.dumps(POSITION),
+             "rank_table": {"bert.encoder.layer.0.attention.self.query": [1, 3, 4, 2, 1]}, "ranks": json.dumps(RANKS), "seconds": 0.5,
+             "metrics_bytes": 1200, "tokens": 96, "best_step": 3, "best_loss": 1.0, "best_accuracy": 0.5, "evaluations_without_gain": 1,
+             "evaluation_due": False, "recent_losses": [1.1, 1.0], "first_loss": 0.0}
+LATER = {f"{group}_{name}": 1 for group, names in {"evaluation": ["step", "loss", "accuracy", "seconds", "counted"],
+         "stretch": ["loss", "correct", "seconds", "steps", "tokens", "counted"],
+         "means": ["loss", "accuracy", "step_ms", "tokens_per_second"]}.items() for name in names}
+STATE = {**OLD_STATE, **LATER, "schema_version": 2, "files": {"model.safetensors": "00"}, "best_files": {"model.safetensors": "00"}}
+
 SEEDS = {
+    "fuzz_state": [json.dumps(OLD_STATE).encode(), json.dumps(STATE).encode(), json.dumps({**STATE, "rank_table": {}, "ranks": "{}"}).encode()],
     "fuzz_sentencepiece": [sentencepiece(charsmap()), sentencepiece(b""), sentencepiece(charsmap(), ("a", "aa", "aaa"), 4), b"\x03abc" + charsmap()],
     "fuzz_model_config": [json.dumps(BERT).encode(), json.dumps(LLAMA).encode(), json.dumps({**BERT, **BLOCK, "model_type": "bert"}).encode()],
     "fuzz_byte_stream": [b"plain text\n", gzip.compress(b"a line\n" * 50), bytes.fromhex("28b52ffd2005290000") + b"hello", b"PAR1"],
@@ -133,6 +146,9 @@ SEEDS = {
 MANY = 100_000
 NESTED = b"[" * 5_000_000
 LARGE = {
+    "fuzz_state": [json.dumps({**OLD_STATE, "rank_table": {f"layer {i}": [1, 2, 1] for i in range(MANY)}}).encode(),
+                   json.dumps({**STATE, "ranks": json.dumps({**RANKS, "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),
+                   json.dumps({**STATE, "data": "[" * 5_000_000}).encode(), NESTED],
     "fuzz_safetensors": [safetensors({f"layers.{i}.weight": tensor("F32", [1], 4 * i, 4 * i + 4) for i in range(MANY)}, bytes(4 * MANY)),
                          safetensors(b'{"w":{"dtype":"F32","data_offsets":[0,4],"shape":[' + b"1," * 5_000_000 + b"1]}}", bytes(4)), safetensors(NESTED)],
     "fuzz_config": [json.dumps({"comera": {"version": 1, "tensors": {f"layer.{i}": CHAIN for i in range(20_000)}}}).encode(), NESTED],
@@ -150,6 +166,7 @@ LARGE = {
                            sentencepiece(charsmap(), ["a" * i for i in range(1, 1000)], 4)],
 }
 WORDS = {
+    "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
     "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id", "layer_norm_eps", "rope_theta",
                           "rope_scaling", "head_dim", "id2label", "1e308", "-1", "9223372036854775807", "comera"],
