@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -42,9 +44,6 @@ struct Group {
   std::vector<std::vector<std::string>> names;  // as parts
   std::vector<Cell> row;
 
-  bool takes(const std::vector<std::string>& parts, const std::vector<Cell>& other) const {
-    return parts.size() == names.front().size() && std::equal(row.begin() + 1, row.end(), other.begin() + 1, other.end());
-  }
   std::string name() const {
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < names.front().size(); ++i) {
@@ -56,17 +55,28 @@ struct Group {
   }
 };
 
+// Equal for rows that become one. NaN has no order, so a text stands for it.
+using Key = std::pair<std::size_t, std::vector<Cell>>;
+
+Key key_of(std::size_t parts, const std::vector<Cell>& row) {
+  Key key(parts, {row.begin() + 1, row.end()});
+  for (Cell& cell : key.second)
+    if (const double* number = std::get_if<double>(&cell); number && std::isnan(*number)) cell = std::string("nan");
+  return key;
+}
+
 }  // namespace
 
 Table fold_equal_rows(Table table) {
   std::vector<Group> groups;
+  std::map<Key, std::size_t> places;  // in groups
   for (const std::vector<Cell>& row : table.rows) {
-    const std::vector<std::string> parts = parts_of(std::get<std::string>(row.front()));
-    const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.takes(parts, row); });
-    if (found == groups.end())
-      groups.push_back({{parts}, row});
+    std::vector<std::string> parts = parts_of(std::get<std::string>(row.front()));
+    const auto [place, is_new] = places.try_emplace(key_of(parts.size(), row), groups.size());
+    if (is_new)
+      groups.push_back({{std::move(parts)}, row});
     else
-      found->names.push_back(parts);
+      groups[place->second].names.push_back(std::move(parts));
   }
   if (groups.size() == table.rows.size()) return table;
   table.rows.clear();

@@ -35,10 +35,13 @@ double number_of(const Cell& cell) {
   return std::get<double>(cell);
 }
 
-bool right_aligned(const Table& table, std::size_t column) {
-  for (const auto& row : table.rows)
-    if (is_number(row[column])) return true;
-  return false;
+bool right_aligned(const Table& table, std::size_t column) { return table.columns[column].right; }
+
+// Once per table: a column of text alone is read to its end.
+Table aligned(Table table) {
+  for (std::size_t c = 0; c < table.columns.size(); ++c)
+    table.columns[c].right = std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return is_number(row[c]); });
+  return table;
 }
 
 using Texts = std::vector<std::vector<std::string>>;
@@ -211,11 +214,11 @@ Format parse_format(std::string_view word) {
 
 std::string render(const Table& table, Format format) {
   switch (format) {
-    case Format::table: return render_plain(table);
-    case Format::md: return render_markdown(table);
+    case Format::table: return render_plain(aligned(table));
+    case Format::md: return render_markdown(aligned(table));
     case Format::csv: return render_csv(table);
     case Format::jsonl: return render_jsonl(table);
-    case Format::html: return render_html(table);
+    case Format::html: return render_html(aligned(table));
   }
   return "";
 }
@@ -283,7 +286,9 @@ std::string escape_html(std::string_view text) {
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '\n':
+      case '\t': out += c; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? printable({&c, 1}) : std::string(1, c);  // HTML has no others
     }
   }
   return out;

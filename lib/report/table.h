@@ -29,6 +29,7 @@ struct Column {
   std::string key;    // what scripts call it
   std::string title;  // for people; a plain table may break it into lines
   Unit unit = Unit::plain;
+  bool right = false;  // it has numbers; set by render()
 };
 
 struct Table {
