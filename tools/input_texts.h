@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/core/options.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/text_reader.h"
 #include "lib/report/json.h"
 
@@ -39,7 +39,7 @@ class InputTexts {
   std::size_t columns_ = 0;
   std::int64_t before_ = 0, count_ = 0;  // bytes of the files before the one that is read; texts that were handed out
   bool counts_bytes_ = false;            // those of all files are known
-  std::optional<Task> task_;             // none where a person types: nothing is to be shown then
+  std::optional<TaskProgress> task_;     // none where a person types: nothing is to be shown then
 };
 
 // Plain lines, with --jsonl an object per line, both as soon as flush() is called; with --json one object at the end.

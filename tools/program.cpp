@@ -19,7 +19,7 @@
 #include "lib/core/outputs.h"
 #include "lib/core/stop.h"
 #include "lib/core/suggest.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/core/terminal.h"
 #include "lib/report/live_line.h"
 
@@ -119,7 +119,7 @@ int work(const Verb& verb, const OptionValues& values) {
   if (!verb.doing) return verb.run(values);
   catch_stop_signals();
   const report::LiveLine live;
-  std::optional<Task> task;
+  std::optional<TaskProgress> task;
   if (*verb.doing) task.emplace(verb.doing);
   return verb.run(values);
 }

@@ -10,7 +10,7 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 
 namespace comera::compress {
 namespace {
@@ -143,7 +143,7 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   const Shards shards = shards_of(folder, candidates, chains);
   std::int64_t tensors = 0;
   for (const auto& shard : shards) tensors += std::ssize(shard);
-  Task task("writing tensors", tensors);
+  TaskProgress task("writing tensors", tensors);
   const auto fill = [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     task.advance();
     if (const io::SafetensorsFile* file = layer_files.holding(tensor.name)) return copy(*file, *file->find(tensor.name), sink);

@@ -12,7 +12,7 @@
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/files.h"
 #include "lib/data/tokenizer.h"
 #include "lib/layers/observe.h"
@@ -140,7 +140,7 @@ class Calibration final : public InputMoments {
     Collector now(groups, follows ? before_these : behind, current_, scratch_);
     std::optional<Collector> before;
     if (beside) before.emplace(groups, behind, original_, scratch_);
-    std::optional<Task> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
+    std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
       // Sequences that judge do not need the target: the other sequences decide it.
       const bool wants = before && batches_[b].part != TextPart::judging;

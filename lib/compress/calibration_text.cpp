@@ -4,7 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/text_reader.h"
 #include "lib/train/step.h"
 
@@ -76,7 +76,7 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
 std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer, const TextAmount& amount, std::int64_t length) {
   std::vector<Sequence> sequences;
   std::int64_t tokens = 0, fitted = 0, passed_over = 0;
-  Task task("reading tokens of text", amount.all == INT64_MAX ? 0 : amount.all > 0 ? amount.all : amount.fitted);
+  TaskProgress task("reading tokens of text", amount.all == INT64_MAX ? 0 : amount.all > 0 ? amount.all : amount.fitted);
   const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
   const auto take = [&](std::string_view text) {
     check_stop();

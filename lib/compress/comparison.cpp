@@ -15,7 +15,7 @@
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/files.h"
 #include "lib/layers/observe.h"
 #include "lib/train/step.h"
@@ -230,7 +230,7 @@ Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& 
   const auto tokens_of = [](const Run& run) { return std::accumulate(run.lengths.begin(), run.lengths.end(), std::int64_t{0}); };
   std::int64_t all = 0;
   for (const Run& run : runs) all += tokens_of(run);
-  Task task("comparing answers to tokens", all);
+  TaskProgress task("comparing answers to tokens", all);
   for (const Run& run : runs) {
     check_stop();
     const Given first = before(run);

@@ -7,9 +7,9 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/process.h"
-#include "lib/io/chain_form.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
+#include "lib/io/chain_form.h"
 
 namespace comera::compress {
 namespace {
@@ -139,7 +139,7 @@ class Runner {
       if (!done_[p * candidates_.size() + i]) open.push_back(p);
     if (open.empty()) return;
     check_stop();
-    const Task task(candidates_[i].name);
+    const TaskProgress task(candidates_[i].name);
     std::vector<std::size_t> to_fit;
     for (const std::size_t p : open) {
       if (take_finished(p, i)) continue;
@@ -223,7 +223,7 @@ class Runner {
   std::map<std::string, std::size_t> by_name_;
   std::vector<std::vector<LayerOutcome>> outcomes_;
   std::vector<bool> done_;
-  Task task_;
+  TaskProgress task_;
   std::size_t plan_ = 0;
   std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
 };

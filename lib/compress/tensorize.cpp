@@ -16,7 +16,7 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/io/json_file.h"
 #include "lib/tt/low_rank.h"
@@ -152,14 +152,14 @@ struct Tensorizer::Work {
     std::map<std::string, std::size_t> left;
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
-    Task task("looking at layers", std::ssize(left));
+    TaskProgress task("looking at layers", std::ssize(left));
     if (spectra && owner.moments_)
       // Who gets which rank is settled by a part of a long text: enough for every input.
       owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }, .tokens = enough_tokens(widest_candidate())},
                             [&](const MomentGroup& group) {
                               for (const std::string& layer_name : group.layers)
                                 if (const auto found = left.find(layer_name); found != left.end()) {
-                                  const Task layer(layer_name);
+                                  const TaskProgress layer(layer_name);
                                   check_stop();
                                   measure(found->second, {&group, {}});
                                   task.advance();
@@ -167,7 +167,7 @@ struct Tensorizer::Work {
                                 }
                             });
     for (const auto& [name, i] : left) {
-      const Task layer(name);
+      const TaskProgress layer(name);
       check_stop();
       const Candidate& candidate = candidates()[i];
       if (spectra)

@@ -10,7 +10,7 @@
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::compress {
@@ -45,7 +45,7 @@ class Verifier {
     Verification verification;
     std::map<std::string, std::optional<double>> outputs;
     if (moments_) measure_outputs(outputs);
-    Task task("checking layers", std::ssize(certificate_.layers));
+    TaskProgress task("checking layers", std::ssize(certificate_.layers));
     for (const Certificate::Layer& layer : certificate_.layers) {
       check_stop();
       verification.layers.push_back(check(layer, outputs));

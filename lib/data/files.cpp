@@ -44,7 +44,7 @@ std::string hash_files(const std::vector<std::string>& files) {
   std::uint64_t total = 0;
   for (const std::string& path : files) total += file_size(path);
   if (total >= takes_a_while) log_info("[data] reading {} to know the data again", format_bytes(total));
-  Task task("hashing the data", static_cast<std::int64_t>(total), TaskUnit::bytes);
+  TaskProgress task("hashing the data", static_cast<std::int64_t>(total), TaskUnit::bytes);
   Hasher hasher;
   for (const std::string& path : files) {
     hasher.update(fmt::format("{};", file_size(path)));

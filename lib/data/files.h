@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/line_reader.h"
 
 namespace comera::data {
@@ -26,7 +26,7 @@ class Reading {
   void at(const LineReader& lines);  // after each line; throws Stopped
 
  private:
-  Task task_;
+  TaskProgress task_;
 };
 
 }  // namespace comera::data

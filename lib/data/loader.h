@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/batch.h"
 #include "lib/data/format.h"
 #include "lib/data/tokenizer.h"

@@ -8,8 +8,8 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/suggest.h"
-#include "lib/data/label_kind.h"
 #include "lib/data/files.h"
+#include "lib/data/label_kind.h"
 
 namespace comera::data {
 namespace {

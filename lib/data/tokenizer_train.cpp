@@ -103,7 +103,7 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
       {"num_threads", "4"},
       {"minloglevel", "2"},
   };
-  const Task task("learning pieces");
+  const TaskProgress task("learning pieces");
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok())

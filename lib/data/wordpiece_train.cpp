@@ -5,7 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/data/tokenizer_train.h"
 #include "lib/data/unicode.h"
 #include "lib/data/wordpiece.h"
@@ -27,7 +27,7 @@ WordCounts count_words(std::span<const std::string> texts, LetterCase letter_cas
   const BertRules rules{.lower = lower, .strip_accents = lower, .split_cjk = true};
   std::unordered_map<std::string, std::int64_t> counts;
   std::string buffer;
-  Task task("counting words of texts", std::ssize(texts));
+  TaskProgress task("counting words of texts", std::ssize(texts));
   for (const std::string& text : texts) {
     check_stop();
     for_each_word(text, rules, buffer, [&](std::string_view word) {
@@ -49,7 +49,7 @@ class Trainer {
 
   std::string train() {
     for (const auto& [pair, count] : pair_counts_) push(pair);
-    Task task("learning pieces", options_.vocab_size);
+    TaskProgress task("learning pieces", options_.vocab_size);
     while (static_cast<std::int64_t>(pieces_.size()) < options_.vocab_size && !queue_.empty()) {
       const Candidate top = queue_.top();
       queue_.pop();

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/export/chains.h"
 #include "lib/io/chain_parts.h"
 
@@ -78,7 +78,7 @@ DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& targ
   make_folders(place);
   std::int64_t tensors = 0;
   for (const auto& shard : shards) tensors += std::ssize(shard);
-  Task task("writing tensors", tensors);
+  TaskProgress task("writing tensors", tensors);
   io::write_weights(place, shards, metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     check_stop();
     task.advance();

@@ -6,7 +6,7 @@
 #include "lib/core/folder_lock.h"
 #include "lib/core/reals.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
 #include "lib/export/decoder_graph.h"
@@ -59,7 +59,7 @@ std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
 Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, train::Engine& engine) {
   Difference difference;
   const std::vector<RandomTokens> samples = sample_tokens(spec);
-  Task task("checking the graph on samples", std::ssize(samples));
+  TaskProgress task("checking the graph on samples", std::ssize(samples));
   for (const RandomTokens& tokens : samples) {
     add_batch(difference, ask(file, spec, engine, tokens));
     task.advance();
@@ -93,7 +93,7 @@ Exported write_and_compare(const std::string& place, const io::ModelFolder& fold
                            train::Engine& engine) {
   Exported exported;
   {
-    const Task task("writing the graph");
+    const TaskProgress task("writing the graph");
     onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
     exported.nodes = static_cast<std::uint64_t>(model.graph().node_size());
     const io::OnnxWritten written = io::write_onnx(place, model);
@@ -135,7 +135,7 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
   Difference difference;
   std::int64_t products = 0;
   const std::vector<RandomTokens> samples = sample_tokens(spec);
-  Task task("checking the folder on samples", 3 * std::ssize(samples));
+  TaskProgress task("checking the folder on samples", 3 * std::ssize(samples));
   const auto answers = [&](const plan::Machine& machine) {
     const auto opened = open_dense(dense, dense_spec, machine);
     products = std::ranges::count_if(opened->model().parameters().all(), [](const auto& parameter) { return parameter.shape.dims() == 2; });

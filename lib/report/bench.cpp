@@ -6,9 +6,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/report/html.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
+#include "lib/report/html.h"
 #include "lib/train/chain_sizes.h"
 
 namespace comera::report {
@@ -66,7 +66,7 @@ class Stepper {
 std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, Stepper& stepper, int repetitions,
                                                        std::map<std::string, std::int64_t>& calls) {
   std::map<std::string, std::vector<double>> ms;
-  Task task("timing the parts of the step", repetitions);
+  TaskProgress task("timing the parts of the step", repetitions);
   for (int i = 0; i < repetitions; ++i) {
     check_stop();
     plan::Profile profile;

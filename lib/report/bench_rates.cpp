@@ -6,7 +6,7 @@
 #include "kernels/thread_pool.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/layers/parameter.h"
 #include "lib/report/bench.h"
 #include "lib/train/weights.h"
@@ -24,7 +24,7 @@ double fastest(const plan::Machine& machine, const kernels::Op<Args>& op, const 
   plan::Arena scratch(*machine.backend, std::max<std::size_t>(workspace, 1), "the measurement of the machine's peak");
   context.workspace = scratch.data(), context.workspace_bytes = workspace;
   double best = 0;
-  Task task("timing the machine", tries);
+  TaskProgress task("timing the machine", tries);
   for (int i = 0; i < tries; ++i) {
     check_stop();
     const double start = wall_seconds();

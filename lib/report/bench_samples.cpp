@@ -6,7 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/report/energy.h"
 
 namespace comera::report {
@@ -30,7 +30,7 @@ Spread spread_of(std::vector<double> samples) {
 }
 
 BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample) {
-  Task task("timing " + work, options.warmup + options.repetitions);
+  TaskProgress task("timing " + work, options.warmup + options.repetitions);
   const auto one = [&] {
     check_stop();
     const double ms_of_one = sample();

@@ -1,4 +1,4 @@
-// What the tasks at hand (lib/core/task.h) look like to the person who waits: a line on a terminal, elsewhere a line
+// What the tasks at hand (lib/core/task_progress.h) look like to the person who waits: a line on a terminal, elsewhere a line
 // every ten seconds.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/report/progress.h"
 
 namespace comera::report {

@@ -1,4 +1,4 @@
-// What a training run shows while it works: a task of its steps (lib/core/task.h), and a line for each report.
+// What a training run shows while it works: a task of its steps (lib/core/task_progress.h), and a line for each report.
 #pragma once
 
 #include <climits>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 
 namespace comera::report {
 
@@ -48,7 +48,7 @@ class Progress {
  private:
   Eta eta_;
   double last_told_ = -1;
-  std::optional<Task> task_;
+  std::optional<TaskProgress> task_;
 };
 
 }  // namespace comera::report

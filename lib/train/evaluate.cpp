@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/train/answer.h"
 
 namespace comera::train {
@@ -80,7 +80,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   result.confusion.assign(classes, std::vector<std::int64_t>(classes));
   double loss = 0, correct = 0;
   data::Batch batch;
-  std::optional<Task> task;
+  std::optional<TaskProgress> task;
   if (!options.task.empty()) task.emplace(options.task, loader->reach().of, loader->reach().unit);
   for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
     if (options.teacher) options.teacher->teach(batch);

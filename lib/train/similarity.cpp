@@ -8,7 +8,7 @@
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/data/random.h"
 #include "lib/train/answer.h"
@@ -75,7 +75,7 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   std::vector<float> vectors;
   data::Batch batch;
-  std::optional<Task> task;
+  std::optional<TaskProgress> task;
   if (!options.task.empty()) task.emplace(options.task, std::ssize(texts));
   for (std::size_t next = 0; !texts.empty() && loader->next(batch);) {
     const Scores scores = engine.evaluate(batch);
@@ -130,7 +130,7 @@ double spearman(std::span<const double> x, std::span<const double> y) { return p
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed) {
   const data::Random random(seed, 0, data::Purpose::sample);
   std::vector<double> drawn_x(x.size()), drawn_y(y.size()), found;
-  Task task("drawing pairs for the error", samples);
+  TaskProgress task("drawing pairs for the error", samples);
   for (int sample = 0; sample < samples; ++sample) {
     check_stop();
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -10,7 +10,7 @@
 #include "lib/core/log.h"
 #include "lib/core/reals.h"
 #include "lib/core/stop.h"
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
@@ -314,7 +314,7 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
   source.check_chains();
   const std::vector<const Parameter*> done = get_chains(source, weights);
   std::vector<std::string> kept;
-  Task task("loading weights", std::ssize(weights.model().parameters().all()));
+  TaskProgress task("loading weights", std::ssize(weights.model().parameters().all()));
   for (const Parameter& parameter : weights.model().parameters().all()) {
     check_stop();
     task.advance();

@@ -1,4 +1,4 @@
-// Long work as it goes on, for whoever shows it (report::LiveLine). A loop makes a Task and counts in it; that costs a
+// Long work as it goes on, for whoever shows it (report::LiveLine). A loop makes a TaskProgress and counts in it; that costs a
 // store.
 #pragma once
 
@@ -13,13 +13,13 @@ namespace comera {
 enum class TaskUnit : std::uint8_t { count, bytes };
 
 // Tasks nest: the one that was begun last is the innermost.
-class Task {
+class TaskProgress {
  public:
   // `what`: in a few words, as "reading train.tsv". `of`: how much there is, 0: not known.
-  explicit Task(std::string what, std::int64_t of = 0, TaskUnit unit = TaskUnit::count);
-  ~Task();
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
+  explicit TaskProgress(std::string what, std::int64_t of = 0, TaskUnit unit = TaskUnit::count);
+  ~TaskProgress();
+  TaskProgress(const TaskProgress&) = delete;
+  TaskProgress& operator=(const TaskProgress&) = delete;
 
   void done(std::int64_t done) { done_.store(done, std::memory_order_relaxed); }
   void advance(std::int64_t by = 1) { done_.fetch_add(by, std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -8,8 +8,8 @@ using namespace comera;
 TEST_CASE("task: those at hand are seen in their order, with what is done at that moment") {
   CHECK(tasks_at_hand().empty());
   {
-    Task outer("outer", 10, TaskUnit::bytes);
-    Task inner("inner");
+    TaskProgress outer("outer", 10, TaskUnit::bytes);
+    TaskProgress inner("inner");
     outer.done(3);
     inner.advance();
     inner.advance(4);

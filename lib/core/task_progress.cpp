@@ -1,4 +1,4 @@
-#include "lib/core/task.h"
+#include "lib/core/task_progress.h"
 
 #include <algorithm>
 #include <mutex>
@@ -12,7 +12,7 @@ namespace {
 // Never destroyed: the thread that looks at it may outlive main().
 struct Tasks {
   std::mutex mutex;
-  std::vector<Task*> all;
+  std::vector<TaskProgress*> all;
   std::uint64_t begun = 0;
 };
 Tasks& tasks() {
@@ -22,18 +22,18 @@ Tasks& tasks() {
 
 }  // namespace
 
-Task::Task(std::string what, std::int64_t of, TaskUnit unit) : what_(std::move(what)), of_(of), unit_(unit), began_(wall_seconds()) {
+TaskProgress::TaskProgress(std::string what, std::int64_t of, TaskUnit unit) : what_(std::move(what)), of_(of), unit_(unit), began_(wall_seconds()) {
   const std::lock_guard lock(tasks().mutex);
   number_ = ++tasks().begun;
   tasks().all.push_back(this);
 }
 
-Task::~Task() {
+TaskProgress::~TaskProgress() {
   const std::lock_guard lock(tasks().mutex);
   std::erase(tasks().all, this);
 }
 
-void Task::tell(std::string note, std::optional<double> seconds_left) {
+void TaskProgress::tell(std::string note, std::optional<double> seconds_left) {
   const std::lock_guard lock(tasks().mutex);
   note_ = std::move(note);
   seconds_left_ = seconds_left;
@@ -42,7 +42,7 @@ void Task::tell(std::string note, std::optional<double> seconds_left) {
 std::vector<TaskView> tasks_at_hand() {
   const std::lock_guard lock(tasks().mutex);
   std::vector<TaskView> views;
-  for (const Task* task : tasks().all)
+  for (const TaskProgress* task : tasks().all)
     views.push_back({task->number_, task->what_, task->note_, task->done_.load(std::memory_order_relaxed), task->of_, task->unit_, task->began_,
                      task->seconds_left_});
   return views;
