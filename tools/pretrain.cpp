@@ -12,7 +12,7 @@ namespace {
 
 // The rates that learn best from random weights in recipes/learning_rates.sh; docs/results.md has the grid.
 constexpr const char* dense_rate = "5e-4";
-constexpr const char* chain_rate = "1e-3";
+constexpr const char* chain_rate = "0.001";
 
 std::vector<Option> training_options() {
   std::vector<Option> rows = train::training_options();

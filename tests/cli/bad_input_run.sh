@@ -58,7 +58,7 @@ resume() {
   run "$COMERA" pretrain --resume run --quiet "$@"
   expect_refused "$message"
 }
-resume '--lr was 5e-5 and is 3; --override' --lr 3
+resume '--lr was 0.001 and is 3; --override' --lr 3
 resume '--dtype was fp32 and is bf16; --override' --dtype bf16
 resume '--batch was 4 and is 8, --rank was 4 and is 5' --rank 5 --batch 8
 resume '--resume names run, --output names other; name one folder' -o other
@@ -67,7 +67,7 @@ cp "$state" state.json
 sed -i 's/"step": 4/"step": "four"/' "$state"
 resume "step-00000004/state\.json: does not have the checksum at its end; it was damaged; the checkpoint before it is .*step-00000002: --override"
 printf '{}' >"$state"
-resume "state\.json: not the state of a run: key 'checksum' not found"
+resume "state\.json: not the state of a run: key 'schema_version' not found"
 cp state.json "$state"
 mv run/checkpoints/step-00000004/optimizer.safetensors .
 resume 'step-00000004/optimizer\.safetensors: cannot read: No such file'

@@ -74,7 +74,7 @@ run "$COMERA" pretrain --lr 0.00005 --weight-decay 0.0100 --dump-config
 expect_exit 0
 expect_out '^lr = 5e-5$'
 expect_out '^weight-decay = 0\.01$'
-run "$COMERA" pretrain --help-all
+run "$COMERA" finetune --help-all
 expect_out '\(default: 5e-5\)'
 if grep -qE '[0-9]e-0[0-9]|[0-9]\.0e-' .out; then fail 'exponents have no zeros'; fi
 

@@ -9,7 +9,6 @@
 #include "lib/core/log.h"
 
 using namespace comera::report;
-using Catch::Matchers::Contains;
 
 namespace {
 

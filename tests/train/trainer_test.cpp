@@ -115,7 +115,9 @@ TEST_CASE("a run on the host has one path for each call") {
   Job job;
   job.faster = plan::Path::library;
   job.run(folder / "run");
-  CHECK(read_file(folder / "run/recipe.toml") == "seed = 9\n");
+  const std::string recipe = read_file(folder / "run/recipe.toml");
+  CHECK(recipe.starts_with("seed = 9\n"));
+  CHECK(recipe.find("[paths]") == std::string::npos);
 }
 
 // The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20 for the tensors of the
