@@ -15,7 +15,7 @@ list(APPEND readers lib/layers/model.cpp lib/layers/parameter.cpp lib/plan/slab.
 foreach(stem config_reader decoder_config decoder_spec encoder_config encoder_spec forms model_spec spec)
   list(APPEND readers models/${stem}.cpp)
 endforeach()
-foreach(stem byte_stream cut files format line_reader rows text_reader sentencepiece sentencepiece_check table task tokenizer unicode wordpiece)
+foreach(stem byte_stream cut files format label_kind line_reader rows text_reader sentencepiece sentencepiece_check table task tokenizer unicode wordpiece)
   list(APPEND readers lib/data/${stem}.cpp)
 endforeach()
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
