@@ -19,12 +19,15 @@ namespace comera::kernels {
 
 namespace cpu_v3 {
 const Backend& table();
+double multiply_adds(std::int64_t rounds);
 }
 namespace cpu_v4 {
 const Backend& table();
+double multiply_adds(std::int64_t rounds);
 }
 namespace cpu_v4bf16 {
 const Backend& table();
+double multiply_adds(std::int64_t rounds);
 }
 
 namespace {
@@ -49,16 +52,17 @@ struct Isa {
   const char* name;
   bool (*supported)();
   const Backend& (*table)();
+  double (*multiply_adds)(std::int64_t rounds);
   int xsmm_target;
   const char* blas_core;
 };
 
 // Best first.
 const Isa isas[] = {
-    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table, LIBXSMM_X86_AVX512_CORE,
+    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE,
      "Cooperlake"},
-    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
-    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, LIBXSMM_X86_AVX2, "Haswell"},
+    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds, LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
+    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds, LIBXSMM_X86_AVX2, "Haswell"},
 };
 
 // OpenBLAS takes its core type when the program starts, before --isa is read.
@@ -109,6 +113,12 @@ bool cpu_supports(const char* isa) {
   for (const Isa& known : isas)
     if (std::strcmp(known.name, isa) == 0) return known.supported();
   return false;
+}
+
+double run_multiply_adds(const char* isa, std::int64_t rounds) {
+  for (const Isa& known : isas)
+    if (std::strcmp(known.name, isa) == 0) return known.multiply_adds(rounds);
+  return 0;
 }
 
 const char* cpu_blas_description() {

@@ -1,6 +1,8 @@
 // The libraries and instruction sets of the CPU backend, for `--version` and the heads of benchmark tables.
 #pragma once
 
+#include <cstdint>
+
 namespace comera::kernels {
 
 // Library, version and core type of what multiplies large and small matrices, e.g. "OpenBLAS 0.3.21 (Cooperlake), libxsmm 1.17".
@@ -15,5 +17,9 @@ void generate_for(int target);
 inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
 // True where this machine has the instruction set of that name.
 bool cpu_supports(const char* isa);
+
+// Does multiply-adds of floats in independent chains of registers, with the vectors of an instruction set that this machine has. Gives the FLOPs:
+// a multiplication and an addition per lane. 0 for another name.
+double run_multiply_adds(const char* isa, std::int64_t rounds);
 
 }  // namespace comera::kernels

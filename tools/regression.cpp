@@ -36,8 +36,7 @@ data::Task task_of_labels(const OptionValues& values, const std::vector<std::str
 
 void tell_whole_numbers(const OptionValues& values, const std::vector<std::string>& labels) {
   constexpr std::size_t few = 20;
-  const auto is_whole = [](const std::string& label) { return parse_integer(label).has_value(); };
-  if (values.given("task") || labels.size() <= few || !std::all_of(labels.begin(), labels.end(), is_whole)) return;
+  if (values.given("task") || labels.size() <= few || !std::all_of(labels.begin(), labels.end(), data::is_whole_number)) return;
   log_info("the {} whole numbers of column '{}' are as many classes; --task regression learns them as numbers", labels.size(), values.text("label"));
 }
 

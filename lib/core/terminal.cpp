@@ -13,11 +13,6 @@ namespace {
 
 constexpr int usual_columns = 80;
 
-// Letters of UTF-8: bytes that continue one take no column.
-int width_of(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 }  // namespace
 
 int terminal_columns(int descriptor) {
@@ -28,13 +23,18 @@ int terminal_columns(int descriptor) {
   return number && *number > 0 && *number < 10000 ? static_cast<int>(*number) : usual_columns;
 }
 
+std::size_t width_of(std::string_view text) {
+  const auto begins_letter = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_letter));
+}
+
 std::string wrap(std::string_view text, int columns, int indent, int used) {
   std::string out;
   bool first = true;
   for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != std::string_view::npos;) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string_view word = text.substr(at, end - at);
-    const int width = width_of(word);
+    const int width = static_cast<int>(width_of(word));
     if (!first && used + 1 + width > columns) {
       out.append("\n").append(static_cast<std::size_t>(indent), ' ');
       used = indent;

@@ -16,13 +16,13 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-bool is_whole(std::string_view label) {
+}  // namespace
+
+bool is_whole_number(std::string_view label) {
   label = trimmed(label);
   if (label.starts_with('-') || label.starts_with('+')) label.remove_prefix(1);
   return !label.empty() && label.find_first_not_of("0123456789") == std::string_view::npos;
 }
-
-}  // namespace
 
 std::optional<double> score_of(std::string_view label) {
   label = trimmed(label);
@@ -34,7 +34,7 @@ LabelSurvey survey_labels(const DataSpec& spec) {
   for (const std::string& file : resolve_files(spec.files)) {
     TextReader reader(file, {spec.format, spec.text, false, spec.label});
     for (Row row; reader.next(row);) {
-      if (row.label.empty() || is_whole(row.label)) continue;
+      if (row.label.empty() || is_whole_number(row.label)) continue;
       return {score_of(row.label) ? LabelKind::reals : LabelKind::classes, std::string(row.label)};
     }
   }

@@ -47,7 +47,7 @@ struct LookupBench {
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
 
 // Rates that no kernel passes, the best of several tries with all threads of the machine's stream: multiply-adds in registers on a CPU
-// (kernels/cpu_peak.h), products of large random matrices elsewhere; copies.
+// (kernels/cpu_backend.h), products of large random matrices elsewhere; copies.
 double measure_peak_gflops(const plan::Machine& machine);
 const char* peak_work(const plan::Machine& machine);  // "multiply-adds in registers"
 double measure_copy_gb_per_s(const plan::Machine& machine);

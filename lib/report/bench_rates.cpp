@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cpu_peak.h"
+#include "kernels/cpu_backend.h"
 #include "kernels/thread_pool.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"

@@ -8,21 +8,16 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "lib/core/terminal.h"
 #include "lib/report/fold.h"
-#include "lib/report/html.h"
+#include "lib/report/text.h"
 
 namespace comera::report {
 namespace {
 
 constexpr std::size_t least_text = 20;  // columns of a text that is cut
 constexpr std::size_t least_title = 5;  // columns of a title that is cut
-
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::size_t widest_line(std::string_view text) {
   std::size_t widest = 0;
@@ -37,15 +32,6 @@ std::size_t widest_line(std::string_view text) {
 std::size_t plain_width(const Table& table) { return widest_line(render(table, Format::table)); }
 
 bool of_weights(const Table& table) { return !table.columns.empty() && table.columns.front().key == "name"; }
-
-// Shortens the names of weights as pages do, where they stay different.
-void shorten_names(Table& table) {
-  std::set<std::string> distinct;
-  for (const auto& row : table.rows)
-    if (const auto* name = std::get_if<std::string>(&row[0])) distinct.insert(short_name(*name));
-  if (!of_weights(table) || distinct.size() != table.rows.size()) return;
-  for (auto& row : table.rows) row[0] = short_name(std::get<std::string>(row[0]));
-}
 
 // Calls `visit` with every cell of a column, totals included.
 void each_cell(Table& table, std::size_t column, const std::function<void(Cell&)>& visit) {
@@ -73,17 +59,6 @@ void remove_column(Table& table, std::size_t at) {
   table.columns.erase(table.columns.begin() + place);
   for (auto* rows : {&table.rows, &table.totals})
     for (auto& row : *rows) row.erase(row.begin() + place);
-}
-
-std::vector<std::string> split(const std::string& title) {
-  std::vector<std::string> lines(1);
-  for (const char c : title) {
-    if (c == '\n')
-      lines.emplace_back();
-    else
-      lines.back() += c;
-  }
-  return lines;
 }
 
 std::string cut_at_the_end(const std::string& text, std::size_t most) {
@@ -144,7 +119,7 @@ void cut_titles(Table& table, std::size_t columns) {
     if (!at) return;
     std::string &title = table.columns[*at].title, cut;
     const std::size_t most = widest_line(title) - 1;
-    for (const std::string& line : split(title)) cut += (cut.empty() ? "" : "\n") + cut_at_the_end(line, most);
+    for (const std::string& line : split(title, '\n')) cut += (cut.empty() ? "" : "\n") + cut_at_the_end(line, most);
     title = cut;
   }
 }
@@ -195,7 +170,7 @@ std::string render_fitted(const Table& table, int columns) {
   const auto most = static_cast<std::size_t>(columns);
   if (plain_width(table) <= most) return render(table, Format::table);
   Table fitted = table;
-  shorten_names(fitted);
+  if (of_weights(fitted)) shorten_names(fitted);
   if (plain_width(fitted) > most) break_titles(fitted);
   if (plain_width(fitted) <= most) return render(fitted, Format::table);
   if (table.rows.size() == 1 && table.totals.empty()) return render_as_lines(table, most);

@@ -9,19 +9,10 @@
 #include <optional>
 #include <set>
 
+#include "lib/report/text.h"
+
 namespace comera::report {
 namespace {
-
-std::vector<std::string> parts_of(const std::string& name) {
-  std::vector<std::string> parts(1);
-  for (const char letter : name) {
-    if (letter == '.')
-      parts.emplace_back();
-    else
-      parts.back() += letter;
-  }
-  return parts;
-}
 
 std::optional<int> number_of(const std::string& text) {
   int value = 0;
@@ -71,7 +62,7 @@ Table fold_equal_rows(Table table) {
   std::vector<Group> groups;
   std::map<Key, std::size_t> places;  // in groups
   for (const std::vector<Cell>& row : table.rows) {
-    std::vector<std::string> parts = parts_of(std::get<std::string>(row.front()));
+    std::vector<std::string> parts = split(std::get<std::string>(row.front()), '.');
     const auto [place, is_new] = places.try_emplace(key_of(parts.size(), row), groups.size());
     if (is_new)
       groups.push_back({{std::move(parts)}, row});
@@ -92,6 +83,23 @@ Table fold_equal_rows(Table table) {
     std::rotate(total.begin() + 1, total.end() - 1, total.end());
   }
   return table;
+}
+
+std::string short_name(std::string_view name) {
+  if (name.ends_with(".weight")) name.remove_suffix(7);
+  if (name.ends_with(".dense")) name.remove_suffix(6);
+  const std::size_t layer = name.find("layer");
+  if (layer != std::string_view::npos) return std::string(name.substr(layer));
+  const std::size_t dot = name.find('.');
+  return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
+}
+
+void shorten_names(Table& table) {
+  std::set<std::string> distinct;
+  for (const auto& row : table.rows)
+    if (const auto* name = std::get_if<std::string>(&row[0])) distinct.insert(short_name(*name));
+  if (distinct.size() < table.rows.size()) return;
+  for (auto& row : table.rows) row[0] = short_name(std::get<std::string>(row[0]));
 }
 
 }  // namespace comera::report

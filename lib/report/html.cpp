@@ -114,15 +114,6 @@ std::string shared_legend(const std::vector<std::string>& names) {
   return out + "</div>\n";
 }
 
-std::string short_name(std::string_view name) {
-  if (name.ends_with(".weight")) name.remove_suffix(7);
-  if (name.ends_with(".dense")) name.remove_suffix(6);
-  const std::size_t layer = name.find("layer");
-  if (layer != std::string_view::npos) return std::string(name.substr(layer));
-  const std::size_t dot = name.find('.');
-  return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
-}
-
 std::string Page::text() const {
   const std::string title = escape_html(printable(title_));
   const Origin from = origin();

@@ -36,7 +36,5 @@ std::string table_page(const std::string& title, const Facts& facts, const Table
 
 // The colours of the first series with their names, for many charts that share them.
 std::string shared_legend(const std::vector<std::string>& names);
-// Enough of a weight's name to know it by: "layer.0.attention.self.query".
-std::string short_name(std::string_view name);
 
 }  // namespace comera::report

@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
+#include "lib/report/fold.h"
 #include "lib/report/weight_columns.h"
 
 namespace comera::report {

@@ -10,8 +10,10 @@
 #include "lib/core/log.h"
 #include "lib/core/reals.h"
 #include "lib/core/suggest.h"
+#include "lib/core/terminal.h"
 #include "lib/core/units.h"
 #include "lib/report/json.h"
+#include "lib/report/text.h"
 
 namespace comera::report {
 namespace {
@@ -21,11 +23,6 @@ std::string with_commas(std::int64_t value) {
   const std::size_t first = digits[0] == '-' ? 1 : 0;
   for (std::size_t at = digits.size(); at > first + 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
-}
-
-// Columns on a terminal: code points, for nearly all text one column each.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 bool is_number(const Cell& cell) { return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell); }
@@ -82,22 +79,11 @@ std::string strip_right(std::string line) {
   return line + "\n";
 }
 
-std::vector<std::string> lines_of(const std::string& title) {
-  std::vector<std::string> lines(1);
-  for (const char c : title) {
-    if (c == '\n')
-      lines.emplace_back();
-    else
-      lines.back() += c;
-  }
-  return lines;
-}
-
 // Titles of one line stand on the last of the lines.
 Texts title_lines(const Table& table) {
   Texts titles;
   std::size_t height = 1;
-  for (const Column& column : table.columns) height = std::max(height, titles.emplace_back(lines_of(column.title)).size());
+  for (const Column& column : table.columns) height = std::max(height, titles.emplace_back(split(column.title, '\n')).size());
   Texts lines(height, std::vector<std::string>(titles.size()));
   for (std::size_t c = 0; c < titles.size(); ++c)
     for (std::size_t i = 0; i < titles[c].size(); ++i) lines[height - titles[c].size() + i][c] = titles[c][i];

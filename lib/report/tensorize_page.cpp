@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "lib/core/units.h"
 #include "lib/report/comparison.h"
+#include "lib/report/fold.h"
 #include "lib/report/html.h"
 #include "lib/report/layer_kinds.h"
 #include "lib/report/tensorize_report.h"
@@ -19,15 +19,6 @@ namespace {
 
 using compress::LayerOutcome;
 using compress::Result;
-
-// In a page the names are as short as they can be and still differ.
-Table with_short_names(Table table) {
-  std::set<std::string> names;
-  for (const auto& row : table.rows) names.insert(short_name(std::get<std::string>(row[0])));
-  if (names.size() < table.rows.size()) return table;
-  for (auto& row : table.rows) row[0] = short_name(std::get<std::string>(row[0]));
-  return table;
-}
 
 std::string layers_cut(const Result& result) {
   const auto cut = std::count_if(result.layers.begin(), result.layers.end(), [](const LayerOutcome& layer) { return layer.chain.has_value(); });
@@ -74,8 +65,9 @@ void add_layers(Page& page, const Result& result) {
   page.heading("Bytes and error of each layer").paragraph("Cut: " + kinds_cut(result) + ".");
   page.paragraph("Blue: the bytes that are left of those before (grey). Orange: the " + error_name(result) + ", all on one scale.");
   add_bars(page, result);
-  const LayerLines layers = tensorize_layers(result);
-  page.heading("All layers").table(with_short_names(layers.table));
+  LayerLines layers = tensorize_layers(result);
+  shorten_names(layers.table);
+  page.heading("All layers").table(layers.table);
   for (const std::string& note : layers.notes) page.paragraph(note);
   if (!result.files.left_out.empty())
     page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.", fmt::join(result.files.left_out, ", ")));

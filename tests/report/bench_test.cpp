@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu_backend.h"
-#include "kernels/cpu_peak.h"
 #include "kernels/cuda/runtime.h"
 #include "lib/report/energy.h"
 #include "lib/tt/modes.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <regex>
 
+#include "lib/report/fold.h"
 #include "lib/report/scale.h"
 
 using namespace comera::report;

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "lib/report/fold.h"
 #include "lib/report/html.h"
 
 using namespace comera;

@@ -1,0 +1,27 @@
+// The most that the arithmetic units do, with registers alone: the peak that `comera bench` compares rates with.
+#include <cstdint>
+
+#include "kernels/cpu/simd.h"
+
+namespace comera::kernels::COMERA_CPU {
+
+static constexpr int chains = 10;  // more than latency times units: 4 cycles, 2 of them
+
+static volatile float scale = 0.75F;  // unknown to the compiler; every chain tends to 1
+static volatile float sink = 0;       // so that nothing is left out
+
+double multiply_adds(std::int64_t rounds) {
+  F sums[chains];
+  for (int chain = 0; chain < chains; ++chain) sums[chain] = set(0.1F * static_cast<float>(chain + 1));
+  const F factor = set(scale), summand = set(1 - scale);
+  for (std::int64_t round = 0; round < rounds; ++round)
+    for (F& sum : sums) sum = fma(sum, factor, summand);
+  F all = sums[0];
+  for (int chain = 1; chain < chains; ++chain) all = fma(sums[chain], factor, all);
+  float lanes[F::width];
+  store(lanes, all);
+  sink = lanes[0];
+  return 2.0 * F::width * chains * static_cast<double>(rounds);
+}
+
+}  // namespace comera::kernels::COMERA_CPU

@@ -1,0 +1,12 @@
+// Text in parts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace comera::report {
+
+std::vector<std::string> split(std::string_view text, char separator);  // at least one part, which may be ""
+
+}  // namespace comera::report
