@@ -1,9 +1,9 @@
-// Scaled dot-product attention in its general form, never storing the Tq x Tk matrix for the backward: one log-sum-exp per row
-// is kept and the probabilities are computed again (Dao et al. 2022, arXiv 2205.14135).
+// Scaled dot-product attention in its general form, never storing the Tq x Tk matrix for the backward: one log-sum-exp
+// per row is kept and the probabilities are computed again (Dao et al. 2022, arXiv 2205.14135).
 //
-// Each query row attends to the keys [key_begin, key_end) of its own sequence: that covers padding, causal masks, packed
-// documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv: query head h reads key head h / (Hq
-// / Hkv).
+// Each query row attends to the keys [key_begin, key_end) of its own sequence: that covers padding, causal masks,
+// packed documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv:
+// query head h reads key head h / (Hq / Hkv).
 #pragma once
 
 #include "kernels/types.h"
@@ -18,8 +18,8 @@ struct AttentionShape {
   const std::int32_t* key_end = nullptr;                 // [B, Tq], optional: Tk
 };
 
-// Row t of sequence b of q starts at q + (b * Tq + t) * ldq, head h at + h * D; likewise k, v (Tk, Hkv) and out (Tq, Hq).
-// Dropout on the probabilities: token = query, feature = head * 2^20 + key.
+// Row t of sequence b of q starts at q + (b * Tq + t) * ldq, head h at + h * D; likewise k, v (Tk, Hkv) and out (Tq,
+// Hq). Dropout on the probabilities: token = query, feature = head * 2^20 + key.
 struct AttentionForward {
   AttentionShape shape;
   const void* q = nullptr;
@@ -31,7 +31,8 @@ struct AttentionForward {
   Dropout dropout;
   void* out = nullptr;
   std::int64_t ld_out = 0;
-  void* lse = nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores (empty range: unspecified); optional
+  void* lse =
+      nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores (empty range: unspecified); optional
 };
 
 struct AttentionBackward {
@@ -52,7 +53,9 @@ struct AttentionBackward {
   void* dv = nullptr;
 };
 
-constexpr double score_elements(const AttentionShape& s) { return 1.0 * s.batch * s.heads * s.queries * s.keys * s.head_size; }
+constexpr double score_elements(const AttentionShape& s) {
+  return 1.0 * s.batch * s.heads * s.queries * s.keys * s.head_size;
+}
 constexpr double flops(const AttentionForward& a) { return 4 * score_elements(a.shape); }
 constexpr double flops(const AttentionBackward& a) { return 10 * score_elements(a.shape); }
 

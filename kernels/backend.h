@@ -1,4 +1,5 @@
-// The seam: a backend is this table. The reference and the CPU are linked in; the CUDA table comes from its own shared library.
+// The seam: a backend is this table. The reference and the CPU are linked in; the CUDA table comes from its own shared
+// library.
 #pragma once
 
 #include "kernels/attention.h"
@@ -31,23 +32,28 @@ struct Memory {
   Status (*download)(const Context&, void* to_host, const void* from, std::size_t bytes) = nullptr;
 };
 
-// A device with a queue of its own: calls return before their work is done. All null where a backend computes on the host.
+// A device with a queue of its own: calls return before their work is done. All null where a backend computes on the
+// host.
 struct Device {
-  Status (*open)(int index, void** stream) = nullptr;  // makes the device current and gives a stream for Context::stream
+  Status (*open)(int index,
+                 void** stream) = nullptr;  // makes the device current and gives a stream for Context::stream
   void (*close)(void* stream) = nullptr;
-  void* (*allocate_pinned)(std::size_t bytes) = nullptr;  // memory of the host that uploads read without a copy of their own
+  void* (*allocate_pinned)(std::size_t bytes) =
+      nullptr;  // memory of the host that uploads read without a copy of their own
   void (*release_pinned)(void* data) = nullptr;
   Status (*wait)(const Context&) = nullptr;  // until everything asked for on the stream is done
   Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
-  Status (*joules)(double* used) = nullptr;  // of the whole card since some moment; fails where its driver does not count them
-  const char* (*failure)() = nullptr;        // the words of the last call of this thread that answered failed
-  // A copy from pinned memory on a queue of its own, while the stream's work goes on; what the stream is asked for behind join_copies() finds all of
-  // them there.
+  Status (*joules)(double* used) =
+      nullptr;  // of the whole card since some moment; fails where its driver does not count them
+  const char* (*failure)() = nullptr;  // the words of the last call of this thread that answered failed
+  // A copy from pinned memory on a queue of its own, while the stream's work goes on; what the stream is asked for
+  // behind join_copies() finds all of them there.
   Status (*upload_beside)(const Context&, void* to, const void* from_pinned, std::size_t bytes) = nullptr;
   Status (*join_copies)(const Context&) = nullptr;
   // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
   Status (*begin_graph)(const Context&) = nullptr;
-  // `calls`: how many were recorded, each of which the device starts apart; may be null. After a failure: ends the recording, gives a null graph.
+  // `calls`: how many were recorded, each of which the device starts apart; may be null. After a failure: ends the
+  // recording, gives a null graph.
   Status (*end_graph)(const Context&, void** graph, std::size_t* calls) = nullptr;
   Status (*launch_graph)(const Context&, void* graph) = nullptr;
   void (*release_graph)(void* graph) = nullptr;
@@ -112,8 +118,9 @@ struct Backend {
 // Scalar-templated, slow, obviously right: f32, f64 and c128 (complex step). Ignores Context::stream.
 const Backend& reference_backend();
 
-// The table for an instruction set of this machine. f32. Context::stream is a ThreadPool* (null: the calling thread alone).
-// `isa`: "auto", "v3", "v4", "v4bf16". Null with *error set to a sentence when the machine lacks it or the name is unknown.
+// The table for an instruction set of this machine. f32. Context::stream is a ThreadPool* (null: the calling thread
+// alone). `isa`: "auto", "v3", "v4", "v4bf16". Null with *error set to a sentence when the machine lacks it or the name
+// is unknown.
 const Backend* cpu_backend(const char* isa, const char** error);
 
 // Memory of the host, for backends that compute there (kernels/host_memory.cpp).

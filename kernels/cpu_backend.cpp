@@ -20,21 +20,22 @@ namespace comera::kernels {
 namespace cpu_v3 {
 const Backend& table();
 double multiply_adds(std::int64_t rounds);
-}
+}  // namespace cpu_v3
 namespace cpu_v4 {
 const Backend& table();
 double multiply_adds(std::int64_t rounds);
-}
+}  // namespace cpu_v4
 namespace cpu_v4bf16 {
 const Backend& table();
 double multiply_adds(std::int64_t rounds);
-}
+}  // namespace cpu_v4bf16
 
 namespace {
 
-// Before OpenBLAS initialises itself: it does not know every processor (on one it does not know it falls back to SSE3 code, ten times
-// slower) and obeys a core type inherited from the environment, so the core type is set from what the processor can do.
-// Threads of its own are never used here: it does not split tall products well, and its split would depend on their number.
+// Before OpenBLAS initialises itself: it does not know every processor (on one it does not know it falls back to SSE3
+// code, ten times slower) and obeys a core type inherited from the environment, so the core type is set from what the
+// processor can do. Threads of its own are never used here: it does not split tall products well, and its split would
+// depend on their number.
 __attribute__((constructor(101))) void prepare_blas_environment() {
   __builtin_cpu_init();
   const char* core = nullptr;
@@ -59,10 +60,12 @@ struct Isa {
 
 // Best first.
 const Isa isas[] = {
-    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); }, cpu_v4bf16::table, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE,
-     "Cooperlake"},
-    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds, LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
-    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds, LIBXSMM_X86_AVX2, "Haswell"},
+    {"v4bf16", [] { return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16"); },
+     cpu_v4bf16::table, cpu_v4bf16::multiply_adds, LIBXSMM_X86_AVX512_CORE, "Cooperlake"},
+    {"v4", [] { return __builtin_cpu_supports("x86-64-v4") != 0; }, cpu_v4::table, cpu_v4::multiply_adds,
+     LIBXSMM_X86_AVX512_CORE, "SkylakeX"},
+    {"v3", [] { return __builtin_cpu_supports("x86-64-v3") != 0; }, cpu_v3::table, cpu_v3::multiply_adds,
+     LIBXSMM_X86_AVX2, "Haswell"},
 };
 
 // OpenBLAS takes its core type when the program starts, before --isa is read.
@@ -124,8 +127,10 @@ double run_multiply_adds(const char* isa, std::int64_t rounds) {
 const char* cpu_blas_description() {
   static char text[160];
   const char* openblas = OPENBLAS_VERSION;  // " OpenBLAS 0.3.21 ", spaces included
-  // libxsmm's own word for its target is left out: asking for it starts the library, which takes 20 ms; it follows the instruction set.
-  std::snprintf(text, sizeof text, "%s(%s), libxsmm %s", openblas + (*openblas == ' '), openblas_get_corename(), LIBXSMM_VERSION);
+  // libxsmm's own word for its target is left out: asking for it starts the library, which takes 20 ms; it follows the
+  // instruction set.
+  std::snprintf(text, sizeof text, "%s(%s), libxsmm %s", openblas + (*openblas == ' '), openblas_get_corename(),
+                LIBXSMM_VERSION);
   return text;
 }
 

@@ -1,5 +1,5 @@
-// Cross-entropy over a chunk of the classes at a time, so that the logits of a large vocabulary are never all in memory.
-// loss = sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
+// Cross-entropy over a chunk of the classes at a time, so that the logits of a large vocabulary are never all in
+// memory. loss = sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
 #pragma once
 
 #include "kernels/types.h"
@@ -7,8 +7,8 @@
 namespace comera::kernels {
 
 // Folds logits of classes [first, first + columns) into the running maximum, sum of exp(logit - maximum), target logit
-// and best class (arg max, the lowest index wins). `start` begins afresh. target_logit is written by the chunk that holds the target;
-// the others are written for rows that are not counted too.
+// and best class (arg max, the lowest index wins). `start` begins afresh. target_logit is written by the chunk that
+// holds the target; the others are written for rows that are not counted too.
 struct CrossEntropyChunk {
   std::int64_t rows = 0, columns = 0, first = 0;
   bool start = false;
@@ -20,7 +20,8 @@ struct CrossEntropyChunk {
   void* target_logit = nullptr;           // [rows]
   std::int32_t* best = nullptr;           // [rows]
 };
-// *loss += sum of rows' losses * loss_scale; *correct += rows whose best class is the target. Sums in double, in the order of rows.
+// *loss += sum of rows' losses * loss_scale; *correct += rows whose best class is the target. Sums in double, in the
+// order of rows.
 struct CrossEntropyLoss {
   std::int64_t rows = 0;
   const std::int32_t* targets = nullptr;
@@ -32,7 +33,8 @@ struct CrossEntropyLoss {
   void* loss = nullptr;       // [1] complex of double in c128 calls (complex step), double in all others
   double* correct = nullptr;  // optional
 };
-// logits of a chunk become their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale; 0 for rows not counted.
+// logits of a chunk become their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale; 0 for rows
+// not counted.
 struct CrossEntropyBackward {
   std::int64_t rows = 0, columns = 0, first = 0;
   void* logits = nullptr;

@@ -56,14 +56,16 @@ const Backend* load_backend(std::string* error) {
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    *error = std::string(dlerror()) +
-             "; install the CUDA 13 runtime libraries (pip install nvidia-cublas, or NVIDIA's cuda-libraries-13-0) and name "
-             "their folder in LD_LIBRARY_PATH, or use --device cpu";
+    *error =
+        std::string(dlerror()) +
+        "; install the CUDA 13 runtime libraries (pip install nvidia-cublas, or NVIDIA's cuda-libraries-13-0) and name "
+        "their folder in LD_LIBRARY_PATH, or use --device cpu";
     return nullptr;
   }
   Entry entry = nullptr;
   const Backend* backend = find(library, entry_name, entry) ? entry(sizeof(Backend)) : nullptr;
-  if (!backend) *error = path.string() + " is of another build than this program; build both from one commit (make cuda)";
+  if (!backend)
+    *error = path.string() + " is of another build than this program; build both from one commit (make cuda)";
   return backend;
 }
 
@@ -71,7 +73,8 @@ bool describe(const Driver& driver, int index, CudaDevice& device) {
   int handle = 0;
   char name[256] = {};
   std::size_t bytes = 0;
-  if (driver.get(&handle, index) != success || driver.name(name, sizeof name, handle) != success || driver.memory(&bytes, handle) != success)
+  if (driver.get(&handle, index) != success || driver.name(name, sizeof name, handle) != success ||
+      driver.memory(&bytes, handle) != success)
     return false;
   driver.attribute(&device.major, capability_major, handle);
   driver.attribute(&device.minor, capability_minor, handle);
@@ -108,9 +111,12 @@ const char* sentence_of(CudaState state) {
   switch (state) {
     case CudaState::ready: return "ready";
     case CudaState::not_built:
-      return "built without CUDA: libcomera_cuda.so is neither beside the program nor in ../lib; build it with make cuda, or use --device cpu";
-    case CudaState::no_driver: return "no driver: libcuda.so.1 is missing or does not start; install the NVIDIA driver, or use --device cpu";
-    case CudaState::no_device: return "no device: the driver sees no card; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
+      return "built without CUDA: libcomera_cuda.so is neither beside the program nor in ../lib; build it with make "
+             "cuda, or use --device cpu";
+    case CudaState::no_driver:
+      return "no driver: libcuda.so.1 is missing or does not start; install the NVIDIA driver, or use --device cpu";
+    case CudaState::no_device:
+      return "no device: the driver sees no card; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
   }
   return "";
 }

@@ -1,5 +1,5 @@
-// What CUDA there is, without linking to any of it: driver and backend are loaded through dlopen when they are asked for, so the program
-// starts in milliseconds and runs on machines that never saw a card.
+// What CUDA there is, without linking to any of it: driver and backend are loaded through dlopen when they are asked
+// for, so the program starts in milliseconds and runs on machines that never saw a card.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ const char* sentence_of(CudaState state);  // what is missing and what to do
 
 constexpr int least_capability = 80;  // 10 * major + minor of the oldest card that the backend is built for
 
-// The backend of libcomera_cuda.so, or null with *error set to a sentence: the library, or one that it needs, is missing or of another build.
-// Loaded once and kept.
+// The backend of libcomera_cuda.so, or null with *error set to a sentence: the library, or one that it needs, is
+// missing or of another build. Loaded once and kept.
 const Backend* cuda_backend(std::string* error);
 
 }  // namespace comera::kernels

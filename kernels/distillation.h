@@ -1,7 +1,8 @@
-// Losses against a teacher: distances between vectors (hidden states, sentence embeddings), and the divergence of two softmaxes.
+// Losses against a teacher: distances between vectors (hidden states, sentence embeddings), and the divergence of two
+// softmaxes.
 //
-// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t), q = softmax(teacher / t), a row's loss is
-// t^2 sum q log(q / p), and its gradient t (p - q).
+// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t), q = softmax(teacher
+// / t), a row's loss is t^2 sum q log(q / p), and its gradient t (p - q).
 #pragma once
 
 #include "kernels/types.h"
@@ -12,8 +13,9 @@ enum class Distance : std::uint8_t { squared, cosine };
 
 constexpr double shortest_vector = 1e-12;  // a shorter one counts as this long in a cosine
 
-// Vector k of B*T belongs to sequence k / T and counts where k % T < lengths[k / T]; the loss is the mean over the vectors that count, then
-// the sum over sequences: *loss += weight * *scale * sum_b mean_t d(x, target), d = |x - target|^2 / N or 1 - cos(x, target).
+// Vector k of B*T belongs to sequence k / T and counts where k % T < lengths[k / T]; the loss is the mean over the
+// vectors that count, then the sum over sequences: *loss += weight * *scale * sum_b mean_t d(x, target), d = |x -
+// target|^2 / N or 1 - cos(x, target).
 struct VectorDistance {
   Distance distance = Distance::squared;
   std::int64_t sequences = 0, length = 0, columns = 0;  // B, T, N
@@ -38,7 +40,8 @@ struct VectorDistanceBackward {
   bool accumulate = false;
 };
 
-constexpr std::int64_t divergence_state = 5;  // numbers that a row keeps: maximum and sum of the student, of the teacher, sum of differences
+constexpr std::int64_t divergence_state =
+    5;  // numbers that a row keeps: maximum and sum of the student, of the teacher, sum of differences
 
 // Folds the logits of a chunk of the classes into the rows' states; `start` begins afresh.
 struct DivergenceChunk {

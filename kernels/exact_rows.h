@@ -1,4 +1,5 @@
-// Rows of a compressed table that stand beside its chain as they are: a look-up in the chain is overwritten where its id is one of theirs.
+// Rows of a compressed table that stand beside its chain as they are: a look-up in the chain is overwritten where its
+// id is one of theirs.
 #pragma once
 
 #include "kernels/types.h"

@@ -18,8 +18,8 @@ struct LinearForward {
   void* pre = nullptr;  // [K, N] with ldy, optional
 };
 
-// d_pre = dy * act'(pre) (written over dy when activation is not none); dx = or += d_pre w^T; d_bias += column sums of d_pre.
-// The weight's own gradient is a Product of x with d_pre.
+// d_pre = dy * act'(pre) (written over dy when activation is not none); dx = or += d_pre w^T; d_bias += column sums of
+// d_pre. The weight's own gradient is a Product of x with d_pre.
 struct LinearBackward {
   std::int64_t tokens = 0, in = 0, out = 0;
   void* dy = nullptr;  // [K, N], overwritten by d_pre when activation != none
@@ -45,7 +45,8 @@ struct Product {
   std::int64_t ld_result = 0;
 };
 
-// c = or += a b (transposed as asked): for what is not a layer of its own (tied decoders). a [m, k] or its transpose [k, m], b [k, n] or [n, k].
+// c = or += a b (transposed as asked): for what is not a layer of its own (tied decoders). a [m, k] or its transpose
+// [k, m], b [k, n] or [n, k].
 struct MatMul {
   std::int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;

@@ -1,6 +1,7 @@
 // LayerNorm and RMSNorm over the last dimension, fused with the residual sum and the dropout before them:
 //   s = residual + dropout(x);  y = norm(s) * gain (+ shift)
-// LayerNorm: Ba et al. 2016, arXiv 1607.06450. RMSNorm: Zhang and Sennrich 2019, arXiv 1910.07467. Biased variance; eps inside the root.
+// LayerNorm: Ba et al. 2016, arXiv 1607.06450. RMSNorm: Zhang and Sennrich 2019, arXiv 1910.07467. Biased variance; eps
+// inside the root.
 #pragma once
 
 #include "kernels/types.h"
@@ -38,7 +39,8 @@ struct NormApply {
   void* y = nullptr;
 };
 
-// d_sum = gradient of s through the norm (+ d_sum_in); dx = d_sum through dropout's mask. d_sum may be dy; dx may be d_sum when there is no dropout.
+// d_sum = gradient of s through the norm (+ d_sum_in); dx = d_sum through dropout's mask. d_sum may be dy; dx may be
+// d_sum when there is no dropout.
 struct NormBackward {
   NormKind kind = NormKind::layer;
   std::int64_t tokens = 0, columns = 0;

@@ -18,8 +18,8 @@ struct AdamwTensor {
   void* moment2 = nullptr;
   const AdamwScalars* scalars = nullptr;
 };
-// g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr (wd w + (m/c1) / (sqrt(v/c2) + eps)).
-// Does nothing when scalars->finite is 0.
+// g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr (wd w + (m/c1) / (sqrt(v/c2) +
+// eps)). Does nothing when scalars->finite is 0.
 struct Adamw {
   const AdamwTensor* tensors = nullptr;  // host memory
   int count = 0;
@@ -36,7 +36,8 @@ struct SquareSum {
   int count = 0;
   double* result = nullptr;
 };
-// gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, norm = sqrt(*square_sum); finite = 0 when norm or *loss is not finite.
+// gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, norm = sqrt(*square_sum); finite = 0 when
+// norm or *loss is not finite.
 struct ClipGradient {
   double max_norm = 0;
   const double* square_sum = nullptr;

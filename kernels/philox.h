@@ -1,11 +1,12 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), and the
-// rule of dropout masks. Everything is a pure function of its arguments, the same on every backend.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), and
+// the rule of dropout masks. Everything is a pure function of its arguments, the same on every backend.
 //
-// Mask rule. Element (site, sample, token, feature) reads 16 bits: lane feature % 8 of the 128-bit block whose counter is
+// Mask rule. Element (site, sample, token, feature) reads 16 bits: lane feature % 8 of the 128-bit block whose counter
+// is
 //   { site + high32(sample) * 0x9E3779B9, low32(sample), token, feature / 8 }
-// under the key of (seed, step), key = mix(mix(seed) + step): one key per step of a seed, and bijective in either argument.
-// Lane 2i is the low half of word i, lane 2i + 1 its high half. The element is dropped when its 16 bits are below
-// round(p * 65536); survivors are scaled by 1 / (1 - p_effective) with p_effective = round(p * 65536) / 65536.
+// under the key of (seed, step), key = mix(mix(seed) + step): one key per step of a seed, and bijective in either
+// argument. Lane 2i is the low half of word i, lane 2i + 1 its high half. The element is dropped when its 16 bits are
+// below round(p * 65536); survivors are scaled by 1 / (1 - p_effective) with p_effective = round(p * 65536) / 65536.
 // Attention's feature is head * 2^20 + key.
 #pragma once
 
@@ -56,17 +57,25 @@ COMERA_HD constexpr PhiloxKey step_key(std::uint64_t seed, std::uint64_t step) {
 }
 
 // An element is dropped when its 16 bits are below this.
-COMERA_HD constexpr std::uint32_t drop_threshold(double probability) { return static_cast<std::uint32_t>(probability * 65536.0 + 0.5); }
-
-// Factor of survivors; 0 where nothing survives.
-COMERA_HD constexpr double keep_scale(std::uint32_t threshold) { return threshold >= 65536u ? 0.0 : 65536.0 / (65536.0 - threshold); }
-
-COMERA_HD constexpr PhiloxBlock dropout_counter(std::uint32_t site, std::int64_t sample, std::uint32_t token, std::uint32_t block) {
-  const std::uint64_t bits = static_cast<std::uint64_t>(sample);
-  return {{site + static_cast<std::uint32_t>(bits >> 32) * 0x9E3779B9u, static_cast<std::uint32_t>(bits), token, block}};
+COMERA_HD constexpr std::uint32_t drop_threshold(double probability) {
+  return static_cast<std::uint32_t>(probability * 65536.0 + 0.5);
 }
 
-COMERA_HD constexpr std::uint32_t lane16(const PhiloxBlock& block, std::uint32_t lane) { return (block.word[lane / 2] >> (lane % 2 * 16)) & 0xFFFFu; }
+// Factor of survivors; 0 where nothing survives.
+COMERA_HD constexpr double keep_scale(std::uint32_t threshold) {
+  return threshold >= 65536u ? 0.0 : 65536.0 / (65536.0 - threshold);
+}
+
+COMERA_HD constexpr PhiloxBlock dropout_counter(std::uint32_t site, std::int64_t sample, std::uint32_t token,
+                                                std::uint32_t block) {
+  const std::uint64_t bits = static_cast<std::uint64_t>(sample);
+  return {
+      {site + static_cast<std::uint32_t>(bits >> 32) * 0x9E3779B9u, static_cast<std::uint32_t>(bits), token, block}};
+}
+
+COMERA_HD constexpr std::uint32_t lane16(const PhiloxBlock& block, std::uint32_t lane) {
+  return (block.word[lane / 2] >> (lane % 2 * 16)) & 0xFFFFu;
+}
 
 COMERA_HD constexpr std::uint64_t attention_feature(std::int64_t head, std::int64_t key) {
   return (static_cast<std::uint64_t>(head) << 20) + static_cast<std::uint64_t>(key);
@@ -90,7 +99,8 @@ struct DropoutRule {
 
   // The 16-bit lanes of features 8 * block .. 8 * block + 7.
   COMERA_HD constexpr PhiloxBlock bits(std::int64_t sample, std::int64_t token, std::uint64_t block) const {
-    return philox4x32_10(dropout_counter(site, sample, static_cast<std::uint32_t>(token), static_cast<std::uint32_t>(block)), key);
+    return philox4x32_10(
+        dropout_counter(site, sample, static_cast<std::uint32_t>(token), static_cast<std::uint32_t>(block)), key);
   }
   // The factor of the element: 0 or `scale`.
   COMERA_HD constexpr double factor(std::int64_t sample, std::int64_t token, std::uint64_t feature) const {

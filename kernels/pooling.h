@@ -1,5 +1,5 @@
-// One vector per sequence from those of its tokens: the mean over the tokens, or the first token's; optionally scaled to length 1
-// (sentence embeddings: Reimers and Gurevych 2019, arXiv 1908.10084, section 3).
+// One vector per sequence from those of its tokens: the mean over the tokens, or the first token's; optionally scaled
+// to length 1 (sentence embeddings: Reimers and Gurevych 2019, arXiv 1908.10084, section 3).
 #pragma once
 
 #include "kernels/types.h"
@@ -32,7 +32,9 @@ struct PoolBackward {
   void* dx = nullptr;          // [B*T, N]
 };
 
-constexpr double flops(const PoolForward& a) { return 1.0 * a.sequences * a.columns * ((a.pooling == Pooling::mean ? a.length : 0) + 3); }
+constexpr double flops(const PoolForward& a) {
+  return 1.0 * a.sequences * a.columns * ((a.pooling == Pooling::mean ? a.length : 0) + 3);
+}
 constexpr double flops(const PoolBackward& a) { return 5.0 * a.sequences * a.columns; }
 
 }  // namespace comera::kernels

@@ -1,11 +1,13 @@
-// The size part of CoMERA's objective (arXiv 2405.14377, section 3): sizes of all TT and TTM layers as functions of their rank
-// diagonals, the penalty's gradient, and the choice of the late stage, all on device scalars, so that no step waits for the host.
+// The size part of CoMERA's objective (arXiv 2405.14377, section 3): sizes of all TT and TTM layers as functions of
+// their rank diagonals, the penalty's gradient, and the choice of the late stage, all on device scalars, so that no
+// step waits for the host.
 //
-// Masked diagonals D~ = D where D > threshold, else 0. For a chain with entry sizes s_1..s_n (s_k = mode, or row mode * column mode):
-//   S   = sum_k R_{k-1} s_k R_k with R_k = #(D_k > threshold), R_0 = R_n = 1; a chain with an empty bond counts 0      (true size)
-//   S^  = sum_k |D~_{k-1}|_1 s_k |D~_k|_1                                                                              (its surrogate)
-//   dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 + s_{k+1} |D~_{k+1}|_1)
-//   mean penalty (the released code's): sum of D~ / number of active entries, 0 when there is none
+// Masked diagonals D~ = D where D > threshold, else 0. For a chain with entry sizes s_1..s_n (s_k = mode, or row mode *
+// column mode):
+//   S   = sum_k R_{k-1} s_k R_k with R_k = #(D_k > threshold), R_0 = R_n = 1; a chain with an empty bond counts 0 (true
+//   size) S^  = sum_k |D~_{k-1}|_1 s_k |D~_k|_1 (its surrogate) dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 +
+//   s_{k+1} |D~_{k+1}|_1) mean penalty (the released code's): sum of D~ / number of active entries, 0 when there is
+//   none
 // Sums are kept in double.
 #pragma once
 
@@ -23,7 +25,8 @@ struct RankChain {
 
 enum class RankPenalty : std::uint8_t { size, mean };
 
-// The numbers that the late stage compares and weighs. All in device memory; the host writes the inputs, the op the outputs.
+// The numbers that the late stage compares and weighs. All in device memory; the host writes the inputs, the op the
+// outputs.
 struct RankState {
   // inputs
   double gamma = 0.01;  // early: weight of the penalty
@@ -45,8 +48,10 @@ struct RankState {
 // Measures S, S^ and decides the two weights from the loss of the step:
 //   early: loss_weight 1, size_weight gamma / surrogate_start
 //   late:  w1 (L - L0) >= w2 (S - S0) or reached: loss_weight w1' + rho_loss, size_weight rho_size / surrogate_start
-//          else:                                    loss_weight rho_loss,     size_weight (w2' + rho_size) / surrogate_start
-//   with w1' = w2' = 1 (the select is on the comparison; the minimised terms carry weight 1 as in the released code); size_weight 0 once reached.
+//          else:                                    loss_weight rho_loss,     size_weight (w2' + rho_size) /
+//          surrogate_start
+//   with w1' = w2' = 1 (the select is on the comparison; the minimised terms carry weight 1 as in the released code);
+//   size_weight 0 once reached.
 struct RankMeasure {
   const RankChain* chains = nullptr;  // host memory
   int count = 0;
@@ -55,7 +60,8 @@ struct RankMeasure {
   const double* loss = nullptr;  // the step's mean loss
   RankState* state = nullptr;
 };
-// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight through WeighGradient.
+// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight
+// through WeighGradient.
 struct RankPenaltyGradient {
   const RankChain* chains = nullptr;
   int count = 0;
@@ -63,7 +69,8 @@ struct RankPenaltyGradient {
   RankPenalty penalty = RankPenalty::size;
   const RankState* state = nullptr;
 };
-// gradient = gradient * loss_weight + decay * value for many tensors: the task's weight, and 2 beta G of beta |G|^2 for cores.
+// gradient = gradient * loss_weight + decay * value for many tensors: the task's weight, and 2 beta G of beta |G|^2 for
+// cores.
 struct WeighGradient {
   struct Tensor {
     std::int64_t count = 0;

@@ -1,5 +1,6 @@
-// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the half rotation of Llama: of a head of size D, feature i turns with feature
-// i + D/2 by the angle position * theta^(-2i/D). Its backward is the rotation the other way.
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the half rotation of Llama: of a head of size D,
+// feature i turns with feature i + D/2 by the angle position * theta^(-2i/D). Its backward is the rotation the other
+// way.
 #pragma once
 
 #include "kernels/types.h"

@@ -10,7 +10,8 @@ namespace comera::kernels {
 namespace {
 
 constexpr std::uint64_t remaining_mask = 0xffffffffu;
-constexpr int spins = 4000;  // some tens of microseconds: longer than the gap between two ops, shorter than anyone would notice
+constexpr int spins =
+    4000;  // some tens of microseconds: longer than the gap between two ops, shorter than anyone would notice
 constexpr std::int64_t largest_loop = 1 << 30;
 
 void pause() { __builtin_ia32_pause(); }
@@ -28,7 +29,8 @@ struct ThreadPool::State {
   bool run_one();
   void work();
 
-  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another loop.
+  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another
+  // loop.
   alignas(64) std::atomic<std::uint64_t> ticket{0};
   alignas(64) std::atomic<std::uint32_t> finished{0};
   alignas(64) std::atomic<std::uint32_t> wakeups{0};
@@ -82,8 +84,8 @@ void ThreadPool::parallel_for(std::int64_t tiles, Body body, void* data) {
     state.finished.wait(done, std::memory_order_acquire);
 }
 
-// Takes one tile and runs it; false where none is left. What the loop is may be read only after a tile was taken: the caller
-// cannot go on to another loop before this tile is finished.
+// Takes one tile and runs it; false where none is left. What the loop is may be read only after a tile was taken: the
+// caller cannot go on to another loop before this tile is finished.
 bool ThreadPool::State::run_one() {
   std::uint64_t now = ticket.load(std::memory_order_acquire);
   do {

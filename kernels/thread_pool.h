@@ -11,9 +11,9 @@
 
 namespace comera::kernels {
 
-// While it lives, results of this thread below 1.2e-38 become zero, and such inputs count as zero. A moment of AdamW whose gradient stays
-// zero would be subnormal, a hundred times slower to compute with, after some eight hundred steps. Tiles are the same bytes on whatever
-// thread they run, so every thread that runs one has this.
+// While it lives, results of this thread below 1.2e-38 become zero, and such inputs count as zero. A moment of AdamW
+// whose gradient stays zero would be subnormal, a hundred times slower to compute with, after some eight hundred steps.
+// Tiles are the same bytes on whatever thread they run, so every thread that runs one has this.
 class FlushSubnormals {
  public:
   FlushSubnormals();
@@ -54,7 +54,8 @@ void parallel_for(const Context& context, std::int64_t tiles, F&& f) {
     return;
   }
   pool->parallel_for(
-      tiles, [](void* data, std::int64_t tile) noexcept { (*static_cast<std::remove_reference_t<F>*>(data))(tile); }, &f);
+      tiles, [](void* data, std::int64_t tile) noexcept { (*static_cast<std::remove_reference_t<F>*>(data))(tile); },
+      &f);
 }
 
 }  // namespace comera::kernels

@@ -1,13 +1,15 @@
-// Cores to halves and back: the part of a TT layer that does not depend on the batch, done once per step for all layers.
+// Cores to halves and back: the part of a TT layer that does not depend on the batch, done once per step for all
+// layers.
 //
-// W [M x N], M = m_1..m_d, N = n_1..n_e, cores G_k [r_{k-1}, s_k, r_k] over s = (m_1..m_d, n_1..n_e), rank diagonals D_k on the
-// d+e-1 inner bonds. Masked diagonals D~ = D where D > threshold, else 0 (strict, compared in double); G~_k = G_k D~_k, last core as is.
+// W [M x N], M = m_1..m_d, N = n_1..n_e, cores G_k [r_{k-1}, s_k, r_k] over s = (m_1..m_d, n_1..n_e), rank diagonals
+// D_k on the d+e-1 inner bonds. Masked diagonals D~ = D where D > threshold, else 0 (strict, compared in double); G~_k
+// = G_k D~_k, last core as is.
 //   A = G~_1 .. G~_d [M x r_d],  B = G~_{d+1} .. G_{d+e} [r_d x N]
 // Inputs may have been sorted before they were split into modes: row p of the chain's A is row order[p] of A.
-// B may hold an identity block (a gauge; e = 1): column gauge[r] of B is the unit vector e_r, and the one core of the right half, stored
-// [r_d, N - r_d, 1], is the other columns from left to right.
-// Gradients: dG_k = dG~_k D~_k; dD_k[j] = [D_k[j] > threshold] sum dG~_k[:,:,j] G_k[:,:,j].
-// A low-rank pair is d = 1. Source: method of CoMERA (arXiv 2405.14377), section 3; order of contraction: partial products kept left to right.
+// B may hold an identity block (a gauge; e = 1): column gauge[r] of B is the unit vector e_r, and the one core of the
+// right half, stored [r_d, N - r_d, 1], is the other columns from left to right. Gradients: dG_k = dG~_k D~_k; dD_k[j]
+// = [D_k[j] > threshold] sum dG~_k[:,:,j] G_k[:,:,j]. A low-rank pair is d = 1. Source: method of CoMERA (arXiv
+// 2405.14377), section 3; order of contraction: partial products kept left to right.
 #pragma once
 
 #include "kernels/types.h"
@@ -50,15 +52,20 @@ constexpr std::int64_t product_of(const std::int64_t* sizes, int first, int last
   return product;
 }
 
-constexpr std::int64_t rows_of(const TtMatrix& t) { return product_of(t.modes, 0, t.d); }                    // M
-constexpr std::int64_t stored_columns_of(const TtMatrix& t) { return product_of(t.modes, t.d, t.d + t.e); }  // without the gauge's
-constexpr std::int64_t columns_of(const TtMatrix& t) { return stored_columns_of(t) + (t.gauge != nullptr ? t.ranks[t.d] : 0); }  // N
+constexpr std::int64_t rows_of(const TtMatrix& t) { return product_of(t.modes, 0, t.d); }  // M
+constexpr std::int64_t stored_columns_of(const TtMatrix& t) {
+  return product_of(t.modes, t.d, t.d + t.e);
+}  // without the gauge's
+constexpr std::int64_t columns_of(const TtMatrix& t) {
+  return stored_columns_of(t) + (t.gauge != nullptr ? t.ranks[t.d] : 0);
+}  // N
 
 // 2 [ sum_{i=2..d} m_1..m_i r_{i-1} r_i + sum_{i=2..e} R n_1..n_i r_{d+i-1} r_{d+i} ]
 constexpr double merge_flops(const TtMatrix& t) {
   double sum = 0;
   for (int i = 2; i <= t.d; ++i) sum += 2.0 * product_of(t.modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
-  for (int i = 2; i <= t.e; ++i) sum += 2.0 * t.ranks[t.d] * product_of(t.modes, t.d, t.d + i) * t.ranks[t.d + i - 1] * t.ranks[t.d + i];
+  for (int i = 2; i <= t.e; ++i)
+    sum += 2.0 * t.ranks[t.d] * product_of(t.modes, t.d, t.d + i) * t.ranks[t.d + i - 1] * t.ranks[t.d + i];
   return sum;
 }
 constexpr double flops(const TtMerge& a) {

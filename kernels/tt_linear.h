@@ -13,7 +13,9 @@ namespace comera::kernels {
 constexpr int max_outputs = 4;
 
 constexpr std::int64_t tt_rank_unit = 16;
-constexpr std::int64_t padded_rank(std::int64_t rank) { return (rank + tt_rank_unit - 1) / tt_rank_unit * tt_rank_unit; }
+constexpr std::int64_t padded_rank(std::int64_t rank) {
+  return (rank + tt_rank_unit - 1) / tt_rank_unit * tt_rank_unit;
+}
 
 struct TtOutput {
   std::int64_t out = 0;         // N_i
@@ -43,8 +45,8 @@ struct TtLinearForward {
   Path path = Path::automatic;
 };
 
-// With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1 A^T.
-// d_A += x^T U1, where x is given; else it is a Product of what stands for x with U1.
+// With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1
+// A^T. d_A += x^T U1, where x is given; else it is a Product of what stands for x with U1.
 struct TtLinearBackward {
   std::int64_t tokens = 0, in = 0, width = 0;
   const void* x = nullptr;  // [K, M] with ldx, optional
@@ -68,12 +70,14 @@ constexpr double right_columns(const TtOutput* output, int outputs) {
   return sum;
 }
 constexpr double flops(const TtLinearForward& a) {
-  return 2.0 * a.tokens * ((a.t1_is_given ? 0.0 : static_cast<double>(a.in) * a.width) + right_columns(a.output, a.outputs));
+  return 2.0 * a.tokens *
+         ((a.t1_is_given ? 0.0 : static_cast<double>(a.in) * a.width) + right_columns(a.output, a.outputs));
 }
 constexpr double flops(const TtLinearBackward& a) {
   const bool recompute = a.activation != Activation::none && a.outputs > 0 && a.output[0].pre == nullptr;
   const double left = static_cast<double>(a.in) * a.width;
-  return 2.0 * a.tokens * ((recompute ? 3 : 2) * right_columns(a.output, a.outputs) + (a.dx ? left : 0.0) + (a.x ? left : 0.0));
+  return 2.0 * a.tokens *
+         ((recompute ? 3 : 2) * right_columns(a.output, a.outputs) + (a.dx ? left : 0.0) + (a.x ? left : 0.0));
 }
 
 }  // namespace comera::kernels

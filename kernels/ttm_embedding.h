@@ -13,7 +13,8 @@ struct TtmForward {
   void* y = nullptr;  // [bags, N]
   bool accumulate = false;
 };
-// d_left, d_right of the table +=. Gradients of equal ids are added in the order of position, halves' rows in the order of id.
+// d_left, d_right of the table +=. Gradients of equal ids are added in the order of position, halves' rows in the order
+// of id.
 struct TtmBackward {
   Bags bags;
   const TtmTable* table = nullptr;

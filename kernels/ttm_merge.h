@@ -5,11 +5,14 @@
 
 namespace comera::kernels {
 
-// TTM of any order: E [V x N], rows V <= m_1..m_d, columns N = n_1..n_d, cores F_k [r_{k-1}, m_k, n_k, r_k], diagonals on the d-1
-// inner bonds masked as in tt_cores.h. The halves cut at core `cut` (1 <= cut < d, or cut = d = 1: right half is 1):
+// TTM of any order: E [V x N], rows V <= m_1..m_d, columns N = n_1..n_d, cores F_k [r_{k-1}, m_k, n_k, r_k], diagonals
+// on the d-1 inner bonds masked as in tt_cores.h. The halves cut at core `cut` (1 <= cut < d, or cut = d = 1: right
+// half is 1):
 //   left  A1 [m_1..m_cut, n_1..n_cut, r_cut]           (rows p = id / right_rows)
-//   right A2 [m_{cut+1}..m_d, r_cut, n_{cut+1}..n_d]   (rows q = id % right_rows): stored by q so that a row's factor is contiguous
-// Row id: E[id] = A1[p] (n_left x r) * A2[q] (r x n_right), flattened to N. Source: CoMERA section 4.1 (look-up by two halves).
+//   right A2 [m_{cut+1}..m_d, r_cut, n_{cut+1}..n_d]   (rows q = id % right_rows): stored by q so that a row's factor
+//   is contiguous
+// Row id: E[id] = A1[p] (n_left x r) * A2[q] (r x n_right), flattened to N. Source: CoMERA section 4.1 (look-up by two
+// halves).
 struct TtmTable {
   int d = 0, cut = 0;
   std::int64_t row_modes[max_cores] = {}, column_modes[max_cores] = {};
@@ -45,9 +48,11 @@ struct TtmMergeBackward {
 
 constexpr double merge_flops(const TtmTable& t) {
   double sum = 0;
-  for (int i = 2; i <= t.cut; ++i) sum += 2.0 * product_of(t.row_modes, 0, i) * product_of(t.column_modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
+  for (int i = 2; i <= t.cut; ++i)
+    sum += 2.0 * product_of(t.row_modes, 0, i) * product_of(t.column_modes, 0, i) * t.ranks[i - 1] * t.ranks[i];
   for (int i = t.cut + 2; i <= t.d; ++i)
-    sum += 2.0 * t.ranks[t.cut] * product_of(t.row_modes, t.cut, i) * product_of(t.column_modes, t.cut, i) * t.ranks[i - 1] * t.ranks[i];
+    sum += 2.0 * t.ranks[t.cut] * product_of(t.row_modes, t.cut, i) * product_of(t.column_modes, t.cut, i) *
+           t.ranks[i - 1] * t.ranks[i];
   return sum;
 }
 constexpr double flops(const TtmMerge& a) { return merge_flops(*a.table); }

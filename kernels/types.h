@@ -2,13 +2,13 @@
 // Nothing here or in any op header knows about models, files or command lines.
 //
 // Letters used for shapes everywhere: B batch, T sequence, K = B*T tokens, M in, N out, R rank, H heads, V vocabulary.
-// Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only where
-// an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated (+=).
-// Scalars declared double hold the real part in c128 calls.
+// Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only
+// where an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated
+// (+=). Scalars declared double hold the real part in c128 calls.
 //
-// In bf16 calls the stream is bf16: activations and their gradients, halves and dense weights as products read them. All else is f32:
-// parameters (cores, diagonals, biases, gains, word tables), gradients of parameters and of halves, statistics, log-sum-exps, logits'
-// maxima and losses; and every sum is kept in f32.
+// In bf16 calls the stream is bf16: activations and their gradients, halves and dense weights as products read them.
+// All else is f32: parameters (cores, diagonals, biases, gains, word tables), gradients of parameters and of halves,
+// statistics, log-sum-exps, logits' maxima and losses; and every sum is kept in f32.
 #pragma once
 
 #include <cstddef>
@@ -45,12 +45,14 @@ struct Context {
   void* stream = nullptr;
   void* workspace = nullptr;  // at least what workspace_bytes() answered for the same arguments
   std::size_t workspace_bytes = 0;
-  bool tf32 = false;  // factors of f32 products may be rounded to TF32 (10 bits behind the point) where the backend has it; sums stay f32
-  bool fp8 = false;   // bf16 calls: factors of the tall products of TT layers are taken in eight bits where the shape allows it
+  bool tf32 = false;  // factors of f32 products may be rounded to TF32 (10 bits behind the point) where the backend has
+                      // it; sums stay f32
+  bool fp8 =
+      false;  // bf16 calls: factors of the tall products of TT layers are taken in eight bits where the shape allows it
 };
 
-// The ways a backend may take a call: its own pass over everything at once, or products of its library one after another. Both are right within
-// the op's bounds, their bits differ. A path that does not fit the call is not taken.
+// The ways a backend may take a call: its own pass over everything at once, or products of its library one after
+// another. Both are right within the op's bounds, their bits differ. A path that does not fit the call is not taken.
 enum class Path : std::uint8_t { automatic, fused, library };
 
 // One entry of a backend's table. A null `run` means that the backend lacks the op.
@@ -58,8 +60,10 @@ template <class Args>
 struct Op {
   const char* name = nullptr;
   Status (*run)(const Context&, const Args&) = nullptr;
-  std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;  // null: needs none; reads sizes, which pointers are null, and alignment
-  bool (*fuses)(const Context&, const Args&) = nullptr;                   // whether Path::fused is another way than Path::library; null: never
+  std::size_t (*workspace_bytes)(const Context&, const Args&) =
+      nullptr;  // null: needs none; reads sizes, which pointers are null, and alignment
+  bool (*fuses)(const Context&,
+                const Args&) = nullptr;  // whether Path::fused is another way than Path::library; null: never
 };
 
 // Numbers that vary from step to step are read by pointer, so that a recorded step can be replayed.
@@ -72,8 +76,8 @@ struct StepScalars {
   double finite = 1;          // 0 when the loss or a gradient is not finite: adamw then changes nothing
 };
 
-// Dropout by counter (kernels/philox.h): the mask of an element depends on seed, step, site, global sample number, token and
-// feature alone, never on padding, batching or threads. Masks are recomputed in the backward, not stored.
+// Dropout by counter (kernels/philox.h): the mask of an element depends on seed, step, site, global sample number,
+// token and feature alone, never on padding, batching or threads. Masks are recomputed in the backward, not stored.
 struct Dropout {
   double probability = 0;  // 0: no dropout, the rest is not read
   std::uint32_t site = 0;  // which dropout of the model

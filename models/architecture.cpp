@@ -45,9 +45,11 @@ bool is_in_head(const ModelSpec& spec, const std::string& parameter) {
   const auto* encoder = std::get_if<EncoderSpec>(&spec);
   if (!encoder || encoder->task == Task::embed) return false;
   const EncoderNames names(*encoder);
-  const std::vector<std::string> parts = data::learns_labels(encoder->task) ? std::vector<std::string>{names.head_dense, names.classifier}
-                                                                            : std::vector{names.transform, names.transform_norm, names.decoder_bias};
-  return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return parameter == part || parameter.starts_with(part + "."); });
+  const std::vector<std::string> parts = data::learns_labels(encoder->task)
+                                             ? std::vector<std::string>{names.head_dense, names.classifier}
+                                             : std::vector{names.transform, names.transform_norm, names.decoder_bias};
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return parameter == part || parameter.starts_with(part + "."); });
 }
 
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype) {
@@ -73,14 +75,17 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
   const std::string type = reader.text("model_type", "");
   if (is_encoder_type(type)) return parse_encoder_config(reader, names);
   if (is_decoder_type(type)) return parse_decoder_config(reader);
-  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types, decoder_types);
+  fail_input("{}: model_type is '{}'; supported here are {} and {}", name, printable(type), encoder_types,
+             decoder_types);
 }
 
 ModelSpec spec_from_folder(const std::string& folder) {
   const io::ModelFolder files(folder);
   io::describe(files);  // chains by the rules of every reader, before anything is made of them
-  ModelSpec spec = parse_config_json(read_file(files.config_path(), io::largest_config), files.config_path(), names_in(files));
-  if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed) encoder->sentence = read_sentence_rules(folder);
+  ModelSpec spec =
+      parse_config_json(read_file(files.config_path(), io::largest_config), files.config_path(), names_in(files));
+  if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed)
+    encoder->sentence = read_sentence_rules(folder);
   return spec;
 }
 

@@ -33,10 +33,11 @@ layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
 // True if config.json's model_type names an architecture of this program.
 bool is_known_type(const std::string& model_type);
-// config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the arithmetic and is not
-// supported is an InputError.
+// config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the
+// arithmetic and is not supported is an InputError.
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names = {});
-// config.json of a folder, with what the names of its weights and the files of sentence-transformers tell; InputError that names the file.
+// config.json of a folder, with what the names of its weights and the files of sentence-transformers tell; InputError
+// that names the file.
 ModelSpec spec_from_folder(const std::string& folder);
 
 }  // namespace comera::models

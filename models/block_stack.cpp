@@ -45,7 +45,8 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
   inner.policy = pass.policy.inside_block();
   if (runs_again(pass, index)) {
     inner.policy = pass.policy.discarding();
-    kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr}, in.stream.empty() ? Tensor{} : pass.walk.keep(in.stream)};
+    kept_[index] = {{pass.walk.keep(in.normed.tensor), nullptr},
+                    in.stream.empty() ? Tensor{} : pass.walk.keep(in.stream)};
   }
   Flow out = blocks_[index]->forward(inner, in, keys);
   drop(pass.walk, in);
@@ -57,7 +58,8 @@ bool BlockStack::runs_again(const Pass& pass, std::size_t index) const {
   return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
 }
 
-FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d, const KeyRanges& keys) {
+FlowGradient BlockStack::run_backward(Pass& pass, Sink& sink, std::size_t index, const FlowGradient& d,
+                                      const KeyRanges& keys) {
   Walk::Scope scope(pass.walk, labels_[index].c_str());
   Pass inner = pass;
   inner.policy = pass.policy.inside_block();

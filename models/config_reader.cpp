@@ -48,8 +48,9 @@ std::int64_t ConfigReader::integer(const char* key, std::optional<std::int64_t> 
   const Json* value = find(key, otherwise.has_value());
   if (!value) return *otherwise;
   if (!value->is_number_integer()) fail_input("{}: {} is {}; it must be a whole number", name_, key, shown(*value));
-  const bool beyond = value->is_number_unsigned() ? value->get<std::uint64_t>() > static_cast<std::uint64_t>(largest_integer)
-                                                  : value->get<std::int64_t>() < -largest_integer;
+  const bool beyond = value->is_number_unsigned()
+                          ? value->get<std::uint64_t>() > static_cast<std::uint64_t>(largest_integer)
+                          : value->get<std::int64_t>() < -largest_integer;
   if (beyond) fail_input("{}: {} is {}; no size or id is that large", name_, key, shown(*value));
   return value->get<std::int64_t>();
 }
@@ -57,7 +58,8 @@ std::int64_t ConfigReader::integer(const char* key, std::optional<std::int64_t> 
 double ConfigReader::real(const char* key, std::optional<double> otherwise) const {
   const Json* value = find(key, otherwise.has_value());
   if (!value) return *otherwise;
-  if (!value->is_number() || !std::isfinite(value->get<double>())) fail_input("{}: {} is {}; it must be a number", name_, key, shown(*value));
+  if (!value->is_number() || !std::isfinite(value->get<double>()))
+    fail_input("{}: {} is {}; it must be a number", name_, key, shown(*value));
   return value->get<double>();
 }
 
@@ -75,19 +77,23 @@ void ConfigReader::require(const char* key, const std::string& supported) const 
 
 void ConfigReader::require_off(const char* key) const {
   const Json* value = find(key, true);
-  if (value && value->is_boolean() && value->get<bool>()) fail_input("{}: {} is true; only false is supported", name_, key);
+  if (value && value->is_boolean() && value->get<bool>())
+    fail_input("{}: {} is true; only false is supported", name_, key);
 }
 
 std::string ConfigReader::architecture() const {
   const Json* value = find("architectures", true);
   if (!value || !value->is_array() || value->empty() || !value->front().is_string())
-    fail_input("{}: 'architectures' is missing; it must be a list that names one, like [\"BertForSequenceClassification\"]", name_);
+    fail_input(
+        "{}: 'architectures' is missing; it must be a list that names one, like [\"BertForSequenceClassification\"]",
+        name_);
   return value->front().get<std::string>();
 }
 
 std::vector<std::string> ConfigReader::labels() const {
   const Json* names = find("id2label", false);
-  if (!names->is_object()) fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, shown(*names));
+  if (!names->is_object())
+    fail_input("{}: id2label is {}; it must map \"0\", \"1\", ... to labels", name_, shown(*names));
   std::map<std::string, const Json*> by_key;
   for (const auto& [key, value] : names->items()) by_key[key] = &value;
   std::vector<std::string> labels;
@@ -97,11 +103,13 @@ std::vector<std::string> ConfigReader::labels() const {
     if (found == by_key.end() || !found->second->is_string())
       fail_input("{}: id2label has no text for \"{}\"; its keys must be \"0\" to \"{}\"", name_, i, names->size() - 1);
     labels.push_back(found->second->get<std::string>());
-    if (!known.insert(labels.back()).second) fail_input("{}: id2label has '{}' twice; labels must differ", name_, printable(labels.back()));
+    if (!known.insert(labels.back()).second)
+      fail_input("{}: id2label has '{}' twice; labels must differ", name_, printable(labels.back()));
   }
   const auto count = static_cast<std::int64_t>(labels.size());
   if (integer("num_labels", count) != count)
-    fail_input("{}: num_labels is {}, but id2label has {} entries; correct one of them", name_, integer("num_labels", count), count);
+    fail_input("{}: num_labels is {}, but id2label has {} entries; correct one of them", name_,
+               integer("num_labels", count), count);
   return labels;
 }
 
@@ -139,16 +147,23 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
   for (const WeightSite& site : sites) by_name[site.name] = &site;
   for (const io::ChainSpec& chain : block->chains) {
     const auto found = by_name.find(chain.name);
-    if (found == by_name.end()) fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name, printable(chain.name));
+    if (found == by_name.end())
+      fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name,
+                 printable(chain.name));
     const WeightSite* site = found->second;
     if (chain.shape != io::FileShape{site->rows, site->columns} || (chain.kind == io::ChainKind::ttm) != site->table)
-      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name, chain.name,
-                 chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape), site->table ? "table" : "linear weight",
-                 site->rows, site->columns);
+      fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name,
+                 chain.name, chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape),
+                 site->table ? "table" : "linear weight", site->rows, site->columns);
     const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
-    if (chain.conv1d) fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(), chain.name);
-    spec.forms[chain.name] = {
-        form, chain.modes, chain.ranks, chain.initial_ranks, {chain.in_count, chain.folded, chain.sorted, chain.gauge, chain.exact}};
+    if (chain.conv1d)
+      fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(),
+                 chain.name);
+    spec.forms[chain.name] = {form,
+                              chain.modes,
+                              chain.ranks,
+                              chain.initial_ranks,
+                              {chain.in_count, chain.folded, chain.sorted, chain.gauge, chain.exact}};
   }
 }
 

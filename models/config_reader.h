@@ -1,4 +1,5 @@
-// Reading and writing config.json: typed keys with complaints that name file and key, and the `comera` block with every weight's form.
+// Reading and writing config.json: typed keys with complaints that name file and key, and the `comera` block with every
+// weight's form.
 #pragma once
 
 #include <optional>

@@ -16,9 +16,10 @@ using layers::SavePolicy;
 
 std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
   const WeightForm form = spec.form_of(name);
-  const double deviation = 1 / std::sqrt(static_cast<double>(spec.hidden));  // logits of the first step have deviation 1
-  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks, form.chain.folded,
-                              form.chain.exact});
+  const double deviation =
+      1 / std::sqrt(static_cast<double>(spec.hidden));  // logits of the first step have deviation 1
+  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks,
+                              form.initial_ranks, form.chain.folded, form.chain.exact});
 }
 
 class Decoder final : public layers::Model {
@@ -27,11 +28,14 @@ class Decoder final : public layers::Model {
       : Model(dtype),
         spec_(spec),
         merger_(trains_, halves_, step_gradients_),
-        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, parameters_dense_},
+        builder_{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
+                 merger_, stream_weights_, threshold_, parameters_dense_},
         words_(vocabulary_table(builder_, spec, DecoderNames::word)),
-        first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}),
+        first_norm_(builder_, DecoderNames::layer(0, DecoderNames::first_norm), spec.hidden,
+                    {kernels::NormKind::rms, spec.epsilon, 0, 0}),
         shared_{layers::Rotary(spec.head_size, spec.theta)} {
-    for (std::int64_t i = 0; i < spec.layers; ++i) blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_));
+    for (std::int64_t i = 0; i < spec.layers; ++i)
+      blocks_.add(std::make_unique<DecoderBlock>(builder_, spec, i, shared_));
     if (!spec.tied) head_words_ = vocabulary_table(builder_, spec, DecoderNames::head);
     head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
   }
@@ -78,7 +82,8 @@ class Decoder final : public layers::Model {
   }
 
   std::unique_ptr<layers::KeyValueCache> make_cache(std::int64_t sequences, std::int64_t capacity) const override {
-    const layers::CacheShape shape{spec_.layers, sequences, capacity, spec_.key_heads * spec_.head_size, spec_.head_size};
+    const layers::CacheShape shape{spec_.layers, sequences, capacity, spec_.key_heads * spec_.head_size,
+                                   spec_.head_size};
     return std::make_unique<layers::KeyValueCache>(builder_.dtype, shape);
   }
   void clear_cache(Walk& walk) override { cache_->clear(walk, shared_.rotary); }
@@ -88,21 +93,24 @@ class Decoder final : public layers::Model {
   std::string config_json() const override { return to_config_json(spec_, *this); }
 
  private:
-  kernels::Bags bags() const { return {pass_->tokens(), pass_->tokens(), static_cast<const std::int32_t*>(ids_.data), nullptr}; }
+  kernels::Bags bags() const {
+    return {pass_->tokens(), pass_->tokens(), static_cast<const std::int32_t*>(ids_.data), nullptr};
+  }
 
   // The batch's tensor, or (without packed documents) what `number` says of row k.
   template <class Number>
   Tensor rows(Walk& walk, const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Number number) {
     if (batch.has(name)) return walk.input(batch[name]);
     host.resize(static_cast<std::size_t>(pass_->tokens()));
-    for (std::int64_t k = 0; k < pass_->tokens(); ++k) host[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(number(k));
+    for (std::int64_t k = 0; k < pass_->tokens(); ++k)
+      host[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(number(k));
     return walk.input({host.data(), DType::i32, {batch.sequences, batch.length}});
   }
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
     samples_ = walk.input(batch["samples"]);
-    pass_.emplace(
-        Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
+    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
+                       static_cast<const std::int64_t*>(samples_.data), &distillation_});
     ids_ = walk.input(batch["input_ids"]);
     const auto lengths = batch["lengths"].as<const std::int32_t>();
     const std::int64_t length = batch.length;
@@ -112,7 +120,8 @@ class Decoder final : public layers::Model {
       const std::int64_t t = k % length;
       return t < lengths[static_cast<std::size_t>(k / length)] ? t + 1 : 0;
     });
-    const Tensor positions = rows(walk, batch, "position_ids", positions_host_, [&](std::int64_t k) { return k % length; });
+    const Tensor positions =
+        rows(walk, batch, "position_ids", positions_host_, [&](std::int64_t k) { return k % length; });
     shared_.cache = policy.saves() ? nullptr : cache_;
     if (shared_.cache) shared_.cache_rows = walk.input(batch["cache_rows"]);
     shared_.rotary.begin(*pass_, positions, length, shared_.cache ? shared_.cache->tables() : layers::RotaryTables{});
@@ -154,8 +163,9 @@ class Decoder final : public layers::Model {
     }
     Tensor index = walk.input(batch["logit_rows"]);
     Tensor picked = walk.make("rows", {index.shape[0], spec_.hidden});
-    walk.run(walk.backend().gather_rows, kernels::GatherRows{index.shape[0], spec_.hidden, static_cast<const std::int32_t*>(index.data),
-                                                             x.tensor.data, spec_.hidden, picked.data});
+    walk.run(walk.backend().gather_rows,
+             kernels::GatherRows{index.shape[0], spec_.hidden, static_cast<const std::int32_t*>(index.data),
+                                 x.tensor.data, spec_.hidden, picked.data});
     outputs.logits = head_->all_logits(pass, picked);
     walk.drop(picked);
     walk.drop(index);

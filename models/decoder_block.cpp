@@ -11,7 +11,8 @@ struct Part {
   std::int64_t out;
 };
 
-LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index, std::int64_t in, const std::vector<Part>& parts) {
+LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index, std::int64_t in,
+                  const std::vector<Part>& parts) {
   std::vector<layers::LinearSpec> specs;
   for (const Part& part : parts) {
     specs.push_back(spec.linear(Names::layer(index, part.name), part.out));
@@ -40,8 +41,10 @@ DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64
       qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
       attention_(builder, {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
       projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}})),
-      middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}),
-      gate_up_(linears(builder, spec, index, spec.hidden, {{Names::gate, spec.intermediate}, {Names::up, spec.intermediate}})),
+      middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden,
+              {kernels::NormKind::rms, spec.epsilon, 0, 0}),
+      gate_up_(linears(builder, spec, index, spec.hidden,
+                       {{Names::gate, spec.intermediate}, {Names::up, spec.intermediate}})),
       gated_(Activation::silu),
       down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden}})),
       output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {}
@@ -52,7 +55,8 @@ Value DecoderBlock::attend(Pass& pass, Tensor* qkv, const KeyRanges& keys) {
   shared_.cache->store(pass, index_, shared_.cache_rows, qkv[1], qkv[2]);
   pass.walk.drop(qkv[1]);
   pass.walk.drop(qkv[2]);
-  return attention_.forward_cached(pass, qkv[0], shared_.cache->keys(index_), shared_.cache->values(index_), keys.begin, keys.end);
+  return attention_.forward_cached(pass, qkv[0], shared_.cache->keys(index_), shared_.cache->values(index_), keys.begin,
+                                   keys.end);
 }
 
 Tensor DecoderBlock::attention_branch(Pass& pass, const Value& x, const KeyRanges& keys) {

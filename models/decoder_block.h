@@ -1,4 +1,5 @@
-// One block of a decoder: attention and gated feed-forward, each read from a norm of the residual stream and added to it.
+// One block of a decoder: attention and gated feed-forward, each read from a norm of the residual stream and added to
+// it.
 #pragma once
 
 #include "lib/layers/attention.h"

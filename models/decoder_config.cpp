@@ -18,23 +18,29 @@ struct Family {
 constexpr Family llama{"llama", "LlamaForCausalLM", 0, 2048, 0};
 constexpr Family mistral{"mistral", "MistralForCausalLM", 8, 131072, 4096};
 
-const Family& family_of(const ConfigReader& reader) { return reader.text("model_type", "") == mistral.type ? mistral : llama; }
+const Family& family_of(const ConfigReader& reader) {
+  return reader.text("model_type", "") == mistral.type ? mistral : llama;
+}
 
 std::string text_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Angles other than position * theta^(-2i/D): `rope_scaling` of older files, `rope_parameters` of newer ones, which holds theta too.
+// Angles other than position * theta^(-2i/D): `rope_scaling` of older files, `rope_parameters` of newer ones, which
+// holds theta too.
 double read_theta(const ConfigReader& reader) {
   double theta = reader.real("rope_theta", 10000.0);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!reader.has(key)) continue;
     const Json& rope = reader.config()[key];
-    if (!rope.is_object()) fail_input("{}: {} is {}; it must be an object or null", reader.name(), key, printable(rope.dump().substr(0, 64)));
+    if (!rope.is_object())
+      fail_input("{}: {} is {}; it must be an object or null", reader.name(), key,
+                 printable(rope.dump().substr(0, 64)));
     const std::string type = text_of(rope, "rope_type").empty() ? text_of(rope, "type") : text_of(rope, "rope_type");
     if (type != "default" && !(type.empty() && rope.contains("rope_theta")))
-      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key, printable(type));
+      fail_input("{}: {} asks for positions of type '{}'; only 'default' is supported", reader.name(), key,
+                 printable(type));
     if (rope.contains("rope_theta")) theta = ConfigReader(rope, reader.name()).real("rope_theta");
   }
   return theta;
@@ -46,7 +52,8 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
   std::vector<std::int64_t> ids;
   for (const Json& one : value.is_array() ? value : Json::array({value})) {
     if (!one.is_number_integer())
-      fail_input("{}: eos_token_id is {}; it must be an id or a list of ids", reader.name(), printable(value.dump().substr(0, 64)));
+      fail_input("{}: eos_token_id is {}; it must be an id or a list of ids", reader.name(),
+                 printable(value.dump().substr(0, 64)));
     ids.push_back(one.get<std::int64_t>());
   }
   return ids;
@@ -55,16 +62,20 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
 // A window is not in use where no position lies outside of it.
 void require_no_window(const ConfigReader& reader, const Family& family, std::int64_t positions) {
   const bool there = reader.config().contains("sliding_window");
-  const std::int64_t window = reader.has("sliding_window") ? reader.integer("sliding_window") : there ? 0 : family.window;
+  const std::int64_t window = reader.has("sliding_window") ? reader.integer("sliding_window")
+                              : there                      ? 0
+                                                           : family.window;
   if (family.window > 0 && window != 0 && window < positions)
     fail_input(
-        "{}: sliding_window is {} at max_position_embeddings {}; attention to a window is not supported, only null or a window of all positions",
+        "{}: sliding_window is {} at max_position_embeddings {}; attention to a window is not supported, only null or "
+        "a window of all positions",
         reader.name(), window, positions);
 }
 
 void require_supported(const ConfigReader& reader, const Family& family) {
   if (const std::string found = reader.architecture(); found != family.architecture)
-    fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, family.type, family.architecture);
+    fail_input("{}: architecture {} is not supported; of model_type {} only {} is", reader.name(), found, family.type,
+               family.architecture);
   reader.require("hidden_act", "silu");
   reader.require_off("attention_bias");
   reader.require_off("mlp_bias");
@@ -123,7 +134,8 @@ DecoderSpec parse_decoder_config(const ConfigReader& reader) {
   spec.begin = reader.integer("bos_token_id", -1);
   spec.end = read_ends(reader);
   if (!reader.has("head_dim") && spec.heads > 0 && spec.hidden % spec.heads != 0)
-    fail_input("{}: hidden_size {} is not a multiple of num_attention_heads {}, and there is no head_dim", reader.name(), spec.hidden, spec.heads);
+    fail_input("{}: hidden_size {} is not a multiple of num_attention_heads {}, and there is no head_dim",
+               reader.name(), spec.hidden, spec.heads);
   spec.head_size = reader.integer("head_dim", spec.heads > 0 ? spec.hidden / spec.heads : 0);
   check_and_read_forms(spec, reader);
   return spec;

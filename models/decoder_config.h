@@ -1,5 +1,5 @@
-// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form. A MistralConfig without
-// a window in use is read as the LlamaConfig that it equals; what is written is a LlamaConfig.
+// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form. A
+// MistralConfig without a window in use is read as the LlamaConfig that it equals; what is written is a LlamaConfig.
 #pragma once
 
 #include <string>

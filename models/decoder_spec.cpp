@@ -5,7 +5,9 @@
 
 namespace comera::models {
 
-std::string DecoderNames::layer(std::int64_t index, const char* part) { return fmt::format("model.layers.{}.{}", index, part); }
+std::string DecoderNames::layer(std::int64_t index, const char* part) {
+  return fmt::format("model.layers.{}.{}", index, part);
+}
 
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {
   using Names = DecoderNames;
@@ -28,7 +30,8 @@ std::vector<WeightSite> weight_sites(const DecoderSpec& spec) {
 }
 
 DecoderSpec with_head(const DecoderSpec& spec, Task task, const std::vector<std::string>&) {
-  if (task != Task::clm) fail_input("[model] a decoder learns the next word alone; use --task clm, not {}", data::name_of(task));
+  if (task != Task::clm)
+    fail_input("[model] a decoder learns the next word alone; use --task clm, not {}", data::name_of(task));
   return spec;
 }
 
@@ -38,9 +41,12 @@ void check(const DecoderSpec& spec) {
   check_size("head_dim", spec.head_size, 1 << 12);
   if (spec.task != Task::clm) fail_input("[model] a decoder predicts the next word; use --task clm");
   if (spec.heads % spec.key_heads != 0)
-    fail_input("[model] num_attention_heads {} is not a multiple of num_key_value_heads {}; change one of them", spec.heads, spec.key_heads);
-  if (spec.head_size % 2 != 0) fail_input("[model] head_dim {} is odd; rotary positions turn pairs, so it must be even", spec.head_size);
-  if (!(spec.theta >= 1 && spec.theta <= 1e12)) fail_input("[model] rope_theta {} must lie between 1 and 1e12", format_real(spec.theta));
+    fail_input("[model] num_attention_heads {} is not a multiple of num_key_value_heads {}; change one of them",
+               spec.heads, spec.key_heads);
+  if (spec.head_size % 2 != 0)
+    fail_input("[model] head_dim {} is odd; rotary positions turn pairs, so it must be even", spec.head_size);
+  if (!(spec.theta >= 1 && spec.theta <= 1e12))
+    fail_input("[model] rope_theta {} must lie between 1 and 1e12", format_real(spec.theta));
 }
 
 }  // namespace comera::models

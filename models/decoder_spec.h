@@ -23,7 +23,8 @@ struct DecoderSpec : Spec {
 // Names of the parts.
 struct DecoderNames {
   static constexpr const char *word = "model.embed_tokens", *final_norm = "model.norm", *head = "lm_head";
-  static constexpr const char *query = "self_attn.q_proj", *key = "self_attn.k_proj", *value = "self_attn.v_proj", *output = "self_attn.o_proj";
+  static constexpr const char *query = "self_attn.q_proj", *key = "self_attn.k_proj", *value = "self_attn.v_proj",
+                              *output = "self_attn.o_proj";
   static constexpr const char *gate = "mlp.gate_proj", *up = "mlp.up_proj", *down = "mlp.down_proj";
   static constexpr const char *first_norm = "input_layernorm", *middle_norm = "post_attention_layernorm";
   static std::string layer(std::int64_t index, const char* part);

@@ -21,12 +21,14 @@ class Embeddings {
       : hidden_(spec.hidden), offset_(spec.pre_norm ? spec.pad + 1 : 0), has_types_(spec.types > 0) {
     const EncoderNames names(spec);
     const WeightForm form = spec.form_of(names.word);
-    // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation sqrt(hidden).
+    // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation
+    // sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
-    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks, form.initial_ranks,
-                                  form.chain.folded, form.chain.exact});
+    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes,
+                                  form.ranks, form.initial_ranks, form.chain.folded, form.chain.exact});
     const double small = deviation * spec.position_deviation;
-    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
+    positions_ =
+        make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
     if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small, Form::dense, {}, {}, {}});
     norm_.emplace(builder, names.embedding_norm, spec.hidden,
                   layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, spec.dropout});
@@ -66,7 +68,9 @@ class Embeddings {
   }
 
  private:
-  static kernels::Bags bags(const Tensor& ids, std::int64_t tokens) { return {tokens, tokens, static_cast<const std::int32_t*>(ids.data), nullptr}; }
+  static kernels::Bags bags(const Tensor& ids, std::int64_t tokens) {
+    return {tokens, tokens, static_cast<const std::int32_t*>(ids.data), nullptr};
+  }
 
   void release(Walk& walk) {
     walk.drop(ids_);
@@ -82,9 +86,12 @@ class Embeddings {
   Tensor ids_, type_ids_, position_tensor_;
 };
 
-std::string with_end(const std::string& name, std::string_view end, const char* other) { return name.substr(0, name.size() - end.size()) + other; }
+std::string with_end(const std::string& name, std::string_view end, const char* other) {
+  return name.substr(0, name.size() - end.size()) + other;
+}
 
-// TensorFlow's names of a norm's vectors, as in the first checkpoints; tied copies of the table and of the decoder's bias.
+// TensorFlow's names of a norm's vectors, as in the first checkpoints; tied copies of the table and of the decoder's
+// bias.
 std::vector<std::string> aliases_of(const EncoderSpec& spec, const std::string& name) {
   const EncoderNames names(spec);
   if (name.ends_with("LayerNorm.weight")) return {with_end(name, "weight", "gamma")};
@@ -101,7 +108,8 @@ class Encoder final : public layers::Model {
       : Model(dtype),
         spec_(spec),
         merger_(trains_, halves_, step_gradients_),
-        builder_{dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, parameters_dense_},
+        builder_{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
+                 merger_, stream_weights_, threshold_, parameters_dense_},
         embeddings_(builder_, spec) {
     if (spec.pre_norm)
       first_norm_.emplace(builder_, EncoderNames(spec).layer(0, EncoderNames(spec).output_norm), spec.hidden,
@@ -172,8 +180,8 @@ class Encoder final : public layers::Model {
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
     samples_ = walk.input(batch["samples"]);
-    pass_.emplace(
-        Pass{walk, policy, batch.sequences, batch.length, &state_->scalars, static_cast<const std::int64_t*>(samples_.data), &distillation_});
+    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
+                       static_cast<const std::int64_t*>(samples_.data), &distillation_});
     const TensorView lengths = batch["lengths"];
     key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
     for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];

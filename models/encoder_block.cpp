@@ -10,17 +10,21 @@ std::string output_norm_name(const EncoderSpec& spec, const EncoderNames& names,
   return index + 1 < spec.layers ? names.layer(index + 1, names.output_norm) : names.final_norm;
 }
 
-LinearSet linear(Builder& builder, const EncoderSpec& spec, const std::string& name, std::int64_t in, std::int64_t out, Activation activation) {
+LinearSet linear(Builder& builder, const EncoderSpec& spec, const std::string& name, std::int64_t in, std::int64_t out,
+                 Activation activation) {
   return LinearSet::make(builder, {spec.linear(name, out)}, in, activation);
 }
 
 LinearSet query_key_value(Builder& builder, const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
   std::vector<layers::LinearSpec> specs;
-  for (const char* part : {names.query, names.key, names.value}) specs.push_back(spec.linear(names.layer(index, part), spec.hidden));
+  for (const char* part : {names.query, names.key, names.value})
+    specs.push_back(spec.linear(names.layer(index, part), spec.hidden));
   return LinearSet::make(builder, specs, spec.hidden, Activation::none);
 }
 
-layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec) { return {kernels::NormKind::layer, spec.epsilon, spec.dropout, 0}; }
+layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec) {
+  return {kernels::NormKind::layer, spec.epsilon, spec.dropout, 0};
+}
 
 }  // namespace
 
@@ -30,10 +34,14 @@ EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64
       intermediate_(spec.intermediate),
       qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
       attention_(builder, {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
-      projection_(linear(builder, spec, EncoderNames(spec).layer(index, "attention.output.dense"), spec.hidden, spec.hidden, Activation::none)),
-      middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden, norm_settings(spec)),
-      up_(linear(builder, spec, EncoderNames(spec).layer(index, "intermediate.dense"), spec.hidden, spec.intermediate, Activation::gelu)),
-      down_(linear(builder, spec, EncoderNames(spec).layer(index, "output.dense"), spec.intermediate, spec.hidden, Activation::none)),
+      projection_(linear(builder, spec, EncoderNames(spec).layer(index, "attention.output.dense"), spec.hidden,
+                         spec.hidden, Activation::none)),
+      middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden,
+              norm_settings(spec)),
+      up_(linear(builder, spec, EncoderNames(spec).layer(index, "intermediate.dense"), spec.hidden, spec.intermediate,
+                 Activation::gelu)),
+      down_(linear(builder, spec, EncoderNames(spec).layer(index, "output.dense"), spec.intermediate, spec.hidden,
+                   Activation::none)),
       output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden, norm_settings(spec)) {}
 
 Tensor EncoderBlock::attend(Pass& pass, const Value& x, const KeyRanges& keys) {
@@ -59,9 +67,11 @@ Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
 Flow EncoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
   Flow middle, out;
   Tensor attended = attend(pass, in.normed, keys);
-  middle.normed = middle_.forward(pass, attended, pre_norm_ ? in.stream : in.normed.tensor, pre_norm_ ? &middle.stream : nullptr);
+  middle.normed =
+      middle_.forward(pass, attended, pre_norm_ ? in.stream : in.normed.tensor, pre_norm_ ? &middle.stream : nullptr);
   Tensor fed = feed_forward(pass, middle.normed);
-  out.normed = output_.forward(pass, fed, pre_norm_ ? middle.stream : middle.normed.tensor, pre_norm_ ? &out.stream : nullptr);
+  out.normed =
+      output_.forward(pass, fed, pre_norm_ ? middle.stream : middle.normed.tensor, pre_norm_ ? &out.stream : nullptr);
   pass.walk.drop(middle.normed.tensor);
   if (pre_norm_) pass.walk.drop(middle.stream);
   return out;
@@ -81,7 +91,8 @@ void EncoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const
   up_.backward(pass, sink, &d_hidden, dx, accumulate);
 }
 
-// Post-LN: what reaches a norm's output by the residual and by the branch is one gradient, so the branch adds to it in place.
+// Post-LN: what reaches a norm's output by the residual and by the branch is one gradient, so the branch adds to it in
+// place.
 FlowGradient EncoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
   Walk& walk = pass.walk;
   Tensor d_fed, d_attended;

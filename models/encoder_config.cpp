@@ -17,7 +17,8 @@ constexpr const char* pre_norm_roberta = "roberta-prelayernorm";
 const char* architecture_of(const EncoderSpec& spec) {
   switch (spec.task) {
     case Task::classify:
-    case Task::regression: return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
+    case Task::regression:
+      return spec.pre_norm ? "RobertaPreLayerNormForSequenceClassification" : "BertForSequenceClassification";
     case Task::mlm: return spec.pre_norm ? "RobertaPreLayerNormForMaskedLM" : "BertForMaskedLM";
     default: return spec.pre_norm ? "RobertaPreLayerNormModel" : "BertModel";
   }
@@ -32,13 +33,15 @@ Json labels_json(const EncoderSpec& spec) {
   return names;
 }
 
-// As transformers takes it: one output is a number unless problem_type is another; a problem_type that is not there follows from the outputs.
+// As transformers takes it: one output is a number unless problem_type is another; a problem_type that is not there
+// follows from the outputs.
 void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
   const bool one = !reader.has("id2label") && reader.has("num_labels") && reader.integer("num_labels") == 1;
   spec.labels = one ? std::vector<std::string>{regression_label} : reader.labels();
   const std::string type = reader.text("problem_type", spec.labels.size() == 1 ? regression : single_label);
   if (type != regression && type != single_label)
-    fail_input("{}: problem_type is '{}'; only '{}' and '{}' are supported", reader.name(), printable(type), single_label, regression);
+    fail_input("{}: problem_type is '{}'; only '{}' and '{}' are supported", reader.name(), printable(type),
+               single_label, regression);
   spec.task = type == regression ? Task::regression : Task::classify;
 }
 
@@ -53,7 +56,8 @@ void read_heads(EncoderSpec& spec, const ConfigReader& reader, const StoredNames
     spec.bare = names.bare;
     spec.pooler = names.pooler;
   } else {
-    fail_input("{}: architecture {} is not supported; ...Model, ...ForSequenceClassification and ...ForMaskedLM are", reader.name(), architecture);
+    fail_input("{}: architecture {} is not supported; ...Model, ...ForSequenceClassification and ...ForMaskedLM are",
+               reader.name(), architecture);
   }
 }
 

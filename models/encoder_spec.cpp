@@ -6,7 +6,10 @@
 
 namespace comera::models {
 
-EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : spec.pre_norm ? "roberta_prelayernorm." : "bert.") {
+EncoderNames::EncoderNames(const EncoderSpec& spec)
+    : root_(spec.bare       ? ""
+            : spec.pre_norm ? "roberta_prelayernorm."
+                            : "bert.") {
   word = root_ + "embeddings.word_embeddings";
   position = root_ + "embeddings.position_embeddings";
   type = root_ + "embeddings.token_type_embeddings";
@@ -28,7 +31,9 @@ EncoderNames::EncoderNames(const EncoderSpec& spec) : root_(spec.bare ? "" : spe
   decoder_bias = spec.pre_norm ? "lm_head.bias" : "cls.predictions.bias";
 }
 
-std::string EncoderNames::layer(std::int64_t index, const char* part) const { return fmt::format("{}encoder.layer.{}.{}", root_, index, part); }
+std::string EncoderNames::layer(std::int64_t index, const char* part) const {
+  return fmt::format("{}encoder.layer.{}.{}", root_, index, part);
+}
 
 std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
   const EncoderNames names(spec);
@@ -49,29 +54,39 @@ std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
 
 EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels) {
   if (task == Task::clm)
-    fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; start from a decoder's folder, or learn --task mlm");
+    fail_input(
+        "[model] an encoder sees what comes next, so it cannot learn --task clm; start from a decoder's folder, or "
+        "learn --task mlm");
   EncoderSpec out = spec;
   out.task = task;
-  out.labels = task == Task::classify ? labels : task == Task::regression ? std::vector<std::string>{regression_label} : std::vector<std::string>{};
+  out.labels = task == Task::classify     ? labels
+               : task == Task::regression ? std::vector<std::string>{regression_label}
+                                          : std::vector<std::string>{};
   if (task != Task::embed) out.bare = out.pooler = false;
   const std::string before = EncoderNames(spec).prefix(), after = EncoderNames(out).prefix();
   out.forms.clear();
   const std::vector<WeightSite> sites = weight_sites(out);
   for (const auto& [name, form] : spec.forms) {
     const std::string renamed = name.starts_with(before) ? after + name.substr(before.size()) : name;
-    if (std::any_of(sites.begin(), sites.end(), [&](const WeightSite& site) { return site.name == renamed; })) out.forms[renamed] = form;
+    if (std::any_of(sites.begin(), sites.end(), [&](const WeightSite& site) { return site.name == renamed; }))
+      out.forms[renamed] = form;
   }
   return out;
 }
 
 void check(const EncoderSpec& spec) {
   check_common(spec);
-  if (spec.task == Task::clm) fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
+  if (spec.task == Task::clm)
+    fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
   if (spec.hidden % spec.heads != 0)
-    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
-  if (spec.types < 0 || spec.types > 1024) fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
+               spec.heads);
+  if (spec.types < 0 || spec.types > 1024)
+    fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
   if (spec.task == Task::regression && spec.labels.size() != 1)
-    fail_input("[model] a regression has one output, but there are {} labels; several numbers of one text are not supported", spec.labels.size());
+    fail_input(
+        "[model] a regression has one output, but there are {} labels; several numbers of one text are not supported",
+        spec.labels.size());
   if (spec.task == Task::classify && spec.labels.size() < 2)
     fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
                spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");

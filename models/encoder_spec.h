@@ -1,4 +1,5 @@
-// The description of an encoder: sizes, heads, and the form of every weight. The same numbers as a Hugging Face config.json.
+// The description of an encoder: sizes, heads, and the form of every weight. The same numbers as a Hugging Face
+// config.json.
 #pragma once
 
 #include "kernels/pooling.h"
@@ -6,14 +7,16 @@
 
 namespace comera::models {
 
-// The rule that makes one vector of a sentence (sentence-transformers' Pooling and Normalize); by default the mean, not scaled.
+// The rule that makes one vector of a sentence (sentence-transformers' Pooling and Normalize); by default the mean, not
+// scaled.
 struct SentenceRules {
   kernels::Pooling pooling = kernels::Pooling::mean;
   bool normalise = false;
   std::int64_t max_length = 0;  // tokens of a sentence, 0: not said
 };
 
-// Facts that the names of the weights add to config.json; the defaults are those of Hugging Face's library for a model without head.
+// Facts that the names of the weights add to config.json; the defaults are those of Hugging Face's library for a model
+// without head.
 struct StoredNames {
   bool bare = true, pooler = true;
 };
@@ -21,12 +24,13 @@ struct StoredNames {
 struct EncoderSpec : Spec {
   EncoderSpec() { dropout = attention_dropout = 0.1; }
 
-  std::int64_t types = 2;         // token types; 0: none
-  double position_deviation = 1;  // of position and type rows at the start, in units of the word rows'; 1: the released code's
-  bool pre_norm = false;          // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
-  bool bare = false;              // names without the family's prefix: a checkpoint of the model without head
-  bool pooler = false;            // embed: the checkpoint has a pooler, which goes along unused
-  SentenceRules sentence;         // embed
+  std::int64_t types = 2;  // token types; 0: none
+  double position_deviation =
+      1;                   // of position and type rows at the start, in units of the word rows'; 1: the released code's
+  bool pre_norm = false;   // false: post-LN, BERT's names; true: pre-LN, RoBERTa-PreLayerNorm's names
+  bool bare = false;       // names without the family's prefix: a checkpoint of the model without head
+  bool pooler = false;     // embed: the checkpoint has a pooler, which goes along unused
+  SentenceRules sentence;  // embed
 };
 
 // Names of the parts, by family.

@@ -21,30 +21,38 @@ tt::Sizes table_modes_of(const WeightSite& site, int order) {
 }
 
 tt::Sizes default_modes(const WeightSite& site, const FormRules& rules, Form form) {
-  if (site.table) return form == Form::lowrank ? tt::Sizes{site.rows, 1, 1, site.columns} : table_modes_of(site, rules.embedding_order);
-  return form == Form::lowrank ? tt::Sizes{site.columns, site.rows} : tt::linear_modes(site.columns, site.rows, rules.order);
+  if (site.table)
+    return form == Form::lowrank ? tt::Sizes{site.rows, 1, 1, site.columns}
+                                 : table_modes_of(site, rules.embedding_order);
+  return form == Form::lowrank ? tt::Sizes{site.columns, site.rows}
+                               : tt::linear_modes(site.columns, site.rows, rules.order);
 }
 
 // True if the modes can describe the weight: linear [in | out] exactly; tables may have spare rows.
 bool fits(const tt::Sizes& modes, const WeightSite& site) {
   const auto half = static_cast<std::ptrdiff_t>(modes.size() / 2);
-  const std::int64_t first = tt::product({modes.begin(), modes.begin() + half}), second = tt::product({modes.begin() + half, modes.end()});
+  const std::int64_t first = tt::product({modes.begin(), modes.begin() + half}),
+                     second = tt::product({modes.begin() + half, modes.end()});
   if (site.table) return second == site.columns && first >= site.rows && first < 2 * site.rows;
   return first == site.columns && second == site.rows;
 }
 
 void require_fit(const tt::Sizes& modes, const WeightSite& site) {
   if (fits(modes, site)) return;
-  fail_input("[model] {}: modes {} do not describe a weight of {} x {}; the {} modes must multiply to {} and the {} modes to {}", site.name,
-             tt::to_string(modes), site.table ? site.rows : site.columns, site.table ? site.columns : site.rows, site.table ? "row" : "in",
-             site.table ? fmt::format("at least {}", site.rows) : fmt::format("{}", site.columns), site.table ? "column" : "out",
-             site.table ? site.columns : site.rows);
+  fail_input(
+      "[model] {}: modes {} do not describe a weight of {} x {}; the {} modes must multiply to {} and the {} modes to "
+      "{}",
+      site.name, tt::to_string(modes), site.table ? site.rows : site.columns, site.table ? site.columns : site.rows,
+      site.table ? "row" : "in", site.table ? fmt::format("at least {}", site.rows) : fmt::format("{}", site.columns),
+      site.table ? "column" : "out", site.table ? site.columns : site.rows);
 }
 
-Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>& layer_used, std::vector<bool>& modes_used) {
+Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>& layer_used,
+              std::vector<bool>& modes_used) {
   Choice choice{rules.form, site.table ? rules.embedding_rank : rules.rank, {}};
   for (std::size_t i = 0; i < rules.modes.size(); ++i)
-    if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || rules.form == Form::lowrank)) choice.modes = rules.modes[i], modes_used[i] = true;
+    if (fits(rules.modes[i], site) && (rules.modes[i].size() > 2 || rules.form == Form::lowrank))
+      choice.modes = rules.modes[i], modes_used[i] = true;
   for (std::size_t i = 0; i < rules.layers.size(); ++i) {
     const LayerRule& rule = rules.layers[i];
     if (!glob_match(rule.pattern, site.name)) continue;
@@ -62,18 +70,21 @@ WeightForm form_from(const WeightSite& site, const Choice& choice) {
   WeightForm form;
   form.form = site.table ? Form::ttm : choice.form;
   form.modes = choice.modes;
-  form.ranks = tt::uniform_ranks(site.table ? tt::table_entry_sizes(choice.modes) : choice.modes, choice.rank, "[model] " + site.name);
+  form.ranks = tt::uniform_ranks(site.table ? tt::table_entry_sizes(choice.modes) : choice.modes, choice.rank,
+                                 "[model] " + site.name);
   form.initial_ranks = form.ranks;
   return form;
 }
 
 // Ranks fall, and those at the ends are one.
 void require_smaller(const std::string& name, const tt::Sizes& ranks, const tt::Sizes& largest) {
-  bool fits = ranks.size() == largest.size() && !ranks.empty() && ranks.front() == largest.front() && ranks.back() == largest.back();
+  bool fits = ranks.size() == largest.size() && !ranks.empty() && ranks.front() == largest.front() &&
+              ranks.back() == largest.back();
   for (std::size_t k = 0; fits && k < ranks.size(); ++k) fits = ranks[k] >= 0 && ranks[k] <= largest[k];
   if (!fits)
-    fail_input("[model] {}: ranks {} are none that its ranks {} can fall to; the checkpoint is damaged or of another model", name,
-               tt::to_string(ranks), tt::to_string(largest));
+    fail_input(
+        "[model] {}: ranks {} are none that its ranks {} can fall to; the checkpoint is damaged or of another model",
+        name, tt::to_string(ranks), tt::to_string(largest));
 }
 
 Form parse_form(const Rule& rule, const std::string& text) {
@@ -108,11 +119,15 @@ void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRul
     if (choice.form != Form::dense) spec.forms[site.name] = form_from(site, choice);
   }
   for (std::size_t i = 0; i < layer_used.size(); ++i)
-    if (!layer_used[i]) fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run", rules.layers[i].pattern);
+    if (!layer_used[i])
+      fail_input("[model] --layer: no weight is named like '{}'; list the names with --dry-run",
+                 rules.layers[i].pattern);
   for (std::size_t i = 0; i < modes_used.size(); ++i)
     if (!modes_used[i])
-      fail_input("[model] --modes {}: no weight has that size; in modes must multiply to a layer's inputs, out modes to its outputs",
-                 tt::to_string(rules.modes[i]));
+      fail_input(
+          "[model] --modes {}: no weight has that size; in modes must multiply to a layer's inputs, out modes to its "
+          "outputs",
+          tt::to_string(rules.modes[i]));
 }
 
 void apply_forms(ModelSpec& spec, const FormRules& rules) { apply_forms(common(spec), weight_sites(spec), rules); }
@@ -120,7 +135,8 @@ void apply_forms(ModelSpec& spec, const FormRules& rules) { apply_forms(common(s
 void apply_ranks(Spec& spec, const layers::RankTable& ranks) {
   for (const auto& [name, row] : ranks) {
     const auto found = spec.forms.find(name);
-    if (found == spec.forms.end()) fail_input("[model] {} has ranks but no tensor-train form; the checkpoint is damaged or of another model", name);
+    if (found == spec.forms.end())
+      fail_input("[model] {} has ranks but no tensor-train form; the checkpoint is damaged or of another model", name);
     require_smaller(name, row, found->second.ranks);
     found->second.ranks = row;
   }

@@ -26,7 +26,8 @@ struct FormRules {
 // "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".
 LayerRule parse_layer_rule(const std::string& text);
 
-// Fills spec.forms. InputError where modes do not multiply to a weight's size, a rank is beyond the possible, or a rule fits no weight.
+// Fills spec.forms. InputError where modes do not multiply to a weight's size, a rank is beyond the possible, or a rule
+// fits no weight.
 void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRules& rules);
 void apply_forms(ModelSpec& spec, const FormRules& rules);
 // The same model with the ranks of a smaller one.

@@ -19,7 +19,8 @@ class RowPicker {
   Tensor forward(Pass& pass, const Tensor& x, const Tensor& index) {
     index_ = index;
     Tensor rows = pass.walk.make("rows", {index.shape[0], columns_});
-    pass.walk.run(pass.backend().gather_rows, kernels::GatherRows{index.shape[0], columns_, ids_of(index), x.data, columns_, rows.data});
+    pass.walk.run(pass.backend().gather_rows,
+                  kernels::GatherRows{index.shape[0], columns_, ids_of(index), x.data, columns_, rows.data});
     return rows;
   }
 
@@ -27,7 +28,8 @@ class RowPicker {
   Tensor backward(Pass& pass, Tensor d_rows) {
     Tensor dx = pass.walk.make("dx", {pass.tokens(), columns_});
     pass.walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
-    pass.walk.run(pass.backend().scatter_rows, kernels::ScatterRows{d_rows.shape[0], columns_, ids_of(index_), d_rows.data, dx.data, columns_});
+    pass.walk.run(pass.backend().scatter_rows,
+                  kernels::ScatterRows{d_rows.shape[0], columns_, ids_of(index_), d_rows.data, dx.data, columns_});
     pass.walk.drop(d_rows);
     pass.walk.drop(index_);
     return dx;
@@ -47,10 +49,11 @@ class TextOutputs {
       : hidden_(spec.hidden),
         probability_(spec.dropout),
         picker_(spec.hidden),
-        pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden, Activation::tanh)),
+        pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden,
+                                Activation::tanh)),
         site_(builder.dropout_site()),
-        classifier_(
-            LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs(), Form::dense, {}, {}, {}}}, spec.hidden, Activation::none)) {}
+        classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs(), Form::dense, {}, {}, {}}},
+                                    spec.hidden, Activation::none)) {}
 
   // [B, outputs], for the caller to drop.
   Tensor forward(Pass& pass, const Value& x) {
@@ -83,7 +86,8 @@ class TextOutputs {
  private:
   void drop_out(Pass& pass, const Tensor& x) {
     const kernels::Dropout dropout = pass.dropout(probability_, site_, 1);
-    if (dropout.probability > 0) pass.walk.run(pass.backend().dropout, kernels::DropoutApply{dropout, pass.sequences, hidden_, x.data, x.data});
+    if (dropout.probability > 0)
+      pass.walk.run(pass.backend().dropout, kernels::DropoutApply{dropout, pass.sequences, hidden_, x.data, x.data});
   }
 
   std::int64_t hidden_;
@@ -113,7 +117,8 @@ class Classifier final : public Head {
     if (divergence_.active()) towards_teacher = divergence_.backward(pass, logits_);
     loss_.backward(pass, logits_, 0, targets_);
     if (!towards_teacher.empty()) {
-      walk.run(pass.backend().add_scaled, kernels::AddScaled{logits_.elements(), 1, towards_teacher.data, logits_.data});
+      walk.run(pass.backend().add_scaled,
+               kernels::AddScaled{logits_.elements(), 1, towards_teacher.data, logits_.data});
       walk.drop(towards_teacher);
     }
     loss_.release(pass);
@@ -173,7 +178,8 @@ class MaskedLanguageModel final : public Head {
   MaskedLanguageModel(Builder& builder, const EncoderSpec& spec, layers::Table& words)
       : hidden_(spec.hidden),
         picker_(spec.hidden),
-        transform_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).transform, spec.hidden)}, spec.hidden, Activation::gelu)),
+        transform_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).transform, spec.hidden)}, spec.hidden,
+                                   Activation::gelu)),
         norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, {kernels::NormKind::layer, spec.epsilon, 0, 0}),
         decoder_(builder, words, EncoderNames(spec).decoder_bias, spec.vocabulary, spec.hidden) {}
 
@@ -220,7 +226,9 @@ class MaskedLanguageModel final : public Head {
 class SentenceEmbedding final : public Head {
  public:
   SentenceEmbedding(Builder& builder, const EncoderSpec& spec) : hidden_(spec.hidden), rules_(spec.sentence) {
-    if (spec.pooler) pooler_ = LinearSet::make(builder, {spec.linear(EncoderNames(spec).pooler, spec.hidden)}, spec.hidden, Activation::tanh);
+    if (spec.pooler)
+      pooler_ = LinearSet::make(builder, {spec.linear(EncoderNames(spec).pooler, spec.hidden)}, spec.hidden,
+                                Activation::tanh);
   }
 
   Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
@@ -228,8 +236,9 @@ class SentenceEmbedding final : public Head {
     lengths_ = walk.input(batch["lengths"]);
     norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
-    walk.run(pass.backend().pool_forward, kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
-                                                               ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});
+    walk.run(pass.backend().pool_forward,
+             kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
+                                  ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});
     loss_.forward(pass, state, batch, {embedding_, nullptr});
     if (pass.policy.saves()) return {};
     const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
@@ -245,8 +254,9 @@ class SentenceEmbedding final : public Head {
     if (loss_.active()) {
       Tensor d = walk.make("d_embedding", {pass.sequences, hidden_});
       loss_.backward(pass, d, false);
-      walk.run(pass.backend().pool_backward, kernels::PoolBackward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
-                                                                   ids_of(lengths_), embedding_.data, norm_.data, d.data, dx.data});
+      walk.run(pass.backend().pool_backward,
+               kernels::PoolBackward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
+                                     ids_of(lengths_), embedding_.data, norm_.data, d.data, dx.data});
       walk.drop(d);
     } else {
       walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
@@ -269,9 +279,13 @@ std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpe
   return std::make_unique<SentenceEmbedding>(builder, spec);
 }
 
-std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Classifier>(builder, spec); }
+std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec) {
+  return std::make_unique<Classifier>(builder, spec);
+}
 
-std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec) { return std::make_unique<Regressor>(builder, spec); }
+std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec) {
+  return std::make_unique<Regressor>(builder, spec);
+}
 
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words) {
   return std::make_unique<MaskedLanguageModel>(builder, spec, words);

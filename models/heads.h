@@ -1,4 +1,5 @@
-// What stands on top of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or an embedding of the sentence.
+// What stands on top of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or
+// an embedding of the sentence.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,8 @@ class Head {
   virtual layers::VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 };
 
-// Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and classifier).
+// Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and
+// classifier).
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
 // The same with one output, a number, which is learned by mean squared error.
 std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec);

@@ -14,7 +14,8 @@ constexpr const char* preset_words = "the preset's";
 
 std::string list_presets() {
   std::string words;
-  for (const Preset& preset : presets()) words += fmt::format("{}{} ({})", words.empty() ? "" : ", ", preset.name, preset.summary);
+  for (const Preset& preset : presets())
+    words += fmt::format("{}{} ({})", words.empty() ? "" : ", ", preset.name, preset.summary);
   return words;
 }
 
@@ -23,7 +24,12 @@ Option size_option(const char* name, const char* help, double least = 1) {
 }
 
 Option probability_option(const char* name, const char* help) {
-  return {.name = name, .type = OptionType::real, .help = help, .minimum = 0, .maximum = 0.99, .default_words = preset_words};
+  return {.name = name,
+          .type = OptionType::real,
+          .help = help,
+          .minimum = 0,
+          .maximum = 0.99,
+          .default_words = preset_words};
 }
 
 void take(const OptionValues& values, const char* name, std::int64_t& size) {
@@ -39,7 +45,8 @@ void take_sizes(const OptionValues& values, EncoderSpec& spec) {
 // A head's size follows the width; where the heads change, so do those of the keys.
 void take_sizes(const OptionValues& values, DecoderSpec& spec) {
   if (spec.hidden % spec.heads != 0)
-    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden, spec.heads);
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
+               spec.heads);
   spec.head_size = spec.hidden / spec.heads;
   if (values.has("heads")) spec.key_heads = spec.heads;
   take(values, "key-heads", spec.key_heads);
@@ -66,8 +73,9 @@ void take_facts(const DataFacts& facts, Spec& spec) {
   if (facts.task == Task::regression) spec.labels = {regression_label};
   if (!data::learns_labels(facts.task)) spec.labels.clear();
   if (facts.max_length > spec.positions)
-    fail_input("[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}", facts.max_length,
-               spec.positions, spec.positions, facts.max_length);
+    fail_input(
+        "[model] sequences of {} tokens are longer than the model's {} positions; use --seq {} or --positions {}",
+        facts.max_length, spec.positions, spec.positions, facts.max_length);
 }
 
 void take_pieces(const DataFacts&, EncoderSpec&) {}
@@ -90,26 +98,41 @@ FormRules rules_from(const OptionValues& values, const Preset& preset) {
 }
 
 std::vector<Option> form_options() {
-  std::vector<Option> rows{
-      {.name = "form",
-       .type = OptionType::choice,
-       .default_text = "tt",
-       .help = "form of the linear weights and the word table",
-       .choices = {"dense", "tt", "lowrank"}},
-      {.name = "rank", .type = OptionType::integer, .help = "inner ranks of linear weights", .minimum = 1, .default_words = preset_words},
-      {.name = "embedding-rank", .type = OptionType::integer, .help = "inner ranks of the word table", .minimum = 1, .default_words = preset_words},
-      {.name = "order", .type = OptionType::integer, .default_text = "3", .help = "modes on each side of a TT weight", .minimum = 1, .maximum = 8},
-      {.name = "embedding-order",
-       .type = OptionType::integer,
-       .default_text = "4",
-       .help = "modes on each side of the TTM word table",
-       .minimum = 2,
-       .maximum = 8},
-      {.name = "modes", .type = OptionType::list, .help = "modes for every weight of that size, in modes then out modes", .metavar = "12x8x8|8x8x12"},
-      {.name = "layer",
-       .type = OptionType::list,
-       .help = "exception for weights by name: rank:, form:, modes:, separated by ';'",
-       .metavar = "GLOB=rank:16"}};
+  std::vector<Option> rows{{.name = "form",
+                            .type = OptionType::choice,
+                            .default_text = "tt",
+                            .help = "form of the linear weights and the word table",
+                            .choices = {"dense", "tt", "lowrank"}},
+                           {.name = "rank",
+                            .type = OptionType::integer,
+                            .help = "inner ranks of linear weights",
+                            .minimum = 1,
+                            .default_words = preset_words},
+                           {.name = "embedding-rank",
+                            .type = OptionType::integer,
+                            .help = "inner ranks of the word table",
+                            .minimum = 1,
+                            .default_words = preset_words},
+                           {.name = "order",
+                            .type = OptionType::integer,
+                            .default_text = "3",
+                            .help = "modes on each side of a TT weight",
+                            .minimum = 1,
+                            .maximum = 8},
+                           {.name = "embedding-order",
+                            .type = OptionType::integer,
+                            .default_text = "4",
+                            .help = "modes on each side of the TTM word table",
+                            .minimum = 2,
+                            .maximum = 8},
+                           {.name = "modes",
+                            .type = OptionType::list,
+                            .help = "modes for every weight of that size, in modes then out modes",
+                            .metavar = "12x8x8|8x8x12"},
+                           {.name = "layer",
+                            .type = OptionType::list,
+                            .help = "exception for weights by name: rank:, form:, modes:, separated by ';'",
+                            .metavar = "GLOB=rank:16"}};
   return rows;
 }
 
@@ -123,13 +146,19 @@ std::vector<Option> size_options() {
           size_option("token-types", "token types; 0 for none", 0),
           probability_option("dropout", "dropout of embeddings, residual branches, attention and head"),
           probability_option("attention-dropout", "dropout of attention probabilities alone"),
-          {.name = "norm-epsilon", .type = OptionType::real, .help = "epsilon of the norms", .minimum = 0, .default_words = preset_words},
+          {.name = "norm-epsilon",
+           .type = OptionType::real,
+           .help = "epsilon of the norms",
+           .minimum = 0,
+           .default_words = preset_words},
           {.name = "position-deviation",
            .type = OptionType::real,
            .help = "deviation of position and type rows at the start, in units of the word rows'",
            .minimum = 0,
            .default_words = preset_words},
-          {.name = "pre-norm", .type = OptionType::flag, .help = "norms before attention and feed-forward (pre-LN) instead of after"},
+          {.name = "pre-norm",
+           .type = OptionType::flag,
+           .help = "norms before attention and feed-forward (pre-LN) instead of after"},
           {.name = "rope-theta",
            .type = OptionType::real,
            .help = "base of the rotary positions (decoders)",

@@ -26,8 +26,9 @@ Preset mnli_6enc() {
   return {"mnli-6enc", "the paper's six-encoder transformer, 768 wide", spec, 30, 32};
 }
 
-// Positions start small beside the words: with rows of the same size half of what the first block reads is the position, and the first
-// thousand steps are spent on unlearning it (ten points of accuracy after 500 steps on WordNet's definitions).
+// Positions start small beside the words: with rows of the same size half of what the first block reads is the
+// position, and the first thousand steps are spent on unlearning it (ten points of accuracy after 500 steps on
+// WordNet's definitions).
 Preset encoder_small() {
   EncoderSpec spec = encoder(4, 256, 4, 1024);
   spec.position_deviation = 0.1;
@@ -82,7 +83,8 @@ const Preset& find_preset(const std::string& name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+  fail_input("[model] there is no preset '{}'{}; use one of {}", name, did_you_mean(name, names),
+             fmt::join(names, ", "));
 }
 
 }  // namespace comera::models

@@ -55,7 +55,8 @@ void follow_module(const std::string& folder, const io::Module& module, Sentence
   } else if (kind == "Normalize") {
     rules.normalise = true;
   } else {
-    fail_input("{}: module '{}' is not supported; Transformer, Pooling and Normalize are", join_path(folder, "modules.json"), printable(module.type));
+    fail_input("{}: module '{}' is not supported; Transformer, Pooling and Normalize are",
+               join_path(folder, "modules.json"), printable(module.type));
   }
 }
 

@@ -1,4 +1,5 @@
-// The layout of sentence-transformers around a model folder: modules.json, the Pooling module's config.json, sentence_bert_config.json.
+// The layout of sentence-transformers around a model folder: modules.json, the Pooling module's config.json,
+// sentence_bert_config.json.
 #pragma once
 
 #include <string>
@@ -7,7 +8,8 @@
 
 namespace comera::models {
 
-// InputError for modules and poolings that are not supported, by name. A folder without modules.json gives the defaults.
+// InputError for modules and poolings that are not supported, by name. A folder without modules.json gives the
+// defaults.
 SentenceRules read_sentence_rules(const std::string& folder);
 
 }  // namespace comera::models

@@ -1,4 +1,5 @@
-// The common description of architectures: sizes under the names of a Hugging Face config.json, the task, and the form of every weight.
+// The common description of architectures: sizes under the names of a Hugging Face config.json, the task, and the form
+// of every weight.
 #pragma once
 
 #include <map>
@@ -37,7 +38,7 @@ struct Spec {
   std::vector<std::string> labels;          // classify; regression: the name of the number in id2label
   std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
   double threshold = 0.01;                  // entries of rank diagonals count above it; minus infinity: all count
-  std::string source;                       // text of the config.json that it came from, whose other keys are kept; empty: none
+  std::string source;  // text of the config.json that it came from, whose other keys are kept; empty: none
 
   // Of the head on the first token: numbers per text.
   std::int64_t outputs() const { return task == Task::regression ? 1 : static_cast<std::int64_t>(labels.size()); }

@@ -13,14 +13,13 @@
 namespace comera::tools {
 
 std::vector<Option> against_options() {
-  return {
-      {.name = "against",
-       .type = OptionType::path,
-       .group = "Comparison",
-       .help =
-           "another model that reads the same tokens: how far MODEL's answers are from its, each line or row of --data a text (without --data: of a "
-           "built-in sample): cosines, KL, perplexity",
-       .metavar = "MODEL"}};
+  return {{.name = "against",
+           .type = OptionType::path,
+           .group = "Comparison",
+           .help = "another model that reads the same tokens: how far MODEL's answers are from its, each line or row "
+                   "of --data a text (without --data: of a "
+                   "built-in sample): cosines, KL, perplexity",
+           .metavar = "MODEL"}};
 }
 
 int evaluate_against(const OptionValues& values) {
@@ -30,7 +29,8 @@ int evaluate_against(const OptionValues& values) {
   io::require_model_folder("[evaluate]", after);
   io::require_model_folder("[evaluate] --against", before);
   std::vector<report::Requirement> requirements;
-  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, report::comparison_metrics()));
+  for (const std::string& text : values.list("require"))
+    requirements.push_back(report::parse_requirement(text, report::comparison_metrics()));
   compress::ComparisonText text;
   text.files = values.list("data");
   text.columns = values.list("text");
@@ -39,7 +39,8 @@ int evaluate_against(const OptionValues& values) {
   text.length = values.integer("seq");
   const OpenMachine open = open_machine(values);
   const compress::Comparison comparison = compress::compare_models(open.machine, before, after, text);
-  if (!comparison.left_out.empty()) fail_run("[evaluate] {} was not compared with {}: {}", after, before, comparison.left_out);
+  if (!comparison.left_out.empty())
+    fail_run("[evaluate] {} was not compared with {}: {}", after, before, comparison.left_out);
   if (values.flag("json")) {
     report::Json json = report::document("compare");
     json["model"] = after;
@@ -49,7 +50,8 @@ int evaluate_against(const OptionValues& values) {
   } else {
     print_out(report::render_for_stdout(report::to_table(comparison)));
   }
-  for (const report::Requirement& requirement : requirements) report::require_metric(report::metrics_of(comparison), requirement);
+  for (const report::Requirement& requirement : requirements)
+    report::require_metric(report::metrics_of(comparison), requirement);
   return 0;
 }
 

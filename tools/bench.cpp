@@ -19,7 +19,8 @@ namespace {
 
 // What is timed: the option's name.
 std::string work_of(const OptionValues& values) {
-  if (values.has("linear") && values.has("table")) fail_input("[bench] --linear and --table are two benches; give one of them");
+  if (values.has("linear") && values.has("table"))
+    fail_input("[bench] --linear and --table are two benches; give one of them");
   return values.has("linear") ? "linear" : values.has("table") ? "table" : "model";
 }
 
@@ -40,15 +41,19 @@ report::Json settings_of(const OptionValues& values, const OpenMachine& open, co
 }
 
 layers::Recompute recompute_of(const std::string& word) {
-  return word == "block" ? layers::Recompute::block : word == "cheap" ? layers::Recompute::cheap : layers::Recompute::none;
+  return word == "block"   ? layers::Recompute::block
+         : word == "cheap" ? layers::Recompute::cheap
+                           : layers::Recompute::none;
 }
 
-report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine, const report::BenchOptions& options) {
+report::BenchReport bench_model(const OptionValues& values, const plan::Machine& machine,
+                                const report::BenchOptions& options) {
   models::DataFacts facts;
   facts.task = train::task_of(values);
   facts.max_length = options.length;
   const models::ModelSpec spec = models::spec_from_options(values, facts);
-  train::Engine engine(machine, models::factory_of(spec, machine.dtype), {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
+  train::Engine engine(machine, models::factory_of(spec, machine.dtype),
+                       {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
   report::BenchReport report;
   report.rows = report::time_steps(engine, models::common(spec).task, models::common(spec).vocabulary,
                                    static_cast<std::int64_t>(models::common(spec).labels.size()), options);
@@ -65,7 +70,8 @@ struct Sizes {
 Sizes sizes_of(const OptionValues& values, const char* option, const char* example) {
   const std::string& text = values.text(option);
   const std::size_t x = text.find('x');
-  const auto first = parse_integer(text.substr(0, x)), second = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
+  const auto first = parse_integer(text.substr(0, x)),
+             second = x == std::string::npos ? std::nullopt : parse_integer(text.substr(x + 1));
   if (!first || !second || *first < 1 || *second < 1 || *first > 1 << 24 || *second > 1 << 20)
     fail_input("[bench] --{} {}: expected two sizes, such as {}", option, text, example);
   return {*first, *second};
@@ -77,7 +83,9 @@ report::LinearBench linear_of(const OptionValues& values) {
   if (values.text("form") == "dense") return bench;
   const std::int64_t rank = values.has("rank") ? values.integer("rank") : 30;
   bench.form = values.text("form") == "lowrank" ? layers::Form::lowrank : layers::Form::tt;
-  bench.modes = bench.form == layers::Form::lowrank ? tt::Sizes{in, out} : tt::linear_modes(in, out, static_cast<int>(values.integer("order")));
+  bench.modes = bench.form == layers::Form::lowrank
+                    ? tt::Sizes{in, out}
+                    : tt::linear_modes(in, out, static_cast<int>(values.integer("order")));
   bench.ranks = tt::uniform_ranks(bench.modes, rank, "[bench] --linear " + values.text("linear"));
   return bench;
 }
@@ -95,67 +103,74 @@ report::LookupBench lookup_of(const OptionValues& values) {
 }
 
 std::vector<Option> bench_options() {
-  return {
-      {.name = "task",
-       .type = OptionType::choice,
-       .default_text = "classify",
-       .group = "Work",
-       .help = "head and loss",
-       .choices = {"classify", "mlm", "clm"}},
-      {.name = "batch",
-       .type = OptionType::integer,
-       .default_text = "32",
-       .group = "Work",
-       .help = "sequences",
-       .minimum = 1,
-       .maximum = 65536,
-       .synonyms = {"batch-size"}},
-      {.name = "seq",
-       .type = OptionType::integer,
-       .default_text = "128",
-       .group = "Work",
-       .help = "tokens per sequence",
-       .minimum = 1,
-       .maximum = 65536,
-       .synonyms = {"max-length", "sequence-length", "context-length"}},
-      {.name = "linear", .group = "Work", .help = "time one linear layer of this size instead of a model, batch x seq tokens", .metavar = "INxOUT"},
-      {.name = "table", .group = "Work", .help = "time look-ups in one word table of this size, batch x seq ids", .metavar = "ROWSxCOLUMNS"},
-      {.name = "recompute",
-       .type = OptionType::choice,
-       .default_text = "none",
-       .group = "Work",
-       .help = "what is computed again for the backward",
-       .choices = {"none", "cheap", "block"}},
-      {.name = "warmup",
-       .type = OptionType::integer,
-       .default_text = "2",
-       .group = "Work",
-       .help = "steps before the clock runs",
-       .minimum = 1,
-       .maximum = 1000},
-      {.name = "repetitions",
-       .type = OptionType::integer,
-       .default_text = "5",
-       .group = "Work",
-       .help = "steps that are timed",
-       .minimum = 1,
-       .maximum = 100000,
-       .synonyms = {"iterations", "repeat", "runs", "steps"}},
-      {.name = "format",
-       .type = OptionType::choice,
-       .default_text = "table",
-       .group = "Output",
-       .help = "what to print",
-       .choices = {"table", "md", "csv", "jsonl", "html"}},
-      json_option()};
+  return {{.name = "task",
+           .type = OptionType::choice,
+           .default_text = "classify",
+           .group = "Work",
+           .help = "head and loss",
+           .choices = {"classify", "mlm", "clm"}},
+          {.name = "batch",
+           .type = OptionType::integer,
+           .default_text = "32",
+           .group = "Work",
+           .help = "sequences",
+           .minimum = 1,
+           .maximum = 65536,
+           .synonyms = {"batch-size"}},
+          {.name = "seq",
+           .type = OptionType::integer,
+           .default_text = "128",
+           .group = "Work",
+           .help = "tokens per sequence",
+           .minimum = 1,
+           .maximum = 65536,
+           .synonyms = {"max-length", "sequence-length", "context-length"}},
+          {.name = "linear",
+           .group = "Work",
+           .help = "time one linear layer of this size instead of a model, batch x seq tokens",
+           .metavar = "INxOUT"},
+          {.name = "table",
+           .group = "Work",
+           .help = "time look-ups in one word table of this size, batch x seq ids",
+           .metavar = "ROWSxCOLUMNS"},
+          {.name = "recompute",
+           .type = OptionType::choice,
+           .default_text = "none",
+           .group = "Work",
+           .help = "what is computed again for the backward",
+           .choices = {"none", "cheap", "block"}},
+          {.name = "warmup",
+           .type = OptionType::integer,
+           .default_text = "2",
+           .group = "Work",
+           .help = "steps before the clock runs",
+           .minimum = 1,
+           .maximum = 1000},
+          {.name = "repetitions",
+           .type = OptionType::integer,
+           .default_text = "5",
+           .group = "Work",
+           .help = "steps that are timed",
+           .minimum = 1,
+           .maximum = 100000,
+           .synonyms = {"iterations", "repeat", "runs", "steps"}},
+          {.name = "format",
+           .type = OptionType::choice,
+           .default_text = "table",
+           .group = "Output",
+           .help = "what to print",
+           .choices = {"table", "md", "csv", "jsonl", "html"}},
+          json_option()};
 }
 
 std::vector<Option> bench_machine_options() {
   std::vector<Option> options = machine_options();
-  Option& isa = *std::find_if(options.begin(), options.end(), [](const Option& option) { return option.name == "isa"; });
+  Option& isa =
+      *std::find_if(options.begin(), options.end(), [](const Option& option) { return option.name == "isa"; });
   isa.choices.insert(isa.choices.begin(), "all");
   isa.default_text = "all";
-  isa.help = "instruction set of the CPU; all: the whole step under each that this machine has, its parts under the best";
+  isa.help =
+      "instruction set of the CPU; all: the whole step under each that this machine has, its parts under the best";
   return options;
 }
 
@@ -184,7 +199,8 @@ report::BenchReport bench_work(const OptionValues& values, const std::string& is
   report::BenchReport report = work == "linear"  ? report::bench_linear(open.machine, linear_of(values), options)
                                : work == "table" ? report::bench_lookup(open.machine, lookup_of(values), options)
                                                  : bench_model(values, open.machine, options);
-  report.peak_gflops = std::max(peak_gflops, report::measure_peak_gflops(open.machine));  // others may have slowed down the first
+  report.peak_gflops =
+      std::max(peak_gflops, report::measure_peak_gflops(open.machine));  // others may have slowed down the first
   report.peak_work = report::peak_work(open.machine);
   report.copy_gb_per_s = copy_gb_per_s;
   report.settings = settings_of(values, open, report.settings);
@@ -196,7 +212,11 @@ report::BenchReport bench_work(const OptionValues& values, const std::string& is
 
 OptionTable bench_table() {
   OptionTable table("bench", "time one training step and its parts on this machine, without data");
-  table.add(models::model_options()).add(bench_options()).add(bench_machine_options()).add(precision_options()).add(common_options());
+  table.add(models::model_options())
+      .add(bench_options())
+      .add(bench_machine_options())
+      .add(precision_options())
+      .add(common_options());
   table.synonyms({"benchmark", "profile", "time", "speed"});
   table.common({"model", "form", "rank", "linear", "table", "batch", "seq", "isa", "threads", "format"});
   table.example("comera bench --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --format md");
@@ -217,7 +237,8 @@ int run_bench(const OptionValues& values) {
     return 0;
   }
   const report::Format format = report::parse_format(values.text("format"));
-  for (const auto& [key, value] : report.settings.items()) log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
+  for (const auto& [key, value] : report.settings.items())
+    log_info("{:<12}{}", key, value.is_string() ? value.get<std::string>() : value.dump());
   log_info("{:<12}{:.0f} GFLOP/s, {}", "peak", report.peak_gflops, report.peak_work);
   if (report.copy_gb_per_s > 0) log_info("{:<12}{:.1f} GB/s read and written in copies", "copy", report.copy_gb_per_s);
   if (const auto launches = report.rows.front().launches) log_info("{:<12}{} a step", "launches", *launches);

@@ -11,16 +11,23 @@ std::vector<Option> calibration_options() {
   return {{.name = "calibrate",
            .type = OptionType::list,
            .group = group,
-           .help = "text, one sequence of four tokens or more per line or row: layers keep what they do to its inputs, not only their numbers",
+           .help = "text, one sequence of four tokens or more per line or row: layers keep what they do to its inputs, "
+                   "not only their numbers",
            .metavar = "FILE",
            .files = FileUse::read},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
            .group = group,
-           .help = "tokens to read at most; a quarter of the sequences is held out, half of it to choose forms, half to tell what it cost",
+           .help = "tokens to read at most; a quarter of the sequences is held out, half of it to choose forms, half "
+                   "to tell what it cost",
            .minimum = 64,
            .default_words = "until 10 per input of the widest layer are fitted, at least 15360"},
-          {.name = "calibrate-length", .type = OptionType::integer, .default_text = "128", .group = group, .help = "longest sequence", .minimum = 8},
+          {.name = "calibrate-length",
+           .type = OptionType::integer,
+           .default_text = "128",
+           .group = group,
+           .help = "longest sequence",
+           .minimum = 8},
           {.name = "text",
            .type = OptionType::list,
            .group = group,
@@ -35,10 +42,13 @@ std::vector<Option> calibration_options() {
            .default_words = "the model's"}};
 }
 
-std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
-                                                         const std::string& scratch, std::int64_t tokens) {
+std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine,
+                                                         const std::string& model, const std::string& scratch,
+                                                         std::int64_t tokens) {
   if (values.list("calibrate").empty()) return nullptr;
-  if (!is_folder(model)) fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(), model);
+  if (!is_folder(model))
+    fail_input("[{}] {}: is no folder; --calibrate runs the model, which needs its config.json", values.table().verb(),
+               model);
   compress::CalibrationSettings settings;
   settings.model = model;
   settings.files = values.list("calibrate");

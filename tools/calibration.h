@@ -9,12 +9,15 @@
 
 namespace comera::tools {
 
-std::vector<Option> calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --text, --data-format, --tokenizer
+std::vector<Option>
+calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --text, --data-format, --tokenizer
 
-// Null without --calibrate. `scratch`: folder for what memory should not hold, "": that of temporary files. `tokens`: to read at most where
+// Null without --calibrate. `scratch`: folder for what memory should not hold, "": that of temporary files. `tokens`:
+// to read at most where
 // --calibrate-tokens is not given; 0: until enough are fitted.
-std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine, const std::string& model,
-                                                         const std::string& scratch, std::int64_t tokens = 0);
+std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine,
+                                                         const std::string& model, const std::string& scratch,
+                                                         std::int64_t tokens = 0);
 
 // The text that tells what compression cost: the part of calibration's that judges, or what is built in.
 compress::ComparisonText comparison_text(const OptionValues& values);

@@ -15,12 +15,16 @@ namespace comera::tools {
 namespace {
 
 // A line per example: classes with their probability, or numbers.
-const char* prediction_head(data::Task task) { return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n"; }
+const char* prediction_head(data::Task task) {
+  return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
+}
 
-std::string prediction_line(data::Task task, const std::vector<std::string>& labels, const train::Prediction& prediction) {
+std::string prediction_line(data::Task task, const std::vector<std::string>& labels,
+                            const train::Prediction& prediction) {
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
-  return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)], prediction.probability);
+  return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
+                     prediction.probability);
 }
 
 report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
@@ -29,12 +33,15 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
   std::string predictions = prediction_head(task);
   const bool wanted = values.has("predictions");
-  const auto each = [&](const train::Prediction& prediction) { predictions += prediction_line(task, labels, prediction); };
+  const auto each = [&](const train::Prediction& prediction) {
+    predictions += prediction_line(task, labels, prediction);
+  };
   const train::EvaluationOptions options{.batch = values.integer("batch"),
                                          .seed = static_cast<std::uint64_t>(values.integer("seed")),
                                          .stride = values.has("stride") ? values.integer("stride") : 0};
   report::EvaluationReport report{task, labels, {}};
-  report.result = train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
+  report.result =
+      train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
   return report;
 }
@@ -48,7 +55,8 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   print_out(report::render_for_stdout(report::summary_table(evaluation)));
   if (evaluation.task != data::Task::classify) return;
   constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
-  if (evaluation.labels.size() <= readable) print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
+  if (evaluation.labels.size() <= readable)
+    print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
   print_out(fmt::format("\n{}", report::render_for_stdout(report::label_table(evaluation))));
 }
 
@@ -56,7 +64,8 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 
 OptionTable evaluate_table() {
   OptionTable table("evaluate",
-                    "measure a model on data: accuracy and loss, confusion of labels; of numbers, their error and correlations; of sentence "
+                    "measure a model on data: accuracy and loss, confusion of labels; of numbers, their error and "
+                    "correlations; of sentence "
                     "embeddings, cosine against "
                     "scores");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
@@ -64,7 +73,12 @@ OptionTable evaluate_table() {
       .add(machine_options())
       .add(precision_options());
   table.add(
-      {{.name = "seed", .type = OptionType::integer, .default_text = "0", .group = "Data", .help = "of the masked positions (mlm)", .minimum = 0},
+      {{.name = "seed",
+        .type = OptionType::integer,
+        .default_text = "0",
+        .group = "Data",
+        .help = "of the masked positions (mlm)",
+        .minimum = 0},
        {.name = "stride",
         .type = OptionType::integer,
         .group = "Data",
@@ -73,7 +87,8 @@ OptionTable evaluate_table() {
        {.name = "predictions",
         .type = OptionType::path,
         .group = "Output",
-        .help = "write label, predicted label and probability of every example (regression: label and predicted number)",
+        .help =
+            "write label, predicted label and probability of every example (regression: label and predicted number)",
         .metavar = "FILE",
         .in_config = false,
         .files = FileUse::written},
@@ -101,14 +116,17 @@ int run_evaluate(const OptionValues& given) {
     fail_input("[evaluate] --predictions: a language model predicts no labels");
   if (data::learns_labels(models::common(stored.spec).task) && !values.has("label"))
     fail_input("[evaluate] --label is missing: name the column of the label");
-  if (values.has("stride") && models::common(stored.spec).task != data::Task::clm) fail_input("[evaluate] --stride: the model is no decoder");
+  if (values.has("stride") && models::common(stored.spec).task != data::Task::clm)
+    fail_input("[evaluate] --stride: the model is no decoder");
   if (values.has("stride") && values.integer("stride") > values.integer("seq"))
-    fail_input("[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less", values.integer("stride"),
-               values.integer("seq"), values.integer("seq"));
+    fail_input("[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less",
+               values.integer("stride"), values.integer("seq"), values.integer("seq"));
   std::vector<report::Requirement> requirements;
-  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
+  for (const std::string& text : values.list("require"))
+    requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
   const report::EvaluationReport evaluation = evaluate(values, stored);
-  if (evaluation.result.counted == 0) fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
+  if (evaluation.result.counted == 0)
+    fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
   print(values, evaluation, stored.folder);
   for (const report::Requirement& requirement : requirements) report::require_metric(evaluation, requirement);
   return 0;

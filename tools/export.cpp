@@ -38,9 +38,10 @@ void add_difference(report::Json& json, const exporting::Difference& difference)
 }
 
 void print_difference(const exporting::Difference& difference) {
-  print_out(report::wrap_for_stdout(fmt::format("largest difference from the model {} over {} values of up to {}; rounding explains {}\n",
-                                                format_digits(difference.largest, 3), difference.values, format_digits(difference.magnitude, 3),
-                                                format_digits(difference.bound, 3))));
+  print_out(report::wrap_for_stdout(
+      fmt::format("largest difference from the model {} over {} values of up to {}; rounding explains {}\n",
+                  format_digits(difference.largest, 3), difference.values, format_digits(difference.magnitude, 3),
+                  format_digits(difference.bound, 3))));
 }
 
 report::Json json_of(const OptionValues& values, const Exported& exported) {
@@ -61,8 +62,9 @@ report::Json json_of(const OptionValues& values, const Exported& exported) {
 void print(const OptionValues& values, const Exported& exported) {
   if (values.flag("json")) return print_out(report::dump(json_of(values, exported)) + "\n");
   for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
-  print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n", values.text("output"), values.text("form"),
-                                                values.text("dtype"), values.integer("opset"), exported.nodes, format_bytes(exported.bytes),
+  print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n",
+                                                values.text("output"), values.text("form"), values.text("dtype"),
+                                                values.integer("opset"), exported.nodes, format_bytes(exported.bytes),
                                                 format_bytes(exported.bytes_source))));
   if (exported.difference) print_difference(*exported.difference);
 }
@@ -72,12 +74,15 @@ void hint_type(const OptionValues& values, const std::string& model) {
   if (values.given("dtype")) return;
   const DType stored = train::stored_types(model).others;
   if (stored == DType::f32) return;
-  log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file", stored == DType::f16 ? "fp16" : "bf16");
+  log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file",
+           stored == DType::f16 ? "fp16" : "bf16");
 }
 
-std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder, const models::ModelSpec& spec) {
-  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
+                                           const models::ModelSpec& spec) {
+  auto engine =
+      std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
   train::check_weights(folder.path(), engine->model());  // before memory is taken for what config.json claims
   engine->allocate();
   train::load_weights(folder.path(), engine->weights());
@@ -87,8 +92,8 @@ std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const i
 
 void refuse_onnx_words(const OptionValues& values) {
   if (values.given("form") && values.text("form") != "dense")
-    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}", values.positionals()[0],
-               values.text("form"));
+    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
+               values.positionals()[0], values.text("form"));
   for (const char* name : {"opset", "dtype", "with-past"})
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
 }
@@ -128,14 +133,16 @@ void print_dense(const OptionValues& values, const std::string& source, const ex
     if (difference) add_difference(json, *difference);
     return print_out(report::dump(json) + "\n");
   }
-  print_out(report::wrap_for_stdout(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n", values.text("output"),
-                                                dense.chains, format_bytes(dense.bytes), format_bytes(dense.bytes_source))));
+  print_out(report::wrap_for_stdout(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n",
+                                                values.text("output"), dense.chains, format_bytes(dense.bytes),
+                                                format_bytes(dense.bytes_source))));
   if (difference) print_difference(*difference);
 }
 
 int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
   refuse_onnx_words(values);
-  if (target.is_file()) fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
+  if (target.is_file())
+    fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
   std::optional<exporting::Difference> difference;
   if (values.flag("dry-run")) {
     print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
@@ -161,51 +168,61 @@ int export_dense(const OptionValues& values, const io::ModelFolder& folder, cons
 }  // namespace
 
 OptionTable export_table() {
-  OptionTable table("export", "write a model for other programs: ONNX of standard operators, checked against the model");
+  OptionTable table("export",
+                    "write a model for other programs: ONNX of standard operators, checked against the model");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"});
-  table.add(
-      {{.name = "output",
-        .type = OptionType::path,
-        .group = "Output",
-        .help = "a folder, or a file that ends in .onnx",
-        .metavar = "PATH",
-        .short_name = 'o',
-        .in_config = false,
-        .files = FileUse::written},
-       {.name = "form",
-        .type = OptionType::choice,
-        .default_text = "tt",
-        .group = "Output",
-        .help = "tt: cores that the runtime merges when it loads; factors: two halves; dense: multiplied out",
-        .choices = {"tt", "factors", "dense"}},
-       {.name = "opset",
-        .type = OptionType::integer,
-        .default_text = std::to_string(exporting::default_opset),
-        .group = "Output",
-        .help = "version of the standard operators, 13 to 21"},
-       {.name = "dtype",
-        .type = OptionType::choice,
-        .default_text = "fp32",
-        .group = "Output",
-        .help = "how weights are stored; inputs, outputs and arithmetic are the same in both",
-        .choices = {"fp32", "fp16"}},
-       {.name = "with-past",
-        .type = OptionType::flag,
-        .group = "Output",
-        .help = "decoders: keys and values of earlier tokens go in and come out, for generating token by token"},
-       {.name = "to",
-        .type = OptionType::choice,
-        .default_text = "onnx",
-        .group = "Output",
-        .help = "safetensors: a plain Hugging Face folder, every weight dense and in the type that it has here (--form dense)",
-        .choices = {"onnx", "safetensors"},
-        .synonyms = {"format", "target"}},
-       {.name = "force", .type = OptionType::flag, .group = "Output", .help = "replace what is there", .in_config = false},
-       {.name = "dry-run", .type = OptionType::flag, .group = "Output", .help = "say how large it becomes and write nothing", .in_config = false},
-       json_option()});
+  table.add({{.name = "output",
+              .type = OptionType::path,
+              .group = "Output",
+              .help = "a folder, or a file that ends in .onnx",
+              .metavar = "PATH",
+              .short_name = 'o',
+              .in_config = false,
+              .files = FileUse::written},
+             {.name = "form",
+              .type = OptionType::choice,
+              .default_text = "tt",
+              .group = "Output",
+              .help = "tt: cores that the runtime merges when it loads; factors: two halves; dense: multiplied out",
+              .choices = {"tt", "factors", "dense"}},
+             {.name = "opset",
+              .type = OptionType::integer,
+              .default_text = std::to_string(exporting::default_opset),
+              .group = "Output",
+              .help = "version of the standard operators, 13 to 21"},
+             {.name = "dtype",
+              .type = OptionType::choice,
+              .default_text = "fp32",
+              .group = "Output",
+              .help = "how weights are stored; inputs, outputs and arithmetic are the same in both",
+              .choices = {"fp32", "fp16"}},
+             {.name = "with-past",
+              .type = OptionType::flag,
+              .group = "Output",
+              .help = "decoders: keys and values of earlier tokens go in and come out, for generating token by token"},
+             {.name = "to",
+              .type = OptionType::choice,
+              .default_text = "onnx",
+              .group = "Output",
+              .help = "safetensors: a plain Hugging Face folder, every weight dense and in the type that it has here "
+                      "(--form dense)",
+              .choices = {"onnx", "safetensors"},
+              .synonyms = {"format", "target"}},
+             {.name = "force",
+              .type = OptionType::flag,
+              .group = "Output",
+              .help = "replace what is there",
+              .in_config = false},
+             {.name = "dry-run",
+              .type = OptionType::flag,
+              .group = "Output",
+              .help = "say how large it becomes and write nothing",
+              .in_config = false},
+             json_option()});
   table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
   table.common({"output", "to", "form", "dtype", "opset", "with-past", "force", "dry-run", "json", "threads"});
-  return table.example("comera export run -o run-onnx").example("comera export run -o run.onnx --form factors --dtype fp16");
+  return table.example("comera export run -o run-onnx")
+      .example("comera export run -o run.onnx --form factors --dtype fp16");
 }
 
 int run_export(const OptionValues& values) {
@@ -214,7 +231,8 @@ int run_export(const OptionValues& values) {
   const io::ModelFolder folder(values.positionals()[0]);
   if (values.text("to") == "safetensors") return export_dense(values, folder, target);
   const ExportOptions options = options_of(values);
-  if (!folder.has_config()) fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
+  if (!folder.has_config())
+    fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
   const models::ModelSpec spec = models::spec_from_folder(folder.path());
   hint_type(values, folder.path());
   if (values.flag("dry-run")) {

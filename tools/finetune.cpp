@@ -17,29 +17,32 @@ namespace comera::tools {
 namespace {
 
 std::vector<Option> start_options() {
-  std::vector<Option> rows{
-      {.name = "model",
-       .type = OptionType::path,
-       .help = "the folder to start from, in place of MODEL",
-       .metavar = "FOLDER",
-       .synonyms = {"model-name-or-path", "checkpoint", "base-model"}},
-      {.name = "new-head", .type = OptionType::flag, .help = "a new head, though the model has one for this task and these labels"},
-      {.name = "unlabelled",
-       .type = OptionType::flag,
-       .help = "learns from the teacher alone",
-       .default_words = "on with a teacher and without --label"}};
+  std::vector<Option> rows{{.name = "model",
+                            .type = OptionType::path,
+                            .help = "the folder to start from, in place of MODEL",
+                            .metavar = "FOLDER",
+                            .synonyms = {"model-name-or-path", "checkpoint", "base-model"}},
+                           {.name = "new-head",
+                            .type = OptionType::flag,
+                            .help = "a new head, though the model has one for this task and these labels"},
+                           {.name = "unlabelled",
+                            .type = OptionType::flag,
+                            .help = "learns from the teacher alone",
+                            .default_words = "on with a teacher and without --label"}};
   for (Option& option : models::model_options())
     if (option.name == "dropout" || option.name == "attention-dropout") {
       option.default_words = "the model's";
       rows.push_back(std::move(option));
     }
   for (Option& option : rows) option.group = "Model", option.result_relevant = true;
-  rows.push_back({.name = "save-dtype",
-                  .type = OptionType::choice,
-                  .default_text = "source",
-                  .group = "Model",
-                  .help = "type of the weights that are handed on: that of MODEL's tensors, or another; checkpoints keep every bit",
-                  .choices = {"source", "fp32", "fp16", "bf16"}});
+  rows.push_back(
+      {.name = "save-dtype",
+       .type = OptionType::choice,
+       .default_text = "source",
+       .group = "Model",
+       .help =
+           "type of the weights that are handed on: that of MODEL's tensors, or another; checkpoints keep every bit",
+       .choices = {"source", "fp32", "fp16", "bf16"}});
   return rows;
 }
 
@@ -50,7 +53,8 @@ std::vector<Option> adaptation_options() {
   return rows;
 }
 
-// Rates that heal: what the cores of a compressed model know is lost at the rates that random ones learn at (docs/results.md).
+// Rates that heal: what the cores of a compressed model know is lost at the rates that random ones learn at
+// (docs/results.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
@@ -69,10 +73,12 @@ std::string model_of_run(const OptionValues& values) {
   return before.text("model");
 }
 
-// A column of labels that is named means that labels are learned: classes or, where the model learned numbers or the labels are reals, numbers.
+// A column of labels that is named means that labels are learned: classes or, where the model learned numbers or the
+// labels are reals, numbers.
 data::Task task_for(const OptionValues& values, const models::ModelSpec& stored) {
   const models::Spec& model = models::common(stored);
-  const bool unlabelled = values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
+  const bool unlabelled =
+      values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
   const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
   if (!labels || model.task == data::Task::regression || recipe_to_resume(values)) return model.task;
   return task_of_labels(values, model.labels);
@@ -87,19 +93,22 @@ void settle(OptionValues& values) {
   if (!values.given("task")) values.set("task", data::name_of(task_for(values, stored)), OptionSource::fallback);
   if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
     fail_input(
-        "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn labels, name their column "
+        "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn "
+        "labels, name their column "
         "with --label",
         folder);
   settle_length(values, stored);
   const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
   if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
-  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label")) values.set("unlabelled", "true", OptionSource::fallback);
+  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label"))
+    values.set("unlabelled", "true", OptionSource::fallback);
 }
 
 // Whether every label of the data is one that the model knows. Numbers need no names.
 bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
-  return std::all_of(labels.begin(), labels.end(),
-                     [&](const std::string& label) { return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end(); });
+  return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
+    return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end();
+  });
 }
 
 // The model of the folder, with the head that task and labels want. `fresh`: that head is new.
@@ -109,7 +118,8 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   const models::Spec& stored = models::common(spec);
   fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
   if (fresh && task == data::Task::classify && labels.empty())
-    fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled", values.text("model"));
+    fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled",
+               values.text("model"));
   if (fresh) spec = models::with_head(spec, task, labels);
   models::Spec& common = models::common(spec);
   if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
@@ -150,12 +160,14 @@ train::StoredTypes types_of(const OptionValues& values) {
   return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
 }
 
-// What a model of `spec` takes from the folder: a new head keeps its random start, diagonals of folded chains start at one.
+// What a model of `spec` takes from the folder: a new head keeps its random start, diagonals of folded chains start at
+// one.
 train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
   train::LoadOptions options = naming_of(folder, spec);
   const bool labels = data::learns_labels(models::common(spec).task);
   options.fresh = [=](const layers::Parameter& parameter) {
-    return fresh_head && models::is_in_head(spec, parameter.name) && !(labels && parameter.name.find("pooler") != std::string::npos);
+    return fresh_head && models::is_in_head(spec, parameter.name) &&
+           !(labels && parameter.name.find("pooler") != std::string::npos);
   };
   options.may_miss = [=](const layers::Parameter& parameter) {
     return parameter.role == layers::Role::diagonal || (fresh_head && models::is_in_head(spec, parameter.name));
@@ -165,7 +177,8 @@ train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& 
 
 void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
   const std::vector<std::string> kept = train::load_weights(folder, weights, start_of(folder, spec, fresh_head));
-  const auto heads = std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
+  const auto heads =
+      std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
   if (heads > 0) log_info("{} tensors of the head are new", heads);
   settle_diagonals(folder, weights);
 }
@@ -189,7 +202,8 @@ RunSetup set_up(OptionValues& values) {
   bool fresh = false;
   setup.spec = spec_for(values, setup.data->labels(), fresh);
   // Labels in the model's order, where its head stays.
-  if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known) open_data(values, setup, setup.source, known);
+  if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known)
+    open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
   setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](train::Weights& weights) {
@@ -231,14 +245,25 @@ RunSetup set_up_dry(const OptionValues& values) {
 OptionTable finetune_table() {
   OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
-  table.add(start_options()).add(teaching_options()).add(train::data_options()).add(gentle_options()).add(adaptation_options());
-  table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
+  table.add(start_options())
+      .add(teaching_options())
+      .add(train::data_options())
+      .add(gentle_options())
+      .add(adaptation_options());
+  table.add(train::run_options())
+      .add(machine_options())
+      .add(precision_options())
+      .add({json_option()})
+      .add(common_options());
   table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms(
       {"train", "training", "fine-tune", "distill", "heal", "adapt"});
   table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
-  table.example("comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o scores");
-  return table.example("comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
+  table.example(
+      "comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o "
+      "scores");
+  return table.example(
+      "comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
 }
 
 int run_finetune(const OptionValues& given) {

@@ -30,14 +30,16 @@ data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, c
   const std::int64_t begin = spec.begin >= 0 ? spec.begin : tokenizer.specials().begin;
   if (begin >= 0) ids.push_back(static_cast<std::int32_t>(begin));
   tokenizer.encode(text, ids);
-  if (ids.empty()) fail_input("[predict] an empty line, and the tokenizer has no begin piece; write a word to begin with");
+  if (ids.empty())
+    fail_input("[predict] an empty line, and the tokenizer has no begin piece; write a word to begin with");
   return ids;
 }
 
 // The text as it grows: of every token what it adds is printed at once.
 class LiveText {
  public:
-  LiveText(const data::Ids& prompt, const data::Tokenizer& tokenizer, bool prints) : ids_(prompt), tokenizer_(tokenizer), prints_(prints) {}
+  LiveText(const data::Ids& prompt, const data::Tokenizer& tokenizer, bool prints)
+      : ids_(prompt), tokenizer_(tokenizer), prints_(prints) {}
 
   void add(std::int32_t id) {
     ids_.push_back(id);
@@ -70,7 +72,8 @@ struct Totals {
   double seconds = 0;
 };
 
-void go_on(const std::string& line, StoredModel& stored, const train::GenerateOptions& options, Answers& answers, Totals& totals) {
+void go_on(const std::string& line, StoredModel& stored, const train::GenerateOptions& options, Answers& answers,
+           Totals& totals) {
   const auto number = static_cast<std::uint64_t>(totals.texts++);
   if (line.empty()) {
     if (answers.plain())
@@ -81,12 +84,14 @@ void go_on(const std::string& line, StoredModel& stored, const train::GenerateOp
   }
   const data::Ids prompt = prompt_of(line, *stored.tokenizer, std::get<models::DecoderSpec>(stored.spec));
   LiveText live(prompt, *stored.tokenizer, answers.plain());
-  const train::Generated generated = train::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
+  const train::Generated generated =
+      train::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
   const std::string text = live.finish();
   totals.tokens += std::ssize(generated.ids);
   totals.cut += !generated.ended && std::ssize(generated.ids) < options.max_tokens;
   totals.seconds += generated.prompt_seconds + generated.seconds;
-  if (!answers.plain()) answers.value({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
+  if (!answers.plain())
+    answers.value({{"prompt", line}, {"text", text}, {"ids", generated.ids}, {"ended", generated.ended}});
   answers.flush();
 }
 
@@ -114,7 +119,12 @@ std::vector<Option> generation_options() {
            .help = "draw among the fewest tokens that have this probability together",
            .minimum = 0,
            .maximum = 1},
-          {.name = "seed", .type = OptionType::integer, .default_text = "0", .group = g, .help = "of the draws", .minimum = 0}};
+          {.name = "seed",
+           .type = OptionType::integer,
+           .default_text = "0",
+           .group = g,
+           .help = "of the draws",
+           .minimum = 0}};
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
@@ -123,13 +133,16 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
   Answers answers(values, "texts", "text");
   Totals totals;
   for (std::vector<InputText> texts; input.next(texts, 1);) {
-    if (texts[0].texts.size() > 1) texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is a character like others here
+    if (texts[0].texts.size() > 1)
+      texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is a character like others here
     go_on(texts[0].texts[0], stored, options, answers, totals);
   }
   answers.finish({{"tokens", totals.tokens}, {"seconds", totals.seconds}});
   if (totals.cut > 0)
-    log_warning("[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} positions", totals.cut,
-                totals.texts, options.max_tokens, options.positions);
+    log_warning(
+        "[predict] {} of {} texts stopped before --max-tokens {}: prompt and continuation fill the model's {} "
+        "positions",
+        totals.cut, totals.texts, options.max_tokens, options.positions);
   log_info("{} tokens in {:.3g} s, {:.4g} tokens/s", totals.tokens, totals.seconds,
            static_cast<double>(totals.tokens) / std::max(totals.seconds, 1e-9));
   return 0;

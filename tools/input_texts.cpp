@@ -13,7 +13,8 @@ namespace comera::tools {
 InputTexts::InputTexts(const OptionValues& values) {
   if (values.list("data").empty()) {
     if (values.given("text") || values.given("data-format"))
-      fail_input("[predict] --{} goes with --data FILE; lines of standard input have no columns", values.given("text") ? "text" : "data-format");
+      fail_input("[predict] --{} goes with --data FILE; lines of standard input have no columns",
+                 values.given("text") ? "text" : "data-format");
     lines_.emplace(data::ByteStream::standard_input(), "stdin");
     if (::isatty(STDIN_FILENO) != 1) task_.emplace("answering texts");
     return;
@@ -21,7 +22,8 @@ InputTexts::InputTexts(const OptionValues& values) {
   files_ = data::resolve_files(values.list("data"));
   std::int64_t all = 0;
   for (const std::string& file : files_) all += data::text_bytes(file);
-  counts_bytes_ = std::all_of(files_.begin(), files_.end(), [](const std::string& file) { return data::text_bytes(file) > 0; });
+  counts_bytes_ =
+      std::all_of(files_.begin(), files_.end(), [](const std::string& file) { return data::text_bytes(file) > 0; });
   counts_bytes_ ? task_.emplace("answering texts", all, TaskUnit::bytes) : task_.emplace("answering texts");
   request_.format = data::format_named(values.text("data-format"));
   request_.text = values.list("text");
@@ -31,7 +33,8 @@ InputTexts::InputTexts(const OptionValues& values) {
 bool InputTexts::next(std::vector<InputText>& texts, std::size_t most) {
   texts.clear();
   if (task_) task_->done(answered());
-  for (InputText text; texts.size() < most && (texts.empty() || !pauses()) && read(text);) texts.push_back(std::move(text));
+  for (InputText text; texts.size() < most && (texts.empty() || !pauses()) && read(text);)
+    texts.push_back(std::move(text));
   count_ += std::ssize(texts);
   return !texts.empty();
 }
@@ -60,7 +63,8 @@ bool InputTexts::read_line(InputText& text) {
   if (!lines_->next(line)) return false;
   const std::size_t tab = line.find('\t');
   if (tab != std::string_view::npos && line.find('\t', tab + 1) != std::string_view::npos)
-    fail_input("[predict] stdin:{}: has more than two columns; a line is one text, or two with a tab between", lines_->line());
+    fail_input("[predict] stdin:{}: has more than two columns; a line is one text, or two with a tab between",
+               lines_->line());
   text.texts = {std::string(line.substr(0, tab))};
   if (tab != std::string_view::npos) text.texts.emplace_back(line.substr(tab + 1));
   if (line.empty()) return true;
@@ -77,7 +81,8 @@ Answers::Answers(const OptionValues& values, std::string list, std::string item)
                                   : Form::plain),
       list_(std::move(list)),
       item_(std::move(item)) {
-  if (values.flag("json") && values.flag("jsonl")) fail_input("[predict] --json and --jsonl exclude each other; give one");
+  if (values.flag("json") && values.flag("jsonl"))
+    fail_input("[predict] --json and --jsonl exclude each other; give one");
 }
 
 void Answers::line(std::string_view text) {
@@ -119,7 +124,8 @@ std::vector<Option> answer_options() {
   return {{.name = "data",
            .type = OptionType::list,
            .group = "Data",
-           .help = "answer the lines or rows of these files in place of standard input: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst",
+           .help = "answer the lines or rows of these files in place of standard input: .txt, .csv, .tsv or .jsonl, "
+                   "plain, .gz or .zst",
            .metavar = "FILE,..",
            .in_config = false},
           json_option(),

@@ -22,7 +22,8 @@ class InputTexts {
  public:
   explicit InputTexts(const OptionValues& values);
 
-  // Up to `most`, fewer where the input pauses: what has come is answered before more is waited for. False at the end. InputError naming the line.
+  // Up to `most`, fewer where the input pauses: what has come is answered before more is waited for. False at the end.
+  // InputError naming the line.
   bool next(std::vector<InputText>& texts, std::size_t most);
 
  private:
@@ -45,7 +46,8 @@ class InputTexts {
 // Plain lines, with --jsonl an object per line, both as soon as flush() is called; with --json one object at the end.
 class Answers {
  public:
-  // `list`: the name of the answers in the object of --json; `item`: in one of --jsonl, where an answer is no object by itself.
+  // `list`: the name of the answers in the object of --json; `item`: in one of --jsonl, where an answer is no object by
+  // itself.
   Answers(const OptionValues& values, std::string list, std::string item);
 
   bool plain() const { return form_ == Form::plain; }

@@ -14,7 +14,8 @@
 namespace comera::tools {
 namespace {
 
-std::string rendered(const OptionValues& values, const report::Table& table, const report::Json& json, const std::string& html) {
+std::string rendered(const OptionValues& values, const report::Table& table, const report::Json& json,
+                     const std::string& html) {
   if (values.flag("json")) return report::dump(json) + "\n";
   const report::Format format = report::parse_format(values.text("format"));
   if (format == report::Format::html) return html;
@@ -24,7 +25,8 @@ std::string rendered(const OptionValues& values, const report::Table& table, con
 report::ModelReport read(const OptionValues& values, std::size_t index) {
   if (const std::string& path = values.positionals()[index]; path.ends_with(".onnx"))
     fail_input(
-        "[inspect] {}: is an ONNX graph; run folders, checkpoints, model folders and .safetensors files are shown here, a graph's matrices by "
+        "[inspect] {}: is an ONNX graph; run folders, checkpoints, model folders and .safetensors files are shown "
+        "here, a graph's matrices by "
         "`comera tensorize {} --ratio 2 --dry-run`",
         path, path);
   report::ModelReport model = report::read_model_report(values.positionals()[index]);
@@ -34,33 +36,41 @@ report::ModelReport read(const OptionValues& values, std::size_t index) {
 }
 
 int verify(const OptionValues& values) {
-  if (values.positionals().size() != 1) fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
+  if (values.positionals().size() != 1)
+    fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
   const std::string& dense = values.text("verify");
   const OpenMachine open = open_machine(values);
-  // Reading stops at the sequence that reaches the limit, so the tokens that were read are the limit that reads the same again.
+  // Reading stops at the sequence that reaches the limit, so the tokens that were read are the limit that reads the
+  // same again.
   const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
   const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
-  const compress::Verification verification = compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
-  print_out(rendered(values, report::verification_table(verification), report::to_json(verification),
-                     report::table_page("verify " + values.positionals()[0], {}, report::verification_table(verification))));
+  const compress::Verification verification =
+      compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
+  print_out(
+      rendered(values, report::verification_table(verification), report::to_json(verification),
+               report::table_page("verify " + values.positionals()[0], {}, report::verification_table(verification))));
   if (verification.holds()) {
     log_info("{} more tensors are those of {}, byte for byte", verification.others, dense);
     return 0;
   }
   for (const compress::LayerCheck& layer : verification.layers)
-    if (!layer.fault.empty()) fail_run("[inspect] {}: {} is not as certified: {}", values.positionals()[0], layer.name, layer.fault);
+    if (!layer.fault.empty())
+      fail_run("[inspect] {}: {} is not as certified: {}", values.positionals()[0], layer.name, layer.fault);
   const compress::OtherFault& first = verification.other_faults.front();
-  fail_run("[inspect] {}: {} is not that of {}: {}", values.positionals()[0], printable(first.name), dense, first.fault);
+  fail_run("[inspect] {}: {} is not that of {}: {}", values.positionals()[0], printable(first.name), dense,
+           first.fault);
 }
 
 }  // namespace
 
 OptionTable inspect_table() {
-  OptionTable table("inspect", "show what a model consists of: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
-  table.positional(
-      {.name = "PATH",
-       .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are compared; with --runs any number of runs",
-       .maximum = -1});
+  OptionTable table(
+      "inspect",
+      "show what a model consists of: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
+  table.positional({.name = "PATH",
+                    .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are "
+                            "compared; with --runs any number of runs",
+                    .maximum = -1});
   table.add({{.name = "format",
               .type = OptionType::choice,
               .default_text = "table",
@@ -68,7 +78,10 @@ OptionTable inspect_table() {
               .help = "what to print",
               .choices = {"table", "md", "csv", "jsonl", "html"}},
              json_option(),
-             {.name = "runs", .type = OptionType::flag, .group = "Output", .help = "one row per finished run: accuracy, size, speed, memory"},
+             {.name = "runs",
+              .type = OptionType::flag,
+              .group = "Output",
+              .help = "one row per finished run: accuracy, size, speed, memory"},
              {.name = "sort",
               .group = "Output",
               .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY turns it round",
@@ -80,7 +93,8 @@ OptionTable inspect_table() {
   table.add({{.name = "verify",
               .type = OptionType::path,
               .group = "Verification",
-              .help = "recompute the certificate from the dense model, and compare every other tensor with its; a difference ends with exit code 1",
+              .help = "recompute the certificate from the dense model, and compare every other tensor with its; a "
+                      "difference ends with exit code 1",
               .metavar = "MODEL",
               .in_config = false}});
   std::vector<Option> calibration = calibration_options();
@@ -107,14 +121,16 @@ int run_inspect(const OptionValues& values) {
     return 0;
   }
   if (values.positionals().size() > 2)
-    fail_input("[inspect] {} paths came; one is shown and two are compared, weight by weight; use --runs for more", values.positionals().size());
+    fail_input("[inspect] {} paths came; one is shown and two are compared, weight by weight; use --runs for more",
+               values.positionals().size());
   const report::ModelReport model = read(values, 0);
   if (values.positionals().size() == 1) {
     print_out(rendered(values, report::layer_table(model), report::to_json(model), report::to_html(model)));
     return 0;
   }
   const report::ModelReport other = read(values, 1);
-  print_out(rendered(values, report::compare_table(model, other), report::compare_json(model, other), report::compare_html(model, other)));
+  print_out(rendered(values, report::compare_table(model, other), report::compare_json(model, other),
+                     report::compare_html(model, other)));
   return 0;
 }
 

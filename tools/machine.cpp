@@ -27,19 +27,25 @@ int card_of(const std::string& device) {
   const std::string digits = device.size() > 5 ? device.substr(5) : "0";
   int card = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), card);
-  if ((device.size() > 4 && device[4] != ':') || error != std::errc{} || end != digits.data() + digits.size() || card < 0)
-    fail_input("[device] --device {}: want cuda or cuda:N with the number of a card; comera --version --device cuda lists them", device);
+  if ((device.size() > 4 && device[4] != ':') || error != std::errc{} || end != digits.data() + digits.size() ||
+      card < 0)
+    fail_input(
+        "[device] --device {}: want cuda or cuda:N with the number of a card; comera --version --device cuda lists "
+        "them",
+        device);
   return card;
 }
 
 const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& cards, int card) {
   if (card >= static_cast<int>(cards.size()))
-    fail_input("[device] --device cuda:{}: this machine has {} card{}, numbered from 0; use --device cuda:{}", card, cards.size(),
-               cards.size() == 1 ? "" : "s", cards.size() - 1);
+    fail_input("[device] --device cuda:{}: this machine has {} card{}, numbered from 0; use --device cuda:{}", card,
+               cards.size(), cards.size() == 1 ? "" : "s", cards.size() - 1);
   const kernels::CudaDevice& found = cards[static_cast<std::size_t>(card)];
   if (10 * found.major + found.minor < kernels::least_capability)
-    fail_input("[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another card, or --device cpu", card,
-               found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
+    fail_input(
+        "[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another card, or "
+        "--device cpu",
+        card, found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
   return found;
 }
 
@@ -54,7 +60,8 @@ kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
   if (!backend) fail_input("[device] {}", error);
   void* stream = nullptr;
   if (backend->device.open(card, &stream) != kernels::Status::ok)
-    fail_input("[device] cuda:{} does not start: {}; look at nvidia-smi, or use --device cpu", card, backend->device.failure());
+    fail_input("[device] cuda:{} does not start: {}; look at nvidia-smi, or use --device cpu", card,
+               backend->device.failure());
   open.stream = {stream, backend->device.close};
   open.machine.backend = backend;
   open.machine.stream = stream;
@@ -64,35 +71,38 @@ kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
 std::unique_ptr<kernels::ThreadPool> start_pool(int threads) try {
   return std::make_unique<kernels::ThreadPool>(threads);
 } catch (const std::system_error& error) {
-  fail_run("[machine] {} threads do not start: {}; use fewer --threads, or allow more (ulimit -u)", threads, error.code().message());
+  fail_run("[machine] {} threads do not start: {}; use fewer --threads, or allow more (ulimit -u)", threads,
+           error.code().message());
 }
 
 }  // namespace
 
 std::vector<Option> machine_options() {
-  return {{.name = "device",
-           .type = OptionType::string,
-           .default_text = "cpu",
-           .group = "Machine",
-           .help = "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks",
-           .metavar = "DEVICE",
-           .suggested = {"cpu", "cuda", "reference"},
-           .synonyms = {"gpu", "accelerator"}},
-          {.name = "threads",
-           .type = OptionType::integer,
-           .group = "Machine",
-           .help = "threads that compute; results do not depend on it",
-           .minimum = 1,
-           .maximum = 1024,
-           .default_words = "number of processors",
-           .synonyms = {"jobs", "num-threads", "cpus", "cores"}},
-          {.name = "isa",
-           .type = OptionType::choice,
-           .default_text = "auto",
-           .group = "Machine",
-           .help = "instruction set of the CPU",
-           .choices = {"auto", "v3", "v4", "v4bf16"},
-           .synonyms = {"instruction-set"}}};
+  return {
+      {.name = "device",
+       .type = OptionType::string,
+       .default_text = "cpu",
+       .group = "Machine",
+       .help =
+           "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks",
+       .metavar = "DEVICE",
+       .suggested = {"cpu", "cuda", "reference"},
+       .synonyms = {"gpu", "accelerator"}},
+      {.name = "threads",
+       .type = OptionType::integer,
+       .group = "Machine",
+       .help = "threads that compute; results do not depend on it",
+       .minimum = 1,
+       .maximum = 1024,
+       .default_words = "number of processors",
+       .synonyms = {"jobs", "num-threads", "cpus", "cores"}},
+      {.name = "isa",
+       .type = OptionType::choice,
+       .default_text = "auto",
+       .group = "Machine",
+       .help = "instruction set of the CPU",
+       .choices = {"auto", "v3", "v4", "v4bf16"},
+       .synonyms = {"instruction-set"}}};
 }
 
 std::vector<Option> precision_options() {
@@ -100,7 +110,8 @@ std::vector<Option> precision_options() {
            .type = OptionType::choice,
            .default_text = "fp32",
            .group = "Machine",
-           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32; fp8, bf16 with products of TT layers "
+           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32; fp8, "
+                   "bf16 with products of TT layers "
                    "in fp8 (on cards)",
            .choices = plan::precisions(),
            .result_relevant = true,

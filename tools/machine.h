@@ -17,7 +17,8 @@ struct OpenMachine {
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
 };
-// InputError that says what is missing and what to do. `dtype`: one of plan::precisions(). `isa` stands in for --isa where it is given.
+// InputError that says what is missing and what to do. `dtype`: one of plan::precisions(). `isa` stands in for --isa
+// where it is given.
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32", const std::string& isa = "");
 
 }  // namespace comera::tools

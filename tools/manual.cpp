@@ -33,7 +33,8 @@ int run_manual(const OptionValues& values) {
     const std::string name = man ? "comera-" + page_name(table) + ".1" : page_name(table) + ".md";
     write_file_atomic(join_path(folder, name), man ? man_page(table, version().version) : markdown_page(table));
   }
-  write_file_atomic(join_path(folder, man ? "comera.1" : "README.md"), man ? man_index(tables, version().version) : markdown_index(tables));
+  write_file_atomic(join_path(folder, man ? "comera.1" : "README.md"),
+                    man ? man_index(tables, version().version) : markdown_index(tables));
   return 0;
 }
 

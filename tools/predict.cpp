@@ -54,10 +54,12 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
     Rows rows;
     for (const InputText& text : texts)
       if (!text.empty()) rows.push_back(text.texts);
-    const std::vector<train::Prediction> predictions = rows.empty() ? std::vector<train::Prediction>() : predict(stored, values, rows);
+    const std::vector<train::Prediction> predictions =
+        rows.empty() ? std::vector<train::Prediction>() : predict(stored, values, rows);
     for (auto next = predictions.begin(); const InputText& text : texts) {
       const train::Prediction* prediction = text.empty() ? nullptr : &*next++;
-      spec.task == data::Task::regression ? answer_number(answers, prediction) : answer(answers, spec.labels, prediction);
+      spec.task == data::Task::regression ? answer_number(answers, prediction)
+                                          : answer(answers, spec.labels, prediction);
     }
     answers.flush();
   }
@@ -67,11 +69,14 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 }  // namespace
 
 OptionTable predict_table() {
-  OptionTable table(
-      "predict",
-      "label, score or embed lines of standard input (one text each, or two with a tab between) or rows of files, or go on writing where they "
-      "end (decoders); an empty line has an empty answer");
-  table.positional({.name = "MODEL", .help = "a run folder or a model folder"}).add(line_options()).add(machine_options()).add(precision_options());
+  OptionTable table("predict",
+                    "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
+                    "of files, or go on writing where they "
+                    "end (decoders); an empty line has an empty answer");
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+      .add(line_options())
+      .add(machine_options())
+      .add(precision_options());
   table.add(generation_options())
       .add({{.name = "npy",
              .type = OptionType::path,
@@ -81,7 +86,8 @@ OptionTable predict_table() {
              .in_config = false,
              .files = FileUse::written}})
       .add(answer_options());
-  table.add(common_options()).synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
+  table.add(common_options())
+      .synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
   table.common({"data", "text", "max-tokens", "temperature", "top-p", "npy", "jsonl", "json", "batch", "tokenizer"});
   table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
   table.example("comera predict run --data reviews.csv --text body --jsonl > labels.jsonl");

@@ -17,7 +17,9 @@ constexpr const char* chain_rate = "0.001";
 std::vector<Option> training_options() {
   std::vector<Option> rows = train::training_options();
   for (Option& option : rows) {
-    if (option.name == "lr") option.default_text = "", option.default_words = fmt::format("{} with --form dense, else {}", dense_rate, chain_rate);
+    if (option.name == "lr")
+      option.default_text = "",
+      option.default_words = fmt::format("{} with --form dense, else {}", dense_rate, chain_rate);
     if (option.name == "lr-cores") option.default_text = chain_rate;
     if (option.name == "warmup") option.default_text = "", option.default_words = "5 % of the steps";
   }
@@ -25,28 +27,40 @@ std::vector<Option> training_options() {
 }
 
 void settle_rate(OptionValues& values) {
-  if (!values.given("lr")) values.set("lr", values.text("form") == "dense" ? dense_rate : chain_rate, OptionSource::fallback);
+  if (!values.given("lr"))
+    values.set("lr", values.text("form") == "dense" ? dense_rate : chain_rate, OptionSource::fallback);
 }
 
 }  // namespace
 
 OptionTable pretrain_table() {
-  OptionTable table("pretrain", "learn a task in tensor-train form; with a target size, ranks are cut on a schedule until the model has it");
+  OptionTable table(
+      "pretrain",
+      "learn a task in tensor-train form; with a target size, ranks are cut on a schedule until the model has it");
   table.add(train::data_options()).add(models::model_options()).add(training_options()).add(train::rank_options());
-  table.add(train::run_options()).add(machine_options()).add(precision_options()).add({json_option()}).add(common_options());
-  table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms({"train", "training", "learn", "fit"});
+  table.add(train::run_options())
+      .add(machine_options())
+      .add(precision_options())
+      .add({json_option()})
+      .add(common_options());
+  table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms(
+      {"train", "training", "learn", "fit"});
   table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
   table.example(
-      "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text premise,hypothesis "
+      "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text "
+      "premise,hypothesis "
       "--tokenizer vocab.txt --steps 2000 --batch 32 -o run");
-  return table.example("comera pretrain --resume run").example("comera pretrain --model mnli-6enc --batch 32 --seq 128 --dry-run");
+  return table.example("comera pretrain --resume run")
+      .example("comera pretrain --model mnli-6enc --batch 32 --seq 128 --dry-run");
 }
 
 int run_pretrain(const OptionValues& given) {
   OptionValues values = given;
   settle_rate(values);
-  if (values.text("task") == "embed") fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
-  if (!values.given("task") && !recipe_to_resume(values)) values.set("task", data::name_of(task_of_labels(values, {})), OptionSource::fallback);
+  if (values.text("task") == "embed")
+    fail_input("[pretrain] embeddings are learned from a teacher; use comera finetune MODEL --teacher DENSE");
+  if (!values.given("task") && !recipe_to_resume(values))
+    values.set("task", data::name_of(task_of_labels(values, {})), OptionSource::fallback);
   if (values.flag("dry-run")) return plan_run(values, setup_without_data(values));
   return train_and_report(values, set_up_run(values));
 }

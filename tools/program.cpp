@@ -46,7 +46,10 @@ std::string program_help() {
   for (const Verb& verb : verbs()) out += line(verb.name, verb.table().summary());
   out += "\nGeneral:\n" + line("--version", "what this program is and runs on; with --device cuda the cards");
   out += line("--help", "this help; `comera VERB --help` shows the common options of a verb, --help-all all of them");
-  return out + "\n" + wrap("Exit codes: 0 fine, 1 failed while running, 2 wrong usage or input, 128+n stopped by signal n", columns) + "\n";
+  return out + "\n" +
+         wrap("Exit codes: 0 fine, 1 failed while running, 2 wrong usage or input, 128+n stopped by signal n",
+              columns) +
+         "\n";
 }
 
 // Help for all verbs that share the first word; "" where none does.
@@ -64,7 +67,8 @@ std::string group_help(const std::string& word, HelpDepth depth) {
     if (verb.name.starts_with(first + " ")) words.emplace_back(verb.name.substr(first.size() + 1));
   std::string list = words.front();
   for (std::size_t i = 1; i < words.size(); ++i) list.append(i + 1 == words.size() ? " or " : ", ").append(words[i]);
-  if (arguments.size() < 2 || arguments[1].starts_with("-")) fail_input("[{}] expected {} after `comera {}`", first, list, first);
+  if (arguments.size() < 2 || arguments[1].starts_with("-"))
+    fail_input("[{}] expected {} after `comera {}`", first, list, first);
   fail_input("[{}] '{}' is none of {}{}", first, arguments[1], list, did_you_mean(arguments[1], words));
 }
 
@@ -147,14 +151,19 @@ int resume_run(Arguments arguments) {
   const std::string run = resumed_run(arguments);
   if (run.empty()) fail_input("[comera] --resume needs the folder of a run: comera --resume RUN");
   const Verb* verb = verb_of_run(run);
-  if (!verb) fail_input("[comera] --resume {}: {}", run, path_exists(run) ? "there is no run to go on with in that folder" : "no such folder");
+  if (!verb)
+    fail_input("[comera] --resume {}: {}", run,
+               path_exists(run) ? "there is no run to go on with in that folder" : "no such folder");
   return run_verb(*verb, std::move(arguments));
 }
 
-bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help" || word == "--help-all"; }
+bool is_help(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help" || word == "--help-all";
+}
 
 HelpDepth depth_of(const Arguments& arguments) {
-  return std::find(arguments.begin(), arguments.end(), "--help-all") == arguments.end() ? HelpDepth::common : HelpDepth::all;
+  return std::find(arguments.begin(), arguments.end(), "--help-all") == arguments.end() ? HelpDepth::common
+                                                                                        : HelpDepth::all;
 }
 
 // "" where the words call for no help.
@@ -198,7 +207,8 @@ int run_program(std::vector<std::string> arguments) {
     return complain(2, error.what());
   } catch (const RunError& error) {
     return complain(1, error.what());
-  } catch (const std::filesystem::filesystem_error& error) {  // a name that is too long, links in a loop, a folder that may not be read
+  } catch (const std::filesystem::filesystem_error&
+               error) {  // a name that is too long, links in a loop, a folder that may not be read
     return complain(2, fmt::format("{}: {}; check the path", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory; use a smaller --batch or --seq, or --recompute block");
@@ -215,7 +225,10 @@ void print_out(std::string_view text) {
 }
 
 Option json_option() {
-  return {.name = "json", .type = OptionType::flag, .group = "Output", .help = "print one JSON object on stdout, everything else on stderr"};
+  return {.name = "json",
+          .type = OptionType::flag,
+          .group = "Output",
+          .help = "print one JSON object on stdout, everything else on stderr"};
 }
 
 }  // namespace comera::tools

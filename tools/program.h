@@ -14,8 +14,8 @@ struct Verb {
   std::string_view name;  // one word, or two ("tokenizer train")
   OptionTable (*table)();
   int (*run)(const OptionValues&);  // the exit code; throws InputError, RunError and Stopped
-  // What it does all the time, for the live line: signals stop its work. "" where it may also wait for input; null: it takes no time, and a signal
-  // ends it as it ends any program.
+  // What it does all the time, for the live line: signals stop its work. "" where it may also wait for input; null: it
+  // takes no time, and a signal ends it as it ends any program.
   const char* doing = nullptr;
 };
 

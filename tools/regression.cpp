@@ -28,23 +28,27 @@ data::Task task_of_labels(const OptionValues& values, const std::vector<std::str
   data::DataSpec spec = train::data_spec(values, values.list("data"));
   spec.label = values.text("label");
   const data::LabelSurvey survey = data::survey_labels(spec);
-  if (survey.kind == data::LabelKind::classes || std::find(known.begin(), known.end(), survey.example) != known.end()) return data::Task::classify;
-  log_info("labels of column '{}' are real numbers, such as {}: --task regression (--task classify makes a class of each)", spec.label,
-           printable(survey.example));
+  if (survey.kind == data::LabelKind::classes || std::find(known.begin(), known.end(), survey.example) != known.end())
+    return data::Task::classify;
+  log_info(
+      "labels of column '{}' are real numbers, such as {}: --task regression (--task classify makes a class of each)",
+      spec.label, printable(survey.example));
   return data::Task::regression;
 }
 
 void tell_whole_numbers(const OptionValues& values, const std::vector<std::string>& labels) {
   constexpr std::size_t few = 20;
-  if (values.given("task") || labels.size() <= few || !std::all_of(labels.begin(), labels.end(), data::is_whole_number)) return;
-  log_info("the {} whole numbers of column '{}' are as many classes; --task regression learns them as numbers", labels.size(), values.text("label"));
+  if (values.given("task") || labels.size() <= few || !std::all_of(labels.begin(), labels.end(), data::is_whole_number))
+    return;
+  log_info("the {} whole numbers of column '{}' are as many classes; --task regression learns them as numbers",
+           labels.size(), values.text("label"));
 }
 
 data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset) {
   const data::ScoreMoments moments = data::moments_of_scores(dataset);
   if (moments.count > 0 && moments.deviation == 0)
-    fail_input("[data] {}: every label of column '{}' is {:g}; a regression learns what makes labels differ", dataset.files().front(),
-               values.text("label"), moments.mean);
+    fail_input("[data] {}: every label of column '{}' is {:g}; a regression learns what makes labels differ",
+               dataset.files().front(), values.text("label"), moments.mean);
   return moments;
 }
 

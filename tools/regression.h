@@ -8,8 +8,8 @@
 
 namespace comera::tools {
 
-// What the labels of --data make of a task that was not given: classify, or regression where they are reals. `known`: labels of the model's
-// classifier.
+// What the labels of --data make of a task that was not given: classify, or regression where they are reals. `known`:
+// labels of the model's classifier.
 data::Task task_of_labels(const OptionValues& values, const std::vector<std::string>& known);
 
 // A message where classes are many whole numbers, which may be meant as numbers.
@@ -18,7 +18,8 @@ void tell_whole_numbers(const OptionValues& values, const std::vector<std::strin
 // InputError where the labels of the training data do not differ.
 data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset);
 
-// A new head's bias is the mean of the labels, and its random weights get their unit: the outputs start where the labels are.
+// A new head's bias is the mean of the labels, and its random weights get their unit: the outputs start where the
+// labels are.
 void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, train::Weights& weights);
 
 }  // namespace comera::tools

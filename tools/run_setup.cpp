@@ -30,18 +30,23 @@ models::DataFacts facts_of(const OptionValues& values, const data::Tokenizer* to
   return facts;
 }
 
-train::RecipeHashes hashes_of(const RunSetup& setup) { return {setup.data->hash(), setup.dev ? setup.dev->hash() : "", setup.tokenizer->hash()}; }
+train::RecipeHashes hashes_of(const RunSetup& setup) {
+  return {setup.data->hash(), setup.dev ? setup.dev->hash() : "", setup.tokenizer->hash()};
+}
 
 void check_hashes(const OptionValues& values, const RunSetup& setup) {
   const std::string path = join_path(setup.folder, "recipe.toml");
-  train::check_resume(train::recipe_hashes(read_file(path, io::largest_recipe), path), hashes_of(setup), values.flag("override"));
+  train::check_resume(train::recipe_hashes(read_file(path, io::largest_recipe), path), hashes_of(setup),
+                      values.flag("override"));
 }
 
 // A run goes by the paths of the recipe that it goes on with or repeats.
 void choose_paths(const OptionValues& values, RunSetup& setup) {
-  const std::string path = setup.resume ? join_path(setup.folder, "recipe.toml") : values.has("config") ? values.text("config") : "";
-  setup.paths =
-      std::make_unique<plan::PathChoices>(path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path, io::largest_recipe), path));
+  const std::string path = setup.resume           ? join_path(setup.folder, "recipe.toml")
+                           : values.has("config") ? values.text("config")
+                                                  : "";
+  setup.paths = std::make_unique<plan::PathChoices>(
+      path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path, io::largest_recipe), path));
   setup.open.machine.paths = setup.paths.get();
 }
 
@@ -63,9 +68,9 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values) {
   const std::string& folder = named.empty() ? values.text("output") : named;
   const auto recipe = train::read_recipe(folder);
   if (!recipe && !values.has("data"))
-    fail_input(
-        "[{}] --resume {}: {}", values.table().verb(), folder,
-        is_folder(folder) ? "there is no run to go on with in that folder; it has no recipe.toml" : "no such folder; name the folder of a run");
+    fail_input("[{}] --resume {}: {}", values.table().verb(), folder,
+               is_folder(folder) ? "there is no run to go on with in that folder; it has no recipe.toml"
+                                 : "no such folder; name the folder of a run");
   return recipe;
 }
 
@@ -75,17 +80,21 @@ void settle_folder(OptionValues& values, RunSetup& setup) {
   const std::string named = asked && values.text("resume") != "yes" ? values.text("resume") : "";
   if (named.empty()) require(values, "output", "name the folder of the run");
   if (!named.empty() && values.given("output") && values.text("output") != named)
-    fail_input("[{}] --resume names {}, --output names {}; name one folder", values.table().verb(), named, values.text("output"));
+    fail_input("[{}] --resume names {}, --output names {}; name one folder", values.table().verb(), named,
+               values.text("output"));
   setup.folder = named.empty() ? values.text("output") : named;
   setup.resume = recipe_to_resume(values).has_value();
-  setup.run = std::make_unique<train::RunFolder>(setup.folder, setup.resume ? Open::resume : values.flag("force") ? Open::replace : Open::fresh);
+  setup.run = std::make_unique<train::RunFolder>(setup.folder, setup.resume           ? Open::resume
+                                                               : values.flag("force") ? Open::replace
+                                                                                      : Open::fresh);
   if (setup.resume) take_recipe(values, setup);
   NamedFiles files = named_files(values);
   if (!named.empty()) files.outputs.push_back({"--resume", named});
   check_outputs(values.table().verb(), files.inputs, files.outputs);
 }
 
-void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder, const std::vector<std::string>& labels) {
+void open_data(const OptionValues& values, RunSetup& setup, const std::string& tokenizer_folder,
+               const std::vector<std::string>& labels) {
   require(values, "data", "name the files to learn from");
   setup.tokenizer = open_tokenizer(values, tokenizer_folder);
   setup.data = data::Dataset::open(train::data_spec(values, values.list("data")), setup.tokenizer, labels);
@@ -122,7 +131,9 @@ RunSetup set_up_run(OptionValues& values) {
   facts.labels = setup.data->labels();
   setup.spec = models::spec_from_options(values, facts);
   if (facts.task == data::Task::regression)
-    setup.start = [spec = setup.spec, scores = setup.scores](train::Weights& weights) { start_head(spec, scores, weights); };
+    setup.start = [spec = setup.spec, scores = setup.scores](train::Weights& weights) {
+      start_head(spec, scores, weights);
+    };
   open_computer(values, setup);
   finish_setup(values, setup);
   return setup;
@@ -138,8 +149,9 @@ RunSetup setup_without_data(const OptionValues& values) {
 }
 
 report::Facts settings_of(const OptionValues& values) {
-  static constexpr const char* always[] = {"model",  "form", "rank",     "task",     "data",     "dev",    "seq",  "batch",    "steps",
-                                           "epochs", "lr",   "lr-cores", "lr-ranks", "schedule", "warmup", "seed", "recompute"};
+  static constexpr const char* always[] = {"model",    "form",     "rank",   "task",   "data",     "dev",
+                                           "seq",      "batch",    "steps",  "epochs", "lr",       "lr-cores",
+                                           "lr-ranks", "schedule", "warmup", "seed",   "recompute"};
   const OptionValues defaults(values.table());
   // A resumed run is given every option by its recipe: of the others those say something that differ from the default.
   const auto says_something = [&](const std::string& name) {

@@ -23,7 +23,8 @@ train::EmbeddingOptions embedding_options(const OptionValues& values) {
 std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, const std::vector<InputText>& texts) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
-    if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text of a line or row, and two came", stored.folder);
+    if (text.texts.size() > 1)
+      fail_input("[predict] {}: embeds one text of a line or row, and two came", stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
   train::EmbeddingOptions options = embedding_options(values);
@@ -43,23 +44,32 @@ void answer(Answers& answers, std::span<const float> vector) {
 int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
   if (values.list("text").size() != 2)
     fail_input(
-        "[evaluate] {} gives embeddings, which are measured on pairs of sentences: --text names {}; name the two columns (--text A,B) and their "
+        "[evaluate] {} gives embeddings, which are measured on pairs of sentences: --text names {}; name the two "
+        "columns (--text A,B) and their "
         "score (--label); a model of labels is made of it by comera finetune {} --label COLUMN",
-        stored.folder, values.list("text").empty() ? "no column" : fmt::format("'{}' alone", fmt::join(values.list("text"), ",")), stored.folder);
+        stored.folder,
+        values.list("text").empty() ? "no column" : fmt::format("'{}' alone", fmt::join(values.list("text"), ",")),
+        stored.folder);
   if (!values.given("label"))
-    fail_input("[evaluate] {} gives embeddings, which are measured on pairs of sentences: name the column with their score with --label",
-               stored.folder);
+    fail_input(
+        "[evaluate] {} gives embeddings, which are measured on pairs of sentences: name the column with their score "
+        "with --label",
+        stored.folder);
   std::vector<report::Requirement> requirements;
-  for (const std::string& text : values.list("require")) requirements.push_back(report::parse_requirement(text, data::Task::embed));
+  for (const std::string& text : values.list("require"))
+    requirements.push_back(report::parse_requirement(text, data::Task::embed));
   data::DataSpec spec = reading_spec(values, stored, values.list("data"));
   spec.label = values.text("label");
   const auto dataset = data::Dataset::open(spec, stored.tokenizer);
   std::vector<double> cosines;
-  const train::Similarity similarity = train::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer, embedding_options(values), &cosines);
+  const train::Similarity similarity =
+      train::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer, embedding_options(values), &cosines);
   if (values.has("predictions")) {
     std::string lines = "score\tcosine\n";
     for (std::size_t i = 0; i < cosines.size(); ++i)
-      lines += fmt::format("{}\t{:.6f}\n", dataset->labels()[static_cast<std::size_t>(dataset->label(static_cast<std::int64_t>(i)))], cosines[i]);
+      lines += fmt::format("{}\t{:.6f}\n",
+                           dataset->labels()[static_cast<std::size_t>(dataset->label(static_cast<std::int64_t>(i)))],
+                           cosines[i]);
     write_file_atomic(values.text("predictions"), lines);
   }
   if (values.flag("json")) {
@@ -88,7 +98,8 @@ std::string npy_bytes(std::span<const float> values, std::int64_t rows, std::int
 
 int embed_lines(const OptionValues& values, StoredModel& stored) {
   const auto width = static_cast<std::size_t>(models::common(stored.spec).hidden);
-  const std::size_t most = 64 * static_cast<std::size_t>(values.integer("batch"));  // so that batches of one length can be made
+  const std::size_t most =
+      64 * static_cast<std::size_t>(values.integer("batch"));  // so that batches of one length can be made
   InputTexts input(values);
   Answers answers(values, "embeddings", "embedding");
   std::vector<float> all;

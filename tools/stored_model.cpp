@@ -38,8 +38,10 @@ void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tok
   if (folder.empty() || !path_exists(path)) return;
   const std::string wanted = train::recipe_hashes(read_file(path), path).tokenizer;
   if (!wanted.empty() && wanted != tokenizer.hash())
-    fail_input("{}: is not the vocabulary that the model was trained with (hash {} in {}, {} here); put that back, or name it with --tokenizer",
-               tokenizer.source(), wanted, path, tokenizer.hash());
+    fail_input(
+        "{}: is not the vocabulary that the model was trained with (hash {} in {}, {} here); put that back, or name it "
+        "with --tokenizer",
+        tokenizer.source(), wanted, path, tokenizer.hash());
 }
 
 }  // namespace
@@ -55,11 +57,11 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
   const models::Spec& common = models::common(spec);
   const std::string& verb = values.table().verb();
   if (tokenizer.vocab_size() > common.vocabulary)
-    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", verb, tokenizer.source(),
-               tokenizer.vocab_size(), common.vocabulary);
+    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with",
+               verb, tokenizer.source(), tokenizer.vocab_size(), common.vocabulary);
   if (values.integer("seq") > common.positions)
-    fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", verb, values.integer("seq"), common.positions,
-               common.positions);
+    fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", verb,
+               values.integer("seq"), common.positions, common.positions);
 }
 
 std::vector<Option> line_options() {
@@ -71,27 +73,32 @@ std::vector<Option> line_options() {
 
 std::vector<Option> reading_options() {
   std::vector<Option> options = line_options();
-  options.insert(options.begin(), {.name = "data",
-                                   .type = OptionType::list,
-                                   .group = "Data",
-                                   .help = "files to evaluate on: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed",
-                                   .metavar = "FILE,...",
-                                   .result_relevant = true,
-                                   .files = FileUse::read});
+  options.insert(options.begin(),
+                 {.name = "data",
+                  .type = OptionType::list,
+                  .group = "Data",
+                  .help = "files to evaluate on: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed",
+                  .metavar = "FILE,...",
+                  .result_relevant = true,
+                  .files = FileUse::read});
   return options;
 }
 
 std::shared_ptr<const data::Tokenizer> open_tokenizer(const OptionValues& values, const std::string& fallback) {
   if (!values.has("tokenizer") && fallback.empty())
-    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one", values.table().verb());
+    fail_input("[{}] --tokenizer is missing: name a vocab.txt, a .model or a folder that holds one",
+               values.table().verb());
   const std::string& word = values.text("case");
-  const auto letter_case = word == "cased" ? data::LetterCase::cased : word == "uncased" ? data::LetterCase::uncased : data::LetterCase::automatic;
+  const auto letter_case = word == "cased"     ? data::LetterCase::cased
+                           : word == "uncased" ? data::LetterCase::uncased
+                                               : data::LetterCase::automatic;
   auto tokenizer = data::load_tokenizer(values.has("tokenizer") ? values.text("tokenizer") : fallback, letter_case);
   require_vocabulary_of(fallback, *tokenizer);
   return tokenizer;
 }
 
-data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored, const std::vector<std::string>& files) {
+data::DataSpec reading_spec(const OptionValues& values, const StoredModel& stored,
+                            const std::vector<std::string>& files) {
   data::DataSpec spec;
   spec.files = files;
   spec.task = models::common(stored.spec).task;

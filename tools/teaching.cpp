@@ -13,30 +13,33 @@ namespace {
 // hidden: every token's last vector; embedding: the sentence's; logits: the labels' or the words'.
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
-  const bool logits = word == "logits" || (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm));
+  const bool logits =
+      word == "logits" || (word == "automatic" && (data::learns_labels(task) || task == data::Task::clm));
   if (logits && task == data::Task::regression && values.text("distill-distance") != "squared")
     fail_input("[finetune] --distill-distance {}: a regression's numbers are learned by squared error; leave it out",
                values.text("distill-distance"));
   if (word == "automatic") return logits ? "logits" : "hidden";
   if (word == "logits" && task == data::Task::embed)
     fail_input("[finetune] --distill logits: the task has neither labels nor words; use hidden or embedding");
-  if (word == "embedding" && task != data::Task::embed) fail_input("[finetune] --distill embedding: only the task embed has embeddings");
+  if (word == "embedding" && task != data::Task::embed)
+    fail_input("[finetune] --distill embedding: only the task embed has embeddings");
   return word;
 }
 
 void check_vocabulary(const OptionValues& values, const RunSetup& setup, const models::Spec& teacher) {
   const std::string& folder = values.text("teacher");
   if (values.integer("seq") > teacher.positions)
-    fail_input("[finetune] --teacher {}: has {} positions, --seq is {}; use --seq {} or another teacher", folder, teacher.positions,
-               values.integer("seq"), teacher.positions);
+    fail_input("[finetune] --teacher {}: has {} positions, --seq is {}; use --seq {} or another teacher", folder,
+               teacher.positions, values.integer("seq"), teacher.positions);
   const std::int64_t own = models::common(setup.spec).vocabulary;
   if (teacher.vocabulary != own)
-    fail_input("[finetune] --teacher {}: knows {} pieces, the student {}; a teacher must have the student's vocabulary", folder, teacher.vocabulary,
-               own);
+    fail_input("[finetune] --teacher {}: knows {} pieces, the student {}; a teacher must have the student's vocabulary",
+               folder, teacher.vocabulary, own);
   const auto tokenizer = open_tokenizer(values, folder);
   if (!values.has("tokenizer") && tokenizer->hash() != setup.tokenizer->hash())
-    fail_input("[finetune] --teacher {}: its {} differs from the student's {}; a teacher must have the student's vocabulary", folder,
-               tokenizer->source(), setup.tokenizer->source());
+    fail_input(
+        "[finetune] --teacher {}: its {} differs from the student's {}; a teacher must have the student's vocabulary",
+        folder, tokenizer->source(), setup.tokenizer->source());
 }
 
 // The teacher as a model that gives what is asked for.
@@ -45,26 +48,31 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
   const models::Spec &stored = models::common(spec), &student = models::common(setup.spec);
   if (target == "logits" && predicts_words(student.task)) {
     if (stored.task != student.task)
-      fail_input("[finetune] --teacher {}: its task is {}, the student's {}; use --distill hidden or another teacher", folder,
-                 data::name_of(stored.task), data::name_of(student.task));
+      fail_input("[finetune] --teacher {}: its task is {}, the student's {}; use --distill hidden or another teacher",
+                 folder, data::name_of(stored.task), data::name_of(student.task));
     return spec;
   }
   if (target == "logits" && student.task == data::Task::regression) {
     if (stored.task != student.task)
-      fail_input("[finetune] --teacher {}: its task is {}, the student's regression; use --distill hidden or a teacher that learned numbers", folder,
-                 data::name_of(stored.task));
+      fail_input(
+          "[finetune] --teacher {}: its task is {}, the student's regression; use --distill hidden or a teacher that "
+          "learned numbers",
+          folder, data::name_of(stored.task));
     return spec;
   }
   if (target == "logits") {
     if (stored.task != data::Task::classify || stored.labels != student.labels)
-      fail_input("[finetune] --teacher {}: does not tell the student's {} labels apart; use --distill hidden or another teacher", folder,
-                 student.labels.size());
+      fail_input(
+          "[finetune] --teacher {}: does not tell the student's {} labels apart; use --distill hidden or another "
+          "teacher",
+          folder, student.labels.size());
     return spec;
   }
   if (stored.hidden != student.hidden)
-    fail_input(
-        "[finetune] --teacher {}: its vectors have {} numbers, the student's {}; use {}", folder, stored.hidden, student.hidden,
-        student.task == data::Task::embed ? fmt::format("a teacher whose vectors have {}", student.hidden) : "--distill logits or another teacher");
+    fail_input("[finetune] --teacher {}: its vectors have {} numbers, the student's {}; use {}", folder, stored.hidden,
+               student.hidden,
+               student.task == data::Task::embed ? fmt::format("a teacher whose vectors have {}", student.hidden)
+                                                 : "--distill logits or another teacher");
   return std::holds_alternative<models::EncoderSpec>(spec) ? models::with_head(spec, data::Task::embed, {}) : spec;
 }
 
@@ -72,7 +80,8 @@ layers::Distillation distillation_of(const OptionValues& values, layers::Vocabul
   layers::Distillation settings;
   settings.active = true;
   settings.teacher = teacher;
-  settings.distance = values.text("distill-distance") == "cosine" ? kernels::Distance::cosine : kernels::Distance::squared;
+  settings.distance =
+      values.text("distill-distance") == "cosine" ? kernels::Distance::cosine : kernels::Distance::squared;
   settings.temperature = values.real("distill-temperature");
   settings.weight = values.real("distill-weight");
   return settings;
@@ -90,33 +99,42 @@ layers::ModelFactory teaching(layers::ModelFactory base, const layers::Distillat
 }  // namespace
 
 std::vector<Option> teaching_options() {
-  std::vector<Option> rows{
-      {.name = "teacher", .type = OptionType::path, .help = "learn to answer like this model", .metavar = "FOLDER", .synonyms = {"teacher-model"}},
-      {.name = "distill",
-       .type = OptionType::choice,
-       .default_text = "automatic",
-       .help = "what is learned from the teacher: its last hidden states, its embeddings, or its logits (of labels or of words; the numbers of a "
-               "regression)",
-       .choices = {"automatic", "hidden", "embedding", "logits"},
-       .default_words = "logits for classify, regression and clm, else hidden"},
-      {.name = "distill-distance",
-       .type = OptionType::choice,
-       .default_text = "squared",
-       .help = "between hidden states or embeddings: mean squared error, or 1 - cosine",
-       .choices = {"squared", "cosine"}},
-      {.name = "distill-temperature", .type = OptionType::real, .default_text = "2", .help = "of the softmax over logits", .minimum = 0.01},
-      {.name = "distill-weight",
-       .type = OptionType::real,
-       .default_text = "1",
-       .help = "of the teacher's loss beside that of the labels",
-       .minimum = 0}};
+  std::vector<Option> rows{{.name = "teacher",
+                            .type = OptionType::path,
+                            .help = "learn to answer like this model",
+                            .metavar = "FOLDER",
+                            .synonyms = {"teacher-model"}},
+                           {.name = "distill",
+                            .type = OptionType::choice,
+                            .default_text = "automatic",
+                            .help = "what is learned from the teacher: its last hidden states, its embeddings, or its "
+                                    "logits (of labels or of words; the numbers of a "
+                                    "regression)",
+                            .choices = {"automatic", "hidden", "embedding", "logits"},
+                            .default_words = "logits for classify, regression and clm, else hidden"},
+                           {.name = "distill-distance",
+                            .type = OptionType::choice,
+                            .default_text = "squared",
+                            .help = "between hidden states or embeddings: mean squared error, or 1 - cosine",
+                            .choices = {"squared", "cosine"}},
+                           {.name = "distill-temperature",
+                            .type = OptionType::real,
+                            .default_text = "2",
+                            .help = "of the softmax over logits",
+                            .minimum = 0.01},
+                           {.name = "distill-weight",
+                            .type = OptionType::real,
+                            .default_text = "1",
+                            .help = "of the teacher's loss beside that of the labels",
+                            .minimum = 0}};
   for (Option& option : rows) option.group = "Teacher", option.result_relevant = true;
   return rows;
 }
 
 void add_teacher(const OptionValues& values, RunSetup& setup) {
   if (!values.has("teacher")) {
-    if (setup.options.task == data::Task::embed) fail_input("[finetune] --teacher is missing: embeddings are learned from another model's");
+    if (setup.options.task == data::Task::embed)
+      fail_input("[finetune] --teacher is missing: embeddings are learned from another model's");
     return;
   }
   const std::string& folder = values.text("teacher");
@@ -128,17 +146,18 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const plan::Machine& machine = setup.open.machine;
   const bool words = target == "logits" && data::predicts_words(student.task);
   train::check_weights(folder, *models::make_model(spec, machine.dtype));
-  auto engine =
-      std::make_unique<train::Engine>(machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
-                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = words || target == "hidden"});
-  setup.factory = teaching(setup.factory, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
+  auto engine = std::make_unique<train::Engine>(
+      machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
+      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = words || target == "hidden"});
+  setup.factory =
+      teaching(setup.factory, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
   const char* output = words                ? layers::teacher_decoder_input
                        : target == "logits" ? layers::teacher_logits
                        : target == "hidden" ? layers::teacher_hidden
                                             : layers::teacher_embedding;
   const std::int64_t width = target == "logits" && !words ? student.outputs() : models::common(spec).hidden;
-  setup.teacher =
-      std::make_unique<train::Teacher>(std::move(engine), output, width, [folder](train::Weights& weights) { train::load_weights(folder, weights); });
+  setup.teacher = std::make_unique<train::Teacher>(
+      std::move(engine), output, width, [folder](train::Weights& weights) { train::load_weights(folder, weights); });
 }
 
 }  // namespace comera::tools

@@ -32,9 +32,14 @@ PlannedForm form_of(const std::string& word) {
 compress::FileBytes graph_bytes(const std::string& model) {
   const auto folder = std::make_shared<io::ModelFolder>(model);
   if (!folder->has_config())
-    fail_input("[tensorize] {}: has no config.json; --budget-of onnx counts the graph that `comera export` makes of a model folder", model);
+    fail_input(
+        "[tensorize] {}: has no config.json; --budget-of onnx counts the graph that `comera export` makes of a model "
+        "folder",
+        model);
   const models::ModelSpec spec = models::spec_from_folder(model);
-  return [folder, spec](const std::vector<io::ChainSpec>& chains) { return exporting::planned_onnx_bytes(*folder, spec, {}, chains); };
+  return [folder, spec](const std::vector<io::ChainSpec>& chains) {
+    return exporting::planned_onnx_bytes(*folder, spec, {}, chains);
+  };
 }
 
 std::vector<std::string> given_of(const OptionValues& values, std::initializer_list<const char*> names) {
@@ -44,24 +49,28 @@ std::vector<std::string> given_of(const OptionValues& values, std::initializer_l
   return given;
 }
 
-// What says how weights are compressed. Not --include: where the architecture is not known it says which weights a plan may speak of.
+// What says how weights are compressed. Not --include: where the architecture is not known it says which weights a plan
+// may speak of.
 void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
-  const std::vector<std::string> beside =
-      given_of(values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
+  const std::vector<std::string> beside = given_of(
+      values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
   if (!beside.empty())
-    fail_input("[tensorize] --plan {}: the plan says all of every layer; edit it, or leave out {}", values.text("plan"), fmt::join(beside, ", "));
+    fail_input("[tensorize] --plan {}: the plan says all of every layer; edit it, or leave out {}", values.text("plan"),
+               fmt::join(beside, ", "));
 }
 
 compress::Goal goal_of(const OptionValues& values) {
   const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
   if (given.size() != 1)
-    fail_input("[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
-               given.empty() ? "nothing says how small the model becomes" : fmt::format("{} came", fmt::join(given, " and ")));
+    fail_input(
+        "[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
+        given.empty() ? "nothing says how small the model becomes" : fmt::format("{} came", fmt::join(given, " and ")));
   compress::Goal goal;
   for (const std::string& text : values.list("ratio")) {
     const std::optional<double> ratio = parse_real(text);
-    if (!ratio || *ratio <= 1 || *ratio > 1e9) fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
+    if (!ratio || *ratio <= 1 || *ratio > 1e9)
+      fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
     goal.ratios.push_back(*ratio);
   }
   if (values.given("budget")) goal.budget = values.size("budget");
@@ -96,14 +105,16 @@ bool only_plans(const OptionValues& values) { return values.flag("dry-run") || v
 void check_output(const OptionValues& values, const std::string& output) {
   if (only_plans(values)) return;
   if (output.empty()) fail_input("[tensorize] --output is missing: name the folder to write");
-  if (path_exists(output) && !is_empty_folder(output)) fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
+  if (path_exists(output) && !is_empty_folder(output))
+    fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
 }
 
 void print_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
   if (values.flag("json")) {
     report::Json json = report::document("tensorize-plan");
     json["plans"] = report::Json::array();
-    for (const compress::Planned& planned : tensorizer.plans()) json["plans"].push_back(report::plan_json(tensorizer, planned));
+    for (const compress::Planned& planned : tensorizer.plans())
+      json["plans"].push_back(report::plan_json(tensorizer, planned));
     return print_out(report::dump(json) + "\n");
   }
   for (const compress::Planned& planned : tensorizer.plans()) {
@@ -112,9 +123,10 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
     for (const std::string& note : lines.notes) print_out(report::wrap_for_stdout(note + "\n"));
   }
   const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
-  print_out(report::wrap_for_stdout(
-      fmt::format("calibration would need about {} of memory for the widest layer and its moments, and {} of disk for the outputs of blocks\n",
-                  format_bytes(needs.memory), format_bytes(needs.scratch))));
+  print_out(
+      report::wrap_for_stdout(fmt::format("calibration would need about {} of memory for the widest layer and its "
+                                          "moments, and {} of disk for the outputs of blocks\n",
+                                          format_bytes(needs.memory), format_bytes(needs.scratch))));
 }
 
 // In a folder, and beside a graph.
@@ -131,65 +143,82 @@ void print_results(const OptionValues& values, const std::vector<compress::Resul
     write_file_atomic(join_path(folder, "report.json"), report::dump(report::to_json(std::span(results))) + "\n");
     write_file_atomic(join_path(folder, "report.html"), report::to_html(std::span(results)));
   }
-  if (values.flag("json")) return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
-  const report::LayerLines layers = several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
+  if (values.flag("json"))
+    return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
+  const report::LayerLines layers =
+      several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
   print_out(report::render_for_stdout(layers.table));
   for (const std::string& note : layers.notes) print_out(report::wrap_for_stdout(note + "\n"));
-  for (const compress::Result& result : results) print_out(report::wrap_for_stdout(report::summary(result, &result == &results.back())));
+  for (const compress::Result& result : results)
+    print_out(report::wrap_for_stdout(report::summary(result, &result == &results.back())));
 }
 
 void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {
   if (!values.has("max-error")) return;
   for (const compress::Result& result : results)
     if (result.worst_error() > values.real("max-error"))
-      fail_run("[tensorize] --max-error {} is not met: the worst layer of {} has {:.4f}", values.real("max-error"), result.output,
-               result.worst_error());
+      fail_run("[tensorize] --max-error {} is not met: the worst layer of {} has {:.4f}", values.real("max-error"),
+               result.output, result.worst_error());
 }
 
 std::vector<Option> goal_options() {
-  return {{.name = "output",
-           .type = OptionType::path,
-           .group = "Output",
-           .help = "folder to write, of an ONNX graph the file (with several ratios a folder of them); must not exist",
-           .short_name = 'o',
-           .in_config = false,
-           .synonyms = {"output-dir", "out", "save-to"},
-           .files = FileUse::written},
-          {.name = "ratio",
-           .type = OptionType::list,
-           .group = "Size",
-           .help = "dense / compressed bytes of the weights file; several make a folder each",
-           .metavar = "R,...",
-           .synonyms = {"compression", "compression-ratio", "factor"}},
-          {.name = "budget", .type = OptionType::size, .group = "Size", .help = "bytes of the weights file", .synonyms = {"target-size", "bytes"}},
-          {.name = "budget-of",
-           .type = OptionType::choice,
-           .default_text = "weights",
-           .group = "Size",
-           .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result (fp32, form tt)",
-           .choices = {"weights", "onnx"}},
-          {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "the same rank everywhere", .minimum = 1},
-          {.name = "tol",
-           .type = OptionType::real,
-           .group = "Size",
-           .help = "largest relative error of every layer",
-           .minimum = 0,
-           .maximum = 1,
-           .synonyms = {"tolerance", "epsilon", "error"}},
-          {.name = "plan", .type = OptionType::path, .group = "Size", .help = "a file that --dump-plan wrote, perhaps edited", .metavar = "FILE"},
-          {.name = "dump-plan",
-           .type = OptionType::path,
-           .group = "Output",
-           .help = "write the plan and stop",
-           .metavar = "FILE",
-           .in_config = false,
-           .files = FileUse::written},
-          {.name = "dry-run", .type = OptionType::flag, .group = "Output", .help = "print the plan and stop", .in_config = false},
-          {.name = "max-error",
-           .type = OptionType::real,
-           .group = "Output",
-           .help = "end with exit code 1 when a layer's relative error is larger",
-           .minimum = 0}};
+  return {
+      {.name = "output",
+       .type = OptionType::path,
+       .group = "Output",
+       .help = "folder to write, of an ONNX graph the file (with several ratios a folder of them); must not exist",
+       .short_name = 'o',
+       .in_config = false,
+       .synonyms = {"output-dir", "out", "save-to"},
+       .files = FileUse::written},
+      {.name = "ratio",
+       .type = OptionType::list,
+       .group = "Size",
+       .help = "dense / compressed bytes of the weights file; several make a folder each",
+       .metavar = "R,...",
+       .synonyms = {"compression", "compression-ratio", "factor"}},
+      {.name = "budget",
+       .type = OptionType::size,
+       .group = "Size",
+       .help = "bytes of the weights file",
+       .synonyms = {"target-size", "bytes"}},
+      {.name = "budget-of",
+       .type = OptionType::choice,
+       .default_text = "weights",
+       .group = "Size",
+       .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result "
+               "(fp32, form tt)",
+       .choices = {"weights", "onnx"}},
+      {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "the same rank everywhere", .minimum = 1},
+      {.name = "tol",
+       .type = OptionType::real,
+       .group = "Size",
+       .help = "largest relative error of every layer",
+       .minimum = 0,
+       .maximum = 1,
+       .synonyms = {"tolerance", "epsilon", "error"}},
+      {.name = "plan",
+       .type = OptionType::path,
+       .group = "Size",
+       .help = "a file that --dump-plan wrote, perhaps edited",
+       .metavar = "FILE"},
+      {.name = "dump-plan",
+       .type = OptionType::path,
+       .group = "Output",
+       .help = "write the plan and stop",
+       .metavar = "FILE",
+       .in_config = false,
+       .files = FileUse::written},
+      {.name = "dry-run",
+       .type = OptionType::flag,
+       .group = "Output",
+       .help = "print the plan and stop",
+       .in_config = false},
+      {.name = "max-error",
+       .type = OptionType::real,
+       .group = "Output",
+       .help = "end with exit code 1 when a layer's relative error is larger",
+       .minimum = 0}};
 }
 
 // Which weights, and what differs from the rest.
@@ -209,60 +238,73 @@ std::vector<Option> choice_options() {
           {.name = "layer",
            .type = OptionType::list,
            .group = "Form",
-           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', 'glob=exact:1024'",
+           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
+                   "'glob=exact:1024'",
            .metavar = "RULE"}};
 }
 
 std::vector<Option> form_options() {
-  return {
-      {.name = "form",
-       .type = OptionType::choice,
-       .default_text = "auto",
-       .group = "Form",
-       .help = "what weights become, tt being for linear layers and ttm for tables; auto takes the best by held-out error, with --calibrate, else "
-               "a low-rank pair",
-       .choices = {"auto", "tt", "ttm", "lowrank"}},
-      {.name = "order",
-       .type = OptionType::integer,
-       .group = "Form",
-       .help = "modes per side of tt",
-       .minimum = 1,
-       .maximum = 8,
-       .default_words = "2; with --calibrate 2 of the inputs and 1 of the outputs, fitted to the text"},
-      {.name = "gauge",
-       .type = OptionType::flag,
-       .default_text = "true",
-       .group = "Form",
-       .help = "puts an identity block into the last core, which saves R^2 numbers"},
-      {.name = "exact-rows",
-       .type = OptionType::integer,
-       .default_text = "0",
-       .group = "Form",
-       .help = "with --calibrate: so many rows of each compressed table, those that the text uses most, stay exactly as they are",
-       .metavar = "N",
-       .minimum = 0},
-      {.name = "uniform", .type = OptionType::flag, .group = "Form", .help = "every layer the same share of its bytes, in place of water-filling"},
-      {.name = "floor",
-       .type = OptionType::real,
-       .default_text = "0.5",
-       .group = "Form",
-       .help = "no layer gets less than this share of its uniform rank",
-       .minimum = 0,
-       .maximum = 1},
-      {.name = "allow-slower", .type = OptionType::flag, .group = "Form", .help = "also ranks at which a layer computes slower than dense"},
-      {.name = "sequential",
-       .type = OptionType::flag,
-       .default_text = "true",
-       .group = "Form",
-       .help = "with --calibrate: every layer is fitted to the inputs that the compressed blocks before it give, and makes up for what they did to "
-               "the residual stream"},
-      {.name = "again", .type = OptionType::flag, .group = "Form", .help = "take a model that is tensorized already; its chains stay"}};
+  return {{.name = "form",
+           .type = OptionType::choice,
+           .default_text = "auto",
+           .group = "Form",
+           .help = "what weights become, tt being for linear layers and ttm for tables; auto takes the best by "
+                   "held-out error, with --calibrate, else "
+                   "a low-rank pair",
+           .choices = {"auto", "tt", "ttm", "lowrank"}},
+          {.name = "order",
+           .type = OptionType::integer,
+           .group = "Form",
+           .help = "modes per side of tt",
+           .minimum = 1,
+           .maximum = 8,
+           .default_words = "2; with --calibrate 2 of the inputs and 1 of the outputs, fitted to the text"},
+          {.name = "gauge",
+           .type = OptionType::flag,
+           .default_text = "true",
+           .group = "Form",
+           .help = "puts an identity block into the last core, which saves R^2 numbers"},
+          {.name = "exact-rows",
+           .type = OptionType::integer,
+           .default_text = "0",
+           .group = "Form",
+           .help = "with --calibrate: so many rows of each compressed table, those that the text uses most, stay "
+                   "exactly as they are",
+           .metavar = "N",
+           .minimum = 0},
+          {.name = "uniform",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "every layer the same share of its bytes, in place of water-filling"},
+          {.name = "floor",
+           .type = OptionType::real,
+           .default_text = "0.5",
+           .group = "Form",
+           .help = "no layer gets less than this share of its uniform rank",
+           .minimum = 0,
+           .maximum = 1},
+          {.name = "allow-slower",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "also ranks at which a layer computes slower than dense"},
+          {.name = "sequential",
+           .type = OptionType::flag,
+           .default_text = "true",
+           .group = "Form",
+           .help = "with --calibrate: every layer is fitted to the inputs that the compressed blocks before it give, "
+                   "and makes up for what they did to "
+                   "the residual stream"},
+          {.name = "again",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "take a model that is tensorized already; its chains stay"}};
 }
 
 }  // namespace
 
 OptionTable tensorize_table() {
-  OptionTable table("tensorize", "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
+  OptionTable table("tensorize",
+                    "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
   table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
   table.add(goal_options())
       .add(choice_options())
@@ -271,7 +313,8 @@ OptionTable tensorize_table() {
       .add(machine_options())
       .add({json_option()})
       .add(common_options());
-  table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise", "tensorise", "convert"});
+  table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
+                  "tensorise", "convert"});
   table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
   table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
       .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
@@ -284,13 +327,15 @@ namespace {
 void make_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
   if (values.has("dump-plan")) {
     if (tensorizer.plans().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
-    write_file_atomic(values.text("dump-plan"), io::json_text(to_json(tensorizer.plans()[0].plan, tensorizer.candidates())));
+    write_file_atomic(values.text("dump-plan"),
+                      io::json_text(to_json(tensorizer.plans()[0].plan, tensorizer.candidates())));
   }
   print_plans(values, tensorizer);
 }
 
 // `finish` makes of the folders that were written what was asked for.
-int run_with(const OptionValues& values, compress::Tensorizer& tensorizer, const std::function<void(std::vector<compress::Result>&)>& finish) {
+int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
+             const std::function<void(std::vector<compress::Result>&)>& finish) {
   if (only_plans(values)) return make_plans(values, tensorizer), 0;
   std::vector<compress::Result> results = tensorizer.run();
   finish(results);
@@ -322,7 +367,8 @@ int tensorize_folder(const OptionValues& values) {
     settings.goal.counted_element = sizeof(float);
   }
   const OpenMachine open = open_machine(values);
-  std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, settings.model, settings.output);
+  std::unique_ptr<compress::InputMoments> moments =
+      open_calibration(values, open.machine, settings.model, settings.output);
   const std::string model = settings.model;
   compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments));
   return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) {

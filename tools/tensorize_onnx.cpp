@@ -29,19 +29,24 @@ void require_free_reports(const std::string& output) {
   if (is_report(output + ".report.json")) return;
   for (const char* ending : {".report.json", ".report.html"})
     if (path_exists(output + ending))
-      fail_input("[tensorize] {}{}: exists already, and is where the report goes; use another name, or remove it first", output, ending);
+      fail_input("[tensorize] {}{}: exists already, and is where the report goes; use another name, or remove it first",
+                 output, ending);
 }
 
 void check_options(const OptionValues& values, const std::string& output, bool several) {
-  if (values.has("calibrate")) fail_input("[tensorize] --calibrate needs a model folder; an ONNX graph is tensorized weight by weight, leave it out");
+  if (values.has("calibrate"))
+    fail_input(
+        "[tensorize] --calibrate needs a model folder; an ONNX graph is tensorized weight by weight, leave it out");
   if (values.given("budget-of") && values.text("budget-of") != "onnx")
     fail_input("[tensorize] --budget-of weights: of an ONNX graph the whole file is counted; leave it out");
   if (output.empty()) return;
   if (!several && !output.ends_with(".onnx"))
     fail_input("[tensorize] --output '{}': an ONNX graph becomes one; name a file that ends in .onnx", output);
-  if (several && output.ends_with(".onnx")) fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
+  if (several && output.ends_with(".onnx"))
+    fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
   if (path_exists(output) && (!several || !is_empty_folder(output)))
-    fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output, several ? "folder" : "file");
+    fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output,
+               several ? "folder" : "file");
   if (several) return;
   io::remove_half_onnx(output);
   io::require_free_data("tensorize", output);
@@ -53,7 +58,8 @@ void refuse_outside_data(const OptionValues& values) {
   std::vector<NamedPath> inputs, outputs = named_files(values).outputs;
   std::erase_if(outputs, [](const NamedPath& output) { return !path_exists(output.path); });
   if (outputs.empty()) return;
-  for (const std::string& file : io::onnx_data_files(values.positionals()[0])) inputs.push_back({"the data of MODEL", file});
+  for (const std::string& file : io::onnx_data_files(values.positionals()[0]))
+    inputs.push_back({"the data of MODEL", file});
   check_outputs(values.table().verb(), inputs, outputs);
 }
 
@@ -102,12 +108,14 @@ OnnxJob::~OnnxJob() {
 
 std::string OnnxJob::in_users_words(std::string message) const {
   const std::string dense = join_path(work_, "dense");
-  for (const auto& [ours, theirs] : {std::pair{join_path(dense, "model.safetensors: tensor "), input_ + ": initialiser "},
-                                     {join_path(dense, "model.safetensors"), input_},
-                                     {dense, input_},
-                                     {join_path(work_, "chains"), output_},
-                                     {work_ + "/", parent_path(output_) + "/"}})
-    for (std::size_t at = 0; (at = message.find(ours, at)) != std::string::npos; at += theirs.size()) message.replace(at, ours.size(), theirs);
+  for (const auto& [ours, theirs] :
+       {std::pair{join_path(dense, "model.safetensors: tensor "), input_ + ": initialiser "},
+        {join_path(dense, "model.safetensors"), input_},
+        {dense, input_},
+        {join_path(work_, "chains"), output_},
+        {work_ + "/", parent_path(output_) + "/"}})
+    for (std::size_t at = 0; (at = message.find(ours, at)) != std::string::npos; at += theirs.size())
+      message.replace(at, ours.size(), theirs);
   return message;
 }
 
@@ -125,7 +133,9 @@ void OnnxJob::settle(compress::Settings& settings) {
   settings.model = source_->folder();
   settings.output = join_path(work_, "chains");
   settings.graph = true;
-  settings.goal.counted = [source = source_](const std::vector<io::ChainSpec>& chains) { return source->bytes_with(chains); };
+  settings.goal.counted = [source = source_](const std::vector<io::ChainSpec>& chains) {
+    return source->bytes_with(chains);
+  };
   if (settings.choice.include.empty()) settings.choice.include = {"*"};  // the folder says nothing of an architecture
   settings.choice.tables = source_->tables();
 }
@@ -134,7 +144,8 @@ void OnnxJob::finish(std::vector<compress::Result>& results) {
   std::optional<AtomicFolder> all;  // several graphs appear together
   if (several_) all.emplace(output_);
   for (compress::Result& result : results) {
-    const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_, made = join_path(work_, base_name(file));
+    const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_,
+                      made = join_path(work_, base_name(file));
     const exporting::RewrittenOnnx written = source_->write(result.output, made);
     io::move_onnx(written.files, all ? join_path(all->temporary(), base_name(file)) : file, false);
     result.source = input_;
@@ -142,12 +153,13 @@ void OnnxJob::finish(std::vector<compress::Result>& results) {
     result.files = {};
     result.file_bytes = written.bytes;
     result.file_bytes_dense = written.bytes_source;
-    log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes), format_bytes(written.bytes_source));
+    log_info("{}: {} weights became chains; {}, {} before", file, written.weights, format_bytes(written.bytes),
+             format_bytes(written.bytes_source));
   }
   if (all) all->commit_new();
   if (const auto& left = source_->left_out(); !left.empty())
-    log_info("{}: {} constant{} of two and more dimensions stay{} dense, the largest: {}: {}", input_, left.size(), left.size() == 1 ? "" : "s",
-             left.size() == 1 ? "s" : "", left[0].name, left[0].why);
+    log_info("{}: {} constant{} of two and more dimensions stay{} dense, the largest: {}: {}", input_, left.size(),
+             left.size() == 1 ? "" : "s", left.size() == 1 ? "s" : "", left[0].name, left[0].why);
   done_ = true;
 }
 

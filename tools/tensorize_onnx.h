@@ -12,7 +12,8 @@ namespace comera::tools {
 
 class OnnxJob {
  public:
-  // InputError: options that need a model, an output that is none or exists already. What a run that was killed left behind is used again.
+  // InputError: options that need a model, an output that is none or exists already. What a run that was killed left
+  // behind is used again.
   OnnxJob(const OptionValues& values, bool only_plans);
   // Whatever becomes of it, nothing stays beside the output but for the same command to go on with.
   ~OnnxJob();

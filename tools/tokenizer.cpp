@@ -15,13 +15,18 @@ namespace comera::tools {
 namespace {
 
 std::vector<Option> tokenizer_options() {
-  return {{.name = "tokenizer", .type = OptionType::path, .help = "vocab.txt, SentencePiece .model, or a folder that holds one", .metavar = "FILE"},
+  return {{.name = "tokenizer",
+           .type = OptionType::path,
+           .help = "vocab.txt, SentencePiece .model, or a folder that holds one",
+           .metavar = "FILE"},
           {.name = "case",
            .type = OptionType::choice,
            .default_text = "automatic",
            .help = "of a vocab.txt",
            .choices = {"automatic", "cased", "uncased"}},
-          {.name = "special", .type = OptionType::flag, .help = "with the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
+          {.name = "special",
+           .type = OptionType::flag,
+           .help = "with the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
 }
 
 OptionTable lines_table(const char* verb, const char* summary) {
@@ -38,15 +43,16 @@ data::Ids parse_ids(const std::string& line, std::int64_t number) {
     const std::string word = line.substr(at, end - at);
     const auto id = parse_integer(word);
     if (!id || *id < 0 || *id > INT32_MAX)
-      fail_input("[tokenizer decode] stdin:{}: '{}' is not an id; ids are whole numbers separated by spaces", number, word);
+      fail_input("[tokenizer decode] stdin:{}: '{}' is not an id; ids are whole numbers separated by spaces", number,
+                 word);
     ids.push_back(static_cast<std::int32_t>(*id));
     at = end;
   }
   return ids;
 }
 
-// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it. With --json one object at
-// the end instead. `answer` gives JSON, `text` what is printed of it.
+// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it. With --json
+// one object at the end instead. `answer` gives JSON, `text` what is printed of it.
 template <class Answer, class Text>
 int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
   std::ios::sync_with_stdio(false);
@@ -103,7 +109,9 @@ OptionTable tokenizer_decode_table() {
 int run_tokenizer_decode(const OptionValues& values) {
   const auto tokenizer = open_tokenizer(values, "");
   const bool keep = values.flag("special");
-  const auto decode = [&](const std::string& line, std::int64_t number) { return tokenizer->decode(parse_ids(line, number), keep); };
+  const auto decode = [&](const std::string& line, std::int64_t number) {
+    return tokenizer->decode(parse_ids(line, number), keep);
+  };
   return answer_lines(values, decode, [](const std::string& text) { return text; });
 }
 

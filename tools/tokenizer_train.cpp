@@ -14,8 +14,8 @@ namespace {
 
 data::SampleSpec sample_spec(const OptionValues& values) {
   if (!values.has("data")) fail_input("[tokenizer train] --data is missing: name the files to learn from");
-  return {values.list("data"), data::format_named(values.text("data-format")), values.list("text"), values.integer("sample"),
-          static_cast<std::uint64_t>(values.integer("seed"))};
+  return {values.list("data"), data::format_named(values.text("data-format")), values.list("text"),
+          values.integer("sample"), static_cast<std::uint64_t>(values.integer("seed"))};
 }
 
 data::TrainTokenizerOptions train_options(const OptionValues& values) {
@@ -39,7 +39,8 @@ std::string output_folder(const OptionValues& values) {
   if (!values.has("output")) fail_input("[tokenizer train] --output is missing: name the folder to write");
   const std::string& folder = values.text("output");
   if (path_exists(folder) && !(is_folder(folder) && is_empty_folder(folder)) && !values.flag("force"))
-    fail_input("[tokenizer train] {}: exists and is not an empty folder; use another name, or --force to write into it", folder);
+    fail_input("[tokenizer train] {}: exists and is not an empty folder; use another name, or --force to write into it",
+               folder);
   return folder;
 }
 
@@ -47,50 +48,55 @@ std::string output_folder(const OptionValues& values) {
 
 OptionTable tokenizer_train_table() {
   OptionTable table("tokenizer train", "learn a tokenizer from a sample of texts");
-  table.add({{.name = "data",
-              .type = OptionType::list,
-              .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs too",
-              .metavar = "FILE,...",
-              .files = FileUse::read},
-             {.name = "text", .type = OptionType::list, .help = "columns of tables", .metavar = "NAME,...", .default_words = "text"},
-             train::data_format_option("General"),
-             {.name = "kind",
-              .type = OptionType::choice,
-              .default_text = "wordpiece",
-              .help = "wordpiece (vocab.txt), or a SentencePiece model",
-              .choices = {"wordpiece", "unigram", "bpe"}},
-             {.name = "vocab-size",
-              .type = OptionType::integer,
-              .default_text = "30522",
-              .help = "pieces at most, special ones included",
-              .minimum = 16,
-              .maximum = static_cast<double>(data::most_pieces)},
-             {.name = "sample",
-              .type = OptionType::integer,
-              .default_text = "1000000",
-              .help = "texts at most, each equally likely; 0 for all",
-              .minimum = 0},
-             {.name = "seed", .type = OptionType::integer, .default_text = "0", .help = "of the sample", .minimum = 0},
-             {.name = "cased", .type = OptionType::flag, .help = "keep upper case and accents (wordpiece)"},
-             {.name = "min-count",
-              .type = OptionType::integer,
-              .default_text = "2",
-              .help = "pairs that are rarer are not merged (wordpiece)",
-              .minimum = 1},
-             {.name = "alphabet",
-              .type = OptionType::integer,
-              .default_text = "1000",
-              .help = "characters that get pieces of their own (wordpiece)",
-              .minimum = 1},
-             {.name = "output",
-              .type = OptionType::path,
-              .help = "folder to write",
-              .metavar = "FOLDER",
-              .short_name = 'o',
-              .in_config = false,
-              .files = FileUse::written},
-             {.name = "force", .type = OptionType::flag, .help = "write into a folder that is not empty", .in_config = false},
-             json_option()});
+  table.add(
+      {{.name = "data",
+        .type = OptionType::list,
+        .help = "text, CSV, TSV or JSONL files, plain, .gz or .zst; globs too",
+        .metavar = "FILE,...",
+        .files = FileUse::read},
+       {.name = "text",
+        .type = OptionType::list,
+        .help = "columns of tables",
+        .metavar = "NAME,...",
+        .default_words = "text"},
+       train::data_format_option("General"),
+       {.name = "kind",
+        .type = OptionType::choice,
+        .default_text = "wordpiece",
+        .help = "wordpiece (vocab.txt), or a SentencePiece model",
+        .choices = {"wordpiece", "unigram", "bpe"}},
+       {.name = "vocab-size",
+        .type = OptionType::integer,
+        .default_text = "30522",
+        .help = "pieces at most, special ones included",
+        .minimum = 16,
+        .maximum = static_cast<double>(data::most_pieces)},
+       {.name = "sample",
+        .type = OptionType::integer,
+        .default_text = "1000000",
+        .help = "texts at most, each equally likely; 0 for all",
+        .minimum = 0},
+       {.name = "seed", .type = OptionType::integer, .default_text = "0", .help = "of the sample", .minimum = 0},
+       {.name = "cased", .type = OptionType::flag, .help = "keep upper case and accents (wordpiece)"},
+       {.name = "min-count",
+        .type = OptionType::integer,
+        .default_text = "2",
+        .help = "pairs that are rarer are not merged (wordpiece)",
+        .minimum = 1},
+       {.name = "alphabet",
+        .type = OptionType::integer,
+        .default_text = "1000",
+        .help = "characters that get pieces of their own (wordpiece)",
+        .minimum = 1},
+       {.name = "output",
+        .type = OptionType::path,
+        .help = "folder to write",
+        .metavar = "FOLDER",
+        .short_name = 'o',
+        .in_config = false,
+        .files = FileUse::written},
+       {.name = "force", .type = OptionType::flag, .help = "write into a folder that is not empty", .in_config = false},
+       json_option()});
   table.add(common_options()).synonyms({"train-tokenizer", "vocab", "vocabulary"});
   table.common({"data", "text", "kind", "vocab-size", "sample", "cased", "min-count", "output", "force", "json"});
   return table.example("comera tokenizer train --data 'corpus/*.txt.gz' --vocab-size 8000 -o tokenizer");

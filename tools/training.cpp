@@ -42,19 +42,28 @@ report::StepLine line_of(const train::StepReport& step, double max_seconds) {
 }
 
 std::string evaluation_line(data::Task task, std::int64_t step, const train::Evaluation& evaluation, bool best) {
-  const std::string perplexity = predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
-  const std::string accuracy = train::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
+  const std::string perplexity =
+      predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
+  const std::string accuracy =
+      train::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
   const train::ScoreMetrics& scores = evaluation.scores;
-  const std::string near =
-      scores.count > 0 ? fmt::format("  dev Pearson {:.4f}  Spearman {:.4f}  RMSE {:.4g}", scores.pearson, scores.spearman, scores.rmse()) : "";
-  return fmt::format("step {}  dev loss {:.4g}{}{}{}{}", step, evaluation.loss, perplexity, accuracy, near, best ? "  best so far" : "");
+  const std::string near = scores.count > 0 ? fmt::format("  dev Pearson {:.4f}  Spearman {:.4f}  RMSE {:.4g}",
+                                                          scores.pearson, scores.spearman, scores.rmse())
+                                            : "";
+  return fmt::format("step {}  dev loss {:.4g}{}{}{}{}", step, evaluation.loss, perplexity, accuracy, near,
+                     best ? "  best so far" : "");
 }
 
-void print_head(const OptionValues& values, const RunSetup& setup, train::Trainer& trainer, const train::MemoryTable& memory) {
+void print_head(const OptionValues& values, const RunSetup& setup, train::Trainer& trainer,
+                const train::MemoryTable& memory) {
   for (const auto& [name, value] : settings_of(values)) log_info("{:<12} {}", name, value);
   if (!setup.data->labels().empty()) log_info("{:<12} {}", "labels", setup.data->labels().size());
-  if (setup.scores.count > 0) log_info("{:<12} numbers, of mean {:.4g} and deviation {:.4g}", "labels", setup.scores.mean, setup.scores.deviation);
-  if (setup.data->size() > 0) log_info("{:<12} {}{}", "examples", setup.data->size(), setup.dev ? fmt::format(", dev {}", setup.dev->size()) : "");
+  if (setup.scores.count > 0)
+    log_info("{:<12} numbers, of mean {:.4g} and deviation {:.4g}", "labels", setup.scores.mean,
+             setup.scores.deviation);
+  if (setup.data->size() > 0)
+    log_info("{:<12} {}{}", "examples", setup.data->size(),
+             setup.dev ? fmt::format(", dev {}", setup.dev->size()) : "");
   log_info("{:<12} {} {}, {} threads", "machine", setup.open.machine.backend->name, setup.open.machine.backend->variant,
            setup.open.threads->threads());
   const report::RunPlan plan{report::report_of(trainer.engine().model(), setup.folder), memory,
@@ -103,16 +112,19 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
 int plan_run(const OptionValues& values, const RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
   train::Engine engine(setup.open.machine, setup.factory, options.engine);
-  data::Batch batch = train::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
+  data::Batch batch =
+      train::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
   if (setup.teacher) setup.teacher->plan(batch);
   engine.plan_training(batch);
   train::MemoryTable memory = engine.memory_table(options.accumulate);
   if (setup.teacher) setup.teacher->add_to(memory, options.accumulate);
-  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), memory, options.batch * options.accumulate * options.length};
+  const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), memory,
+                             options.batch * options.accumulate * options.length};
   if (values.flag("json"))
     print_out(report::dump(report::to_json(plan)) + "\n");
   else
-    print_out(report::wrap_for_stdout(report::to_text(plan)) + "\n" + report::render_for_stdout(report::memory_by_place(plan.memory)));
+    print_out(report::wrap_for_stdout(report::to_text(plan)) + "\n" +
+              report::render_for_stdout(report::memory_by_place(plan.memory)));
   return 0;
 }
 
@@ -124,14 +136,16 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   return_freed_memory();
   const train::RunResult result = learn(values, setup, steps);
   if (result.end == train::RunEnd::signal) {
-    log_info("stopped by signal {} after step {}; go on with: comera {} --resume {}", result.signal, result.step, verb, setup.folder);
+    log_info("stopped by signal {} after step {}; go on with: comera {} --resume {}", result.signal, result.step, verb,
+             setup.folder);
     return 128 + result.signal;
   }
   // A run that had ended before keeps the report of the session that measured something.
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
     report::write_run_report(
-        report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task, models::common(setup.spec).labels, result),
+        report::make_run_report(verb, setup.folder, settings_of(values), models::common(setup.spec).task,
+                                models::common(setup.spec).labels, result),
         setup.run->folder());
   log_info("{} has the model, metrics.jsonl, report.json and report.html", setup.folder);
   const std::string text = read_file(path, io::largest_report);

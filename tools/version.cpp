@@ -37,8 +37,9 @@ Json cuda_facts() {
   if (state != kernels::CudaState::ready) json["reason"] = kernels::sentence_of(state);
   json["devices"] = Json::array();
   for (const kernels::CudaDevice& device : devices)
-    json["devices"].push_back(
-        {{"name", device.name}, {"bytes", device.bytes}, {"compute_capability", fmt::format("{}.{}", device.major, device.minor)}});
+    json["devices"].push_back({{"name", device.name},
+                               {"bytes", device.bytes},
+                               {"compute_capability", fmt::format("{}.{}", device.major, device.minor)}});
   return json;
 }
 
@@ -46,19 +47,22 @@ std::string join(const Json& list) { return fmt::format("{}", fmt::join(list.get
 
 std::string as_text(const Json& facts) {
   const Json& cpu = facts["cpu"];
-  return fmt::format("comera {}\n  commit            {}\n  compiler          {}, {}\n  cpu               {}, {} processors\n",
-                     facts["version"].get<std::string>(), facts["commit"].get<std::string>(), facts["compiler"].get<std::string>(),
-                     facts["build"].get<std::string>(), cpu["name"].get<std::string>(), cpu["processors"].get<int>()) +
-         fmt::format("  instruction sets  {} (of {})\n  blas              {}\n", join(cpu["instruction_sets"]), join(cpu["features"]),
-                     cpu["blas"].get<std::string>());
+  return fmt::format(
+             "comera {}\n  commit            {}\n  compiler          {}, {}\n  cpu               {}, {} processors\n",
+             facts["version"].get<std::string>(), facts["commit"].get<std::string>(),
+             facts["compiler"].get<std::string>(), facts["build"].get<std::string>(), cpu["name"].get<std::string>(),
+             cpu["processors"].get<int>()) +
+         fmt::format("  instruction sets  {} (of {})\n  blas              {}\n", join(cpu["instruction_sets"]),
+                     join(cpu["features"]), cpu["blas"].get<std::string>());
 }
 
 std::string as_text_cuda(const Json& cuda) {
   if (!cuda["available"].get<bool>()) return cuda["reason"].get<std::string>() + "\n";
   std::string out;
   for (const Json& device : cuda["devices"])
-    out += fmt::format("cuda:{}  {}, {}, compute capability {}\n", std::count(out.begin(), out.end(), '\n'), device["name"].get<std::string>(),
-                       format_bytes(device["bytes"].get<std::uint64_t>()), device["compute_capability"].get<std::string>());
+    out += fmt::format("cuda:{}  {}, {}, compute capability {}\n", std::count(out.begin(), out.end(), '\n'),
+                       device["name"].get<std::string>(), format_bytes(device["bytes"].get<std::uint64_t>()),
+                       device["compute_capability"].get<std::string>());
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Activations fused into the end of a product, and their derivatives at the start of its backward, while a block is in cache.
+// Activations fused into the end of a product, and their derivatives at the start of its backward, while a block is in
+// cache.
 #pragma once
 
 #include "kernels/cpu/stream.h"
@@ -40,7 +41,8 @@ struct Block {
 
 // pre = x + bias (bias and pre optional), y = act(pre). y may be x; x [rows, columns] at ldx, y and pre at ldy.
 template <class Act, bool streaming = false>
-void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, float* pre, float* y, std::int64_t ldy) {
+void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias, float* pre, float* y,
+                 std::int64_t ldy) {
   for (std::int64_t i = 0; i < size.rows; ++i) {
     const WholeLines lines(y + i * ldy, size.columns), pre_lines(pre ? pre + i * ldy : y, size.columns);
     for (std::int64_t j = 0; j < size.columns; j += F::width) {
@@ -59,16 +61,19 @@ void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias
   if constexpr (streaming) finish_streaming();
 }
 
-// d_pre = dy act'(pre) into d_pre at ldd, column sums added to `sums` (optional). pre at ld_pre is not read without activation.
-// Prefetches the next block of the same rows into the second-level cache: the products that follow leave time for it.
+// d_pre = dy act'(pre) into d_pre at ldd, column sums added to `sums` (optional). pre at ld_pre is not read without
+// activation. Prefetches the next block of the same rows into the second-level cache: the products that follow leave
+// time for it.
 template <class Act>
-void start_rows(Block size, const float* dy, std::int64_t ld, const float* pre, std::int64_t ld_pre, float* d_pre, std::int64_t ldd, float* sums) {
+void start_rows(Block size, const float* dy, std::int64_t ld, const float* pre, std::int64_t ld_pre, float* d_pre,
+                std::int64_t ldd, float* sums) {
   for (std::int64_t i = 0; i < size.rows; ++i)
     for (std::int64_t j = 0; j < size.columns; j += F::width) {
       const std::int64_t lanes = min<std::int64_t>(F::width, size.columns - j);
       F value = load(dy + i * ld + j, lanes);
       _mm_prefetch(reinterpret_cast<const char*>(dy + i * ld + j + size.columns), _MM_HINT_T1);
-      if (!__is_same(Act, Identity)) _mm_prefetch(reinterpret_cast<const char*>(pre + i * ld_pre + j + size.columns), _MM_HINT_T1);
+      if (!__is_same(Act, Identity))
+        _mm_prefetch(reinterpret_cast<const char*>(pre + i * ld_pre + j + size.columns), _MM_HINT_T1);
       if constexpr (!__is_same(Act, Identity)) value = value * Act::derivative(load(pre + i * ld_pre + j, lanes));
       store(d_pre + i * ldd + j, value, lanes);
       if (sums) store(sums + j, load(sums + j, lanes) + value, lanes);

@@ -1,4 +1,5 @@
-// Blocks of 64 queries by 128 keys: scores, probabilities and their gradients exist for one block at a time, on the stack.
+// Blocks of 64 queries by 128 keys: scores, probabilities and their gradients exist for one block at a time, on the
+// stack.
 #include "kernels/cpu/attention_block.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/thread_pool.h"
@@ -15,9 +16,10 @@ struct Running {
   float total[task_rows];
 };
 
-// One row of scaled scores becomes probabilities relative to the new maximum (dropped and scaled, for the product with V); returns the
-// factor by which what was summed before is to be scaled.
-float fold_row(float* score, const KeyBlock& block, Range range, F scale, const RowDropout& dropout, float* maximum, float* total) {
+// One row of scaled scores becomes probabilities relative to the new maximum (dropped and scaled, for the product with
+// V); returns the factor by which what was summed before is to be scaled.
+float fold_row(float* score, const KeyBlock& block, Range range, F scale, const RowDropout& dropout, float* maximum,
+               float* total) {
   const F low = set(-__builtin_inff());
   const bool whole = range.first == 0 && range.last == block.padded;
   F largest = low;
@@ -54,8 +56,8 @@ struct ForwardTask {
   std::int64_t b, h, t, rows;  // sequence, query head, first query, queries
 
   // Adds one block of keys for the queries [i, i + count) of the task.
-  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values, bool first, const Ahead& ahead,
-                Running& running) const {
+  void add_keys(const KeyBlock& block, std::int64_t i, std::int64_t count, const float* keys, const float* values,
+                bool first, const Ahead& ahead, Running& running) const {
     alignas(64) float score[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t + i;
@@ -68,8 +70,8 @@ struct ForwardTask {
         continue;
       }
       const RowDropout dropout(rule, a.dropout.samples, b, t + i + r, h, block);
-      const float factor =
-          fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout, running.maximum + i + r, running.total + i + r);
+      const float factor = fold_row(score + r * key_block, block, range, set(static_cast<float>(s.scale)), dropout,
+                                    running.maximum + i + r, running.total + i + r);
       if (!first && factor != 1) scale_row(running.sum + (i + r) * d, d, factor);
     }
     SmallGemm({count, d, block.padded, key_block, d, d, !first})(score, values, running.sum + i * d);
@@ -83,10 +85,12 @@ struct ForwardTask {
         std::memset(running.sum + i * d, 0, static_cast<std::size_t>(d) * sizeof(float));
       } else {
         scale_row(running.sum + i * d, d, 1 / total);
-        if (a.lse) f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(total);
+        if (a.lse)
+          f32(a.lse)[(b * a.shape.heads + h) * a.shape.queries + t + i] = running.maximum[i] + __builtin_logf(total);
       }
     }
-    write_block(streams_queries(a.shape), rows, d, running.sum, d, f32(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
+    write_block(streams_queries(a.shape), rows, d, running.sum, d,
+                f32(a.out) + (b * a.shape.queries + t) * a.ld_out + h * d, a.ld_out);
   }
 
   const float* key_rows(std::int64_t head, std::int64_t key) const {
@@ -104,7 +108,8 @@ struct ForwardTask {
     Ahead ahead{.columns = s.head_size};
     const bool last_block = at + key_block >= all.last;
     if (last_block && last_head) return ahead;
-    const std::int64_t head = last_block ? h + 1 : h, key = last_block ? all.first / key_block * key_block : at + key_block;
+    const std::int64_t head = last_block ? h + 1 : h,
+                       key = last_block ? all.first / key_block * key_block : at + key_block;
     ahead.add(key_rows(head, key), a.ldk, min(key_block, s.keys - key));
     ahead.add(value_rows(head, key), a.ldv, min(key_block, s.keys - key));
     if (last_block) ahead.add(f32(a.q) + (b * s.queries + t) * a.ldq + head * s.head_size, a.ldq, rows);
@@ -130,7 +135,8 @@ struct ForwardTask {
       pack_rows(block, d, value_rows(h, at), a.ldv, values);
       for (std::int64_t i = 0; i < rows; i += query_block) {
         const std::int64_t count = min(query_block, rows - i);
-        if (first || touches(keys_of_rows(s, b, t + i, count), block)) add_keys(block, i, count, keys, values, first, ahead, running);
+        if (first || touches(keys_of_rows(s, b, t + i, count), block))
+          add_keys(block, i, count, keys, values, first, ahead, running);
       }
     }
     finish(running);
@@ -146,7 +152,8 @@ Status run_forward(const Context& context, const AttentionForward& a) {
   const std::int64_t head_groups = tiles_of(s.heads, together);
   parallel_for(context, s.batch * head_groups * across, [&](std::int64_t task) {
     const std::int64_t t = task % across * task_rows, rows = min(task_rows, s.queries - t);
-    const std::int64_t b = task / across / head_groups, first = task / across % head_groups * together, last = min(first + together, s.heads);
+    const std::int64_t b = task / across / head_groups, first = task / across % head_groups * together,
+                       last = min(first + together, s.heads);
     for (std::int64_t h = first; h < last; ++h) ForwardTask{a, rule, b, h, t, rows}.run(h + 1 == last);
   });
   return Status::ok;
@@ -193,7 +200,8 @@ struct BackwardTask {
   }
 
   // The first block of keys begins dQ.
-  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead, Packed& packed) const {
+  void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead,
+                   Packed& packed) const {
     alignas(64) float score[query_block * largest_head];  // later dQ
     alignas(64) float gradient[query_block * key_block];
     const AttentionShape& s = a.shape;
@@ -203,7 +211,8 @@ struct BackwardTask {
     SmallGemm({count, block.padded, d, a.ldq, key_block, key_block})(q, packed.keys_transposed, score);
     SmallGemm({count, block.padded, d, a.ld_out, key_block, key_block})(d_out, packed.values_transposed, gradient);
     for (std::int64_t r = 0; r < count; ++r) ahead.call(t + r);
-    for (std::int64_t r = 0; r < count; ++r) score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
+    for (std::int64_t r = 0; r < count; ++r)
+      score_gradient(score + r * key_block, gradient + r * key_block, block, h, t + r);
     SmallGemm({block.padded, d, count, key_block, a.ld_out, d, true, true})(score, d_out, packed.d_values);
     SmallGemm({block.padded, d, count, key_block, a.ldq, d, true, true})(gradient, q, packed.d_keys);
     float* dq = f32(a.dq) + row * a.ldq + h * d;
@@ -242,7 +251,8 @@ struct BackwardTask {
     for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h)
       for (std::int64_t t = 0; t < s.queries; t += query_block) {
         const std::int64_t count = min(query_block, s.queries - t);
-        if (block.first == 0 || touches(keys_of_rows(s, b, t, count), block)) add_queries(block, h, t, count, ahead, packed);
+        if (block.first == 0 || touches(keys_of_rows(s, b, t, count), block))
+          add_queries(block, h, t, count, ahead, packed);
       }
     write_block(streams_queries(s), block.keys, d, packed.d_keys, d, f32(a.dk) + row * a.ldk + key_head * d, a.ldk);
     write_block(streams_queries(s), block.keys, d, packed.d_values, d, f32(a.dv) + row * a.ldv + key_head * d, a.ldv);
@@ -265,7 +275,8 @@ Status run_backward(const Context& context, const AttentionBackward& a) {
   const std::int64_t together = heads_per_task(s.batch * s.key_heads), groups = tiles_of(s.key_heads, together);
   parallel_for(context, s.batch * groups, [&](std::int64_t task) {
     const std::int64_t first = task % groups * together, last = min(first + together, s.key_heads);
-    for (std::int64_t head = first; head < last; ++head) BackwardTask{a, rule, task / groups, head}.run(head + 1 == last);
+    for (std::int64_t head = first; head < last; ++head)
+      BackwardTask{a, rule, task / groups, head}.run(head + 1 == last);
   });
   return Status::ok;
 }

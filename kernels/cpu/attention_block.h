@@ -1,4 +1,5 @@
-// The common part of attention's forward and backward: blocks of keys packed for the products, ranges of keys, dropout of a row.
+// The common part of attention's forward and backward: blocks of keys packed for the products, ranges of keys, dropout
+// of a row.
 #pragma once
 
 #include "kernels/attention.h"
@@ -14,7 +15,8 @@ constexpr std::int64_t key_block = 128;     // a multiple of what keep_bits comp
 constexpr std::int64_t query_block = 64;    // a block of scores fits the first-level cache
 constexpr std::int64_t largest_head = 256;  // blocks live on the stack
 
-// Keys [first, first + keys) of one head of one sequence; `padded` counts the columns of the products, the rest being zeros.
+// Keys [first, first + keys) of one head of one sequence; `padded` counts the columns of the products, the rest being
+// zeros.
 struct KeyBlock {
   std::int64_t first, keys, padded;
 
@@ -35,11 +37,14 @@ inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std
   for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
 }
 
-inline bool streams_queries(const AttentionShape& s) { return s.batch * s.queries * s.heads * s.head_size >= streamed_from; }
+inline bool streams_queries(const AttentionShape& s) {
+  return s.batch * s.queries * s.heads * s.head_size >= streamed_from;
+}
 
 inline Range keys_of(const AttentionShape& s, std::int64_t b, std::int64_t t) {
   const std::int64_t at = b * s.queries + t;
-  return {s.key_begin ? max<std::int64_t>(0, s.key_begin[at]) : 0, s.key_end ? min<std::int64_t>(s.keys, s.key_end[at]) : s.keys};
+  return {s.key_begin ? max<std::int64_t>(0, s.key_begin[at]) : 0,
+          s.key_end ? min<std::int64_t>(s.keys, s.key_end[at]) : s.keys};
 }
 
 // The smallest range that holds those of `rows` queries.
@@ -62,11 +67,12 @@ inline bool touches(Range range, const KeyBlock& block) {
   return part.first < part.last;
 }
 
-// Heads of one sequence that a task works through: several where there are tasks enough, since the head after this one lies beside it
-// in memory and can be called into the cache in the meantime.
+// Heads of one sequence that a task works through: several where there are tasks enough, since the head after this one
+// lies beside it in memory and can be called into the cache in the meantime.
 inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 6 : tasks >= 64 ? 2 : 1; }
 
-// Rows that will be read next. They are short and far apart, so the hardware does not foresee them: each row of work asks for one of each.
+// Rows that will be read next. They are short and far apart, so the hardware does not foresee them: each row of work
+// asks for one of each.
 struct Ahead {
   struct Rows {
     const float* x;
@@ -95,8 +101,8 @@ inline F in_range(F x, std::int64_t j, Range range, F otherwise) {
   return select(column < set(static_cast<float>(range.first)), otherwise, below_end);
 }
 
-// e^x for a probability. What would be below the normal numbers stays at their edge, 1e-38: results that underflow take the processor
-// a hundred times longer.
+// e^x for a probability. What would be below the normal numbers stays at their edge, 1e-38: results that underflow take
+// the processor a hundred times longer.
 inline F exp_at_most_one(F x) { return exp(max(x, set(-87.0f))); }
 
 // Dropout of the probabilities of one row in one block.
@@ -105,9 +111,12 @@ struct RowDropout {
   bool active;
   F scale;
 
-  RowDropout(const DropoutRule& rule, const std::int64_t* samples, std::int64_t b, std::int64_t t, std::int64_t head, const KeyBlock& block)
+  RowDropout(const DropoutRule& rule, const std::int64_t* samples, std::int64_t b, std::int64_t t, std::int64_t head,
+             const KeyBlock& block)
       : active(rule.threshold > 0), scale(set(static_cast<float>(rule.scale))) {
-    if (active) keep_bits(rule, samples[b], t, attention_feature(head, block.first) / 8, tiles_of(block.padded, std::int64_t{8}), bits);
+    if (active)
+      keep_bits(rule, samples[b], t, attention_feature(head, block.first) / 8, tiles_of(block.padded, std::int64_t{8}),
+                bits);
   }
   F apply(F x, std::int64_t j) const { return active ? keep(mask_of(bits + j / 8), x * scale) : x; }
 };

@@ -1,5 +1,5 @@
-// Sums of small matrix products, c = start + sum over items of a_item b_item, kept in registers from the first item to the last.
-// For tables of small blocks, where a general product would spend its time on packing and on writing c back.
+// Sums of small matrix products, c = start + sum over items of a_item b_item, kept in registers from the first item to
+// the last. For tables of small blocks, where a general product would spend its time on packing and on writing c back.
 #pragma once
 
 #include "kernels/cpu/simd.h"
@@ -48,7 +48,8 @@ struct EvenBlocks {
 
 // rows x vectors of c from (i, j) on; `last` is the number of lanes of the last vector.
 template <int rows, int vectors, class Lanes, class Items, class Result>
-inline void product_tile(const BlockShape& s, std::int64_t i, std::int64_t j, Lanes last, const Items& items, const Result& result) {
+inline void product_tile(const BlockShape& s, std::int64_t i, std::int64_t j, Lanes last, const Items& items,
+                         const Result& result) {
   constexpr std::int64_t w = F::width;
   F sum[rows][vectors];
   for (int r = 0; r < rows; ++r) {

@@ -21,7 +21,9 @@ void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, B
 
 // Lanes beyond the row's end repeat its first logit, so that they change no maximum.
 F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const float* x, std::int64_t i, Some lanes) { return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0])); }
+F load_or_first(const float* x, std::int64_t i, Some lanes) {
+  return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
+}
 F keep_lanes(F a, All) { return a; }
 F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
 
@@ -50,7 +52,8 @@ double sum_of_exponentials(const float* x, std::int64_t count, float maximum) {
 
 Status run(const Context& context, const CrossEntropyChunk& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  float *maximum = static_cast<float*>(a.maximum), *sum = static_cast<float*>(a.sum), *target_logit = static_cast<float*>(a.target_logit);
+  float *maximum = static_cast<float*>(a.maximum), *sum = static_cast<float*>(a.sum),
+        *target_logit = static_cast<float*>(a.target_logit);
   for_rows(context, a.rows, a.columns, [&](std::int64_t row) {
     const float* x = static_cast<const float*>(a.logits) + row * a.ld;
     const float largest = largest_of(x, a.columns);
@@ -95,7 +98,9 @@ Status run(const Context& context, const CrossEntropyBackward& a) {
     const bool here = counted && target >= 0 && target < a.columns;
     const double p = here ? std::exp(static_cast<double>(x[target]) - maximum[row]) / sum[row] : 0;
     const F m = set(maximum[row]), factor = set(static_cast<float>(counted ? scale / sum[row] : 0));
-    sweep(0, a.columns, [&](std::int64_t i, auto lanes) { store(x + i, counted ? exp(load(x + i, lanes) - m) * factor : zero(), lanes); });
+    sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
+      store(x + i, counted ? exp(load(x + i, lanes) - m) * factor : zero(), lanes);
+    });
     if (here) x[target] = static_cast<float>((p - 1) * scale);
   });
   return Status::ok;

@@ -25,11 +25,15 @@ F keep_lanes(F a, All) { return a; }
 F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
 // Lanes beyond the row's end repeat its first number, so that they change no maximum.
 F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
-F load_or_first(const float* x, std::int64_t i, Some lanes) { return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0])); }
+F load_or_first(const float* x, std::int64_t i, Some lanes) {
+  return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
+}
 
 double dot(const float* x, const float* y, std::int64_t count) {
   DoubleSum sum;
-  sweep(0, count, [&](std::int64_t i, auto lanes) { sum.add_product(keep_lanes(load(x + i, lanes), lanes), load(y + i, lanes)); });
+  sweep(0, count, [&](std::int64_t i, auto lanes) {
+    sum.add_product(keep_lanes(load(x + i, lanes), lanes), load(y + i, lanes));
+  });
   return sum.total();
 }
 
@@ -58,8 +62,9 @@ Status run(const Context& context, const VectorDistance& a) {
     const float *x = in(a.x) + k * a.columns, *target = in(a.target) + k * a.columns;
     double d = 0;
     if (share_of(a, k) > 0)
-      d = a.distance == Distance::cosine ? 1 - dot(x, target, a.columns) / (length_of(x, a.columns) * length_of(target, a.columns))
-                                         : square_distance(x, target, a.columns) / static_cast<double>(a.columns);
+      d = a.distance == Distance::cosine
+              ? 1 - dot(x, target, a.columns) / (length_of(x, a.columns) * length_of(target, a.columns))
+              : square_distance(x, target, a.columns) / static_cast<double>(a.columns);
     distances[k] = static_cast<float>(d);
   });
   double sum = 0;
@@ -111,8 +116,10 @@ void fold_row(const DivergenceChunk& a, std::int64_t row) {
   float* s = out(a.state) + row * divergence_state;
   const double t = a.temperature;
   const F inverse = set(static_cast<float>(1 / t));
-  const auto own_maximum = static_cast<float>(largest_of(z, a.columns) / t), teacher_maximum = static_cast<float>(largest_of(y, a.columns) / t);
-  const float m = a.start ? own_maximum : max(s[0], own_maximum), n = a.start ? teacher_maximum : max(s[2], teacher_maximum);
+  const auto own_maximum = static_cast<float>(largest_of(z, a.columns) / t),
+             teacher_maximum = static_cast<float>(largest_of(y, a.columns) / t);
+  const float m = a.start ? own_maximum : max(s[0], own_maximum),
+              n = a.start ? teacher_maximum : max(s[2], teacher_maximum);
   DoubleSum own, teacher, difference;
   sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
     const F u = load(z + i, lanes) * inverse, v = load(y + i, lanes) * inverse;
@@ -121,7 +128,8 @@ void fold_row(const DivergenceChunk& a, std::int64_t row) {
     teacher.add(q);
     difference.add_product(q, v - u);
   });
-  const double keep_own = a.start ? 0 : std::exp(static_cast<double>(s[0]) - m), keep_teacher = a.start ? 0 : std::exp(static_cast<double>(s[2]) - n);
+  const double keep_own = a.start ? 0 : std::exp(static_cast<double>(s[0]) - m),
+               keep_teacher = a.start ? 0 : std::exp(static_cast<double>(s[2]) - n);
   s[1] = static_cast<float>((a.start ? 0 : s[1] * keep_own) + own.total());
   s[3] = static_cast<float>((a.start ? 0 : s[3] * keep_teacher) + teacher.total());
   s[4] = static_cast<float>((a.start ? 0 : s[4] * keep_teacher) + difference.total());
@@ -152,10 +160,12 @@ Status run(const Context& context, const DivergenceBackward& a) {
   const double scale = a.weight * a.temperature * *a.scale;
   const F inverse = set(static_cast<float>(1 / a.temperature));
   for_rows(context, a.rows, [&](std::int64_t row) {
-    const float *z = in(a.logits) + row * a.ld, *y = in(a.teacher) + row * a.ld_teacher, *s = in(a.state) + row * divergence_state;
+    const float *z = in(a.logits) + row * a.ld, *y = in(a.teacher) + row * a.ld_teacher,
+                *s = in(a.state) + row * divergence_state;
     float* d = out(a.d_logits) + row * a.columns;
     const bool counts = !a.targets || a.targets[row] >= 0;
-    const F m = set(s[0]), n = set(s[2]), p = set(static_cast<float>(scale / s[1])), q = set(static_cast<float>(scale / s[3]));
+    const F m = set(s[0]), n = set(s[2]), p = set(static_cast<float>(scale / s[1])),
+            q = set(static_cast<float>(scale / s[3]));
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       const F own = exp(load(z + i, lanes) * inverse - m) * p, teacher = exp(load(y + i, lanes) * inverse - n) * q;
       store(d + i, counts ? own - teacher : zero(), lanes);

@@ -6,15 +6,19 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-constexpr std::int64_t dropout_row_bytes(std::int64_t columns) { return keep_bytes(tiles_of<std::int64_t>(columns, 8)); }
+constexpr std::int64_t dropout_row_bytes(std::int64_t columns) {
+  return keep_bytes(tiles_of<std::int64_t>(columns, 8));
+}
 
 class DropoutRow {
  public:
   // `bits` has room for dropout_row_bytes(columns); it is not touched without dropout.
-  DropoutRow(const Dropout& dropout, const DropoutRule& rule, std::int64_t row, std::int64_t columns, std::uint8_t* bits)
+  DropoutRow(const Dropout& dropout, const DropoutRule& rule, std::int64_t row, std::int64_t columns,
+             std::uint8_t* bits)
       : bits_(rule.threshold == 0 ? nullptr : bits), scale_(set(static_cast<float>(rule.scale))) {
     if (!bits_) return;
-    const std::int64_t sample = dropout.samples[row / dropout.tokens_per_sample], token = row % dropout.tokens_per_sample;
+    const std::int64_t sample = dropout.samples[row / dropout.tokens_per_sample],
+                       token = row % dropout.tokens_per_sample;
     keep_bits(rule, sample, token, 0, tiles_of<std::int64_t>(columns, 8), bits);
   }
   bool active() const { return bits_ != nullptr; }

@@ -19,7 +19,8 @@ float* out(void* p) { return static_cast<float*>(p); }
 // body(i, lanes) over all vectors of [0, count), tile by tile
 template <class Body>
 void for_all(const Context& context, std::int64_t count, Body body) {
-  parallel_for(context, tiles_of(count, chunk), [&](std::int64_t tile) { sweep(tile * chunk, min(count, (tile + 1) * chunk), body); });
+  parallel_for(context, tiles_of(count, chunk),
+               [&](std::int64_t tile) { sweep(tile * chunk, min(count, (tile + 1) * chunk), body); });
 }
 
 // body(row) over all rows, several to a tile
@@ -48,7 +49,9 @@ Status run(const Context& context, const ActivationBackward& a) {
   float* dx = out(a.dx);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
-    for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(dx + i, load(dy + i, lanes) * Act::derivative(load(x + i, lanes)), lanes); });
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) {
+      store(dx + i, load(dy + i, lanes) * Act::derivative(load(x + i, lanes)), lanes);
+    });
   });
   return Status::ok;
 }
@@ -59,7 +62,9 @@ Status run(const Context& context, const GatedForward& a) {
   float* y = out(a.y);
   with_activation(a.activation, [&](auto act) {
     using Act = decltype(act);
-    for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, Act::value(load(gate + i, lanes)) * load(up + i, lanes), lanes); });
+    for_all(context, a.count, [=](std::int64_t i, auto lanes) {
+      store(y + i, Act::value(load(gate + i, lanes)) * load(up + i, lanes), lanes);
+    });
   });
   return Status::ok;
 }
@@ -79,7 +84,9 @@ Status run(const Context& context, const GatedBackward& a) {
   return Status::ok;
 }
 
-std::int64_t rows_of_tile(const DropoutApply& a) { return max<std::int64_t>(1, chunk / max<std::int64_t>(1, a.columns)); }
+std::int64_t rows_of_tile(const DropoutApply& a) {
+  return max<std::int64_t>(1, chunk / max<std::int64_t>(1, a.columns));
+}
 std::size_t dropout_workspace(const Context&, const DropoutApply& a) {
   return static_cast<std::size_t>(tiles_of(a.tokens, rows_of_tile(a)) * dropout_row_bytes(a.columns));
 }
@@ -113,7 +120,8 @@ Status run(const Context& context, const AddScaled& a) {
   const float* x = in(a.x);
   float* y = out(a.y);
   const F scale = set(static_cast<float>(a.scale));
-  for_all(context, a.count, [=](std::int64_t i, auto lanes) { store(y + i, fma(scale, load(x + i, lanes), load(y + i, lanes)), lanes); });
+  for_all(context, a.count,
+          [=](std::int64_t i, auto lanes) { store(y + i, fma(scale, load(x + i, lanes), load(y + i, lanes)), lanes); });
   return Status::ok;
 }
 
@@ -136,7 +144,8 @@ Status run(const Context& context, const ScatterRows& a) {
     if (a.index[row] < 0) return;
     const float* dy = in(a.dy) + row * a.columns;
     float* dx = out(a.dx) + a.index[row] * a.lddx;
-    sweep(0, a.columns, [=](std::int64_t j, auto lanes) { store(dx + j, load(dx + j, lanes) + load(dy + j, lanes), lanes); });
+    sweep(0, a.columns,
+          [=](std::int64_t j, auto lanes) { store(dx + j, load(dx + j, lanes) + load(dy + j, lanes), lanes); });
   });
   return Status::ok;
 }

@@ -19,7 +19,8 @@ void add_row(float* y, const float* x, std::int64_t columns) {
 }
 
 void forward_bag(const EmbeddingForward& a, std::int64_t bag) {
-  const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag, last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
+  const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag,
+                     last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
   const std::size_t bytes = static_cast<std::size_t>(a.columns) * sizeof(float);
   float* y = f32(a.y) + bag * a.columns;
   if (!a.accumulate && first == last) std::memset(y, 0, bytes);
@@ -36,7 +37,8 @@ Status run(const Context& context, const EmbeddingForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
   parallel_for(context, tiles_of(a.bags.bags, bags_of_tile), [&](std::int64_t tile) {
-    for (std::int64_t bag = tile * bags_of_tile; bag < min(a.bags.bags, (tile + 1) * bags_of_tile); ++bag) forward_bag(a, bag);
+    for (std::int64_t bag = tile * bags_of_tile; bag < min(a.bags.bags, (tile + 1) * bags_of_tile); ++bag)
+      forward_bag(a, bag);
   });
   return Status::ok;
 }
@@ -46,9 +48,11 @@ Status run(const Context& context, const EmbeddingBackward& a) {
   if (!ids_in_range(a.bags, a.rows)) return Status::unsupported_shape;
   parallel_for(context, parts, [&](std::int64_t part) {
     for (std::int64_t bag = 0; bag < a.bags.bags; ++bag) {
-      const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag, last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
+      const std::int64_t first = a.bags.offsets ? a.bags.offsets[bag] : bag,
+                         last = a.bags.offsets ? a.bags.offsets[bag + 1] : bag + 1;
       for (std::int64_t i = first; i < last; ++i)
-        if (a.bags.id[i] % parts == part) add_row(f32(a.d_table) + a.bags.id[i] * a.columns, f32(a.dy) + bag * a.columns, a.columns);
+        if (a.bags.id[i] % parts == part)
+          add_row(f32(a.d_table) + a.bags.id[i] * a.columns, f32(a.dy) + bag * a.columns, a.columns);
     }
   });
   return Status::ok;

@@ -39,7 +39,8 @@ Status run(const Context& context, const ExactRowsForward& a) {
   for_tokens(context, ids.tokens, [&](std::int64_t k) {
     const std::int64_t row = row_of(ids, k);
     if (row < ids.rows)
-      std::memcpy(f32(a.y) + k * ids.columns, f32(a.rows) + row * ids.columns, static_cast<std::size_t>(ids.columns) * sizeof(float));
+      std::memcpy(f32(a.y) + k * ids.columns, f32(a.rows) + row * ids.columns,
+                  static_cast<std::size_t>(ids.columns) * sizeof(float));
   });
   return Status::ok;
 }
@@ -71,7 +72,8 @@ Status run(const Context& context, const ExactRowsBackward& a) {
       if (found[k] == ids.rows || found[k] % parts != part) continue;
       float* const sum = f32(a.d_rows) + found[k] * ids.columns;
       const float* const dy = f32(a.dy) + k * ids.columns;
-      sweep(0, ids.columns, [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(dy + j, lanes), lanes); });
+      sweep(0, ids.columns,
+            [=](std::int64_t j, auto lanes) { store(sum + j, load(sum + j, lanes) + load(dy + j, lanes), lanes); });
     }
   });
   return Status::ok;

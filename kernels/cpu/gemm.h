@@ -1,5 +1,6 @@
-// Small products of float matrices, row major, by kernels that libxsmm generates for their very shape, on the calling thread alone. Sums
-// are taken in an order that follows from the shape. OpenBLAS stands in where no code can be generated (a system that forbids it).
+// Small products of float matrices, row major, by kernels that libxsmm generates for their very shape, on the calling
+// thread alone. Sums are taken in an order that follows from the shape. OpenBLAS stands in where no code can be
+// generated (a system that forbids it).
 #pragma once
 
 #include <cblas.h>
@@ -27,12 +28,13 @@ struct GemmShape {
 };
 
 inline void blas_gemm(const GemmShape& s, const float* a, const float* b, float* c) {
-  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<int>(s.m), static_cast<int>(s.n),
-              static_cast<int>(s.k), 1.0f, a, static_cast<int>(s.lda), b, static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f, c,
-              static_cast<int>(s.ldc));
+  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans, CblasNoTrans, static_cast<int>(s.m),
+              static_cast<int>(s.n), static_cast<int>(s.k), 1.0f, a, static_cast<int>(s.lda), b,
+              static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f, c, static_cast<int>(s.ldc));
 }
 
-// A small product, c[m, n] = or += a b, looked up once (some 20 ns once it exists) and then called for many blocks. Any size, 0 included.
+// A small product, c[m, n] = or += a b, looked up once (some 20 ns once it exists) and then called for many blocks. Any
+// size, 0 included.
 class SmallGemm {
  public:
   explicit SmallGemm(const GemmShape& s) : shape_(s) {
@@ -42,8 +44,8 @@ class SmallGemm {
     const int lda = static_cast<int>(s.ldb), ldb = static_cast<int>(s.lda), ldc = static_cast<int>(s.ldc);
     const float alpha = 1, beta = s.accumulate ? 1 : 0;
     const int flags = s.transpose_a ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-    kernel_ =
-        libxsmm_smmdispatch(static_cast<int>(s.n), static_cast<int>(s.m), static_cast<int>(s.k), &lda, &ldb, &ldc, &alpha, &beta, &flags, nullptr);
+    kernel_ = libxsmm_smmdispatch(static_cast<int>(s.n), static_cast<int>(s.m), static_cast<int>(s.k), &lda, &ldb, &ldc,
+                                  &alpha, &beta, &flags, nullptr);
   }
   void operator()(const float* a, const float* b, float* c) const {
     if (kernel_) {
@@ -54,10 +56,12 @@ class SmallGemm {
   }
 
  private:
-  void without_kernel(const float* a, const float* b, float* c) const {  // nothing to sum over, or no code could be generated
+  void without_kernel(const float* a, const float* b,
+                      float* c) const {  // nothing to sum over, or no code could be generated
     if (shape_.k > 0) return blas_gemm(shape_, a, b, c);
     if (shape_.accumulate) return;
-    for (std::int64_t i = 0; i < shape_.m; ++i) std::memset(c + i * shape_.ldc, 0, static_cast<std::size_t>(shape_.n) * sizeof(float));
+    for (std::int64_t i = 0; i < shape_.m; ++i)
+      std::memset(c + i * shape_.ldc, 0, static_cast<std::size_t>(shape_.n) * sizeof(float));
   }
 
   GemmShape shape_;

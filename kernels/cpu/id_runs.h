@@ -12,7 +12,8 @@ inline bool ids_in_range(const Bags& bags, std::int64_t rows) {
   return true;
 }
 
-// order[0 .. count) becomes 0 .. count - 1 sorted by key(i) in [0, limit); equal keys keep their order (a radix sort by bytes).
+// order[0 .. count) becomes 0 .. count - 1 sorted by key(i) in [0, limit); equal keys keep their order (a radix sort by
+// bytes).
 template <class Key>
 void stable_order(std::int64_t count, std::int64_t limit, std::int32_t* order, std::int32_t* spare, Key key) {
   for (std::int64_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);

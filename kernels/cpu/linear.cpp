@@ -1,4 +1,5 @@
-// Dense products, tile by tile (tile_gemm.h), with bias and activation fused to the end of a tile; gradients with few results by groups of rows.
+// Dense products, tile by tile (tile_gemm.h), with bias and activation fused to the end of a tile; gradients with few
+// results by groups of rows.
 #include "kernels/linear.h"
 
 #include "kernels/cpu/activation.h"
@@ -34,11 +35,13 @@ Status run_forward(const Context& context, const LinearForward& a) {
   return Status::ok;
 }
 
-std::int64_t groups_of(std::int64_t tokens) { return max<std::int64_t>(1, min(largest_groups, tiles_of(tokens, group_rows))); }
+std::int64_t groups_of(std::int64_t tokens) {
+  return max<std::int64_t>(1, min(largest_groups, tiles_of(tokens, group_rows)));
+}
 
 // total[i] += sum over groups, in their order, of part[group * count + i].
-void add_groups(const Context& context, std::int64_t rows, std::int64_t columns, std::int64_t groups, const float* part, float* total,
-                std::int64_t ld) {
+void add_groups(const Context& context, std::int64_t rows, std::int64_t columns, std::int64_t groups, const float* part,
+                float* total, std::int64_t ld) {
   parallel_for(context, tiles_of(rows, std::int64_t{32}), [&](std::int64_t tile) {
     for (std::int64_t i = tile * 32; i < min(tile * 32 + 32, rows); ++i)
       for (std::int64_t j = 0; j < columns; j += F::width) {
@@ -77,23 +80,26 @@ Status run_backward(const Context& context, const LinearBackward& a) {
   if (a.d_bias || a.activation != Activation::none) backward_rows(context, a);
   if (!a.dx) return Status::ok;
   const Factors factors{a.tokens, a.in, a.out, f32(a.dy), a.lddy, false, f32(a.weight), a.out, true};
-  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate_dx, f32(a.dx), a.lddx); });
+  for_each_tile(context, factors,
+                [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate_dx, f32(a.dx), a.lddx); });
   return Status::ok;
 }
 
 bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
 
-// part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the cache: then columns of
-// x pass in contiguous panels.
+// part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the
+// cache: then columns of x pass in contiguous panels.
 void product_rows(const Product& a, Range rows, bool accumulate, float* part) {
   const std::int64_t count = rows.last - rows.first;
   if (a.ldx % page_floats != 0)
-    return SmallGemm({a.in, a.out, count, a.ldx, a.ldg, a.out, accumulate, true})(f32(a.x) + rows.first * a.ldx, f32(a.g) + rows.first * a.ldg, part);
+    return SmallGemm({a.in, a.out, count, a.ldx, a.ldg, a.out, accumulate, true})(f32(a.x) + rows.first * a.ldx,
+                                                                                  f32(a.g) + rows.first * a.ldg, part);
   alignas(64) float block[group_rows * panel];
   for (std::int64_t j = 0; j < a.in; j += panel) {
     const std::int64_t columns = min(panel, a.in - j);
     copy_block(count, columns, f32(a.x) + rows.first * a.ldx + j, a.ldx, block, columns);
-    SmallGemm({columns, a.out, count, columns, a.ldg, a.out, accumulate, true})(block, f32(a.g) + rows.first * a.ldg, part + j * a.out);
+    SmallGemm({columns, a.out, count, columns, a.ldg, a.out, accumulate, true})(block, f32(a.g) + rows.first * a.ldg,
+                                                                                part + j * a.out);
   }
 }
 
@@ -112,7 +118,8 @@ void product_by_groups(const Context& context, const Product& a) {
 Status run_matmul(const Context& context, const MatMul& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const Factors factors{a.m, a.n, a.k, f32(a.a), a.lda, a.transpose_a, f32(a.b), a.ldb, a.transpose_b};
-  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
+  for_each_tile(context, factors,
+                [&](const Tile& t, const float* product) { add_tile(t, product, a.accumulate, f32(a.c), a.ldc); });
   return Status::ok;
 }
 
@@ -131,7 +138,8 @@ Status run_product(const Context& context, const Product& a) {
     return Status::ok;
   }
   const Factors factors{a.in, a.out, a.tokens, f32(a.x), a.ldx, true, f32(a.g), a.ldg, false};
-  for_each_tile(context, factors, [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
+  for_each_tile(context, factors,
+                [&](const Tile& t, const float* product) { add_tile(t, product, true, f32(a.result), a.ld_result); });
   return Status::ok;
 }
 

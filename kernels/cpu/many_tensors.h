@@ -1,5 +1,5 @@
-// One loop over the elements of many tensors: laid end to end, they are cut into tiles of one size, so that hundreds of small
-// cores and one large table share the threads evenly.
+// One loop over the elements of many tensors: laid end to end, they are cut into tiles of one size, so that hundreds of
+// small cores and one large table share the threads evenly.
 #pragma once
 
 #include "kernels/cpu/isa.h"

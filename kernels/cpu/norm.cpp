@@ -1,4 +1,5 @@
-// One pass over memory each way: a row is summed with its residual, normalised and written while it is in the first cache.
+// One pass over memory each way: a row is summed with its residual, normalised and written while it is in the first
+// cache.
 #include "kernels/norm.h"
 
 #include "kernels/cpu/dropout_row.h"
@@ -44,7 +45,9 @@ float mean_of(const float* s, std::int64_t columns) {
 }
 
 F centred(const float* s, std::int64_t i, F mean, All) { return load(s + i) - mean; }
-F centred(const float* s, std::int64_t i, F mean, Some lanes) { return keep(first_lanes(lanes.n), load(s + i, lanes) - mean); }
+F centred(const float* s, std::int64_t i, F mean, Some lanes) {
+  return keep(first_lanes(lanes.n), load(s + i, lanes) - mean);
+}
 
 float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) {
   F total = zero();
@@ -56,8 +59,8 @@ float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) 
 }
 
 // The same code for NormForward and NormApply, hence the same bits.
-void normalise(const float* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift, const DropoutRow& dropout,
-               float* y) {
+void normalise(const float* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift,
+               const DropoutRow& dropout, float* y) {
   const F m = set(mean), r = set(rstd);
   sweep(0, columns, [&](std::int64_t i, auto lanes) {
     const F h = (load(s + i, lanes) - m) * r, g = load(gain + i, lanes);
@@ -109,7 +112,8 @@ Status run(const Context& context, const NormApply& a) {
   for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
     const DropoutRow dropout(a.output_dropout, rule, row, a.columns, masks.output(tile));
     const float mean = a.kind == NormKind::layer ? in(a.mean)[row] : 0.0f;
-    normalise(in(a.sum) + row * a.columns, a.columns, mean, in(a.rstd)[row], in(a.gain), in(a.shift), dropout, out(a.y) + row * a.columns);
+    normalise(in(a.sum) + row * a.columns, a.columns, mean, in(a.rstd)[row], in(a.gain), in(a.shift), dropout,
+              out(a.y) + row * a.columns);
   });
   return Status::ok;
 }
@@ -169,9 +173,13 @@ struct BackwardRow {
 };
 
 // Sums of a tile of rows: [tiles, 2, columns], gain before shift.
-std::size_t partial_floats(const NormBackward& a) { return static_cast<std::size_t>(2 * row_tiles(a.tokens) * a.columns); }
+std::size_t partial_floats(const NormBackward& a) {
+  return static_cast<std::size_t>(2 * row_tiles(a.tokens) * a.columns);
+}
 
-std::size_t backward_workspace(const Context&, const NormBackward& a) { return partial_floats(a) * sizeof(float) + mask_bytes(a.tokens, a.columns); }
+std::size_t backward_workspace(const Context&, const NormBackward& a) {
+  return partial_floats(a) * sizeof(float) + mask_bytes(a.tokens, a.columns);
+}
 
 // to[i] += the tiles' sums, in the order of tiles
 void add_partials(const Context& context, const NormBackward& a, const float* partial, float* to) {
@@ -195,7 +203,8 @@ Status run(const Context& context, const NormBackward& a) {
   const std::int64_t step = rows_of_tile(a.tokens);
   for_rows(context, a.tokens, [&](std::int64_t row, std::int64_t tile) {
     float *d_gain = partial + 2 * tile * a.columns, *d_shift = d_gain + a.columns;
-    if (row == tile * step) sweep(0, 2 * a.columns, [&](std::int64_t i, auto lanes) { store(d_gain + i, zero(), lanes); });
+    if (row == tile * step)
+      sweep(0, 2 * a.columns, [&](std::int64_t i, auto lanes) { store(d_gain + i, zero(), lanes); });
     const DropoutRow dropout(a.dropout, rule, row, a.dx ? a.columns : 0, masks.input(tile));
     const DropoutRow output_dropout(a.output_dropout, output_rule, row, a.columns, masks.output(tile));
     const BackwardRow backward(a, output_dropout, row);

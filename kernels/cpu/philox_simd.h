@@ -17,14 +17,17 @@ constexpr std::int64_t keep_bytes(std::int64_t blocks) { return tiles_of(blocks,
 #if defined(__AVX512F__)
 
 using Words = __m512i;
-constexpr int philox_lanes = 8;  // per vector: each word sits in the low half of 64 bits, where the widening product reads it
+constexpr int philox_lanes =
+    8;  // per vector: each word sits in the low half of 64 bits, where the widening product reads it
 inline Words broadcast(std::uint32_t x) { return _mm512_set1_epi64(x); }
 inline Words product(Words a, Words b) { return _mm512_mul_epu32(a, b); }
 inline Words high_word(Words a) { return _mm512_srli_epi64(a, 32); }
 inline Words xor3(Words a, Words b, Words c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
 inline Words pair(Words low, Words high) { return _mm512_mask_blend_epi32(0xAAAA, low, _mm512_slli_epi64(high, 32)); }
 // Lane order for which unpacking below puts the blocks in sequence.
-inline Words block_numbers(std::uint32_t first) { return _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7)); }
+inline Words block_numbers(std::uint32_t first) {
+  return _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
+}
 inline void store_keep(Words w01, Words w23, std::uint32_t threshold, std::uint8_t* out) {
   const __m512i limit = _mm512_set1_epi16(static_cast<short>(threshold));
   const std::uint64_t low = _mm512_cmpge_epu16_mask(_mm512_unpacklo_epi64(w01, w23), limit);
@@ -41,13 +44,15 @@ inline Words product(Words a, Words b) { return _mm256_mul_epu32(a, b); }
 inline Words high_word(Words a) { return _mm256_srli_epi64(a, 32); }
 inline Words xor3(Words a, Words b, Words c) { return _mm256_xor_si256(a, _mm256_xor_si256(b, c)); }
 inline Words pair(Words low, Words high) { return _mm256_blend_epi32(low, _mm256_slli_epi64(high, 32), 0xAA); }
-inline Words block_numbers(std::uint32_t first) { return _mm256_add_epi64(_mm256_set1_epi64x(first), _mm256_setr_epi64x(0, 1, 2, 3)); }
+inline Words block_numbers(std::uint32_t first) {
+  return _mm256_add_epi64(_mm256_set1_epi64x(first), _mm256_setr_epi64x(0, 1, 2, 3));
+}
 inline void store_keep(Words w01, Words w23, std::uint32_t threshold, std::uint8_t* out) {
   const __m256i limit = _mm256_set1_epi16(static_cast<short>(threshold));
   const __m256i low = _mm256_unpacklo_epi64(w01, w23);
   const __m256i high = _mm256_unpackhi_epi64(w01, w23);
-  const __m256i keep =
-      _mm256_packs_epi16(_mm256_cmpeq_epi16(_mm256_max_epu16(low, limit), low), _mm256_cmpeq_epi16(_mm256_max_epu16(high, limit), high));
+  const __m256i keep = _mm256_packs_epi16(_mm256_cmpeq_epi16(_mm256_max_epu16(low, limit), low),
+                                          _mm256_cmpeq_epi16(_mm256_max_epu16(high, limit), high));
   _mm_storeu_si32(out, _mm_cvtsi32_si128(_mm256_movemask_epi8(keep)));
 }
 
@@ -76,13 +81,14 @@ inline void philox_keep(const DropoutRule& rule, const PhiloxBlock& counter, std
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int i = 0; i < 2; ++i) store_keep(pair(c0[i], c1[i]), pair(c2[i], c3[i]), rule.threshold, out + i * philox_lanes);
+  for (int i = 0; i < 2; ++i)
+    store_keep(pair(c0[i], c1[i]), pair(c2[i], c3[i]), rule.threshold, out + i * philox_lanes);
 }
 
-// Bit f % 8 of out[f / 8 - first_block] is set where feature f of (sample, token) survives, for `blocks` blocks of 8 features from
-// first_block on. `out` has room for keep_bytes(blocks). rule.threshold > 0.
-inline void keep_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first_block, std::int64_t blocks,
-                      std::uint8_t* out) {
+// Bit f % 8 of out[f / 8 - first_block] is set where feature f of (sample, token) survives, for `blocks` blocks of 8
+// features from first_block on. `out` has room for keep_bytes(blocks). rule.threshold > 0.
+inline void keep_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first_block,
+                      std::int64_t blocks, std::uint8_t* out) {
   if (rule.threshold > 65535u) {
     for (std::int64_t i = 0; i < blocks; ++i) out[i] = 0;
     return;

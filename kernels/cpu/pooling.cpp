@@ -16,7 +16,8 @@ F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
 
 double dot(const float* x, const float* y, std::int64_t count) {
   DoubleSum sum;
-  sweep(0, count, [&](std::int64_t i, auto lanes) { sum.add(keep_lanes(load(x + i, lanes) * load(y + i, lanes), lanes)); });
+  sweep(0, count,
+        [&](std::int64_t i, auto lanes) { sum.add(keep_lanes(load(x + i, lanes) * load(y + i, lanes), lanes)); });
   return sum.total();
 }
 

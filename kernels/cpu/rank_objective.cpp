@@ -88,7 +88,8 @@ Status run(const Context& context, const RankMeasure& a) {
 void add_penalty(const RankChain& c, int bond, double threshold, double loss_weight, double slope) {
   const float* d = static_cast<const float*>(c.diagonals[bond - 1]);
   float* gradient = static_cast<float*>(c.d_diagonals[bond - 1]);
-  for (std::int64_t j = 0; j < c.ranks[bond]; ++j) gradient[j] = static_cast<float>(gradient[j] * loss_weight + (d[j] > threshold ? slope : 0.0));
+  for (std::int64_t j = 0; j < c.ranks[bond]; ++j)
+    gradient[j] = static_cast<float>(gradient[j] * loss_weight + (d[j] > threshold ? slope : 0.0));
 }
 
 Status run(const Context& context, const RankPenaltyGradient& a) {
@@ -111,16 +112,17 @@ Status run(const Context& context, const WeighGradient& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   const F weight = set(static_cast<float>(a.state->loss_weight));
   const bool unit = a.state->loss_weight == 1;
-  for_many(context, a.tensors, a.count, [&](const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
-    if (unit && !t.value) return;
-    float* g = static_cast<float*>(t.gradient);
-    const float* value = static_cast<const float*>(t.value);
-    const F decay = set(static_cast<float>(t.decay));
-    sweep(begin, end, [&](std::int64_t i, auto lanes) {
-      const F weighed = load(g + i, lanes) * weight;
-      store(g + i, value ? fma(decay, load(value + i, lanes), weighed) : weighed, lanes);
-    });
-  });
+  for_many(context, a.tensors, a.count,
+           [&](const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
+             if (unit && !t.value) return;
+             float* g = static_cast<float*>(t.gradient);
+             const float* value = static_cast<const float*>(t.value);
+             const F decay = set(static_cast<float>(t.decay));
+             sweep(begin, end, [&](std::int64_t i, auto lanes) {
+               const F weighed = load(g + i, lanes) * weight;
+               store(g + i, value ? fma(decay, load(value + i, lanes), weighed) : weighed, lanes);
+             });
+           });
   return Status::ok;
 }
 

@@ -40,7 +40,8 @@ void rotate(std::int64_t half, const float* cosines, const float* sines, bool in
 
 Status run(const Context& context, const Rotary& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
-  const std::int64_t half = a.head_size / 2, width = a.heads * a.head_size, rows = max<std::int64_t>(1, tile_elements / width);
+  const std::int64_t half = a.head_size / 2, width = a.heads * a.head_size,
+                     rows = max<std::int64_t>(1, tile_elements / width);
   parallel_for(context, tiles_of(a.tokens, rows), [&](std::int64_t tile) {
     for (std::int64_t k = tile * rows; k < min(a.tokens, (tile + 1) * rows); ++k) {
       const std::int64_t at = a.positions[k] * half;

@@ -1,8 +1,9 @@
-// Vectors of float, int32 and double as wide as the instruction set of the compilation: 16 lanes with AVX-512, 8 with AVX2.
-// Everything below the primitives is written once over them. A tail of n lanes takes the same operations as a full vector,
-// so an element's result depends on its own value alone, never on where it stands.
+// Vectors of float, int32 and double as wide as the instruction set of the compilation: 16 lanes with AVX-512, 8 with
+// AVX2. Everything below the primitives is written once over them. A tail of n lanes takes the same operations as a
+// full vector, so an element's result depends on its own value alone, never on where it stands.
 //
-// Products and sums that must give the same bits in two places use fma() explicitly: the compiler may contract `a * b + c`.
+// Products and sums that must give the same bits in two places use fma() explicitly: the compiler may contract `a * b +
+// c`.
 #pragma once
 
 #include <immintrin.h>
@@ -81,13 +82,17 @@ inline std::uint32_t bits_of(Mask m) { return m.v; }
 inline F keep(Mask m, F a) { return {_mm512_maskz_mov_ps(m.v, a.v)}; }  // zero elsewhere
 inline D low_half(F a) { return {_mm512_cvtps_pd(_mm512_castps512_ps256(a.v))}; }
 inline D high_half(F a) { return {_mm512_cvtps_pd(_mm512_extractf32x8_ps(a.v, 1))}; }
-inline F join(D low, D high) { return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low.v)), _mm512_cvtpd_ps(high.v), 1)}; }
+inline F join(D low, D high) {
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low.v)), _mm512_cvtpd_ps(high.v), 1)};
+}
 inline D fma(D a, D b, D c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
 inline D load(const double* p) { return {_mm512_loadu_pd(p)}; }
 inline void store(double* p, D a) { _mm512_storeu_pd(p, a.v); }
 inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a 2^n, n whole
 
-inline __m256 fold_halves(F a, __m256 (*op)(__m256, __m256)) { return op(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1)); }
+inline __m256 fold_halves(F a, __m256 (*op)(__m256, __m256)) {
+  return op(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+}
 inline double sum(D a) {
   const __m256d h = _mm256_add_pd(_mm512_castpd512_pd256(a.v), _mm512_extractf64x4_pd(a.v, 1));
   const __m128d q = _mm_add_pd(_mm256_castpd256_pd128(h), _mm256_extractf128_pd(h, 1));
@@ -122,7 +127,9 @@ inline Mask first_lanes(std::int64_t n) {  // 0 <= n <= 8
 
 inline F load(const float* p) { return {_mm256_loadu_ps(p)}; }
 // Whole vectors go without a mask: masked stores take AMD's processors ten times as long.
-inline F load(const float* p, std::int64_t n) { return n >= F::width ? load(p) : F{_mm256_maskload_ps(p, _mm256_castps_si256(first_lanes(n).v))}; }
+inline F load(const float* p, std::int64_t n) {
+  return n >= F::width ? load(p) : F{_mm256_maskload_ps(p, _mm256_castps_si256(first_lanes(n).v))};
+}
 inline void store(float* p, F a) { _mm256_storeu_ps(p, a.v); }
 inline void store(float* p, F a, std::int64_t n) {
   if (n >= F::width) return store(p, a);
@@ -237,7 +244,9 @@ inline D operator/(D a, D b) { return {a.v / b.v}; }
 inline F zero() { return set(0.0f); }
 inline F abs(F a) { return as_float(as_int(a) & set(std::int32_t{0x7fffffff})); }
 inline F negate(F a) { return as_float(as_int(a) ^ set(static_cast<std::int32_t>(0x80000000u))); }
-inline F copy_sign(F magnitude, F sign) { return as_float(as_int(abs(magnitude)) | (as_int(sign) & set(static_cast<std::int32_t>(0x80000000u)))); }
+inline F copy_sign(F magnitude, F sign) {
+  return as_float(as_int(abs(magnitude)) | (as_int(sign) & set(static_cast<std::int32_t>(0x80000000u))));
+}
 
 // Reductions over lanes: halves are folded until one lane is left, the same tree every time.
 inline __m256 add_halves(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
@@ -269,9 +278,10 @@ struct DoubleSum {
   double total() const { return sum(low + high); }
 };
 
-// Coefficients below are our own minimax fits (Lawson iteration) in relative error. Largest errors in units in the last place, held
-// by tests/kernels/simd_test.cpp over arguments of every size: exp 1, erf 1.5, tanh and logistic 2.5, silu 3.5, tanh' 4, silu' 5,
-// normal and gelu' 6, gelu 6.5 (that of gelu' and silu' in units of the sum of their two terms). NaN gives NaN.
+// Coefficients below are our own minimax fits (Lawson iteration) in relative error. Largest errors in units in the last
+// place, held by tests/kernels/simd_test.cpp over arguments of every size: exp 1, erf 1.5, tanh and logistic 2.5,
+// silu 3.5, tanh' 4, silu' 5, normal and gelu' 6, gelu 6.5 (that of gelu' and silu' in units of the sum of their two
+// terms). NaN gives NaN.
 
 // a polynomial in x, lowest coefficient first
 template <int n>
@@ -286,7 +296,8 @@ struct Reduced {
 };
 inline Reduced reduce_exponent(F x) {
   const F n = round(x * set(1.44269504f));
-  return {n, fnma(n, set(-2.12194440e-4f), fnma(n, set(0.693359375f), x))};  // ln 2 in two parts; the first product is exact
+  return {n, fnma(n, set(-2.12194440e-4f),
+                  fnma(n, set(0.693359375f), x))};  // ln 2 in two parts; the first product is exact
 }
 // e^r - 1 for |r| <= ln 2 / 2
 inline F expm1_reduced(F r) {
@@ -334,15 +345,18 @@ inline Normal normal(F x) {
   e = fnma(e * set(0.5f), rounding, e);  // what t * t lost
   const F k = set(1.0f) / (t + set(4.0f));
   const F q = (t - set(4.0f)) * k;
-  const F p = polynomial(q, {0.75528514f, -0.60789657f, 0.3871369f, -0.18652344f, 0.060403828f, -0.007525265f, -0.0035125334f, 0.0015699208f,
-                             0.00017932310f, -0.00013198856f});
+  const F p = polynomial(q, {0.75528514f, -0.60789657f, 0.3871369f, -0.18652344f, 0.060403828f, -0.007525265f,
+                             -0.0035125334f, 0.0015699208f, 0.00017932310f, -0.00013198856f});
   const F tail = e * (k * p);
   return {e * set(0.398942280f), select(x < zero(), tail, set(1.0f) - tail)};
 }
 
 inline F erf(F x) {
   const F z = x * x;
-  const F near = fma(x, polynomial(z, {0.12837917f, -0.37612635f, 0.11283715f, -0.026860509f, 0.005203859f, -0.0008175637f, 8.5130945e-05f}), x);
+  const F near = fma(x,
+                     polynomial(z, {0.12837917f, -0.37612635f, 0.11283715f, -0.026860509f, 0.005203859f, -0.0008175637f,
+                                    8.5130945e-05f}),
+                     x);
   const F beyond = normal(negate(abs(x)) * set(1.41421356f)).below;
   return select(abs(x) < set(0.9f), near, copy_sign(fnma(set(2.0f), beyond, set(1.0f)), x));
 }

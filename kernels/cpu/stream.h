@@ -5,11 +5,13 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay there anyway.
+// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay
+// there anyway.
 constexpr std::int64_t streamed_from = 2 << 20;  // floats
 
-// The whole cache lines of a row of `columns` floats, none where the row's vectors do not begin where such stores must. A line that is
-// streamed in part and stored in part costs many times a store, so only these lines are streamed, whatever the width of a vector.
+// The whole cache lines of a row of `columns` floats, none where the row's vectors do not begin where such stores must.
+// A line that is streamed in part and stored in part costs many times a store, so only these lines are streamed,
+// whatever the width of a vector.
 struct WholeLines {
   const float *first, *last;
 
@@ -36,7 +38,8 @@ inline void stream(const WholeLines& lines, float* p, F x, std::int64_t lanes) {
 inline void finish_streaming() { _mm_sfence(); }
 
 // y = x for a block of rows, past the caches if asked.
-inline void write_block(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx, float* y, std::int64_t ldy) {
+inline void write_block(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx,
+                        float* y, std::int64_t ldy) {
   for (std::int64_t i = 0; i < rows; ++i) {
     const WholeLines lines(y + i * ldy, columns);
     for (std::int64_t j = 0; j < columns; j += F::width) {

@@ -1,6 +1,6 @@
-// Large products: tiles of the result, fixed by its shape, are spread over the threads; each passes over the inner dimension in blocks
-// whose operands are copied into contiguous memory that the second-level cache holds (Goto and van de Geijn 2008), and are then
-// multiplied by small kernels.
+// Large products: tiles of the result, fixed by its shape, are spread over the threads; each passes over the inner
+// dimension in blocks whose operands are copied into contiguous memory that the second-level cache holds (Goto and van
+// de Geijn 2008), and are then multiplied by small kernels.
 #pragma once
 
 #include "kernels/cpu/gemm.h"

@@ -1,5 +1,5 @@
-// Each half of each matrix is a chain: lead x core x core ..., with lead 1 for the left half and r_d rows for the right one.
-// Partial products are matrices whose last index is the next bond, so every step is one plain product.
+// Each half of each matrix is a chain: lead x core x core ..., with lead 1 for the left half and r_d rows for the right
+// one. Partial products are matrices whose last index is the next bond, so every step is one plain product.
 //
 // Halves are dealt to lanes; a lane works through its halves one after the other in a workspace of its own.
 #include "kernels/tt_cores.h"
@@ -25,7 +25,11 @@ struct Half {
   std::int64_t lead;
 
   Half(const TtMatrix& t, bool is_right)
-      : t(t), is_right(is_right), d(is_right ? t.e : t.d), first(is_right ? t.d : 0), lead(is_right ? t.ranks[t.d] : 1) {}
+      : t(t),
+        is_right(is_right),
+        d(is_right ? t.e : t.d),
+        first(is_right ? t.d : 0),
+        lead(is_right ? t.ranks[t.d] : 1) {}
 
   std::int64_t rows(int i) const { return lead * product_of(t.modes, first, first + i); }  // of the product of i cores
   std::int64_t bond(int i) const { return t.ranks[first + i]; }                            // its columns
@@ -53,8 +57,9 @@ void mask_core(const Half& h, int i, float* out) {
 // Memory of a half: masked cores and partial products; the backward also needs their gradients.
 struct HalfMemory {
   float* core[max_cores] = {};
-  float* partial[max_cores] = {};  // partial[i]: product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself
-  float* d_partial[2] = {};        // gradients of two neighbours, in turn
+  float* partial[max_cores] =
+      {};  // partial[i]: product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself
+  float* d_partial[2] = {};  // gradients of two neighbours, in turn
   float* d_core = nullptr;
   float* transposed = nullptr;  // a masked core
 
@@ -80,11 +85,14 @@ struct HalfMemory {
 void contract(const Half& h, const HalfMemory& memory, int last) {
   for (int i = 0; i < h.d; ++i) mask_core(h, i, memory.core[i]);
   for (int i = 1; i <= last; ++i) {
-    const std::int64_t rows = i == 1 ? h.lead : h.rows(i - 1), inner = h.bond(i - 1), columns = h.mode(i - 1) * h.bond(i);
+    const std::int64_t rows = i == 1 ? h.lead : h.rows(i - 1), inner = h.bond(i - 1),
+                       columns = h.mode(i - 1) * h.bond(i);
     if (i == 1) {
-      copy_block(1, h.core_size(0), memory.core[0], 0, memory.partial[1], 0);  // [lead, mode, bond], the lead being the core's own first index
+      copy_block(1, h.core_size(0), memory.core[0], 0, memory.partial[1],
+                 0);  // [lead, mode, bond], the lead being the core's own first index
     } else {
-      SmallGemm({rows, columns, inner, inner, columns, columns})(memory.partial[i - 1], memory.core[i - 1], memory.partial[i]);
+      SmallGemm({rows, columns, inner, inner, columns, columns})(memory.partial[i - 1], memory.core[i - 1],
+                                                                 memory.partial[i]);
     }
   }
 }
@@ -101,8 +109,9 @@ void for_left_rows(const TtMatrix& t, Body body) {
   for (std::int64_t p = 0; p < rows; ++p) body(p, t.order ? t.order[p] : p);
 }
 
-// Runs of columns between those of the identity, in B and in the core: body(first column of B, first of the core, count). The identity's
-// columns are found from left to right by looking for the next larger one; there are few of them.
+// Runs of columns between those of the identity, in B and in the core: body(first column of B, first of the core,
+// count). The identity's columns are found from left to right by looking for the next larger one; there are few of
+// them.
 template <class Body>
 void for_stored_columns(const TtMatrix& t, Body body) {
   const std::int64_t columns = columns_of(t), rank = t.gauge ? t.ranks[t.d] : 0;
@@ -121,8 +130,9 @@ void write_right(const TtMatrix& t, const float* stored) {
   float* right = f32(t.right);
   zero_rows(padded_rank(rank) - rank, columns, right + rank * columns, columns);
   if (!t.gauge) return copy_block(rank, columns, stored, columns, right, columns);
-  for_stored_columns(
-      t, [&](std::int64_t to, std::int64_t from, std::int64_t count) { copy_block(rank, count, stored + from, kept, right + to, columns); });
+  for_stored_columns(t, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+    copy_block(rank, count, stored + from, kept, right + to, columns);
+  });
   for (std::int64_t r = 0; r < rank; ++r)
     for (std::int64_t i = 0; i < rank; ++i) right[i * columns + t.gauge[r]] = i == r ? 1 : 0;
 }
@@ -167,12 +177,14 @@ void merge_half_backward(const Half& h, Workspace workspace) {
       copy_block(rank, count, f32(h.t.d_right) + from, columns_of(h.t), d_partial + to, kept);
     });
   } else {
-    for_left_rows(h.t,
-                  [&](std::int64_t p, std::int64_t row) { copy_block(1, rank, f32(h.t.d_left) + row * h.t.ld_left, 0, d_partial + p * rank, 0); });
+    for_left_rows(h.t, [&](std::int64_t p, std::int64_t row) {
+      copy_block(1, rank, f32(h.t.d_left) + row * h.t.ld_left, 0, d_partial + p * rank, 0);
+    });
   }
   for (int i = h.d; i >= 2; --i) {
     const std::int64_t rows = h.rows(i - 1), inner = h.bond(i - 1), columns = h.mode(i - 1) * h.bond(i);
-    SmallGemm({inner, columns, rows, inner, columns, columns, false, true})(memory.partial[i - 1], d_partial, memory.d_core);
+    SmallGemm({inner, columns, rows, inner, columns, columns, false, true})(memory.partial[i - 1], d_partial,
+                                                                            memory.d_core);
     unmask_gradient(h, i - 1, memory.d_core);
     transpose(inner, columns, memory.core[i - 1], columns, memory.transposed, inner);
     SmallGemm({rows, inner, columns, columns, inner, inner})(d_partial, memory.transposed, d_before);
@@ -210,21 +222,24 @@ void for_each_half(const Context& context, const TtMatrix* matrices, int count, 
   const std::size_t bytes = lane_bytes(matrices, count, backward);
   parallel_for(context, lanes, [&](std::int64_t lane) {
     char* memory = static_cast<char*>(context.workspace) + static_cast<std::size_t>(lane) * bytes;
-    for (std::int64_t half = lane; half < 2 * count; half += lanes) run(Half(matrices[half / 2], half % 2 != 0), Workspace(memory));
+    for (std::int64_t half = lane; half < 2 * count; half += lanes)
+      run(Half(matrices[half / 2], half % 2 != 0), Workspace(memory));
   });
 }
 
 Status run_merge(const Context& context, const TtMerge& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_workspace(context, a)) return Status::workspace_too_small;
-  for_each_half(context, a.matrices, a.count, false, [](const Half& h, Workspace workspace) { merge_half(h, workspace); });
+  for_each_half(context, a.matrices, a.count, false,
+                [](const Half& h, Workspace workspace) { merge_half(h, workspace); });
   return Status::ok;
 }
 
 Status run_merge_backward(const Context& context, const TtMergeBackward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
   if (context.workspace_bytes < merge_backward_workspace(context, a)) return Status::workspace_too_small;
-  for_each_half(context, a.matrices, a.count, true, [](const Half& h, Workspace workspace) { merge_half_backward(h, workspace); });
+  for_each_half(context, a.matrices, a.count, true,
+                [](const Half& h, Workspace workspace) { merge_half_backward(h, workspace); });
   return Status::ok;
 }
 

@@ -1,5 +1,6 @@
-// Rows are split into tiles; for each, both products and what is fused to them run while the tile is in cache. The right half and
-// the gradient of the output pass in panels of columns: a panel of one tile fits the first-level cache together with its operands.
+// Rows are split into tiles; for each, both products and what is fused to them run while the tile is in cache. The
+// right half and the gradient of the output pass in panels of columns: a panel of one tile fits the first-level cache
+// together with its operands.
 #include "kernels/tt_linear.h"
 
 #include "kernels/cpu/activation.h"
@@ -43,7 +44,8 @@ std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
 
 // y of one output for rows [row, row + rows).
 template <class Act>
-void forward_output(const TtLinearForward& a, const TtOutput& o, const float* packed, std::int64_t row, std::int64_t rows) {
+void forward_output(const TtLinearForward& a, const TtOutput& o, const float* packed, std::int64_t row,
+                    std::int64_t rows) {
   alignas(64) float block[tile_rows * panel];
   const float* t1 = f32(a.t1) + row * a.width + o.offset;
   for (std::int64_t j = 0; j < o.out; j += panel) {
@@ -62,9 +64,12 @@ void forward_output(const TtLinearForward& a, const TtOutput& o, const float* pa
 }
 
 void forward_tile(const TtLinearForward& a, const ForwardMemory& memory, std::int64_t row, std::int64_t rows) {
-  if (!a.t1_is_given) SmallGemm({rows, a.width, a.in, a.ldx, a.width, a.width})(f32(a.x) + row * a.ldx, f32(a.left), f32(a.t1) + row * a.width);
+  if (!a.t1_is_given)
+    SmallGemm({rows, a.width, a.in, a.ldx, a.width, a.width})(f32(a.x) + row * a.ldx, f32(a.left),
+                                                              f32(a.t1) + row * a.width);
   for (int i = 0; i < a.outputs; ++i)
-    with_activation(a.activation, [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
+    with_activation(a.activation,
+                    [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
 }
 
 // Calls visit(output, panel of it) for every panel of every output, in parallel.
@@ -85,15 +90,17 @@ Status run_forward(const Context& context, const TtLinearForward& a) {
   Workspace workspace(context.workspace);
   const ForwardMemory memory = forward_memory(a, workspace);
   if (a.tokens >= packed_from)
-    for_each_panel(context, a.output, a.outputs,
-                   [&](int i, std::int64_t p) { pack_panel(f32(a.output[i].right), a.output[i].rank, a.output[i].out, p, memory.right[i]); });
+    for_each_panel(context, a.output, a.outputs, [&](int i, std::int64_t p) {
+      pack_panel(f32(a.output[i].right), a.output[i].rank, a.output[i].out, p, memory.right[i]);
+    });
   const std::int64_t rows = forward_rows(a.tokens);
   parallel_for(context, tiles_of(a.tokens, rows),
                [&](std::int64_t tile) { forward_tile(a, memory, tile * rows, min(rows, a.tokens - tile * rows)); });
   return Status::ok;
 }
 
-// The backward: row tiles are gathered into groups, each with partial sums of its own, added in the order of groups at the end.
+// The backward: row tiles are gathered into groups, each with partial sums of its own, added in the order of groups at
+// the end.
 struct BackwardMemory {
   std::int64_t groups = 1;
   float* left = nullptr;                      // A^T in panels of its columns
@@ -124,7 +131,9 @@ BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) 
   return memory;
 }
 // d_A, which comes behind all else.
-Product left_gradient(const TtLinearBackward& a) { return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width}; }
+Product left_gradient(const TtLinearBackward& a) {
+  return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
+}
 
 std::size_t backward_workspace(const Context& context, const TtLinearBackward& a) {
   Workspace counter(nullptr);
@@ -146,10 +155,11 @@ void pack_for_backward(const Context& context, const TtLinearBackward& a, const 
   });
 }
 
-// Adds one output for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if `first`).
+// Adds one output for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if
+// `first`).
 template <class Act>
-void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row,
-                     std::int64_t rows) {
+void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& memory, std::int64_t group, bool first,
+                     std::int64_t row, std::int64_t rows) {
   alignas(64) float d_pre[tile_rows * panel];
   alignas(64) float again[tile_rows * panel];
   const TtOutput& o = a.output[i];
@@ -162,11 +172,14 @@ void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& mem
     const float* pre = o.pre ? f32(o.pre) + row * o.ldy + j : again;
     if (!__is_same(Act, Identity) && !o.pre) {
       SmallGemm({rows, columns, o.rank, a.width, columns, columns})(t1, memory.right[i] + j * o.rank, again);
-      finish_rows<Identity>({rows, columns}, again, columns, o.bias ? f32(o.bias) + j : nullptr, nullptr, again, columns);
+      finish_rows<Identity>({rows, columns}, again, columns, o.bias ? f32(o.bias) + j : nullptr, nullptr, again,
+                            columns);
     }
     if (first) std::memset(d_bias + j, 0, static_cast<std::size_t>(columns) * sizeof(float));
-    start_rows<Act>({rows, columns}, f32(o.dy) + row * o.ldy + j, o.ldy, pre, o.pre ? o.ldy : columns, d_pre, columns, d_bias + j);
-    SmallGemm({rows, o.rank, columns, columns, o.rank, a.width, j > 0})(d_pre, memory.right_transposed[i] + j * o.rank, u1);
+    start_rows<Act>({rows, columns}, f32(o.dy) + row * o.ldy + j, o.ldy, pre, o.pre ? o.ldy : columns, d_pre, columns,
+                    d_bias + j);
+    SmallGemm({rows, o.rank, columns, columns, o.rank, a.width, j > 0})(d_pre, memory.right_transposed[i] + j * o.rank,
+                                                                        u1);
     SmallGemm({o.rank, columns, rows, a.width, columns, columns, !first, true})(t1, d_pre, d_right + j * o.rank);
   }
 }
@@ -184,9 +197,11 @@ void backward_input(const TtLinearBackward& a, const BackwardMemory& memory, std
   }
 }
 
-void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t group, bool first, std::int64_t row, std::int64_t rows) {
+void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std::int64_t group, bool first,
+                   std::int64_t row, std::int64_t rows) {
   for (int i = 0; i < a.outputs; ++i)
-    with_activation(a.activation, [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
+    with_activation(a.activation,
+                    [&](auto act) { backward_output<decltype(act)>(a, i, memory, group, first, row, rows); });
   if (a.dx) backward_input(a, memory, row, rows);
 }
 

@@ -1,5 +1,6 @@
-// Look-up in a TTM table by its two halves, and the halves' gradients. Equal ids are folded first; a row is one small product
-// (n_left x r)(r x n_right); every output row belongs to one tile, which adds what concerns it in the order of ids.
+// Look-up in a TTM table by its two halves, and the halves' gradients. Equal ids are folded first; a row is one small
+// product (n_left x r)(r x n_right); every output row belongs to one tile, which adds what concerns it in the order of
+// ids.
 #include "kernels/ttm_embedding.h"
 
 #include "kernels/cpu/block_product.h"
@@ -50,7 +51,8 @@ struct ToPositions {
 
 template <class Result>
 void row_product(const TtmTable& t, const RowShape& s, std::int64_t id, const Result& result) {
-  const OneBlock factors{f32(static_cast<const void*>(t.left)) + s.left_at(id), f32(static_cast<const void*>(t.right)) + s.right_at(id)};
+  const OneBlock factors{f32(static_cast<const void*>(t.left)) + s.left_at(id),
+                         f32(static_cast<const void*>(t.right)) + s.right_at(id)};
   block_product({s.left, s.right, s.rank, s.rank, 1, s.right}, factors, result);
 }
 
@@ -68,7 +70,9 @@ struct ForwardMemory {
   }
 };
 
-std::size_t forward_workspace(const Context&, const TtmForward& a) { return ForwardMemory(nullptr, a).workspace.used(); }
+std::size_t forward_workspace(const Context&, const TtmForward& a) {
+  return ForwardMemory(nullptr, a).workspace.used();
+}
 
 // Straight to y; a run that spans tiles is computed in each.
 void forward_look_ups(const Context& context, const TtmForward& a, const RowShape& s, const IdRuns& runs) {
@@ -77,7 +81,8 @@ void forward_look_ups(const Context& context, const TtmForward& a, const RowShap
     for (std::int64_t begin = tile * positions_of_tile, end; begin < last; begin = end) {
       const std::int32_t id = a.bags.id[runs.order[begin]];
       for (end = begin + 1; end < last && a.bags.id[runs.order[end]] == id;) ++end;
-      row_product(*a.table, s, id, ToPositions{f32(a.y), runs.order + begin, end - begin, s.columns, s.right, a.accumulate});
+      row_product(*a.table, s, id,
+                  ToPositions{f32(a.y), runs.order + begin, end - begin, s.columns, s.right, a.accumulate});
     }
   });
 }
@@ -97,7 +102,8 @@ void forward_bags(const Context& context, const TtmForward& a, const RowShape& s
   parallel_for(context, tiles_of(runs.count, runs_of_tile), [&](std::int64_t tile) {
     for (std::int64_t r = tile * runs_of_tile; r < min(runs.count, (tile + 1) * runs_of_tile); ++r) {
       row_product(*a.table, s, runs.id(a.bags, r), BlockResult{memory.rows + r * s.columns, s.right, false});
-      for (std::int64_t i = runs.start[r]; i < runs.start[r + 1]; ++i) memory.run_of_position[runs.order[i]] = static_cast<std::int32_t>(r);
+      for (std::int64_t i = runs.start[r]; i < runs.start[r + 1]; ++i)
+        memory.run_of_position[runs.order[i]] = static_cast<std::int32_t>(r);
     }
   });
   parallel_for(context, a.bags.bags, [&](std::int64_t bag) { sum_bag(a, s, memory, bag); });
@@ -132,14 +138,17 @@ struct BackwardMemory {
   BackwardMemory(void* memory, const TtmBackward& a) : workspace(memory), runs(workspace, a.bags) {
     const RowShape s(*a.table);
     const std::int64_t ids = a.bags.ids;
-    bag = workspace.ints(ids), fold = workspace.ints(ids), left_start = workspace.ints(ids + 1), by_right = workspace.ints(ids);
+    bag = workspace.ints(ids), fold = workspace.ints(ids), left_start = workspace.ints(ids + 1),
+    by_right = workspace.ints(ids);
     right_start = workspace.ints(ids + 1), right_group = workspace.ints(ids);
     folded = workspace.floats(ids / 2 * s.columns);
     right_transposed = workspace.floats(min(ids, s.right_rows) * s.rank * s.right);
   }
 };
 
-std::size_t backward_workspace(const Context&, const TtmBackward& a) { return BackwardMemory(nullptr, a).workspace.used(); }
+std::size_t backward_workspace(const Context&, const TtmBackward& a) {
+  return BackwardMemory(nullptr, a).workspace.used();
+}
 
 // Starts of the groups of equal key(i), i in [0, count); their number.
 template <class Key>
@@ -153,7 +162,8 @@ std::int64_t group(std::int64_t count, std::int32_t* start, Key key) {
 
 class Backward {
  public:
-  Backward(const Context& context, const TtmBackward& a) : context_(context), a_(a), s_(*a.table), m_(context.workspace, a) {}
+  Backward(const Context& context, const TtmBackward& a)
+      : context_(context), a_(a), s_(*a.table), m_(context.workspace, a) {}
 
   void run() {
     sort();
@@ -169,7 +179,9 @@ class Backward {
   std::int64_t left_row(std::int64_t run) const { return id(run) / s_.right_rows; }
   const float* dy_of(std::int64_t sorted) const { return f32(a_.dy) + m_.bag[m_.runs.order[sorted]] * s_.columns; }
   // The summed gradient of a run's row.
-  const float* gradient(std::int64_t run) const { return m_.fold[run] < 0 ? dy_of(m_.runs.start[run]) : m_.folded + m_.fold[run] * s_.columns; }
+  const float* gradient(std::int64_t run) const {
+    return m_.fold[run] < 0 ? dy_of(m_.runs.start[run]) : m_.folded + m_.fold[run] * s_.columns;
+  }
 
   void sort() {
     fill_bags(a_.bags, m_.bag);
@@ -181,7 +193,8 @@ class Backward {
     stable_order(runs, s_.right_rows, m_.by_right, m_.runs.spare, [&](std::int32_t r) { return right_row(r); });
     right_groups_ = group(runs, m_.right_start, [&](std::int64_t i) { return right_row(m_.by_right[i]); });
     for (std::int64_t g = 0; g < right_groups_; ++g)
-      for (std::int64_t i = m_.right_start[g]; i < m_.right_start[g + 1]; ++i) m_.right_group[m_.by_right[i]] = static_cast<std::int32_t>(g);
+      for (std::int64_t i = m_.right_start[g]; i < m_.right_start[g + 1]; ++i)
+        m_.right_group[m_.by_right[i]] = static_cast<std::int32_t>(g);
   }
 
   // Equal ids: dy summed in the order of position, tile by tile of runs and columns.
@@ -198,13 +211,15 @@ class Backward {
     for (std::int64_t i = m_.runs.start[run]; i < m_.runs.start[run + 1]; ++i) {
       const float* dy = dy_of(i);
       const bool start = i == m_.runs.start[run];
-      sweep(begin, end,
-            [=](std::int64_t j, auto lanes) { store(sum + j, start ? load(dy + j, lanes) : load(sum + j, lanes) + load(dy + j, lanes), lanes); });
+      sweep(begin, end, [=](std::int64_t j, auto lanes) {
+        store(sum + j, start ? load(dy + j, lanes) : load(sum + j, lanes) + load(dy + j, lanes), lanes);
+      });
     }
   }
 
   void transpose_right(std::int64_t g) {
-    const float* right = f32(static_cast<const void*>(a_.table->right)) + s_.right_at(id(m_.by_right[m_.right_start[g]]));
+    const float* right =
+        f32(static_cast<const void*>(a_.table->right)) + s_.right_at(id(m_.by_right[m_.right_start[g]]));
     transpose(s_.rank, s_.right, right, s_.right, m_.right_transposed + g * s_.rank * s_.right, s_.rank);
   }
 
@@ -215,7 +230,9 @@ class Backward {
       std::int64_t first, last;
       std::int64_t count() const { return last - first; }
       const float* a(std::int64_t i) const { return owner.gradient(first + i); }
-      const float* b(std::int64_t i) const { return owner.m_.right_transposed + owner.m_.right_group[first + i] * owner.s_.rank * owner.s_.right; }
+      const float* b(std::int64_t i) const {
+        return owner.m_.right_transposed + owner.m_.right_group[first + i] * owner.s_.rank * owner.s_.right;
+      }
     };
     const Items items{*this, m_.left_start[g], m_.left_start[g + 1]};
     float* result = f32(a_.d_left) + s_.left_at(id(items.first));
@@ -229,7 +246,9 @@ class Backward {
       const std::int32_t* runs;
       std::int64_t size;
       std::int64_t count() const { return size; }
-      const float* a(std::int64_t i) const { return f32(static_cast<const void*>(owner.a_.table->left)) + owner.s_.left_at(owner.id(runs[i])); }
+      const float* a(std::int64_t i) const {
+        return f32(static_cast<const void*>(owner.a_.table->left)) + owner.s_.left_at(owner.id(runs[i]));
+      }
       const float* b(std::int64_t i) const { return owner.gradient(runs[i]); }
     };
     const Items items{*this, m_.by_right + m_.right_start[g], m_.right_start[g + 1] - m_.right_start[g]};

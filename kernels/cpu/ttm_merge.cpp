@@ -1,5 +1,6 @@
-// Cores of a TTM table to its two halves and back. Each half is a chain of its own: with first core [m, r_0 n, r_1] (r_0 is 1 on
-// the left, r_cut on the right) the partial products are P_k [rows, columns, r], rows = m_1..m_k, columns = r_0 n_1..n_k:
+// Cores of a TTM table to its two halves and back. Each half is a chain of its own: with first core [m, r_0 n, r_1]
+// (r_0 is 1 on the left, r_cut on the right) the partial products are P_k [rows, columns, r], rows = m_1..m_k, columns
+// = r_0 n_1..n_k:
 //   P_k[(M, m), (C, n), r'] = sum_a P_{k-1}[M, C, a] F~_k[a, m, n, r'],
 // for each pair (M, m) one block [C x a][a x (n r')], whose result is contiguous.
 #include "kernels/ttm_merge.h"
@@ -89,11 +90,13 @@ void swap_first(const Half& h, const float* from, float* to, bool back) {
 void multiply(const Context& context, const Half& h, const Memory& memory, int end) {
   swap_first(h, memory.core[h.first], memory.partial[h.first], false);
   for (int k = h.first + 1; k < end; ++k) {
-    const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k), blocks = h.rows(k);
+    const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k),
+                       blocks = h.rows(k);
     parallel_for(context, tiles_of(blocks, blocks_of_tile), [&](std::int64_t tile) {
       for (std::int64_t b = tile * blocks_of_tile; b < min(blocks, (tile + 1) * blocks_of_tile); ++b) {
         const OneBlock factors{memory.partial[k - 1] + b / m * c * a, memory.core[k] + b % m * tail};
-        block_product({c, tail, a, a, 1, m * tail}, factors, BlockResult{memory.partial[k] + b * c * tail, tail, false});
+        block_product({c, tail, a, a, 1, m * tail}, factors,
+                      BlockResult{memory.partial[k] + b * c * tail, tail, false});
       }
     });
   }
@@ -128,7 +131,8 @@ Status run(const Context& context, const TtmMerge& a) {
 
 // dF~_k[a, m, n r'] = sum over M, C of P_{k-1}[M, C, a] dP_k[(M, m), C, n r']
 void core_gradient(const Context& context, const Half& h, const Memory& memory, int k) {
-  const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k), before = h.rows(k - 1);
+  const std::int64_t m = h.t.row_modes[k], a = h.t.ranks[k], c = h.columns(k - 1), tail = h.tail(k),
+                     before = h.rows(k - 1);
   parallel_for(context, m, [&](std::int64_t i) {
     const EvenBlocks items{memory.partial[k - 1], c * a, memory.d_partial[k] + i * c * tail, m * c * tail, before};
     block_product({a, tail, c, 1, a, tail}, items, BlockResult{memory.d_core[k] + i * tail, m * tail, false});
@@ -171,7 +175,8 @@ void half_backward(const Context& context, const Half& h, Memory memory, const f
     partial_gradient(context, h, memory, k);
   }
   swap_first(h, memory.d_partial[h.first], memory.d_core[h.first], true);
-  parallel_for(context, h.last - h.first, [&](std::int64_t tile) { unmask(h, memory, h.first + static_cast<int>(tile)); });
+  parallel_for(context, h.last - h.first,
+               [&](std::int64_t tile) { unmask(h, memory, h.first + static_cast<int>(tile)); });
 }
 
 std::size_t backward_workspace(const Context&, const TtmMergeBackward& a) {

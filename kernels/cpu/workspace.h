@@ -1,4 +1,5 @@
-// Pieces of a call's workspace. The same code that takes them answers how much is needed: with no memory it only counts.
+// Pieces of a call's workspace. The same code that takes them answers how much is needed: with no memory it only
+// counts.
 #pragma once
 
 #include "kernels/cpu/isa.h"

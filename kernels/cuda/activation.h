@@ -14,15 +14,16 @@ COMERA_DEVICE float logistic(float x) {
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
-// The distribution and the density of a normal variable, which share an exponential: Abramowitz and Stegun, 7.1.26, within 1.5e-7 of the
-// distribution. For what is rounded to bf16, at a third of the arithmetic.
+// The distribution and the density of a normal variable, which share an exponential: Abramowitz and Stegun, 7.1.26,
+// within 1.5e-7 of the distribution. For what is rounded to bf16, at a third of the arithmetic.
 struct Normal {
   float cdf, density;
 };
 COMERA_DEVICE Normal normal_of(float x) {
   const float e = fast_exp2(-0.72134752f * x * x);                 // 1 / (2 ln 2)
   const float t = fast_reciprocal(1.0f + 0.23164189f * fabsf(x));  // 0.3275911 / sqrt(2)
-  const float tail = 0.5f * e * t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+  const float tail =
+      0.5f * e * t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
   return {x < 0 ? tail : 1.0f - tail, 0.39894228040143268f * e};
 }
 

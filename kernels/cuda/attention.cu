@@ -1,7 +1,7 @@
-// Attention in f32 on CUDA cores, at every head size up to 256: bounded by reads of shared memory, one of 16 bytes for 4 multiply-adds.
-// Streams of bf16 take the tensor cores where head size and alignment allow it (attention_tensor.h).
-// The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum has one owner and
-// a fixed order.
+// Attention in f32 on CUDA cores, at every head size up to 256: bounded by reads of shared memory, one of 16 bytes for
+// 4 multiply-adds. Streams of bf16 take the tensor cores where head size and alignment allow it (attention_tensor.h).
+// The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum
+// has one owner and a fixed order.
 #include "kernels/cuda/attention_tensor_backward.h"
 #include "kernels/cuda/attention_tensor_forward.h"
 #include "kernels/cuda/attention_tile.h"
@@ -23,7 +23,8 @@ constexpr std::size_t forward_shared() {
   return sizeof(float) * (block_rows(D) * D + 2 * tile_columns * column_stride(D) + block_rows(D) * tile_columns);
 }
 
-// Keys and values that the block's queries attend to pass by tile after tile: use(first) once those from `first` on are in k and v.
+// Keys and values that the block's queries attend to pass by tile after tile: use(first) once those from `first` on are
+// in k and v.
 template <int D, class T, class Args, class Use>
 __device__ void for_keys(const Args& a, const Place& at, float* k, float* v, const Use& use) {
   const AttentionShape& s = a.shape;
@@ -56,7 +57,8 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
   const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
   KeyRange range[rows_per_warp];
   float largest[rows_per_warp], total[rows_per_warp], sum[rows_per_warp][D / warp_size] = {};
-  for (int r = 0; r < rows_per_warp; ++r) range[r] = range_of(s, at.batch, at.row(r)), largest[r] = minus_infinity, total[r] = 0;
+  for (int r = 0; r < rows_per_warp; ++r)
+    range[r] = range_of(s, at.batch, at.row(r)), largest[r] = minus_infinity, total[r] = 0;
 
   for_keys<D, T>(a, at, k, v, [&](std::int64_t first) {
     float score[rows_per_warp], factor[rows_per_warp];
@@ -81,7 +83,8 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
     if (at.row(r) >= s.queries) continue;
     T* row = static_cast<T*>(a.out) + (at.batch * s.queries + at.row(r)) * a.ld_out + at.head * s.head_size;
     store_row<D>(row, sum[r], all > 0 ? 1 / all : 0, head_size);
-    if (a.lse && at.lane == 0) static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(r)] = largest[r] + logf(all);
+    if (a.lse && at.lane == 0)
+      static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(r)] = largest[r] + logf(all);
   }
 }
 
@@ -102,11 +105,13 @@ __global__ void row_products(const __grid_constant__ AttentionBackward a, float*
 
 template <int D>
 constexpr std::size_t backward_shared() {
-  return sizeof(float) * (2 * block_rows(D) * D + 2 * tile_columns * column_stride(D) + 2 * block_rows(D) * tile_columns);
+  return sizeof(float) *
+         (2 * block_rows(D) * D + 2 * tile_columns * column_stride(D) + 2 * block_rows(D) * tile_columns);
 }
 
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
+    backward_queries(const __grid_constant__ AttentionBackward a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t stats = (at.batch * s.heads + at.head) * s.queries;
@@ -114,9 +119,11 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(
   auto* q = shared_memory<float>();
   float *d_out = q + block_rows(D) * D, *k = d_out + block_rows(D) * D, *v = k + tile_columns * column_stride(D);
   float* weights = v + tile_columns * column_stride(D) + at.warp * rows_per_warp * tile_columns;
-  const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size, o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
+  const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size,
+                     o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
   load_tile<D>(q, D, static_cast<const T*>(a.q) + q_at, a.ldq, at.first_row, block_rows(D), s.queries, head_size);
-  load_tile<D>(d_out, D, static_cast<const T*>(a.d_out) + o_at, a.ld_out, at.first_row, block_rows(D), s.queries, head_size);
+  load_tile<D>(d_out, D, static_cast<const T*>(a.d_out) + o_at, a.ld_out, at.first_row, block_rows(D), s.queries,
+               head_size);
 
   DropoutRule rule(a.dropout);
   const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
@@ -141,12 +148,14 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_queries(
     add_columns<D>(weights, k, sum);
   });
   for (int r = 0; r < rows_per_warp; ++r)
-    if (at.row(r) < s.queries) store_row<D>(static_cast<T*>(a.dq) + q_at + at.row(r) * a.ldq, sum[r], static_cast<float>(s.scale), head_size);
+    if (at.row(r) < s.queries)
+      store_row<D>(static_cast<T*>(a.dq) + q_at + at.row(r) * a.ldq, sum[r], static_cast<float>(s.scale), head_size);
 }
 
 // Rows are keys, columns queries; blockIdx.y is a key head, whose query heads are added one after another.
 template <int D, class T>
-__global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
+__global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
+    backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
   const AttentionShape& s = a.shape;
   const Place at(block_rows(D));
   const std::int64_t group = s.heads / s.key_heads;
@@ -155,7 +164,8 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_keys(con
   float *v = k + block_rows(D) * D, *q = v + block_rows(D) * D, *d_out = q + tile_columns * column_stride(D);
   float* d_scores = d_out + tile_columns * column_stride(D) + 2 * at.warp * rows_per_warp * tile_columns;
   float* weights = d_scores + rows_per_warp * tile_columns;
-  const std::int64_t k_at = at.batch * s.keys * a.ldk + at.head * s.head_size, v_at = at.batch * s.keys * a.ldv + at.head * s.head_size;
+  const std::int64_t k_at = at.batch * s.keys * a.ldk + at.head * s.head_size,
+                     v_at = at.batch * s.keys * a.ldv + at.head * s.head_size;
   load_tile<D>(k, D, static_cast<const T*>(a.k) + k_at, a.ldk, at.first_row, block_rows(D), s.keys, head_size);
   load_tile<D>(v, D, static_cast<const T*>(a.v) + v_at, a.ldv, at.first_row, block_rows(D), s.keys, head_size);
 
@@ -168,10 +178,11 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) backward_keys(con
       const bool used = !range.empty() && range.begin < at.first_row + block_rows(D) && range.end > at.first_row;
       if (!__any_sync(full_warp, used)) continue;  // the same in every warp: all look at the same queries
       __syncthreads();
-      load_tile<D>(q, column_stride(D), static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + head * s.head_size, a.ldq, first, tile_columns,
-                   s.queries, head_size);
-      load_tile<D>(d_out, column_stride(D), static_cast<const T*>(a.d_out) + at.batch * s.queries * a.ld_out + head * s.head_size, a.ld_out, first,
-                   tile_columns, s.queries, head_size);
+      load_tile<D>(q, column_stride(D), static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + head * s.head_size,
+                   a.ldq, first, tile_columns, s.queries, head_size);
+      load_tile<D>(d_out, column_stride(D),
+                   static_cast<const T*>(a.d_out) + at.batch * s.queries * a.ld_out + head * s.head_size, a.ld_out,
+                   first, tile_columns, s.queries, head_size);
       __syncthreads();
       const std::int64_t stat = (at.batch * s.heads + head) * s.queries + first + at.lane;
       const float lse = used ? static_cast<const float*>(a.lse)[stat] : 0, delta = used ? deltas[stat] : 0;
@@ -212,14 +223,16 @@ Status with_head_size(std::int64_t head_size, F&& f) {
 }
 
 Launch tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, int d, std::size_t shared) {
-  return {dim3(static_cast<unsigned>(blocks_for(rows, block_rows(d))), static_cast<unsigned>(heads), static_cast<unsigned>(batch)),
+  return {dim3(static_cast<unsigned>(blocks_for(rows, block_rows(d))), static_cast<unsigned>(heads),
+               static_cast<unsigned>(batch)),
           static_cast<unsigned>(warps_for(d) * warp_size), shared};
 }
 
 // On tensor cores a head of up to 32, 64 or 128 elements, a block of tensor_rows rows.
 Launch tensor_tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, std::size_t shared) {
-  return {dim3(static_cast<unsigned>(blocks_for(rows, tensor_rows)), static_cast<unsigned>(heads), static_cast<unsigned>(batch)), tensor_threads,
-          shared};
+  return {dim3(static_cast<unsigned>(blocks_for(rows, tensor_rows)), static_cast<unsigned>(heads),
+               static_cast<unsigned>(batch)),
+          tensor_threads, shared};
 }
 template <class F>
 Status with_tensor_size(std::int64_t head_size, F&& f) {
@@ -236,7 +249,8 @@ Status run(const Context& context, const AttentionForward& a) {
   if (context.dtype == DType::bf16 && takes_tensor_cores(a))
     return with_tensor_size(s.head_size, [&](auto size) {
       constexpr int d = decltype(size)::value;
-      return launch(context, tensor_tiles(s.queries, s.heads, s.batch, tensor_forward_shared<d>()), tensor_forward<d>, a);
+      return launch(context, tensor_tiles(s.queries, s.heads, s.batch, tensor_forward_shared<d>()), tensor_forward<d>,
+                    a);
     });
   return with_element(context, [&]<class T>(T) {
     return with_head_size(s.head_size, [&](auto size) {
@@ -261,7 +275,8 @@ Status run(const Context& context, const AttentionBackward& a) {
       const Launch queries = tensor_tiles(s.queries, s.heads, s.batch, tensor_backward_queries_shared<d>());
       const Status done = launch(context, queries, tensor_backward_queries<d>, a, delta);
       if (done != Status::ok) return done;
-      return launch(context, tensor_tiles(s.keys, s.key_heads, s.batch, tensor_backward_keys_shared<d>()), tensor_backward_keys<d>, a, delta);
+      return launch(context, tensor_tiles(s.keys, s.key_heads, s.batch, tensor_backward_keys_shared<d>()),
+                    tensor_backward_keys<d>, a, delta);
     });
   return with_element(context, [&]<class T>(T) {
     constexpr unsigned threads = 256;
@@ -273,7 +288,8 @@ Status run(const Context& context, const AttentionBackward& a) {
       const Launch queries = tiles(s.queries, s.heads, s.batch, d, backward_shared<d>());
       const Status done = launch(context, queries, backward_queries<d, T>, a, delta);
       if (done != Status::ok) return done;
-      return launch(context, tiles(s.keys, s.key_heads, s.batch, d, backward_shared<d>()), backward_keys<d, T>, a, delta);
+      return launch(context, tiles(s.keys, s.key_heads, s.batch, d, backward_shared<d>()), backward_keys<d, T>, a,
+                    delta);
     });
   });
 }

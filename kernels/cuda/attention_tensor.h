@@ -1,8 +1,9 @@
-// The pieces of attention on tensor cores, for streams of bf16: products of bf16, sums and everything about probabilities in f32. A warp
-// works on 16 rows (queries; keys in the gradient of keys and values), four warps to a block, against tiles of columns (keys; queries) that
-// the block copies ahead. A product of rows and columns leaves a lane rows lane / 4 and 8 behind it, called its halves 0 and 1, and of every
-// 8 columns 2 (lane % 4) and the next; rounded to bf16, the same lane holds them as the left factor of the product that follows, so that
-// probabilities never leave the registers.
+// The pieces of attention on tensor cores, for streams of bf16: products of bf16, sums and everything about
+// probabilities in f32. A warp works on 16 rows (queries; keys in the gradient of keys and values), four warps to a
+// block, against tiles of columns (keys; queries) that the block copies ahead. A product of rows and columns leaves a
+// lane rows lane / 4 and 8 behind it, called its halves 0 and 1, and of every 8 columns 2 (lane % 4) and the next;
+// rounded to bf16, the same lane holds them as the left factor of the product that follows, so that probabilities never
+// leave the registers.
 #pragma once
 
 #include "kernels/cuda/attention_keys.h"
@@ -17,7 +18,9 @@ constexpr float log2_of_e = 1.4426950408889634f, ln_of_2 = 0.69314718055994531f;
 
 // Between rows in shared memory: eight rows that are loaded together meet no bank twice.
 constexpr int tensor_pitch(int d) { return d + 8; }
-constexpr std::size_t tensor_tile_bytes(int d, int rows) { return sizeof(Bf16) * static_cast<std::size_t>(rows * tensor_pitch(d)); }
+constexpr std::size_t tensor_tile_bytes(int d, int rows) {
+  return sizeof(Bf16) * static_cast<std::size_t>(rows * tensor_pitch(d));
+}
 
 // The work of a block: blockIdx.x is a tile of rows, blockIdx.y a head, blockIdx.z a sequence.
 struct TensorPlace {
@@ -31,9 +34,11 @@ struct TensorPlace {
   }
 };
 
-// Rows first .. first + count of a head on their way to shared memory, zeros beyond `rows` and beyond the head's size, a multiple of 8.
+// Rows first .. first + count of a head on their way to shared memory, zeros beyond `rows` and beyond the head's size,
+// a multiple of 8.
 template <int D, int count>
-__device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int64_t first, std::int64_t rows, int head_size) {
+__device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int64_t first, std::int64_t rows,
+                           int head_size) {
   constexpr int across = D / 8, step = tensor_threads / across;
   const int row = static_cast<int>(threadIdx.x) / across, column = static_cast<int>(threadIdx.x) % across * 8;
   const Bf16* const at = from + (first + row) * ld + column;
@@ -45,8 +50,8 @@ __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int
   }
 }
 
-// Keys and values that the block's queries attend to pass by tile after tile, through places for two tiles of each: use(first, k, v) for those
-// of keys from `first` on of which the warp's queries attend to any.
+// Keys and values that the block's queries attend to pass by tile after tile, through places for two tiles of each:
+// use(first, k, v) for those of keys from `first` on of which the warp's queries attend to any.
 template <int D, class Args, class Use>
 __device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, const Use& use) {
   const AttentionShape& s = a.shape;
@@ -100,7 +105,8 @@ __device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[col
 #pragma unroll
   for (int j = 0; j < column_blocks; j += 2) {
     const unsigned left[4] = {pair_of(weights[j][0], weights[j][1]), pair_of(weights[j][2], weights[j][3]),
-                              pair_of(weights[j + 1][0], weights[j + 1][1]), pair_of(weights[j + 1][2], weights[j + 1][3])};
+                              pair_of(weights[j + 1][0], weights[j + 1][1]),
+                              pair_of(weights[j + 1][2], weights[j + 1][3])};
 #pragma unroll
     for (int n = 0; n < D / 8; n += 2) {
       unsigned right[4];
@@ -111,14 +117,16 @@ __device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[col
   }
 }
 
-// The warp's 16 rows, half h of a lane times factor[h], by way of `tile`, shared memory that no other warp uses any more.
+// The warp's 16 rows, half h of a lane times factor[h], by way of `tile`, shared memory that no other warp uses any
+// more.
 template <int D>
-__device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float factor0, float factor1, Bf16* to, std::int64_t ld, std::int64_t rows,
-                           int head_size) {
+__device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float factor0, float factor1, Bf16* to,
+                           std::int64_t ld, std::int64_t rows, int head_size) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
 #pragma unroll
   for (int n = 0; n < D / 8; ++n) {
-    const float upper[2] = {sums[n][0] * factor0, sums[n][1] * factor0}, lower[2] = {sums[n][2] * factor1, sums[n][3] * factor1};
+    const float upper[2] = {sums[n][0] * factor0, sums[n][1] * factor0},
+                lower[2] = {sums[n][2] * factor1, sums[n][3] * factor1};
     Bf16* const at = tile + lane / 4 * tensor_pitch(D) + 8 * n + lane % 4 * 2;
     store_floats<2>(upper, at);
     store_floats<2>(lower, at + 8 * tensor_pitch(D));
@@ -128,7 +136,8 @@ __device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float fact
     const int row = v / (D / 8), column = v % (D / 8) * 8;
     using Eight = Elements<Bf16, 8>;
     if (row < rows && column < head_size)
-      *reinterpret_cast<Eight*>(to + row * ld + column) = *reinterpret_cast<const Eight*>(tile + row * tensor_pitch(D) + column);
+      *reinterpret_cast<Eight*>(to + row * ld + column) =
+          *reinterpret_cast<const Eight*>(tile + row * tensor_pitch(D) + column);
   }
 }
 
@@ -139,17 +148,20 @@ __device__ float reduce_row_lanes(float value, Join join) {
   return join(value, __shfl_xor_sync(full_warp, value, 2));
 }
 
-// Which keys of a tile dropout keeps for the rows of a lane: each of the four lanes of a row draws for 8 of its keys. Bits 8 half .. + 7 of
-// word n are keys 8 n .. 8 n + 7 of a half.
+// Which keys of a tile dropout keeps for the rows of a lane: each of the four lanes of a row draws for 8 of its keys.
+// Bits 8 half .. + 7 of word n are keys 8 n .. 8 n + 7 of a half.
 struct KeptOfRows {
   unsigned word[column_blocks];
 
-  COMERA_DEVICE bool has(int lane, int half, int n, int j) const { return word[n] >> (8 * half + lane % 4 * 2 + j) & 1u; }
+  COMERA_DEVICE bool has(int lane, int half, int n, int j) const {
+    return word[n] >> (8 * half + lane % 4 * 2 + j) & 1u;
+  }
 
   __device__ KeptOfRows(const DropoutRule& rule, std::int64_t sample, const TensorPlace& at, std::int64_t first_key) {
     unsigned own = 0;
 #pragma unroll 1  // one draw's registers at a time
-    for (int half = 0; half < 2; ++half) own |= kept_keys(renewed(rule), sample, at.row(half), at.head, first_key + at.lane % 4 * 8) << (8 * half);
+    for (int half = 0; half < 2; ++half)
+      own |= kept_keys(renewed(rule), sample, at.row(half), at.head, first_key + at.lane % 4 * 8) << (8 * half);
 #pragma unroll
     for (int n = 0; n < column_blocks; ++n) word[n] = __shfl_sync(full_warp, own, at.lane / 4 * 4 + n);
   }

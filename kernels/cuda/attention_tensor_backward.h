@@ -1,6 +1,7 @@
-// Attention's backward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 2, in two passes, so that every sum has one owner and a fixed
-// order. The first has the rows of queries and gives dQ and, for the second, the row products dO . O; the second has the rows of keys and
-// gives dK and dV. Both compute probabilities again, from the statistics that the forward kept.
+// Attention's backward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 2, in two passes, so that every sum has
+// one owner and a fixed order. The first has the rows of queries and gives dQ and, for the second, the row products dO
+// . O; the second has the rows of keys and gives dK and dV. Both compute probabilities again, from the statistics that
+// the forward kept.
 #pragma once
 
 #include "kernels/cuda/attention_tensor.h"
@@ -36,7 +37,8 @@ struct alignas(16) QueryFacts {
   COMERA_DEVICE bool has(int key) const { return begin <= key && key < end; }
   COMERA_DEVICE float weight(float score, float scale) const { return exp2f(score * scale - lse); }
 };
-__device__ inline QueryFacts facts_of(const AttentionBackward& a, std::int64_t batch, std::int64_t head, std::int64_t query) {
+__device__ inline QueryFacts facts_of(const AttentionBackward& a, std::int64_t batch, std::int64_t head,
+                                      std::int64_t query) {
   const KeyRange range = range_of(a.shape, batch, query);
   if (range.empty()) return {0, 0, 0, 0};
   const float lse = static_cast<const float*>(a.lse)[(batch * a.shape.heads + head) * a.shape.queries + query];
@@ -51,9 +53,11 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   const int head_size = static_cast<int>(s.head_size);
   auto* const q = shared_memory<Bf16>();
   Bf16 *const d_out = q + tensor_rows * tensor_pitch(D), *const tiles = d_out + tensor_rows * tensor_pitch(D);
-  const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size, o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
+  const std::int64_t q_at = at.batch * s.queries * a.ldq + at.head * s.head_size,
+                     o_at = at.batch * s.queries * a.ld_out + at.head * s.head_size;
   fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + q_at, a.ldq, at.first_row, s.queries, head_size);
-  fetch_rows<D, tensor_rows>(d_out, static_cast<const Bf16*>(a.d_out) + o_at, a.ld_out, at.first_row, s.queries, head_size);
+  fetch_rows<D, tensor_rows>(d_out, static_cast<const Bf16*>(a.d_out) + o_at, a.ld_out, at.first_row, s.queries,
+                             head_size);
 
   const DropoutRule rule(a.dropout);
   const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
@@ -62,7 +66,8 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
   for (int half = 0; half < 2; ++half) {
     row[half] = facts_of(a, at.batch, at.head, at.row(half));
     row[half].delta = row_product(a, at, half);
-    if (at.lane % 4 == 0 && at.row(half) < s.queries) deltas[(at.batch * s.heads + at.head) * s.queries + at.row(half)] = row[half].delta;
+    if (at.lane % 4 == 0 && at.row(half) < s.queries)
+      deltas[(at.batch * s.heads + at.head) * s.queries + at.row(half)] = row[half].delta;
   }
   float sum[D / 8][4] = {};
 
@@ -83,7 +88,8 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const QueryFacts& query = row[i / 2];
-        score[n][i] = query.has(own + 8 * n + i % 2) ? query.weight(score[n][i], scale) * (dp[n][i] - query.delta) : 0.0f;
+        score[n][i] =
+            query.has(own + 8 * n + i % 2) ? query.weight(score[n][i], scale) * (dp[n][i] - query.delta) : 0.0f;
       }
     add_weighted<D>(sum, score, k);
   });
@@ -123,7 +129,8 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
   Bf16 *const v = k + tensor_rows * tensor_pitch(D), *const tiles = v + tensor_rows * tensor_pitch(D);
   constexpr int tile = tensor_columns * tensor_pitch(D);
   auto* const facts = reinterpret_cast<QueryFacts*>(tiles + 2 * 2 * tile);
-  const std::int64_t k_at = at.batch * s.keys * a.ldk + at.head * s.head_size, v_at = at.batch * s.keys * a.ldv + at.head * s.head_size;
+  const std::int64_t k_at = at.batch * s.keys * a.ldk + at.head * s.head_size,
+                     v_at = at.batch * s.keys * a.ldv + at.head * s.head_size;
   fetch_rows<D, tensor_rows>(k, static_cast<const Bf16*>(a.k) + k_at, a.ldk, at.first_row, s.keys, head_size);
   fetch_rows<D, tensor_rows>(v, static_cast<const Bf16*>(a.v) + v_at, a.ldv, at.first_row, s.keys, head_size);
 
@@ -151,13 +158,16 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
   for_chunks<2>(tiles_of_head * group, fetch, [&](int c, int place) {
     const QueryFacts* const queries = facts + place * tensor_columns;
     const QueryFacts of_lane = queries[at.lane];
-    if (!__any_sync(full_warp, of_lane.begin < first_key + tensor_warp_rows && of_lane.end > first_key && of_lane.begin < of_lane.end)) return;
+    if (!__any_sync(full_warp, of_lane.begin < first_key + tensor_warp_rows && of_lane.end > first_key &&
+                                   of_lane.begin < of_lane.end))
+      return;
     float score[column_blocks][4] = {}, dp[column_blocks][4] = {};
     add_dots<D>(score, at.of_warp<D>(k), tiles + 2 * place * tile);
     add_dots<D>(dp, at.of_warp<D>(v), tiles + (2 * place + 1) * tile);
     unsigned kept = ~0u;  // of the lane's query, a bit for each of the warp's keys
     if (rule.threshold) {
-      const std::int64_t head = at.head * group + c / tiles_of_head, query = begin + c % tiles_of_head * tensor_columns + at.lane;
+      const std::int64_t head = at.head * group + c / tiles_of_head,
+                         query = begin + c % tiles_of_head * tensor_columns + at.lane;
       kept = 0;
 #pragma unroll 1  // one draw's registers at a time
       for (int i = 0; i < 2; ++i) kept |= kept_keys(renewed(rule), sample, query, head, first_key + 8 * i) << (8 * i);
@@ -184,14 +194,17 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
 
   const std::int64_t rows = s.keys - at.first_of_warp();
   const float factor = static_cast<float>(s.scale);
-  store_rows<D>(at.of_warp<D>(k), dk, factor, factor, static_cast<Bf16*>(a.dk) + k_at + at.first_of_warp() * a.ldk, a.ldk, rows, head_size);
-  store_rows<D>(at.of_warp<D>(v), dv, keep, keep, static_cast<Bf16*>(a.dv) + v_at + at.first_of_warp() * a.ldv, a.ldv, rows, head_size);
+  store_rows<D>(at.of_warp<D>(k), dk, factor, factor, static_cast<Bf16*>(a.dk) + k_at + at.first_of_warp() * a.ldk,
+                a.ldk, rows, head_size);
+  store_rows<D>(at.of_warp<D>(v), dv, keep, keep, static_cast<Bf16*>(a.dv) + v_at + at.first_of_warp() * a.ldv, a.ldv,
+                rows, head_size);
 }
 
 inline bool takes_tensor_cores(const AttentionBackward& a) {
   return fits_tensor_cores(a.shape) && rows_are_aligned<Bf16>(a.q, a.ldq) && rows_are_aligned<Bf16>(a.k, a.ldk) &&
-         rows_are_aligned<Bf16>(a.v, a.ldv) && rows_are_aligned<Bf16>(a.out, a.ld_out) && rows_are_aligned<Bf16>(a.d_out, a.ld_out) &&
-         rows_are_aligned<Bf16>(a.dq, a.ldq) && rows_are_aligned<Bf16>(a.dk, a.ldk) && rows_are_aligned<Bf16>(a.dv, a.ldv);
+         rows_are_aligned<Bf16>(a.v, a.ldv) && rows_are_aligned<Bf16>(a.out, a.ld_out) &&
+         rows_are_aligned<Bf16>(a.d_out, a.ld_out) && rows_are_aligned<Bf16>(a.dq, a.ldq) &&
+         rows_are_aligned<Bf16>(a.dk, a.ldk) && rows_are_aligned<Bf16>(a.dv, a.ldv);
 }
 
 }  // namespace comera::kernels::cuda

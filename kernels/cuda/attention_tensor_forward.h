@@ -1,5 +1,5 @@
-// Attention's forward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 1. Every warp keeps the largest score, the sum of exponentials
-// and the weighted sum of values of its rows while keys pass by.
+// Attention's forward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 1. Every warp keeps the largest score, the
+// sum of exponentials and the weighted sum of values of its rows while keys pass by.
 #pragma once
 
 #include "kernels/cuda/attention_tensor.h"
@@ -11,8 +11,8 @@ constexpr std::size_t tensor_forward_shared() {
   return tensor_tile_bytes(D, tensor_rows + 2 * 2 * tensor_columns);  // queries; keys and values twice
 }
 
-// What a lane knows of its two rows. Scores are those of the shape times log2(e), so that exponentials are powers of 2; `total` is of the
-// lane's own columns.
+// What a lane knows of its two rows. Scores are those of the shape times log2(e), so that exponentials are powers of 2;
+// `total` is of the lane's own columns.
 struct RowState {
   int begin[2], end[2];
   float largest[2] = {minus_infinity, minus_infinity}, total[2] = {0, 0};
@@ -25,7 +25,8 @@ struct RowState {
   }
   __device__ bool empty(int half) const { return begin[half] >= end[half]; }
 
-  // Scores of keys from `first` on become weights relative to the largest so far; answers what earlier weights are to be multiplied by.
+  // Scores of keys from `first` on become weights relative to the largest so far; answers what earlier weights are to
+  // be multiplied by.
   __device__ float weigh(float (&score)[column_blocks][4], int half, int first, int lane, float scale) {
     const int from = begin[half] - first - lane % 4 * 2, to = end[half] - first - lane % 4 * 2;
     float now = largest[half];
@@ -54,14 +55,15 @@ struct RowState {
 };
 
 template <int D>
-__global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2) tensor_forward(const __grid_constant__ AttentionForward a) {
+__global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
+    tensor_forward(const __grid_constant__ AttentionForward a) {
   const AttentionShape& s = a.shape;
   const TensorPlace at;
   const int head_size = static_cast<int>(s.head_size);
   auto* const q = shared_memory<Bf16>();
   Bf16 *const tiles = q + tensor_rows * tensor_pitch(D), *const q_of_warp = at.of_warp<D>(q);
-  fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size, a.ldq, at.first_row, s.queries,
-                             head_size);
+  fetch_rows<D, tensor_rows>(q, static_cast<const Bf16*>(a.q) + at.batch * s.queries * a.ldq + at.head * s.head_size,
+                             a.ldq, at.first_row, s.queries, head_size);
 
   const DropoutRule rule(a.dropout);
   const std::int64_t sample = rule.threshold ? a.dropout.samples[at.batch] : 0;
@@ -72,7 +74,8 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2) tensor_forwar
   for_keys<D>(a, at, tiles, [&](int first, const Bf16* k, const Bf16* v) {
     float score[column_blocks][4] = {};
     add_dots<D>(score, q_of_warp, k);
-    const float kept0 = rows.weigh(score, 0, first, at.lane, scale), kept1 = rows.weigh(score, 1, first, at.lane, scale);
+    const float kept0 = rows.weigh(score, 0, first, at.lane, scale),
+                kept1 = rows.weigh(score, 1, first, at.lane, scale);
     if (rule.threshold) {
       const KeptOfRows kept(rule, sample, at, first);
 #pragma unroll
@@ -90,9 +93,11 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2) tensor_forwar
     const float total = reduce_row_lanes(rows.total[half], Add{});
     factor[half] = rows.empty(half) ? 0.0f : static_cast<float>(rule.scale) / total;
     if (a.lse && at.lane % 4 == 0 && at.row(half) < s.queries)
-      static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(half)] = (rows.largest[half] + log2f(total)) * ln_of_2;
+      static_cast<float*>(a.lse)[(at.batch * s.heads + at.head) * s.queries + at.row(half)] =
+          (rows.largest[half] + log2f(total)) * ln_of_2;
   }
-  Bf16* const out = static_cast<Bf16*>(a.out) + (at.batch * s.queries + at.first_of_warp()) * a.ld_out + at.head * s.head_size;
+  Bf16* const out =
+      static_cast<Bf16*>(a.out) + (at.batch * s.queries + at.first_of_warp()) * a.ld_out + at.head * s.head_size;
   store_rows<D>(q_of_warp, sum, factor[0], factor[1], out, a.ld_out, s.queries - at.first_of_warp(), head_size);
 }
 

@@ -1,6 +1,6 @@
-// The pieces of attention on CUDA cores. A warp works on 8 rows (queries; keys in the gradient of keys and values) against tiles of 32
-// columns (keys; queries): for scores a lane is a column, for sums over columns a lane is every 32nd feature. Rows and columns lie in
-// shared memory, padded with zeros to the size D that the kernel is compiled for.
+// The pieces of attention on CUDA cores. A warp works on 8 rows (queries; keys in the gradient of keys and values)
+// against tiles of 32 columns (keys; queries): for scores a lane is a column, for sums over columns a lane is every
+// 32nd feature. Rows and columns lie in shared memory, padded with zeros to the size D that the kernel is compiled for.
 #pragma once
 
 #include "kernels/cuda/attention_keys.h"
@@ -16,12 +16,15 @@ constexpr int column_stride(int d) { return d + 4; }
 constexpr int warps_for(int d) { return d <= 64 ? 8 : d <= 128 ? 4 : 1; }
 constexpr int block_rows(int d) { return warps_for(d) * rows_per_warp; }
 
-// Rows first .. first + count of a matrix into shared memory, `head` elements each; what is beyond `rows` or `head` becomes zero.
+// Rows first .. first + count of a matrix into shared memory, `head` elements each; what is beyond `rows` or `head`
+// becomes zero.
 template <int D, class T>
-__device__ void load_tile(float* to, int stride, const T* from, std::int64_t ld, std::int64_t first, int count, std::int64_t rows, int head) {
+__device__ void load_tile(float* to, int stride, const T* from, std::int64_t ld, std::int64_t first, int count,
+                          std::int64_t rows, int head) {
   for (int i = static_cast<int>(threadIdx.x); i < count * D; i += static_cast<int>(blockDim.x)) {
     const int row = i / D, column = i % D;
-    to[row * stride + column] = first + row < rows && column < head ? to_float(from[(first + row) * ld + column]) : 0.0f;
+    to[row * stride + column] =
+        first + row < rows && column < head ? to_float(from[(first + row) * ld + column]) : 0.0f;
   }
 }
 
@@ -60,10 +63,10 @@ __device__ void store_row(T* to, const float (&values)[D / warp_size], float fac
     if (lane + i * warp_size < head) to[lane + i * warp_size] = to_element<T>(values[i] * factor);
 }
 
-// Factors of 8 query rows (first_row + r) for the lane's key (first_key + lane, first_key a multiple of 32): each lane draws the numbers of
-// one row and 8 keys, and lanes exchange.
-__device__ inline void dropout_factors(const DropoutRule& rule, std::int64_t sample, std::int64_t head, std::int64_t first_row,
-                                       std::int64_t first_key, float (&factor)[rows_per_warp]) {
+// Factors of 8 query rows (first_row + r) for the lane's key (first_key + lane, first_key a multiple of 32): each lane
+// draws the numbers of one row and 8 keys, and lanes exchange.
+__device__ inline void dropout_factors(const DropoutRule& rule, std::int64_t sample, std::int64_t head,
+                                       std::int64_t first_row, std::int64_t first_key, float (&factor)[rows_per_warp]) {
   if (rule.threshold == 0) {
     for (float& f : factor) f = 1;
     return;

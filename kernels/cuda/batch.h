@@ -1,4 +1,5 @@
-// Many small pieces of work in one launch: their descriptions travel as the kernel's parameter, each has blocks of its own.
+// Many small pieces of work in one launch: their descriptions travel as the kernel's parameter, each has blocks of its
+// own.
 #pragma once
 
 #include <vector>
@@ -54,11 +55,12 @@ Status launch_some(const Context& context, const Item* items, int count, dim3 th
 
 // `few` and `many` are one kernel for the two sizes of batch. Items without blocks are left out.
 template <class Item>
-Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads, void (*few)(Batch<Item, few_items>),
-                      void (*many)(Batch<Item, many_items<Item>>)) {
+Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads,
+                      void (*few)(Batch<Item, few_items>), void (*many)(Batch<Item, many_items<Item>>)) {
   std::erase_if(items, [](const Item& item) { return item.blocks == 0; });
   const int count = static_cast<int>(items.size());
-  if (count <= few_items) return count == 0 ? Status::ok : launch_some<few_items>(context, items.data(), count, threads, few);
+  if (count <= few_items)
+    return count == 0 ? Status::ok : launch_some<few_items>(context, items.data(), count, threads, few);
   Status status = Status::ok;
   for (int first = 0; first < count && status == Status::ok; first += many_items<Item>) {
     const int some = count - first < many_items<Item> ? count - first : many_items<Item>;

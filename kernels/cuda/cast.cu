@@ -15,7 +15,8 @@ struct CastTile {
     const auto* from = static_cast<const float*>(t.from);
     auto* to = static_cast<T*>(t.to);
     const bool aligned = begin_aligned(from, to);
-    for (std::int64_t i = begin + 8 * threadIdx.x; i < end; i += 8 * threads) put(to, i, end, aligned, get<Eight>(from, i, end, aligned));
+    for (std::int64_t i = begin + 8 * threadIdx.x; i < end; i += 8 * threads)
+      put(to, i, end, aligned, get<Eight>(from, i, end, aligned));
   }
 };
 

@@ -1,8 +1,10 @@
-// Chains of cores, the common part of TT and TTM on the card. A half is lead x core x core ..., its partial products P_i are matrices
-// [lead s_1 .. s_i, r_i] whose last index is the next bond, so that every step of every half is one small product:
+// Chains of cores, the common part of TT and TTM on the card. A half is lead x core x core ..., its partial products
+// P_i are matrices [lead s_1 .. s_i, r_i] whose last index is the next bond, so that every step of every half is one
+// small product:
 //   P_{i+1} = P_i G~_i,   dP_i = dP_{i+1} G~_i^T,   dG~_i = P_i^T dP_{i+1}.
-// Steps that do not wait for each other go in one launch for all halves. Partial products stay in the second-level cache; what bounds
-// these launches is their number and the latency of a tile, hence tiles of 32 x 32 and long sums cut into slices.
+// Steps that do not wait for each other go in one launch for all halves. Partial products stay in the second-level
+// cache; what bounds these launches is their number and the latency of a tile, hence tiles of 32 x 32 and long sums cut
+// into slices.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -15,10 +17,12 @@ constexpr int chain_tile = 32;
 constexpr unsigned chain_threads = 256;
 constexpr int rows_of_core_tile = 512;  // of a core's gradient, by one block
 
-COMERA_DEVICE float masked(float value, double threshold) { return static_cast<double>(value) > threshold ? value : 0.0f; }
+COMERA_DEVICE float masked(float value, double threshold) {
+  return static_cast<double>(value) > threshold ? value : 0.0f;
+}
 
-// A stored matrix, contiguous rows of `columns`: plain, or the sum of slices, or a half whose elements lie where `place` says.
-// Columns are multiplied by the masked diagonal, whose length is `period`.
+// A stored matrix, contiguous rows of `columns`: plain, or the sum of slices, or a half whose elements lie where
+// `place` says. Columns are multiplied by the masked diagonal, whose length is `period`.
 template <class Place>
 struct Operand {
   const float* data = nullptr;
@@ -50,10 +54,11 @@ struct SmallProduct {
 
 constexpr int tiles_of_chain(int size) { return (size + chain_tile - 1) / chain_tile; }
 
-// The stored tile at (row, column), zero outside, in the stored orientation: neighbouring threads read neighbouring elements.
+// The stored tile at (row, column), zero outside, in the stored orientation: neighbouring threads read neighbouring
+// elements.
 template <class Place>
-__device__ void load_tile(const Operand<Place>& from, int row, int column, int rows, int columns, const Place& place, double threshold,
-                          float (&to)[chain_tile][chain_tile + 1]) {
+__device__ void load_tile(const Operand<Place>& from, int row, int column, int rows, int columns, const Place& place,
+                          double threshold, float (&to)[chain_tile][chain_tile + 1]) {
   const int x = threadIdx.x % chain_tile;
   for (int y = threadIdx.x / chain_tile; y < chain_tile; y += chain_threads / chain_tile)
     to[y][x] = row + y < rows && column + x < columns ? from.value(row + y, column + x, place, threshold) : 0.0f;
@@ -64,13 +69,16 @@ template <class T, class Place, int capacity>
 __global__ void small_products(const __grid_constant__ Batch<SmallProduct<Place>, capacity> batch) {
   __shared__ float as[chain_tile][chain_tile + 1], bs[chain_tile][chain_tile + 1];
   const SmallProduct<Place>& g = batch.item[item_of_block(batch)];
-  const int tile = static_cast<int>(blockIdx.x - g.first_block), across = tiles_of_chain(g.n), tiles = across * tiles_of_chain(g.m);
+  const int tile = static_cast<int>(blockIdx.x - g.first_block), across = tiles_of_chain(g.n),
+            tiles = across * tiles_of_chain(g.m);
   const int slice = tile / tiles, m0 = tile % tiles / across * chain_tile, n0 = tile % tiles % across * chain_tile;
   const int x = threadIdx.x % 16, y = threadIdx.x / 16 * 2, last = min(g.k, (slice + 1) * g.inner);
   float sum[2][2] = {};
   for (int k0 = slice * g.inner; k0 < last; k0 += chain_tile) {
-    g.transpose_a ? load_tile(g.a, k0, m0, last, g.m, g.place, g.threshold, as) : load_tile(g.a, m0, k0, g.m, last, g.place, g.threshold, as);
-    g.transpose_b ? load_tile(g.b, n0, k0, g.n, last, g.place, g.threshold, bs) : load_tile(g.b, k0, n0, last, g.n, g.place, g.threshold, bs);
+    g.transpose_a ? load_tile(g.a, k0, m0, last, g.m, g.place, g.threshold, as)
+                  : load_tile(g.a, m0, k0, g.m, last, g.place, g.threshold, as);
+    g.transpose_b ? load_tile(g.b, n0, k0, g.n, last, g.place, g.threshold, bs)
+                  : load_tile(g.b, k0, n0, last, g.n, g.place, g.threshold, bs);
     __syncthreads();
     for (int l = 0; l < chain_tile; ++l) {
       float a[2], b[2];
@@ -110,7 +118,8 @@ __global__ void copy_cores(const __grid_constant__ Batch<CoreCopy<Place>, capaci
   const unsigned at = (blockIdx.x - c.first_block) * chain_threads + threadIdx.x;
   if (at >= static_cast<unsigned>(c.count)) return;
   const int row = static_cast<int>(at) / c.core.columns, column = static_cast<int>(at) % c.core.columns;
-  static_cast<T*>(c.half)[c.place(static_cast<int>(at))] = to_element<T>(c.core.value(row, column, c.place, c.threshold));
+  static_cast<T*>(c.half)[c.place(static_cast<int>(at))] =
+      to_element<T>(c.core.value(row, column, c.place, c.threshold));
 }
 
 // From the gradient of a masked core [rows, columns] to those of the core and of its diagonal.
@@ -134,8 +143,10 @@ __global__ void unmask_gradients(const __grid_constant__ Batch<CoreGradient<Plac
   constexpr int high = chain_threads / warp_size;
   __shared__ float parts[high][warp_size];
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];
-  const unsigned across = (static_cast<unsigned>(g.columns) + warp_size - 1) / warp_size, block = blockIdx.x - g.first_block;
-  const int lane = threadIdx.x % warp_size, y = threadIdx.x / warp_size, column = static_cast<int>(block % across) * warp_size + lane;
+  const unsigned across = (static_cast<unsigned>(g.columns) + warp_size - 1) / warp_size,
+                 block = blockIdx.x - g.first_block;
+  const int lane = threadIdx.x % warp_size, y = threadIdx.x / warp_size,
+            column = static_cast<int>(block % across) * warp_size + lane;
   const int tile = static_cast<int>(block / across), last = min(g.rows, (tile + 1) * rows_of_core_tile);
   const float factor = column >= g.columns ? 0.0f : g.diagonal ? masked(g.diagonal[column], g.threshold) : 1.0f;
   float sum = 0;

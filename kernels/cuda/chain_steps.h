@@ -21,7 +21,9 @@ struct Half {
   Place place;
 
   std::int64_t rows(int i) const { return rank[0] * product_of(size, 0, i); }  // of P_i
-  std::int64_t columns(int i) const { return size[i] * rank[i + 1]; }          // of core i, as the step from P_i to P_{i+1} sees it
+  std::int64_t columns(int i) const {
+    return size[i] * rank[i + 1];
+  }  // of core i, as the step from P_i to P_{i+1} sees it
   std::int64_t core_rows(int i) const { return rank[i] * size[i]; }
 };
 
@@ -78,7 +80,8 @@ class HalfSteps {
   // dP_i = dP_{i+1} G~_i^T
   SmallProduct<Place> back(int i) const {
     SmallProduct<Place> g = product(h_.rows(i), h_.rank[i], h_.columns(i));
-    g.a = d_partial(i + 1, h_.columns(i)), g.b = core(i, h_.columns(i)), g.transpose_b = true, g.c = memory_.d_partial[i];
+    g.a = d_partial(i + 1, h_.columns(i)), g.b = core(i, h_.columns(i)), g.transpose_b = true,
+    g.c = memory_.d_partial[i];
     return slice(g);
   }
   // dG~_i = P_i^T dP_{i+1}
@@ -89,7 +92,8 @@ class HalfSteps {
   }
   CoreCopy<Place> copy() const {
     CoreCopy<Place> c;
-    c.core = core(0, h_.rank[1]), c.count = static_cast<int>(h_.core_rows(0) * h_.rank[1]), c.half = h_.half, c.place = h_.place;
+    c.core = core(0, h_.rank[1]), c.count = static_cast<int>(h_.core_rows(0) * h_.rank[1]), c.half = h_.half,
+    c.place = h_.place;
     c.threshold = h_.threshold, c.blocks = static_cast<unsigned>(blocks_for(c.count, chain_threads));
     return c;
   }
@@ -101,7 +105,8 @@ class HalfSteps {
     else
       g.gradient = plain(memory_.gradient[i], g.columns), g.gradient.slices = static_cast<int>(slices_of(h_.rows(i))),
       g.gradient.stride = h_.core_rows(i) * g.columns;
-    g.core = h_.core[i], g.diagonal = h_.diagonal[i], g.d_core = h_.d_core[i], g.d_diagonal = h_.d_diagonal[i], g.sums = memory_.sums[i];
+    g.core = h_.core[i], g.diagonal = h_.diagonal[i], g.d_core = h_.d_core[i], g.d_diagonal = h_.d_diagonal[i],
+    g.sums = memory_.sums[i];
     g.place = h_.place, g.threshold = h_.threshold;
     g.blocks = static_cast<unsigned>(core_tiles(g.rows) * tiles_of_chain(g.columns));
     return g;
@@ -128,7 +133,8 @@ class HalfSteps {
   }
   SmallProduct<Place> product(std::int64_t m, std::int64_t n, std::int64_t k) const {
     SmallProduct<Place> g;
-    g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = g.inner = static_cast<int>(k), g.place = h_.place, g.threshold = h_.threshold;
+    g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = g.inner = static_cast<int>(k), g.place = h_.place,
+    g.threshold = h_.threshold;
     g.blocks = static_cast<unsigned>(tiles_of_chain(g.m) * tiles_of_chain(g.n));
     return g;
   }
@@ -145,7 +151,8 @@ class HalfSteps {
 template <class T, class Place>
 Status launch_products(const Context& context, const std::vector<SmallProduct<Place>>& products) {
   using Item = SmallProduct<Place>;
-  return launch_batches(context, products, chain_threads, small_products<T, Place, few_items>, small_products<T, Place, many_items<Item>>);
+  return launch_batches(context, products, chain_threads, small_products<T, Place, few_items>,
+                        small_products<T, Place, many_items<Item>>);
 }
 
 // Cores -> halves, of elements T.
@@ -158,7 +165,8 @@ Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>&
     if (h.half().count == 1) copies.push_back(h.copy());
     longest = h.half().count > longest ? h.half().count : longest;
   }
-  Status status = launch_batches(context, copies, chain_threads, copy_cores<T, Place, few_items>, copy_cores<T, Place, many_items<CoreCopy<Place>>>);
+  Status status = launch_batches(context, copies, chain_threads, copy_cores<T, Place, few_items>,
+                                 copy_cores<T, Place, many_items<CoreCopy<Place>>>);
   for (int i = 1; i < longest && status == Status::ok; ++i) {
     std::vector<SmallProduct<Place>> products;
     for (const HalfSteps<Place>& h : halves)
@@ -206,9 +214,11 @@ Status merge_halves_backward(const Context& context, const std::vector<HalfSteps
     }
   if (status == Status::ok) status = launch_products<float>(context, products);
   if (status == Status::ok)
-    status = launch_batches(context, cores, chain_threads, unmask_gradients<Place, few_items>, unmask_gradients<Place, many_items<Item>>);
+    status = launch_batches(context, cores, chain_threads, unmask_gradients<Place, few_items>,
+                            unmask_gradients<Place, many_items<Item>>);
   if (status == Status::ok)
-    status = launch_batches(context, tiled, chain_threads, join_diagonals<Place, few_items>, join_diagonals<Place, many_items<Item>>);
+    status = launch_batches(context, tiled, chain_threads, join_diagonals<Place, few_items>,
+                            join_diagonals<Place, many_items<Item>>);
   return status;
 }
 

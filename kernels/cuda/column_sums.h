@@ -1,5 +1,5 @@
-// Sums over many rows for every column, two of them at once, in two launches: each block of the first leaves what it has, [2, columns], and the
-// second adds that up.
+// Sums over many rows for every column, two of them at once, in two launches: each block of the first leaves what it
+// has, [2, columns], and the second adds that up.
 #pragma once
 
 #include "kernels/cuda/reduce.h"
@@ -9,8 +9,8 @@ namespace comera::kernels::cuda {
 // As many blocks leave sums at most: what an H200 holds at once at 768 columns.
 constexpr std::int64_t partial_blocks = 384;
 
-// first (and second) += the blocks' sums, partial [blocks, 2, columns]. A block of [32, 32] threads owns 32 columns; every thread adds each 32nd
-// block's, in order.
+// first (and second) += the blocks' sums, partial [blocks, 2, columns]. A block of [32, 32] threads owns 32 columns;
+// every thread adds each 32nd block's, in order.
 static __global__ void __launch_bounds__(warp_size* warp_size)
     add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* first, float* second) {
   __shared__ float sums[warp_size][warp_size + 1];
@@ -18,7 +18,8 @@ static __global__ void __launch_bounds__(warp_size* warp_size)
   float sum = 0;
   if (column < columns)
 #pragma unroll 8
-    for (std::int64_t block = threadIdx.y; block < blocks; block += warp_size) sum += partial[(2 * block + blockIdx.y) * columns + column];
+    for (std::int64_t block = threadIdx.y; block < blocks; block += warp_size)
+      sum += partial[(2 * block + blockIdx.y) * columns + column];
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   const float joined = sum_of_warp(sums[threadIdx.x][threadIdx.y]);
@@ -27,9 +28,11 @@ static __global__ void __launch_bounds__(warp_size* warp_size)
 }
 
 // `second` may be null: what the blocks left for it is not looked at.
-inline Status join_partials(const Context& context, std::int64_t blocks, std::int64_t columns, const float* partial, void* first, void* second) {
+inline Status join_partials(const Context& context, std::int64_t blocks, std::int64_t columns, const float* partial,
+                            void* first, void* second) {
   const dim3 grid(grid_for(columns, warp_size), second ? 2 : 1), square(warp_size, warp_size);
-  return launch(context, {grid, square}, add_partials, blocks, columns, partial, static_cast<float*>(first), static_cast<float*>(second));
+  return launch(context, {grid, square}, add_partials, blocks, columns, partial, static_cast<float*>(first),
+                static_cast<float*>(second));
 }
 
 }  // namespace comera::kernels::cuda

@@ -1,5 +1,5 @@
-// Bound by bytes: the logits are read once from memory (their sum of exponentials reads them again while they are near), and written once by
-// the backward.
+// Bound by bytes: the logits are read once from memory (their sum of exponentials reads them again while they are
+// near), and written once by the backward.
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_sums.h"
@@ -8,7 +8,8 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// Greater for a greater number and, of equal ones, for the lower index; a NaN is below all numbers, nothing (0) below all.
+// Greater for a greater number and, of equal ones, for the lower index; a NaN is below all numbers, nothing (0) below
+// all.
 COMERA_DEVICE std::uint64_t order_key(float x, std::uint32_t index) {
   const std::uint32_t bits = bits_of(x + 0.0f);  // -0 becomes 0
   const std::uint32_t rising = x != x ? 0u : bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -66,14 +67,16 @@ __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant_
       a.best[row] = static_cast<std::int32_t>(a.first + index_of_key(key));
     }
     const std::int64_t target = a.targets[row] - a.first;
-    if (a.targets[row] >= 0 && target >= 0 && target < a.columns) static_cast<float*>(a.target_logit)[row] = to_float(x[target]);
+    if (a.targets[row] >= 0 && target >= 0 && target < a.columns)
+      static_cast<float*>(a.target_logit)[row] = to_float(x[target]);
   }
 }
 
 Status run(const Context& context, const CrossEntropyChunk& a) {
   if (a.columns < 1) return Status::unsupported_shape;
-  return with_element(context,
-                      [&]<class T>(T) { return launch(context, row_launch(a.rows, a.columns), fold_chunk<T>, a, all_aligned<T>(a.ld, a.logits)); });
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, row_launch(a.rows, a.columns), fold_chunk<T>, a, all_aligned<T>(a.ld, a.logits));
+  });
 }
 
 struct LossOfRow {
@@ -118,8 +121,9 @@ __global__ void __launch_bounds__(row_threads) backward(const __grid_constant__ 
 }
 
 Status run(const Context& context, const CrossEntropyBackward& a) {
-  return with_element(context,
-                      [&]<class T>(T) { return launch(context, row_launch(a.rows, a.columns), backward<T>, a, all_aligned<T>(a.ld, a.logits)); });
+  return with_element(context, [&]<class T>(T) {
+    return launch(context, row_launch(a.rows, a.columns), backward<T>, a, all_aligned<T>(a.ld, a.logits));
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What every kernel file stands on: CUDA's own language under nvcc, its double for the host elsewhere (on_host/language.h), and the few
-// ways in which we launch. A kernel file holds no other condition on the compiler.
+// What every kernel file stands on: CUDA's own language under nvcc, its double for the host elsewhere
+// (on_host/language.h), and the few ways in which we launch. A kernel file holds no other condition on the compiler.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ constexpr unsigned full_warp = 0xFFFFFFFFu;
 constexpr std::int64_t processors = 132;      // of a large card, which work is cut for
 constexpr std::int64_t grid_limit = 1 << 20;  // blocks of a launch; kernels stride over what is beyond
 
-constexpr std::int64_t blocks_for(std::int64_t count, std::int64_t per_block) { return (count + per_block - 1) / per_block; }
+constexpr std::int64_t blocks_for(std::int64_t count, std::int64_t per_block) {
+  return (count + per_block - 1) / per_block;
+}
 constexpr unsigned grid_for(std::int64_t count, std::int64_t per_block) {
   const std::int64_t blocks = blocks_for(count, per_block);
   return static_cast<unsigned>(blocks < grid_limit ? blocks : grid_limit);
@@ -39,7 +41,8 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-// Puts the kernel on the context's stream; a launch that the runtime refuses answers failed, with its words in failure() (runtime.h).
+// Puts the kernel on the context's stream; a launch that the runtime refuses answers failed, with its words in
+// failure() (runtime.h).
 Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
 std::size_t shared_limit();  // bytes that a block may ask for on the current device
@@ -52,13 +55,15 @@ __device__ T* shared_memory() {
 }
 
 template <class... Parameters, class... Arguments>
-Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...), const Arguments&... arguments) {
+Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
+              const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
   if (where.shared_bytes > 48 * 1024) {
     const Status status = raise_shared_limit(reinterpret_cast<const void*>(kernel), where.shared_bytes);
     if (status != Status::ok) return status;
   }
-  kernel<<<where.grid, where.block, where.shared_bytes, static_cast<cudaStream_t>(context.stream)>>>(static_cast<Parameters>(arguments)...);
+  kernel<<<where.grid, where.block, where.shared_bytes, static_cast<cudaStream_t>(context.stream)>>>(
+      static_cast<Parameters>(arguments)...);
   return check_launch();
 }
 #else
@@ -68,13 +73,15 @@ T* shared_memory() {
 }
 
 template <class... Parameters, class... Arguments>
-Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...), const Arguments&... arguments) {
+Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
+              const Arguments&... arguments) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
   on_host::load(reinterpret_cast<const void*>(kernel));
   return on_host::enqueue(context, [=] {
     auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
     on_host::run_grid(
-        where.grid, where.block, where.shared_bytes, [](void* data) { (*static_cast<decltype(body)*>(data))(); }, &body);
+        where.grid, where.block, where.shared_bytes, [](void* data) { (*static_cast<decltype(body)*>(data))(); },
+        &body);
   });
 }
 #endif

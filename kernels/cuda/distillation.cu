@@ -1,4 +1,5 @@
-// Bound by bytes: rows of student and teacher are read once from memory (a second pass finds them near), gradients written once.
+// Bound by bytes: rows of student and teacher are read once from memory (a second pass finds them near), gradients
+// written once.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_sums.h"
 #include "kernels/cuda/rows.h"
@@ -46,9 +47,10 @@ __global__ void __launch_bounds__(row_threads) measure(const __grid_constant__ V
   for (std::int64_t k = first_row(); k < a.sequences * a.length; k += row_stride()) {
     double d = 0;
     if (share_of(a, k) > 0) {
-      const Products p =
-          products_of(a.distance, static_cast<const T*>(a.x) + k * a.columns, static_cast<const T*>(a.target) + k * a.columns, a.columns, aligned);
-      d = a.distance == Distance::cosine ? 1 - p.both / (length_of(p.x) * length_of(p.target)) : p.difference / static_cast<double>(a.columns);
+      const Products p = products_of(a.distance, static_cast<const T*>(a.x) + k * a.columns,
+                                     static_cast<const T*>(a.target) + k * a.columns, a.columns, aligned);
+      d = a.distance == Distance::cosine ? 1 - p.both / (length_of(p.x) * length_of(p.target))
+                                         : p.difference / static_cast<double>(a.columns);
     }
     if (threadIdx.x == 0) static_cast<float*>(a.distances)[k] = static_cast<float>(d);
   }
@@ -57,11 +59,17 @@ __global__ void __launch_bounds__(row_threads) measure(const __grid_constant__ V
 struct DistanceOfRow {
   VectorDistance a;
 
-  COMERA_DEVICE void add(std::int64_t row, Sums& sums) const { sums.loss += static_cast<const float*>(a.distances)[row] * share_of(a, row); }
-  COMERA_DEVICE void finish(const Sums& sums) const { *static_cast<double*>(a.loss) += sums.loss * a.weight * *a.scale; }
+  COMERA_DEVICE void add(std::int64_t row, Sums& sums) const {
+    sums.loss += static_cast<const float*>(a.distances)[row] * share_of(a, row);
+  }
+  COMERA_DEVICE void finish(const Sums& sums) const {
+    *static_cast<double*>(a.loss) += sums.loss * a.weight * *a.scale;
+  }
 };
 
-std::size_t distance_workspace(const Context&, const VectorDistance& a) { return row_sums_workspace(a.sequences * a.length); }
+std::size_t distance_workspace(const Context&, const VectorDistance& a) {
+  return row_sums_workspace(a.sequences * a.length);
+}
 
 Status run(const Context& context, const VectorDistance& a) {
   return with_element(context, [&]<class T>(T) {
@@ -78,7 +86,8 @@ struct Combination {
 };
 
 template <class T>
-__device__ Combination gradient_of(const VectorDistanceBackward& a, std::int64_t k, const T* x, const T* target, bool aligned) {
+__device__ Combination gradient_of(const VectorDistanceBackward& a, std::int64_t k, const T* x, const T* target,
+                                   bool aligned) {
   const double share = share_of(a, k), factor = share * a.weight * *a.scale;
   if (share == 0) return {};
   if (a.distance == Distance::squared) {
@@ -91,7 +100,8 @@ __device__ Combination gradient_of(const VectorDistanceBackward& a, std::int64_t
 }
 
 template <class T>
-__global__ void __launch_bounds__(row_threads) measure_backward(const __grid_constant__ VectorDistanceBackward a, bool aligned) {
+__global__ void __launch_bounds__(row_threads)
+    measure_backward(const __grid_constant__ VectorDistanceBackward a, bool aligned) {
   for (std::int64_t k = first_row(); k < a.sequences * a.length; k += row_stride()) {
     const T *x = static_cast<const T*>(a.x) + k * a.columns, *target = static_cast<const T*>(a.target) + k * a.columns;
     T* dx = static_cast<T*>(a.dx) + k * a.columns;
@@ -143,7 +153,8 @@ struct Exponentials {
 };
 
 template <class T>
-__device__ Exponentials exponentials_of(const T* z, const T* y, std::int64_t columns, bool aligned, float inverse, float m, float n) {
+__device__ Exponentials exponentials_of(const T* z, const T* y, std::int64_t columns, bool aligned, float inverse,
+                                        float m, float n) {
   Exponentials sum;
   for (std::int64_t at = first_eight(); at < columns; at += eight_stride()) {
     const Eight u = get<Eight>(z, at, columns, aligned), v = get<Eight>(y, at, columns, aligned);
@@ -163,7 +174,8 @@ template <class T>
 __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant__ DivergenceChunk a, bool aligned) {
   const auto inverse = static_cast<float>(1 / a.temperature);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {
-    const T *z = static_cast<const T*>(a.logits) + row * a.ld, *y = static_cast<const T*>(a.teacher) + row * a.ld_teacher;
+    const T *z = static_cast<const T*>(a.logits) + row * a.ld,
+            *y = static_cast<const T*>(a.teacher) + row * a.ld_teacher;
     float* s = static_cast<float*>(a.state) + row * divergence_state;
     float before[divergence_state] = {-INFINITY, 0, -INFINITY, 0, 0};
 #pragma unroll
@@ -213,10 +225,13 @@ Status run(const Context& context, const DivergenceLoss& a) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(row_threads) divergence_gradient(const __grid_constant__ DivergenceBackward a, bool aligned) {
-  const auto scale = static_cast<float>(a.weight * a.temperature * *a.scale), inverse = static_cast<float>(1 / a.temperature);
+__global__ void __launch_bounds__(row_threads)
+    divergence_gradient(const __grid_constant__ DivergenceBackward a, bool aligned) {
+  const auto scale = static_cast<float>(a.weight * a.temperature * *a.scale),
+             inverse = static_cast<float>(1 / a.temperature);
   for (std::int64_t row = first_row(); row < a.rows; row += row_stride()) {
-    const T *z = static_cast<const T*>(a.logits) + row * a.ld, *y = static_cast<const T*>(a.teacher) + row * a.ld_teacher;
+    const T *z = static_cast<const T*>(a.logits) + row * a.ld,
+            *y = static_cast<const T*>(a.teacher) + row * a.ld_teacher;
     const float* s = static_cast<const float*>(a.state) + row * divergence_state;
     const bool counts = !a.targets || a.targets[row] >= 0;
     const float m = s[0], n = s[2], p = scale / s[1], q = scale / s[3];
@@ -234,7 +249,8 @@ __global__ void __launch_bounds__(row_threads) divergence_gradient(const __grid_
 
 Status run(const Context& context, const DivergenceBackward& a) {
   return with_element(context, [&]<class T>(T) {
-    const bool aligned = all_aligned<T>(a.ld, a.logits) && all_aligned<T>(a.ld_teacher, a.teacher) && all_aligned<T>(a.columns, a.d_logits);
+    const bool aligned = all_aligned<T>(a.ld, a.logits) && all_aligned<T>(a.ld_teacher, a.teacher) &&
+                         all_aligned<T>(a.columns, a.d_logits);
     return launch(context, row_launch(a.rows, a.columns), divergence_gradient<T>, a, aligned);
   });
 }

@@ -6,13 +6,14 @@
 
 namespace comera::kernels::cuda {
 
-// What the element of token row `row` (of [K, ...]) is multiplied by. Reads the step's scalars and sample numbers, so device code alone
-// may call it with pointers of the device.
+// What the element of token row `row` (of [K, ...]) is multiplied by. Reads the step's scalars and sample numbers, so
+// device code alone may call it with pointers of the device.
 struct DropoutOfRow {
   DropoutRule rule;
   std::int64_t sample = 0, token = 0;
 
-  COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row) : DropoutOfRow(DropoutRule(dropout), dropout, row) {}
+  COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row)
+      : DropoutOfRow(DropoutRule(dropout), dropout, row) {}
   // For many rows the rule is unpacked once.
   COMERA_DEVICE DropoutOfRow(const DropoutRule& unpacked, const Dropout& dropout, std::int64_t row) : rule(unpacked) {
     if (rule.threshold == 0) return;

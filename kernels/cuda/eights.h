@@ -1,5 +1,5 @@
-// Four or eight neighbouring elements of a row as floats: by 16-byte accesses where rows begin at multiples of 16 bytes, one by one elsewhere and
-// at a row's end. Eight features share one Philox call and, in bf16, one access.
+// Four or eight neighbouring elements of a row as floats: by 16-byte accesses where rows begin at multiples of 16
+// bytes, one by one elsewhere and at a row's end. Eight features share one Philox call and, in bf16, one access.
 #pragma once
 
 #include "kernels/cuda/vector.h"

@@ -28,7 +28,8 @@ COMERA_DEVICE float float_of(std::uint32_t bits) {
 #endif
 }
 
-// Within two units of the last place on the device, where the exact ones cost several times as much; subnormal numbers are zero there.
+// Within two units of the last place on the device, where the exact ones cost several times as much; subnormal numbers
+// are zero there.
 COMERA_DEVICE float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float y;
@@ -86,8 +87,8 @@ COMERA_DEVICE Bf16 to_element<Bf16>(float x) {
   return to_bf16(x);
 }
 
-// Calls f with a value of the element type of a call's activations and halves: parameters, their gradients, statistics and sums are f32
-// in either case.
+// Calls f with a value of the element type of a call's activations and halves: parameters, their gradients, statistics
+// and sums are f32 in either case.
 template <class F>
 Status with_element(const Context& context, F&& f) {
   if (context.dtype == DType::f32) return f(float{});

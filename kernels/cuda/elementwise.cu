@@ -23,7 +23,9 @@ struct Activate {
   Activation activation;
   const T* x;
   T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate<float>(activation, to_float(x[i]))); }
+  COMERA_DEVICE void operator()(std::int64_t i) const {
+    y[i] = to_element<T>(activate<float>(activation, to_float(x[i])));
+  }
 };
 
 template <class T>
@@ -41,7 +43,9 @@ struct Gate {
   Activation activation;
   const T *gate, *up;
   T* y;
-  COMERA_DEVICE void operator()(std::int64_t i) const { y[i] = to_element<T>(activate<float>(activation, to_float(gate[i])) * to_float(up[i])); }
+  COMERA_DEVICE void operator()(std::int64_t i) const {
+    y[i] = to_element<T>(activate<float>(activation, to_float(gate[i])) * to_float(up[i]));
+  }
 };
 
 template <class T>
@@ -131,11 +135,15 @@ Status run(const Context& context, const ActivationForward& a) {
 }
 
 Status run(const Context& context, const ActivationBackward& a) {
-  return run_flat(context, a.count, [&]<class T>(T) { return ActivateBackward<T>{a.activation, in<T>(a.x), in<T>(a.dy), out<T>(a.dx)}; });
+  return run_flat(context, a.count, [&]<class T>(T) {
+    return ActivateBackward<T>{a.activation, in<T>(a.x), in<T>(a.dy), out<T>(a.dx)};
+  });
 }
 
 Status run(const Context& context, const GatedForward& a) {
-  return run_flat(context, a.count, [&]<class T>(T) { return Gate<T>{a.activation, in<T>(a.gate), in<T>(a.up), out<T>(a.y)}; });
+  return run_flat(context, a.count, [&]<class T>(T) {
+    return Gate<T>{a.activation, in<T>(a.gate), in<T>(a.up), out<T>(a.y)};
+  });
 }
 
 Status run(const Context& context, const GatedBackward& a) {
@@ -146,22 +154,31 @@ Status run(const Context& context, const GatedBackward& a) {
 
 Status run(const Context& context, const DropoutApply& a) {
   const std::int64_t per_row = blocks_for(a.columns, 8);
-  if (a.dropout.probability <= 0) return copy_on_device(context, a.y, a.x, static_cast<std::size_t>(a.tokens * a.columns) * size_of(context.dtype));
-  return run_flat(context, a.tokens * per_row, [&]<class T>(T) { return DropEight<T>{a.dropout, a.columns, per_row, in<T>(a.x), out<T>(a.y)}; });
+  if (a.dropout.probability <= 0)
+    return copy_on_device(context, a.y, a.x, static_cast<std::size_t>(a.tokens * a.columns) * size_of(context.dtype));
+  return run_flat(context, a.tokens * per_row, [&]<class T>(T) {
+    return DropEight<T>{a.dropout, a.columns, per_row, in<T>(a.x), out<T>(a.y)};
+  });
 }
 
 Status run(const Context& context, const Fill& a) { return zero_on_device(context, a.data, a.bytes); }
 
 Status run(const Context& context, const AddScaled& a) {
-  return run_flat(context, a.count, [&]<class T>(T) { return AddScaledTo<T>{static_cast<float>(a.scale), in<T>(a.x), out<T>(a.y)}; });
+  return run_flat(context, a.count, [&]<class T>(T) {
+    return AddScaledTo<T>{static_cast<float>(a.scale), in<T>(a.x), out<T>(a.y)};
+  });
 }
 
 Status run(const Context& context, const GatherRows& a) {
-  return run_flat(context, a.rows * a.columns, [&]<class T>(T) { return Gather<T>{a.columns, a.ldx, a.index, in<T>(a.x), out<T>(a.y)}; });
+  return run_flat(context, a.rows * a.columns, [&]<class T>(T) {
+    return Gather<T>{a.columns, a.ldx, a.index, in<T>(a.x), out<T>(a.y)};
+  });
 }
 
 Status run(const Context& context, const ScatterRows& a) {
-  return run_flat(context, a.rows * a.columns, [&]<class T>(T) { return Scatter<T>{a.columns, a.lddx, a.index, in<T>(a.dy), out<T>(a.dx)}; });
+  return run_flat(context, a.rows * a.columns, [&]<class T>(T) {
+    return Scatter<T>{a.columns, a.lddx, a.index, in<T>(a.dy), out<T>(a.dx)};
+  });
 }
 
 }  // namespace

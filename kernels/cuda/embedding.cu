@@ -17,7 +17,8 @@ __global__ void look_up(const EmbeddingForward a) {
   T* y = static_cast<T*>(a.y);
   for (std::int64_t b = static_cast<std::int64_t>(blockIdx.x) * bags_of_block + threadIdx.y; b < a.bags.bags;
        b += static_cast<std::int64_t>(gridDim.x) * bags_of_block) {
-    const int first = a.bags.offsets ? a.bags.offsets[b] : static_cast<int>(b), last = a.bags.offsets ? a.bags.offsets[b + 1] : first + 1;
+    const int first = a.bags.offsets ? a.bags.offsets[b] : static_cast<int>(b),
+              last = a.bags.offsets ? a.bags.offsets[b + 1] : first + 1;
     for (std::int64_t column = threadIdx.x * lanes; column < a.columns; column += warp_size * lanes) {
       float sum[lanes] = {}, row[lanes];
       if (a.accumulate) load_floats<lanes>(y + b * a.columns + column, sum);
@@ -37,14 +38,17 @@ __global__ void look_up(const EmbeddingForward a) {
 
 // A thread adds as many rows one after another where ids repeat, at most.
 constexpr std::int64_t most_repeats = 256;
-bool adds_repeats(const Bags& bags) { return bags.period > 0 && !bags.offsets && bags.bags <= most_repeats * bags.period; }
+bool adds_repeats(const Bags& bags) {
+  return bags.period > 0 && !bags.offsets && bags.bags <= most_repeats * bags.period;
+}
 
 // Equal ids are `period` apart, so nothing need be sorted: a block has one of them.
 template <class T, int lanes>
 __global__ void sum_repeats(const EmbeddingBackward a) {
   constexpr int ahead = 8;  // rows read before they are added
   const int key = key_of_id(a.bags.id[blockIdx.x], static_cast<int>(a.rows));
-  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes, period = a.bags.period;
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes,
+                     period = a.bags.period;
   if (key == a.rows || column >= a.columns) return;
   const T* const dy = static_cast<const T*>(a.dy) + column;
   float sum[lanes] = {}, next[ahead][lanes];
@@ -62,13 +66,18 @@ __global__ void sum_repeats(const EmbeddingBackward a) {
 template <class T>
 Status add_repeats(const Context& context, const EmbeddingBackward& a, bool aligned) {
   const auto ids = static_cast<unsigned>(a.bags.period < a.bags.bags ? a.bags.period : a.bags.bags);
-  const auto over = [&](int lanes) { return Launch{{ids, static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))}, fold_threads}; };
+  const auto over = [&](int lanes) {
+    return Launch{{ids, static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))}, fold_threads};
+  };
   return aligned ? launch(context, over(4), sum_repeats<T, 4>, a) : launch(context, over(1), sum_repeats<T, 1>, a);
 }
 
-// Tables of two rows, such as those of segments: nothing is sorted either, blocks sum the rows of dy for both ids over every so many bags.
+// Tables of two rows, such as those of segments: nothing is sorted either, blocks sum the rows of dy for both ids over
+// every so many bags.
 bool adds_pairs(const EmbeddingBackward& a) { return a.rows >= 1 && a.rows <= 2 && !a.bags.offsets; }
-std::int64_t pair_blocks(const EmbeddingBackward& a) { return std::min(blocks_for(a.bags.bags, ids_of_chunk), partial_blocks); }
+std::int64_t pair_blocks(const EmbeddingBackward& a) {
+  return std::min(blocks_for(a.bags.bags, ids_of_chunk), partial_blocks);
+}
 
 template <class T, int lanes>
 __global__ void sum_pairs(const EmbeddingBackward a, float* partial) {
@@ -80,7 +89,8 @@ __global__ void sum_pairs(const EmbeddingBackward a, float* partial) {
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * ids_of_chunk; first < a.bags.bags; first += step) {
     const int some = static_cast<int>(min(static_cast<std::int64_t>(ids_of_chunk), a.bags.bags - first));
     __syncthreads();  // the keys before may still be read
-    if (static_cast<int>(threadIdx.x) < some) keys[threadIdx.x] = key_of_id(a.bags.id[first + threadIdx.x], static_cast<int>(a.rows));
+    if (static_cast<int>(threadIdx.x) < some)
+      keys[threadIdx.x] = key_of_id(a.bags.id[first + threadIdx.x], static_cast<int>(a.rows));
     __syncthreads();
     const T* const dy = static_cast<const T*>(a.dy) + first * a.columns + column;
     for (int i0 = 0; i0 < some && column < a.columns; i0 += ahead) {
@@ -109,9 +119,12 @@ Status add_pairs(const Context& context, const EmbeddingBackward& a, bool aligne
   Parts parts(context.workspace);
   float* const partial = parts.take<float>(2 * pair_blocks(a) * a.columns);
   const auto over = [&](int lanes) {
-    return Launch{{static_cast<unsigned>(pair_blocks(a)), static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))}, fold_threads};
+    return Launch{
+        {static_cast<unsigned>(pair_blocks(a)), static_cast<unsigned>(blocks_for(a.columns, fold_threads * lanes))},
+        fold_threads};
   };
-  const Status status = aligned ? launch(context, over(4), sum_pairs<T, 4>, a, partial) : launch(context, over(1), sum_pairs<T, 1>, a, partial);
+  const Status status = aligned ? launch(context, over(4), sum_pairs<T, 4>, a, partial)
+                                : launch(context, over(1), sum_pairs<T, 1>, a, partial);
   if (status != Status::ok) return status;
   auto* const table = static_cast<float*>(a.d_table);
   return join_partials(context, pair_blocks(a), a.columns, partial, table, a.rows == 2 ? table + a.columns : nullptr);
@@ -151,11 +164,12 @@ Status run(const Context& context, const EmbeddingBackward& a) {
     Parts parts(context.workspace);
     const FoldMemory memory(a.bags.ids, a.columns, parts);
     const int rows = static_cast<int>(a.rows);
-    const Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, rows}, memory.sort, memory.keys, memory.order);
+    const Status status =
+        sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, rows}, memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;
     const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), rows, a.columns};
-    return fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy), DenseSums{static_cast<float*>(a.d_table), memory.pieces, a.columns},
-                     aligned);
+    return fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy),
+                     DenseSums{static_cast<float*>(a.d_table), memory.pieces, a.columns}, aligned);
   });
 }
 

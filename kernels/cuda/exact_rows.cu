@@ -63,7 +63,8 @@ Status run(const Context& context, const ExactRowsForward& a) {
   return with_element(context, [&](auto element) {
     using T = decltype(element);
     const bool aligned = rows_are_aligned<float>(a.rows, a.ids.columns) && rows_are_aligned<float>(a.y, a.ids.columns);
-    return aligned ? launch(context, launch_of(a.ids), overwrite<T, 4>, a) : launch(context, launch_of(a.ids), overwrite<T, 1>, a);
+    return aligned ? launch(context, launch_of(a.ids), overwrite<T, 4>, a)
+                   : launch(context, launch_of(a.ids), overwrite<T, 1>, a);
   });
 }
 
@@ -72,16 +73,20 @@ Status run(const Context& context, const ExactRowsBackward& a) {
   if (a.ids.tokens == 0) return Status::ok;
   return with_element(context, [&](auto element) {
     using T = decltype(element);
-    const bool aligned = rows_are_aligned<float>(a.dy, a.ids.columns) && rows_are_aligned<float>(a.d_chain, a.ids.columns);
-    Status status = aligned ? launch(context, launch_of(a.ids), mask_chain<T, 4>, a) : launch(context, launch_of(a.ids), mask_chain<T, 1>, a);
+    const bool aligned =
+        rows_are_aligned<float>(a.dy, a.ids.columns) && rows_are_aligned<float>(a.d_chain, a.ids.columns);
+    Status status = aligned ? launch(context, launch_of(a.ids), mask_chain<T, 4>, a)
+                            : launch(context, launch_of(a.ids), mask_chain<T, 1>, a);
     if (status != Status::ok) return status;
     Parts parts(context.workspace);
     const FoldMemory memory(a.ids.tokens, a.ids.columns, parts);
     status = sort_keys(context, a.ids.tokens, KeyOfRow{a.ids}, memory.sort, memory.keys, memory.order);
     if (status != Status::ok) return status;
-    const Runs runs{memory.keys, memory.order, static_cast<int>(a.ids.tokens), static_cast<int>(a.ids.rows), a.ids.columns};
+    const Runs runs{memory.keys, memory.order, static_cast<int>(a.ids.tokens), static_cast<int>(a.ids.rows),
+                    a.ids.columns};
     return fold_runs(context, runs, bags_of(a.ids), static_cast<const T*>(a.dy),
-                     DenseSums{static_cast<float*>(a.d_rows), memory.pieces, a.ids.columns}, rows_are_aligned<float>(a.d_rows, a.ids.columns));
+                     DenseSums{static_cast<float*>(a.d_rows), memory.pieces, a.ids.columns},
+                     rows_are_aligned<float>(a.d_rows, a.ids.columns));
   });
 }
 

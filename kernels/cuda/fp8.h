@@ -1,5 +1,6 @@
-// Floats of eight bits (Micikevicius et al. 2022, arXiv 2209.05433): e4m3 for activations and weights, e5m2 for gradients. A tensor in them is
-// its numbers times one power of two, the greatest with which none is beyond the type's largest; so scaling itself rounds nothing.
+// Floats of eight bits (Micikevicius et al. 2022, arXiv 2209.05433): e4m3 for activations and weights, e5m2 for
+// gradients. A tensor in them is its numbers times one power of two, the greatest with which none is beyond the type's
+// largest; so scaling itself rounds nothing.
 #pragma once
 
 #include "kernels/cuda/element.h"
@@ -24,12 +25,15 @@ COMERA_DEVICE std::uint8_t to_fp8(float x) {
   const std::uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
   const auto sign = static_cast<std::uint8_t>(bits >> 24 & 0x80u);
   if (magnitude > 0x7F800000u) return fp8_nan;
-  const std::uint32_t largest = bits_of(1.75f * power_of_two(Type::top)), bounded = magnitude < largest ? magnitude : largest;
+  const std::uint32_t largest = bits_of(1.75f * power_of_two(Type::top)),
+                      bounded = magnitude < largest ? magnitude : largest;
   constexpr int dropped = 23 - Type::fraction;
   std::uint32_t code = 0;
   if (bounded < bits_of(power_of_two(1 - Type::bias))) {
-    // Multiples of the smallest number: adding 2^23 leaves a whole number in the last bits, rounded by the addition itself.
-    code = bits_of(float_of(bounded) * power_of_two(Type::bias - 1 + Type::fraction) + 8388608.0f) - bits_of(8388608.0f);
+    // Multiples of the smallest number: adding 2^23 leaves a whole number in the last bits, rounded by the addition
+    // itself.
+    code =
+        bits_of(float_of(bounded) * power_of_two(Type::bias - 1 + Type::fraction) + 8388608.0f) - bits_of(8388608.0f);
   } else {
     const std::uint32_t rounded = bounded + (1u << (dropped - 1)) - 1 + (bounded >> dropped & 1u);
     code = (rounded >> dropped) - (static_cast<std::uint32_t>(127 - Type::bias) << Type::fraction);
@@ -44,7 +48,8 @@ COMERA_DEVICE float from_fp8(std::uint8_t code) {
   const int exponent = (code & 0x7F) >> Type::fraction;
   const auto fraction = static_cast<float>(code & fractions);
   const float magnitude = exponent == 0 ? fraction * power_of_two(1 - Type::bias - Type::fraction)
-                                        : (fraction + static_cast<float>(fractions + 1)) * power_of_two(exponent - Type::bias - Type::fraction);
+                                        : (fraction + static_cast<float>(fractions + 1)) *
+                                              power_of_two(exponent - Type::bias - Type::fraction);
   return code & 0x80u ? -magnitude : magnitude;
 }
 
@@ -52,7 +57,8 @@ COMERA_DEVICE float from_fp8(std::uint8_t code) {
 template <class Type>
 COMERA_DEVICE float fp8_scale(std::uint32_t largest) {
   if (largest == 0 || largest >= 0x7F800000u) return 1;
-  const int exponent = static_cast<int>(largest >> 23) - 127;  // of numbers below 2^-126 that of the smallest normal one
+  const int exponent =
+      static_cast<int>(largest >> 23) - 127;  // of numbers below 2^-126 that of the smallest normal one
   int shift = Type::top - exponent - ((largest & 0x7FFFFFu) > 0x600000u ? 1 : 0);
   shift = shift > 126 ? 126 : shift < -126 ? -126 : shift;
   return power_of_two(shift);

@@ -1,5 +1,5 @@
-// A product of bf16 factors taken in floats of eight bits: each factor is measured, scaled and written as the library reads it, the sum running
-// along its rows. Bound by bytes: a factor is read twice and written at half its size.
+// A product of bf16 factors taken in floats of eight bits: each factor is measured, scaled and written as the library
+// reads it, the sum running along its rows. Bound by bytes: a factor is read twice and written at half its size.
 #pragma once
 
 #include "kernels/cuda/eights.h"
@@ -19,11 +19,13 @@ struct WideFactor {
 };
 struct NarrowFactor {
   std::uint8_t* codes = nullptr;
-  std::uint32_t* largest = nullptr;  // [fp8_parts], bits of the largest magnitude that each part has seen; of NaN more than all
-  float* inverse = nullptr;          // of the scale
+  std::uint32_t* largest =
+      nullptr;               // [fp8_parts], bits of the largest magnitude that each part has seen; of NaN more than all
+  float* inverse = nullptr;  // of the scale
 };
 
-static __global__ void __launch_bounds__(fp8_threads) measure_factor(const __grid_constant__ WideFactor a, std::uint32_t* largest) {
+static __global__ void __launch_bounds__(fp8_threads)
+    measure_factor(const __grid_constant__ WideFactor a, std::uint32_t* largest) {
   const std::int64_t per_row = a.columns / 8;
   std::uint32_t own = 0;
   for (std::int64_t i = flat_index(); i < a.rows * per_row; i += flat_stride()) {
@@ -46,7 +48,8 @@ __device__ float scale_of(const NarrowFactor& to) {
 }
 
 template <class Type>
-__global__ void __launch_bounds__(fp8_threads) narrow_rows(const __grid_constant__ WideFactor a, const __grid_constant__ NarrowFactor to) {
+__global__ void __launch_bounds__(fp8_threads)
+    narrow_rows(const __grid_constant__ WideFactor a, const __grid_constant__ NarrowFactor to) {
   const float scale = scale_of<Type>(to);
   const std::int64_t per_row = a.columns / 8;
   for (std::int64_t i = flat_index(); i < a.rows * per_row; i += flat_stride()) {
@@ -60,13 +63,16 @@ __global__ void __launch_bounds__(fp8_threads) narrow_rows(const __grid_constant
 
 // Columns of the factor become rows of the codes; a block turns a tile.
 template <class Type>
-__global__ void __launch_bounds__(fp8_threads) narrow_columns(const __grid_constant__ WideFactor a, const __grid_constant__ NarrowFactor to) {
+__global__ void __launch_bounds__(fp8_threads)
+    narrow_columns(const __grid_constant__ WideFactor a, const __grid_constant__ NarrowFactor to) {
   __shared__ std::uint8_t tile[fp8_tile][fp8_tile + 1];
   const float scale = scale_of<Type>(to);
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * fp8_tile, column = static_cast<std::int64_t>(blockIdx.x) * fp8_tile;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * fp8_tile,
+                     column = static_cast<std::int64_t>(blockIdx.x) * fp8_tile;
   const unsigned x = threadIdx.x % fp8_tile;
   for (unsigned y = threadIdx.x / fp8_tile; y < fp8_tile; y += fp8_threads / fp8_tile)
-    if (row + y < a.rows && column + x < a.columns) tile[y][x] = to_fp8<Type>(to_float(a.data[(row + y) * a.ld + column + x]) * scale);
+    if (row + y < a.rows && column + x < a.columns)
+      tile[y][x] = to_fp8<Type>(to_float(a.data[(row + y) * a.ld + column + x]) * scale);
   __syncthreads();
   for (unsigned y = threadIdx.x / fp8_tile; y < fp8_tile; y += fp8_threads / fp8_tile)
     if (column + y < a.columns && row + x < a.rows) to.codes[(column + y) * a.rows + row + x] = tile[x][y];
@@ -78,7 +84,8 @@ Status narrow(const Context& context, const WideFactor& a, const NarrowFactor& t
   if (status != Status::ok) return status;
   const dim3 tiles(grid_for(a.columns, fp8_tile), static_cast<unsigned>(blocks_for(a.rows, fp8_tile)));
   return turned ? launch(context, {tiles, fp8_threads}, narrow_columns<Type>, a, to)
-                : launch(context, {grid_for(a.rows * (a.columns / 8), fp8_threads), fp8_threads}, narrow_rows<Type>, a, to);
+                : launch(context, {grid_for(a.rows * (a.columns / 8), fp8_threads), fp8_threads}, narrow_rows<Type>, a,
+                         to);
 }
 
 // Memory of the factors of products of up to these sizes; none if the call does not use eight bits.
@@ -98,13 +105,14 @@ struct Fp8Room {
 
 // The library reads whole vectors of both factors and sums 16 products at a time.
 inline bool fp8_fits(const Context& context, const Gemm& g) {
-  return context.fp8 && g.in == DType::bf16 && g.out == DType::bf16 && !g.transpose_a && g.batch == 1 && g.m > 0 && g.n > 0 && g.k > 0 &&
-         g.k % 16 == 0 && g.n % 16 == 0 && blocks_for(g.transpose_b ? g.n : g.k, fp8_tile) <= 65535 && rows_are_aligned<Bf16>(g.a, g.lda) &&
+  return context.fp8 && g.in == DType::bf16 && g.out == DType::bf16 && !g.transpose_a && g.batch == 1 && g.m > 0 &&
+         g.n > 0 && g.k > 0 && g.k % 16 == 0 && g.n % 16 == 0 &&
+         blocks_for(g.transpose_b ? g.n : g.k, fp8_tile) <= 65535 && rows_are_aligned<Bf16>(g.a, g.lda) &&
          rows_are_aligned<Bf16>(g.b, g.ldb) && rows_are_aligned<Bf16>(g.c, g.ldc);
 }
 
-// c = or += a b with a, activations or (e5m2) their gradients, and b, a weight, in eight bits where the call asks for it and shape and library allow
-// it.
+// c = or += a b with a, activations or (e5m2) their gradients, and b, a weight, in eight bits where the call asks for
+// it and shape and library allow it.
 template <class TypeOfA>
 Status product(const Context& context, const Gemm& wide, const Fp8Room& room, void* workspace) {
   if (!fp8_fits(context, wide)) return gemm(context, wide, workspace);

@@ -62,14 +62,17 @@ Status run(const Context& context, const LinearBackward& a) {
 }
 
 Status run(const Context& context, const Product& a) {
-  return with_element(context, [&](auto) { return gemm(context, gemm_of(context, a), Parts(context.workspace).for_gemm(a.in * a.out)); });
+  return with_element(context, [&](auto) {
+    return gemm(context, gemm_of(context, a), Parts(context.workspace).for_gemm(a.in * a.out));
+  });
 }
 
 Status run(const Context& context, const MatMul& a) {
   return with_element(context, [&](auto) {
     Gemm g;
     g.m = a.m, g.n = a.n, g.k = a.k, g.in = g.out = context.dtype, g.accumulate = a.accumulate;
-    g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b, g.c = a.c, g.ldc = a.ldc;
+    g.a = a.a, g.lda = a.lda, g.transpose_a = a.transpose_a, g.b = a.b, g.ldb = a.ldb, g.transpose_b = a.transpose_b,
+    g.c = a.c, g.ldc = a.ldc;
     return gemm(context, g, Parts(context.workspace).for_gemm(g.m * g.n));
   });
 }

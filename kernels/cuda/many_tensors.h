@@ -1,5 +1,6 @@
-// One launch for the elements of many tensors: cut into tiles of one size, a block to each, so that hundreds of small cores and one large
-// table share the card evenly. The table of tensors travels with the launch: CUDA 12.1 takes 32,764 bytes of parameters.
+// One launch for the elements of many tensors: cut into tiles of one size, a block to each, so that hundreds of small
+// cores and one large table share the card evenly. The table of tensors travels with the launch: CUDA 12.1 takes 32,764
+// bytes of parameters.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -61,7 +62,8 @@ template <class Tensor, class Body>
 __device__ void for_tiles(const TensorBatch<Tensor>& batch, std::int64_t tile_size, const Body& body) {
   for (std::uint32_t tile = blockIdx.x; tile < batch.tiles; tile += gridDim.x) {
     const int i = batch.find(tile);
-    const std::int64_t begin = static_cast<std::int64_t>(tile - batch.first[i]) * tile_size, rest = batch.tensors[i].count - begin;
+    const std::int64_t begin = static_cast<std::int64_t>(tile - batch.first[i]) * tile_size,
+                       rest = batch.tensors[i].count - begin;
     body(batch.tensors[i], begin, begin + (rest < tile_size ? rest : tile_size), tile);
   }
 }

@@ -1,5 +1,6 @@
-// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and writes once. Rows that a
-// block's registers do not hold are gone over again instead: 48 KiB and more of a row, which the second level's cache still has.
+// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and
+// writes once. Rows that a block's registers do not hold are gone over again instead: 48 KiB and more of a row, which
+// the second level's cache still has.
 #include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/ops.h"
@@ -22,8 +23,8 @@ inline __device__ const float* f32(const void* data) { return static_cast<const 
 // The place of a thread's eight number c.
 inline __device__ std::int64_t place(int c) { return first_eight() + c * eight_stride(); }
 
-// All of a thread's reads are under way before the first result is waited for; writes come after them, for the compiler cannot know that they
-// touch nothing that is read.
+// All of a thread's reads are under way before the first result is waited for; writes come after them, for the compiler
+// cannot know that they touch nothing that is read.
 template <class T, int eights>
 __device__ void read_row(const void* data, std::int64_t row, std::int64_t columns, bool aligned, Eight (&x)[eights]) {
 #pragma unroll
@@ -43,7 +44,9 @@ COMERA_DEVICE void drop(const DropoutOfRow& dropout, std::int64_t at, Eight& x) 
   for (int j = 0; j < 8; ++j) x.v[j] *= factors.v[j];
 }
 
-COMERA_DEVICE float total(const Eight& x) { return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7])); }
+COMERA_DEVICE float total(const Eight& x) {
+  return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7]));
+}
 
 // As memory holds it, so that NormApply finds the same numbers.
 template <class T>
@@ -56,8 +59,8 @@ COMERA_DEVICE float normalised(float s, float mean, float rstd) { return (s - me
 
 // Writes y of eight elements: the same code for NormForward and NormApply, hence the same bits.
 template <class T>
-__device__ void write_norm(const Eight& s, float mean, float rstd, const float* gain, const float* shift, const DropoutOfRow& dropout,
-                           std::int64_t at, std::int64_t columns, bool aligned, T* y) {
+__device__ void write_norm(const Eight& s, float mean, float rstd, const float* gain, const float* shift,
+                           const DropoutOfRow& dropout, std::int64_t at, std::int64_t columns, bool aligned, T* y) {
   const Eight g = get<Eight>(gain, at, columns, aligned);
   Eight result;
   if (shift) {
@@ -74,7 +77,8 @@ __device__ void write_norm(const Eight& s, float mean, float rstd, const float* 
 
 // s = residual + dropout(x) of eight elements, of which s holds x.
 template <class T>
-COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropout, std::int64_t at, const Eight& residual, Eight& s) {
+COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropout, std::int64_t at,
+                                const Eight& residual, Eight& s) {
   drop(dropout, at, s);
   if (a.residual) {
 #pragma unroll
@@ -83,7 +87,9 @@ COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropou
   round_to<T>(s);
 }
 
-COMERA_DEVICE bool writes_sum(const NormForward& a, const DropoutOfRow& dropout) { return a.sum && (a.sum != a.x || a.residual || dropout.active()); }
+COMERA_DEVICE bool writes_sum(const NormForward& a, const DropoutOfRow& dropout) {
+  return a.sum && (a.sum != a.x || a.residual || dropout.active());
+}
 
 COMERA_DEVICE float reciprocal_deviation(const NormForward& a, float squares) {
   return 1.0f / sqrtf(squares / static_cast<float>(a.columns) + static_cast<float>(a.epsilon));
@@ -133,7 +139,8 @@ __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ N
     const DropoutOfRow output_dropout(a.output_dropout, row);
 #pragma unroll
     for (int c = 0; c < eights; ++c)
-      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, place(c), a.columns, aligned, row_of<T>(a.y, row, a.columns));
+      write_norm(s[c], mean, rstd, f32(a.gain), f32(a.shift), output_dropout, place(c), a.columns, aligned,
+                 row_of<T>(a.y, row, a.columns));
   }
 }
 
@@ -158,8 +165,8 @@ __global__ void __launch_bounds__(row_threads) forward_wide(const __grid_constan
     const float rstd = reciprocal_deviation(a, sum_of_row(squares));
     write_statistics(a, row, mean, rstd);
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride())
-      write_norm(get<Eight>(s_row, at, a.columns, aligned), mean, rstd, f32(a.gain), f32(a.shift), output_dropout, at, a.columns, aligned,
-                 row_of<T>(a.y, row, a.columns));
+      write_norm(get<Eight>(s_row, at, a.columns, aligned), mean, rstd, f32(a.gain), f32(a.shift), output_dropout, at,
+                 a.columns, aligned, row_of<T>(a.y, row, a.columns));
   }
 }
 
@@ -171,7 +178,8 @@ __global__ void __launch_bounds__(row_threads) apply(const __grid_constant__ Nor
     const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
       const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
-      write_norm(s, mean, rstd, f32(a.gain), f32(a.shift), dropout, at, a.columns, aligned, row_of<T>(a.y, row, a.columns));
+      write_norm(s, mean, rstd, f32(a.gain), f32(a.shift), dropout, at, a.columns, aligned,
+                 row_of<T>(a.y, row, a.columns));
     }
   }
 }
@@ -181,8 +189,8 @@ struct GradientEight {
   Eight dy, g, h;
 
   template <class T>
-  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, std::int64_t at, bool aligned, float mean,
-                       float rstd) {
+  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, std::int64_t at,
+                       bool aligned, float mean, float rstd) {
     dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the row's end
     const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
     const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
@@ -204,8 +212,8 @@ struct GradientEight {
 };
 
 template <class T>
-__device__ void write_gradient(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at, bool aligned, float rstd,
-                               const Eight& g, const Eight& h, float g_mean, float gh_mean) {
+__device__ void write_gradient(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, std::int64_t at,
+                               bool aligned, float rstd, const Eight& g, const Eight& h, float g_mean, float gh_mean) {
   Eight d;
   if (a.d_sum_in) d = get<Eight>(row_of<T>(a.d_sum_in, row, a.columns), at, a.columns, aligned);
 #pragma unroll
@@ -227,7 +235,8 @@ struct GradientRow {
 
   // Adds to the thread's sums for gain and shift on the way.
   template <class T>
-  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned, Eight* d_gain, Eight* d_shift) {
+  __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned,
+                       Eight* d_gain, Eight* d_shift) {
     const float mean = a.kind == NormKind::layer ? f32(a.mean)[row] : 0.0f, rstd = f32(a.rstd)[row];
     float g_sum = 0, gh_sum = 0;
 #pragma unroll
@@ -246,11 +255,13 @@ struct GradientRow {
   __device__ void write(const NormBackward& a, const DropoutOfRow& dropout, std::int64_t row, bool aligned) const {
     const float rstd = f32(a.rstd)[row];
 #pragma unroll
-    for (int c = 0; c < eights; ++c) write_gradient<T>(a, dropout, row, place(c), aligned, rstd, g[c], h[c], g_mean, gh_mean);
+    for (int c = 0; c < eights; ++c)
+      write_gradient<T>(a, dropout, row, place(c), aligned, rstd, g[c], h[c], g_mean, gh_mean);
   }
 };
 
-// The block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]: those of its rows of threads, in order.
+// The block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]: those of its rows of threads, in
+// order.
 template <int eights>
 __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight* d_shift, float* partial) {
   float *to = partial + 2 * blockIdx.x * columns, *shared = shared_memory<float>();
@@ -271,7 +282,8 @@ __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight
 }
 
 template <class T, int eights>
-__global__ void __launch_bounds__(row_threads) backward(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+__global__ void __launch_bounds__(row_threads)
+    backward(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   Eight d_gain[eights] = {}, d_shift[eights] = {};
   for (std::int64_t row = first_row(); row < a.tokens; row += row_stride()) {
@@ -285,7 +297,8 @@ __global__ void __launch_bounds__(row_threads) backward(const __grid_constant__ 
 
 // The block's sums for gain and shift grow in its part of partial: a thread adds to its own numbers alone.
 template <class T>
-__global__ void __launch_bounds__(row_threads) backward_wide(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
+__global__ void __launch_bounds__(row_threads)
+    backward_wide(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
   const DropoutRule rule(a.dropout), output_rule(a.output_dropout);
   const float count = static_cast<float>(a.columns);
   float* const d_gain = partial + 2 * blockIdx.x * a.columns;
@@ -303,7 +316,8 @@ __global__ void __launch_bounds__(row_threads) backward_wide(const __grid_consta
       own.add(sums[0], sums[1], g_sum, gh_sum);
       for (int i = 0; i < 2; ++i) put(d_gain + i * a.columns, at, a.columns, sums_aligned, sums[i]);
     }
-    const float g_mean = a.kind == NormKind::layer ? sum_of_row(g_sum) / count : 0.0f, gh_mean = sum_of_row(gh_sum) / count;
+    const float g_mean = a.kind == NormKind::layer ? sum_of_row(g_sum) / count : 0.0f,
+                gh_mean = sum_of_row(gh_sum) / count;
     for (std::int64_t at = first_eight(); at < a.columns; at += eight_stride()) {
       GradientEight own;
       own.read<T>(a, output_dropout, row, at, aligned, mean, rstd);
@@ -312,7 +326,8 @@ __global__ void __launch_bounds__(row_threads) backward_wide(const __grid_consta
   }
 }
 
-// Calls f with the number of eights that a thread holds, as a type: none for rows of more than 32 * row_threads columns.
+// Calls f with the number of eights that a thread holds, as a type: none for rows of more than 32 * row_threads
+// columns.
 template <class F>
 Status with_eights(std::int64_t columns, F&& f) {
   switch (blocks_for(columns, 8 * static_cast<std::int64_t>(row_block(columns).x))) {
@@ -375,7 +390,8 @@ Status run(const Context& context, const NormBackward& a) {
   const Status status = with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.dy, a.sum, a.gain, a.d_sum_in, a.d_sum, a.dx);
     return with_eights(a.columns, [&]<int eights>(std::integral_constant<int, eights>) {
-      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward_of<T, eights>(), a, aligned, partial);
+      return launch(context, {static_cast<unsigned>(blocks), block, shared}, backward_of<T, eights>(), a, aligned,
+                    partial);
     });
   });
   if (status != Status::ok) return status;

@@ -46,7 +46,8 @@ struct UpdateTile {
     const bool aligned = begin_aligned(g, w, m, v);
     for (std::int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * threads) {
       const Four gradient = get<Four>(g, i, end, aligned);
-      Four value = get<Four>(w, i, end, aligned), first = get<Four>(m, i, end, aligned), second = get<Four>(v, i, end, aligned);
+      Four value = get<Four>(w, i, end, aligned), first = get<Four>(m, i, end, aligned),
+           second = get<Four>(v, i, end, aligned);
 #pragma unroll
       for (int j = 0; j < 4; ++j) factors.update(gradient.v[j], value.v[j], first.v[j], second.v[j]);
       put(m, i, end, aligned, first);
@@ -57,7 +58,8 @@ struct UpdateTile {
 };
 
 // Bound by bytes: 16 read and 12 written per parameter.
-__global__ void __launch_bounds__(threads) update(const __grid_constant__ TensorBatch<AdamwTensor> batch, const StepScalars* scalars) {
+__global__ void __launch_bounds__(threads)
+    update(const __grid_constant__ TensorBatch<AdamwTensor> batch, const StepScalars* scalars) {
   if (scalars->finite == 0) return;
   for_tiles(batch, update_tile, UpdateTile{scalars->gradient_scale});
 }
@@ -98,7 +100,8 @@ struct SumTile {
 };
 
 // Bound by bytes: 4 read per number.
-__global__ void __launch_bounds__(threads) square_tiles(const __grid_constant__ TensorBatch<ConstTensor> batch, double* partial) {
+__global__ void __launch_bounds__(threads)
+    square_tiles(const __grid_constant__ TensorBatch<ConstTensor> batch, double* partial) {
   for_tiles(batch, sum_tile, SumTile{partial});
 }
 

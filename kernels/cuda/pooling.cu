@@ -17,7 +17,8 @@ __device__ std::int64_t pooled_rows(const Args& a, std::int64_t sequence) {
 
 // p of the columns of a block. Out is T, or float where the vector is scaled afterwards.
 template <class T, class Out>
-__global__ void __launch_bounds__(warp_size* pool_warps) pool(const __grid_constant__ PoolForward a, bool aligned, Out* p) {
+__global__ void __launch_bounds__(warp_size* pool_warps)
+    pool(const __grid_constant__ PoolForward a, bool aligned, Out* p) {
   alignas(16) __shared__ float sums[pool_warps][pool_columns];
   const std::int64_t first = blockIdx.x * pool_columns, at = first + threadIdx.x * 8;
   for (std::int64_t sequence = blockIdx.y; sequence < a.sequences; sequence += gridDim.y) {
@@ -35,13 +36,15 @@ __global__ void __launch_bounds__(warp_size* pool_warps) pool(const __grid_const
     float joined = 0;
 #pragma unroll
     for (int y = 0; y < pool_warps; ++y) joined += sums[y][own];
-    if (first + own < a.columns) p[sequence * a.columns + first + own] = to_element<Out>(joined / static_cast<float>(rows));
+    if (first + own < a.columns)
+      p[sequence * a.columns + first + own] = to_element<Out>(joined / static_cast<float>(rows));
     __syncthreads();  // the sums are those of the next sequence from here on
   }
 }
 
 template <class T>
-__global__ void __launch_bounds__(row_threads) scale_to_one(const __grid_constant__ PoolForward a, bool aligned, const float* pooled) {
+__global__ void __launch_bounds__(row_threads)
+    scale_to_one(const __grid_constant__ PoolForward a, bool aligned, const float* pooled) {
   for (std::int64_t row = first_row(); row < a.sequences; row += row_stride()) {
     const float* p = pooled + row * a.columns;
     float square = 0;
@@ -80,7 +83,8 @@ Status run(const Context& context, const PoolForward& a) {
     const Status status = run_pool<T>(context, a, pooled);
     if (status != Status::ok) return status;
     const bool aligned = all_aligned<T>(a.columns, a.y) && all_aligned<float>(a.columns, pooled);
-    return launch(context, row_launch(a.sequences, a.columns), scale_to_one<T>, a, aligned, static_cast<const float*>(pooled));
+    return launch(context, row_launch(a.sequences, a.columns), scale_to_one<T>, a, aligned,
+                  static_cast<const float*>(pooled));
   });
 }
 
@@ -89,21 +93,25 @@ template <class T>
 __global__ void __launch_bounds__(row_threads) spread(const __grid_constant__ PoolBackward a, bool aligned) {
   for (std::int64_t sequence = blockIdx.y; sequence < a.sequences; sequence += gridDim.y) {
     const std::int64_t rows = pooled_rows(a, sequence);
-    const T *dy = static_cast<const T*>(a.dy) + sequence * a.columns, *y = static_cast<const T*>(a.y) + sequence * a.columns;
+    const T *dy = static_cast<const T*>(a.dy) + sequence * a.columns,
+            *y = static_cast<const T*>(a.y) + sequence * a.columns;
     float along = 0, divisor = static_cast<float>(rows);
     if (a.normalise) {
-      for (std::int64_t i = threadIdx.x; i < a.columns; i += blockDim.x) along = fmaf(to_float(y[i]), to_float(dy[i]), along);
+      for (std::int64_t i = threadIdx.x; i < a.columns; i += blockDim.x)
+        along = fmaf(to_float(y[i]), to_float(dy[i]), along);
       along = sum_of_block(along);
       divisor *= static_cast<const float*>(a.norm)[sequence];
     }
-    const std::int64_t begin = blockIdx.x * spread_tokens, end = begin + spread_tokens < a.length ? begin + spread_tokens : a.length;
+    const std::int64_t begin = blockIdx.x * spread_tokens,
+                       end = begin + spread_tokens < a.length ? begin + spread_tokens : a.length;
     for (std::int64_t at = threadIdx.x * 8; at < a.columns; at += blockDim.x * 8) {
       Eight d = get<Eight>(dy, at, a.columns, aligned), own{};
       if (a.normalise) own = get<Eight>(y, at, a.columns, aligned);
 #pragma unroll
       for (int j = 0; j < 8; ++j) d.v[j] = fmaf(-own.v[j], along, d.v[j]) / divisor;
       for (std::int64_t t = begin; t < end; ++t)
-        put(static_cast<T*>(a.dx) + (sequence * a.length + t) * a.columns, at, a.columns, aligned, t < rows ? d : Eight{});
+        put(static_cast<T*>(a.dx) + (sequence * a.length + t) * a.columns, at, a.columns, aligned,
+            t < rows ? d : Eight{});
     }
   }
 }
@@ -114,7 +122,8 @@ Status run(const Context& context, const PoolBackward& a) {
   const dim3 grid(grid_for(a.length, spread_tokens), static_cast<unsigned>(sequences));
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(a.columns, a.dy, a.normalise ? a.y : nullptr, a.dx);
-    return launch(context, {grid, static_cast<unsigned>(threads < row_threads ? threads : row_threads)}, spread<T>, a, aligned);
+    return launch(context, {grid, static_cast<unsigned>(threads < row_threads ? threads : row_threads)}, spread<T>, a,
+                  aligned);
   });
 }
 

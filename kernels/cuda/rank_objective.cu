@@ -32,8 +32,9 @@ struct Chains {
     first[chains++] = static_cast<std::uint16_t>(cores);
     for (int k = 0; k < c.cores; ++k) {
       const bool closed = k + 1 == c.cores;
-      core[cores++] = {closed ? nullptr : static_cast<const float*>(c.diagonals[k]), closed ? nullptr : static_cast<float*>(c.d_diagonals[k]),
-                       static_cast<double>(c.sizes[k]), static_cast<std::int32_t>(c.ranks[k + 1])};
+      core[cores++] = {closed ? nullptr : static_cast<const float*>(c.diagonals[k]),
+                       closed ? nullptr : static_cast<float*>(c.d_diagonals[k]), static_cast<double>(c.sizes[k]),
+                       static_cast<std::int32_t>(c.ranks[k + 1])};
     }
     first[chains] = static_cast<std::uint16_t>(cores);
   }
@@ -113,7 +114,9 @@ COMERA_DEVICE void add_chain(const Core* cores, const Bond* bonds, int count, To
 }
 
 // 1 / value, and 0 for 0: a weight "taken from the current value".
-COMERA_DEVICE double weight_or_inverse(double weight, double value) { return weight != 0 ? weight : value != 0 ? 1 / value : 0; }
+COMERA_DEVICE double weight_or_inverse(double weight, double value) {
+  return weight != 0 ? weight : value != 0 ? 1 / value : 0;
+}
 
 COMERA_DEVICE void decide(RankState& s, double loss) {
   const bool late = s.late != 0, reached = s.reached != 0;
@@ -132,9 +135,11 @@ COMERA_DEVICE void finish(const Totals& all, RankPenalty penalty, double loss, R
   decide(s, loss);
 }
 
-// Adds the chains to *totals, or begins it; with a state, decides. One block: eight threads to a bond, then one to a chain.
-__global__ void __launch_bounds__(measure_threads) measure(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, bool begins,
-                                                           const double* loss, Totals* totals, RankState* state) {
+// Adds the chains to *totals, or begins it; with a state, decides. One block: eight threads to a bond, then one to a
+// chain.
+__global__ void __launch_bounds__(measure_threads)
+    measure(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, bool begins,
+            const double* loss, Totals* totals, RankState* state) {
   auto* bonds = shared_memory<Bond>();
   for_bonds(chains.core, chains.cores, threshold, [&](int k, const Bond& bond) { bonds[k] = bond; });
   __syncthreads();
@@ -143,7 +148,9 @@ __global__ void __launch_bounds__(measure_threads) measure(const __grid_constant
     add_chain(chains.core + chains.first[i], bonds + chains.first[i], chains.first[i + 1] - chains.first[i], own);
   Totals all{sum_of_block(own.size), sum_of_block(own.surrogate), sum_of_block(own.active), sum_of_block(own.norm)};
   if (threadIdx.x != 0) return;
-  if (!begins) all.size += totals->size, all.surrogate += totals->surrogate, all.active += totals->active, all.norm += totals->norm;
+  if (!begins)
+    all.size += totals->size, all.surrogate += totals->surrogate, all.active += totals->active,
+        all.norm += totals->norm;
   *totals = all;
   if (state) finish(all, penalty, *loss, *state);
 }
@@ -157,15 +164,16 @@ Status run(const Context& context, const RankMeasure& a) {
   auto* totals = static_cast<Totals*>(context.workspace);
   return with_element(context, [&](auto) {
     return for_chains(a.chains, a.count, [&](const Chains& chains, bool first, bool last) {
-      return launch(context, {1, measure_threads, bond_bytes(chains)}, measure, chains, a.threshold, a.penalty, first, a.loss, totals,
-                    last ? a.state : nullptr);
+      return launch(context, {1, measure_threads, bond_bytes(chains)}, measure, chains, a.threshold, a.penalty, first,
+                    a.loss, totals, last ? a.state : nullptr);
     });
   });
 }
 
 // A block to a chain; `totals` is read for the mean penalty alone.
 __global__ void __launch_bounds__(chain_threads)
-    penalise(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, const Totals* totals, const RankState* state) {
+    penalise(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, const Totals* totals,
+             const RankState* state) {
   __shared__ double norms[max_cores + 1];  // of bonds 0 .. cores
   const int first = chains.first[blockIdx.x], cores = chains.first[blockIdx.x + 1] - first;
   const Core* core = chains.core + first;
@@ -190,13 +198,15 @@ Status run(const Context& context, const RankPenaltyGradient& a) {
   if (context.workspace_bytes < sizeof(Totals)) return Status::workspace_too_small;
   auto* totals = static_cast<Totals*>(context.workspace);
   const auto count_active = [&](const Chains& chains, bool first, bool) {
-    return launch(context, {1, measure_threads, bond_bytes(chains)}, measure, chains, a.threshold, a.penalty, first, nullptr, totals, nullptr);
+    return launch(context, {1, measure_threads, bond_bytes(chains)}, measure, chains, a.threshold, a.penalty, first,
+                  nullptr, totals, nullptr);
   };
   return with_element(context, [&](auto) {
     const Status status = a.penalty == RankPenalty::mean ? for_chains(a.chains, a.count, count_active) : Status::ok;
     if (status != Status::ok) return status;
     return for_chains(a.chains, a.count, [&](const Chains& chains, bool, bool) {
-      return launch(context, {static_cast<unsigned>(chains.chains), chain_threads}, penalise, chains, a.threshold, a.penalty, totals, a.state);
+      return launch(context, {static_cast<unsigned>(chains.chains), chain_threads}, penalise, chains, a.threshold,
+                    a.penalty, totals, a.state);
     });
   });
 }
@@ -204,7 +214,8 @@ Status run(const Context& context, const RankPenaltyGradient& a) {
 struct WeighTile {
   float weight;
 
-  __device__ void operator()(const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
+  __device__ void operator()(const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end,
+                             std::uint32_t) const {
     if (weight == 1 && !t.value) return;
     auto* g = static_cast<float*>(t.gradient);
     const auto* value = static_cast<const float*>(t.value);
@@ -221,15 +232,17 @@ struct WeighTile {
 };
 
 // Bound by bytes: 12 per number with decay, 8 without, none where the weight is 1 and nothing decays.
-__global__ void __launch_bounds__(weigh_threads) weigh(const __grid_constant__ TensorBatch<WeighGradient::Tensor> batch, const RankState* state) {
+__global__ void __launch_bounds__(weigh_threads)
+    weigh(const __grid_constant__ TensorBatch<WeighGradient::Tensor> batch, const RankState* state) {
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
 }
 
 Status run(const Context& context, const WeighGradient& a) {
   return with_element(context, [&](auto) {
-    return for_batches(a.tensors, a.count, weigh_tile, [&](const TensorBatch<WeighGradient::Tensor>& batch, std::int64_t) {
-      return launch(context, {grid_for(batch.tiles, 1), weigh_threads}, weigh, batch, a.state);
-    });
+    return for_batches(a.tensors, a.count, weigh_tile,
+                       [&](const TensorBatch<WeighGradient::Tensor>& batch, std::int64_t) {
+                         return launch(context, {grid_for(batch.tiles, 1), weigh_threads}, weigh, batch, a.state);
+                       });
   });
 }
 

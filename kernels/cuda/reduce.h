@@ -30,7 +30,8 @@ __device__ T sum_of_warp(T value) {
   return reduce_warp(value, Add{});
 }
 
-// Every thread of the block gets the result. The block is one-dimensional, of whole warps; all of its threads call this.
+// Every thread of the block gets the result. The block is one-dimensional, of whole warps; all of its threads call
+// this.
 template <class T, class Join>
 __device__ T reduce_block(T value, T neutral, Join join) {
   __shared__ T parts[warp_size];

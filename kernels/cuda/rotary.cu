@@ -19,10 +19,13 @@ __global__ void __launch_bounds__(threads) make_table(const __grid_constant__ Ro
 }
 
 Status run(const Context& context, const RotaryTable& a) {
-  return with_element(context, [&](auto) { return launch(context, {grid_for(a.positions * (a.head_size / 2), threads), threads}, make_table, a); });
+  return with_element(context, [&](auto) {
+    return launch(context, {grid_for(a.positions * (a.head_size / 2), threads), threads}, make_table, a);
+  });
 }
 
-// Eight features of the first half of a head, and those of the second that turn with them. Bound by bytes: x and y once.
+// Eight features of the first half of a head, and those of the second that turn with them. Bound by bytes: x and y
+// once.
 template <class T>
 __global__ void __launch_bounds__(threads) rotate(const __grid_constant__ Rotary a, bool aligned) {
   const std::int64_t half = a.head_size / 2, eights = blocks_for(half, 8);
@@ -48,7 +51,8 @@ Status run(const Context& context, const Rotary& a) {
   const std::int64_t half = a.head_size / 2;
   return with_element(context, [&]<class T>(T) {
     const bool aligned = all_aligned<T>(half, a.x, a.y, a.cosines, a.sines);
-    return launch(context, {grid_for(a.tokens * a.heads * blocks_for(half, 8), threads), threads}, rotate<T>, a, aligned);
+    return launch(context, {grid_for(a.tokens * a.heads * blocks_for(half, 8), threads), threads}, rotate<T>, a,
+                  aligned);
   });
 }
 

@@ -32,7 +32,8 @@ __device__ void join_sums(const Term& term, Sums own, Sums* partial) {
 }
 
 template <class Term>
-__global__ void __launch_bounds__(sum_threads) sum_tiles(std::int64_t rows, std::int64_t tile, Term term, Sums* partial) {
+__global__ void __launch_bounds__(sum_threads)
+    sum_tiles(std::int64_t rows, std::int64_t tile, Term term, Sums* partial) {
   Sums own;
   const std::int64_t begin = blockIdx.x * tile, end = begin + tile < rows ? begin + tile : rows;
   for (std::int64_t row = begin + threadIdx.x; row < end; row += sum_threads) term.add(row, own);
@@ -55,7 +56,8 @@ Status sum_rows(const Context& context, std::int64_t rows, const Term& term) {
   if (context.workspace_bytes < row_sums_workspace(rows)) return Status::workspace_too_small;
   const std::int64_t tile = rows_of_sum_tile(rows), tiles = blocks_for(rows, tile);
   auto* partial = tiles > 1 ? static_cast<Sums*>(context.workspace) : nullptr;
-  const Status status = launch(context, {static_cast<unsigned>(tiles), sum_threads}, sum_tiles<Term>, rows, tile, term, partial);
+  const Status status =
+      launch(context, {static_cast<unsigned>(tiles), sum_threads}, sum_tiles<Term>, rows, tile, term, partial);
   if (status != Status::ok || tiles <= 1) return status;
   return launch(context, {1, sum_threads}, sum_partials<Term>, tiles, term, partial);
 }

@@ -1,5 +1,5 @@
-// Kernels whose work is a row at a time: a short row belongs to a warp (four of them to a block), a longer one to a block of up to 256 threads.
-// The threads of a row take its elements eight at a time (eights.h).
+// Kernels whose work is a row at a time: a short row belongs to a warp (four of them to a block), a longer one to a
+// block of up to 256 threads. The threads of a row take its elements eight at a time (eights.h).
 #pragma once
 
 #include "kernels/cuda/eights.h"

@@ -1,4 +1,5 @@
-// Services of a device besides kernels: memory, waiting, graphs. Two implementations: card/ on the CUDA runtime, on_host/ for tests.
+// Services of a device besides kernels: memory, waiting, graphs. Two implementations: card/ on the CUDA runtime,
+// on_host/ for tests.
 #pragma once
 
 #include "kernels/backend.h"

@@ -1,8 +1,9 @@
-// The ids of a batch in the order of their value, equal ones in the order of position, and sums over runs of equal ids: everything on the
-// device, in launches whose shape depends on the number of ids alone.
+// The ids of a batch in the order of their value, equal ones in the order of position, and sums over runs of equal ids:
+// everything on the device, in launches whose shape depends on the number of ids alone.
 //
-// Tiles are sorted by counting, for every id, how many of its tile come before it; the place of an id in the whole is then its place in
-// its own tile plus what a search in every other tile says. For the some thousand ids of a batch both are shorter than a launch takes.
+// Tiles are sorted by counting, for every id, how many of its tile come before it; the place of an id in the whole is
+// then its place in its own tile plus what a search in every other tile says. For the some thousand ids of a batch both
+// are shorter than a launch takes.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -13,8 +14,9 @@
 namespace comera::kernels::cuda {
 
 constexpr int small_sort_tile = 256, large_sort_tile = 1024;
-constexpr std::int64_t ids_of_small_tiles = 4096;  // beyond, searching in many small tiles takes longer than counting in large ones
-constexpr int ids_of_chunk = 32;                   // of sorted ids, summed by one block
+constexpr std::int64_t ids_of_small_tiles =
+    4096;                         // beyond, searching in many small tiles takes longer than counting in large ones
+constexpr int ids_of_chunk = 32;  // of sorted ids, summed by one block
 constexpr unsigned fold_threads = 64;
 
 // An id beyond the table sorts behind all others; sums pass over it, look-ups give NaN.
@@ -29,7 +31,8 @@ struct KeyOfId {
 template <int tile, class Key>
 __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int32_t* tile_order) {
   __shared__ int keys[tile];
-  const int first = static_cast<int>(blockIdx.x) * tile, t = static_cast<int>(threadIdx.x), some = min(tile, count - first);
+  const int first = static_cast<int>(blockIdx.x) * tile, t = static_cast<int>(threadIdx.x),
+            some = min(tile, count - first);
   const int own = t < some ? key(first + t) : 0;
   keys[t] = own;
   __syncthreads();
@@ -54,33 +57,40 @@ COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t k
 }
 
 template <int tile>
-__global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, const std::int32_t* tile_order, std::int32_t* keys, std::int32_t* order) {
+__global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, const std::int32_t* tile_order,
+                                  std::int32_t* keys, std::int32_t* order) {
   const int i = static_cast<int>(flat_index());
   if (i >= count) return;
   const int own_tile = i / tile, key = tile_keys[i];
   int rank = i % tile;
   for (int t = 0; t * tile < count; ++t)  // of equal keys those of earlier tiles come first
-    if (t != own_tile) rank += keys_below(tile_keys + t * tile, min(tile, count - t * tile), static_cast<std::int64_t>(key) + (t < own_tile));
+    if (t != own_tile)
+      rank += keys_below(tile_keys + t * tile, min(tile, count - t * tile),
+                         static_cast<std::int64_t>(key) + (t < own_tile));
   keys[rank] = key;
   order[rank] = tile_order[i];
 }
 
 struct SortMemory {
   std::int32_t *tile_keys, *tile_order;
-  SortMemory(std::int64_t count, Parts& parts) : tile_keys(parts.take<std::int32_t>(count)), tile_order(parts.take<std::int32_t>(count)) {}
+  SortMemory(std::int64_t count, Parts& parts)
+      : tile_keys(parts.take<std::int32_t>(count)), tile_order(parts.take<std::int32_t>(count)) {}
 };
 
 // keys: sorted; order[s]: where the key came from.
 template <class Key>
-Status sort_keys(const Context& context, std::int64_t count, Key key, const SortMemory& memory, std::int32_t* keys, std::int32_t* order) {
+Status sort_keys(const Context& context, std::int64_t count, Key key, const SortMemory& memory, std::int32_t* keys,
+                 std::int32_t* order) {
   const int n = static_cast<int>(count);
   const auto sort = [&](auto tile, auto sort_kernel, auto join_kernel) {
-    const Status status = launch(context, {static_cast<unsigned>(blocks_for(n, tile)), static_cast<unsigned>(tile)}, sort_kernel, n, key,
-                                 memory.tile_keys, memory.tile_order);
+    const Status status = launch(context, {static_cast<unsigned>(blocks_for(n, tile)), static_cast<unsigned>(tile)},
+                                 sort_kernel, n, key, memory.tile_keys, memory.tile_order);
     if (status != Status::ok) return status;
-    return launch(context, {static_cast<unsigned>(blocks_for(n, 128)), 128}, join_kernel, n, memory.tile_keys, memory.tile_order, keys, order);
+    return launch(context, {static_cast<unsigned>(blocks_for(n, 128)), 128}, join_kernel, n, memory.tile_keys,
+                  memory.tile_order, keys, order);
   };
-  if (count <= ids_of_small_tiles) return sort(small_sort_tile, sort_tiles<small_sort_tile, Key>, join_sorted_tiles<small_sort_tile>);
+  if (count <= ids_of_small_tiles)
+    return sort(small_sort_tile, sort_tiles<small_sort_tile, Key>, join_sorted_tiles<small_sort_tile>);
   return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
 }
 
@@ -88,7 +98,8 @@ Status sort_keys(const Context& context, std::int64_t count, Key key, const Sort
 struct SortedIds {
   SortMemory sort;
   std::int32_t *keys, *order;
-  SortedIds(std::int64_t count, Parts& parts) : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
+  SortedIds(std::int64_t count, Parts& parts)
+      : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
 };
 
 // Memory for summing rows of `columns` gradients by id: the pieces are those of DenseSums.
@@ -110,19 +121,22 @@ COMERA_DEVICE int bag_of(const Bags& bags, int i) {
   return keys_below(bags.offsets, static_cast<int>(bags.bags) + 1, static_cast<std::int64_t>(i) + 1) - 1;
 }
 
-// Rows of dy summed over runs of equal ids. Sorted ids are cut into chunks; what a chunk has of a run is a piece. Pieces of runs that span
-// chunks are joined by a second launch, from left to right.
+// Rows of dy summed over runs of equal ids. Sorted ids are cut into chunks; what a chunk has of a run is a piece.
+// Pieces of runs that span chunks are joined by a second launch, from left to right.
 struct Runs {
   const std::int32_t *keys = nullptr, *order = nullptr;
   int count = 0, rows = 0;
   std::int64_t columns = 0;
 };
 
-// The places of sums: `whole` adds the sum of a run to its place, `piece` is the place of a piece's sum, first sorted index `s`.
+// The places of sums: `whole` adds the sum of a run to its place, `piece` is the place of a piece's sum, first sorted
+// index `s`.
 struct DenseSums {
   float *table, *pieces;  // pieces: two of each chunk, that which begins with it and that which does not
   std::int64_t columns;
-  COMERA_DEVICE float* piece(int s) const { return pieces + (s / ids_of_chunk * 2 + (s % ids_of_chunk != 0)) * columns; }
+  COMERA_DEVICE float* piece(int s) const {
+    return pieces + (s / ids_of_chunk * 2 + (s % ids_of_chunk != 0)) * columns;
+  }
   COMERA_DEVICE float* run(int, int key) const { return table + key * columns; }
   static constexpr bool accumulate = true;
 };
@@ -202,7 +216,8 @@ __global__ void join_pieces(Runs runs, Sums sums) {
   int s0 = last + 1;
   do {
 #pragma unroll
-    for (int u = 0; u < ahead; ++u) there[u] = runs.count - s0 > u * ids_of_chunk && runs.keys[s0 + u * ids_of_chunk] == key;
+    for (int u = 0; u < ahead; ++u)
+      there[u] = runs.count - s0 > u * ids_of_chunk && runs.keys[s0 + u * ids_of_chunk] == key;
 #pragma unroll
     for (int u = 0; u < ahead; ++u)
       if (there[u]) load_floats<lanes>(sums.piece(s0 + u * ids_of_chunk) + column, more[u]);
@@ -216,7 +231,8 @@ __global__ void join_pieces(Runs runs, Sums sums) {
 
 template <class T, int lanes, class Sums>
 Status fold_with(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums) {
-  const dim3 grid{static_cast<unsigned>(blocks_for(runs.count, ids_of_chunk)), static_cast<unsigned>(blocks_for(runs.columns, fold_threads * lanes))};
+  const dim3 grid{static_cast<unsigned>(blocks_for(runs.count, ids_of_chunk)),
+                  static_cast<unsigned>(blocks_for(runs.columns, fold_threads * lanes))};
   const Status status = launch(context, {grid, fold_threads}, sum_pieces<T, lanes, Sums>, runs, bags, dy, sums);
   if (status != Status::ok || grid.x <= 1) return status;
   return launch(context, {grid, fold_threads}, join_pieces<lanes, Sums>, runs, sums);
@@ -224,8 +240,10 @@ Status fold_with(const Context& context, const Runs& runs, const Bags& bags, con
 
 // Rows of `aligned` memory begin at multiples of 16 bytes.
 template <class T, class Sums>
-Status fold_runs(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums, bool aligned) {
-  if (aligned && rows_are_aligned<T>(dy, runs.columns) && runs.columns % 4 == 0) return fold_with<T, 4>(context, runs, bags, dy, sums);
+Status fold_runs(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums,
+                 bool aligned) {
+  if (aligned && rows_are_aligned<T>(dy, runs.columns) && runs.columns % 4 == 0)
+    return fold_with<T, 4>(context, runs, bags, dy, sums);
   return fold_with<T, 1>(context, runs, bags, dy, sums);
 }
 

@@ -1,5 +1,6 @@
-// What goes with the tall products of a linear layer: bias and activation behind them, their slope and the column sums before those of
-// the backward. Each is one pass over [K, N], bound by bytes; the outputs of a layer (q, k, v) go together in one launch.
+// What goes with the tall products of a linear layer: bias and activation behind them, their slope and the column sums
+// before those of the backward. Each is one pass over [K, N], bound by bytes; the outputs of a layer (q, k, v) go
+// together in one launch.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -27,7 +28,8 @@ struct FinishItem {
   std::int64_t columns = 0, ld = 0;
 };
 
-// d_pre = dy * act'(pre + pre_bias), where d_pre is given, and sums of its columns over each tile of rows, where `sums` is.
+// d_pre = dy * act'(pre + pre_bias), where d_pre is given, and sums of its columns over each tile of rows, where `sums`
+// is.
 template <class T>
 struct SlopeItem {
   const T *dy = nullptr, *pre = nullptr;
@@ -51,12 +53,14 @@ struct TallItems {
 
 // The grid: tiles of columns, tiles of rows, outputs.
 inline Launch tall_launch(std::int64_t widest, std::int64_t rows, int lanes, int items) {
-  return {{static_cast<unsigned>(blocks_for(widest, warp_size * lanes)), static_cast<unsigned>(column_tiles(rows)), static_cast<unsigned>(items)},
+  return {{static_cast<unsigned>(blocks_for(widest, warp_size * lanes)), static_cast<unsigned>(column_tiles(rows)),
+           static_cast<unsigned>(items)},
           {warp_size, tall_rows}};
 }
 
 template <class T, int lanes>
-__global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> items, std::int64_t rows, Activation activation) {
+__global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> items, std::int64_t rows,
+                            Activation activation) {
   const FinishItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
   if (column >= o.columns) return;
@@ -80,7 +84,8 @@ __global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> ite
 
 // One tile of rows: the slope applied, the columns summed by each of the eight rows of threads, then these in order.
 template <class T, int lanes>
-__global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t rows, Activation activation) {
+__global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t rows,
+                           Activation activation) {
   __shared__ float parts[tall_rows][warp_size * lanes];
   const SlopeItem<T>& o = items.item[blockIdx.z];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x) * lanes;
@@ -123,7 +128,8 @@ __global__ void join_tiles(const __grid_constant__ TallItems<SlopeItem<T>> items
   if (!o.sums) return;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * warp_size + threadIdx.x;
   float sum = 0;
-  for (std::int64_t tile = threadIdx.y; column < o.columns && tile < tiles; tile += tall_rows) sum += o.sums[tile * o.columns + column];
+  for (std::int64_t tile = threadIdx.y; column < o.columns && tile < tiles; tile += tall_rows)
+    sum += o.sums[tile * o.columns + column];
   parts[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= o.columns) return;
@@ -138,17 +144,21 @@ Status finish(const Context& context, const TallItems<FinishItem<T>>& items, std
   for (int i = 0; i < items.count; ++i) {
     const FinishItem<T>& o = items.item[i];
     needed |= o.bias || activation != Activation::none || (o.pre && o.pre != o.y);
-    aligned &= rows_are_aligned<T>(o.y, o.ld) && rows_are_aligned<T>(o.pre, o.ld) && o.columns % lanes_of_vector<T> == 0;
+    aligned &=
+        rows_are_aligned<T>(o.y, o.ld) && rows_are_aligned<T>(o.pre, o.ld) && o.columns % lanes_of_vector<T> == 0;
   }
   if (!needed) return Status::ok;
   constexpr int wide = lanes_of_vector<T>;
-  if (aligned) return launch(context, tall_launch(items.widest(), rows, wide, items.count), finish_rows<T, wide>, items, rows, activation);
+  if (aligned)
+    return launch(context, tall_launch(items.widest(), rows, wide, items.count), finish_rows<T, wide>, items, rows,
+                  activation);
   return launch(context, tall_launch(items.widest(), rows, 1, items.count), finish_rows<T, 1>, items, rows, activation);
 }
 
 template <class T>
 Status join_sums(const Context& context, const TallItems<SlopeItem<T>>& items, std::int64_t tiles) {
-  const Launch join{{static_cast<unsigned>(blocks_for(items.widest(), warp_size)), static_cast<unsigned>(items.count)}, {warp_size, tall_rows}};
+  const Launch join{{static_cast<unsigned>(blocks_for(items.widest(), warp_size)), static_cast<unsigned>(items.count)},
+                    {warp_size, tall_rows}};
   return launch(context, join, join_tiles<T>, items, tiles);
 }
 
@@ -157,15 +167,17 @@ Status slope(const Context& context, const TallItems<SlopeItem<T>>& items, std::
   bool aligned = true, sums = false, needed = false;
   for (int i = 0; i < items.count; ++i) {
     const SlopeItem<T>& o = items.item[i];
-    aligned &= rows_are_aligned<T>(o.dy, o.ld_dy) && rows_are_aligned<T>(o.pre, o.ld_pre) && rows_are_aligned<T>(o.d_pre, o.ld_d_pre) &&
-               o.columns % lanes_of_vector<T> == 0;
+    aligned &= rows_are_aligned<T>(o.dy, o.ld_dy) && rows_are_aligned<T>(o.pre, o.ld_pre) &&
+               rows_are_aligned<T>(o.d_pre, o.ld_d_pre) && o.columns % lanes_of_vector<T> == 0;
     sums |= o.sums != nullptr;
     needed |= o.sums || o.d_pre;
   }
   if (!needed || rows == 0) return Status::ok;
   constexpr int wide = lanes_of_vector<T>;
-  const Status status = aligned ? launch(context, tall_launch(items.widest(), rows, wide, items.count), slope_rows<T, wide>, items, rows, activation)
-                                : launch(context, tall_launch(items.widest(), rows, 1, items.count), slope_rows<T, 1>, items, rows, activation);
+  const Status status = aligned ? launch(context, tall_launch(items.widest(), rows, wide, items.count),
+                                         slope_rows<T, wide>, items, rows, activation)
+                                : launch(context, tall_launch(items.widest(), rows, 1, items.count), slope_rows<T, 1>,
+                                         items, rows, activation);
   if (status != Status::ok || !sums) return status;
   return join_sums(context, items, column_tiles(rows));
 }

@@ -1,5 +1,6 @@
-// A warp's tile of a product, 32 x 32, from shared memory: bf16 by the tensor cores (mma.sync, m16n8k16), f32 by fused multiply-adds. Both
-// leave a lane the same elements: of each block of 16 x 8, rows lane / 4 and 8 behind it, columns 2 (lane % 4) and the next.
+// A warp's tile of a product, 32 x 32, from shared memory: bf16 by the tensor cores (mma.sync, m16n8k16), f32 by fused
+// multiply-adds. Both leave a lane the same elements: of each block of 16 x 8, rows lane / 4 and 8 behind it, columns 2
+// (lane % 4) and the next.
 #pragma once
 
 #include "kernels/cuda/vector.h"
@@ -12,7 +13,8 @@ namespace comera::kernels::cuda {
 constexpr int warp_tile = 32;
 
 #ifdef __CUDACC__
-// Sixteen bytes to shared memory, zeros where not `valid`; done when the group they were committed in has been waited for.
+// Sixteen bytes to shared memory, zeros where not `valid`; done when the group they were committed in has been waited
+// for.
 __device__ __forceinline__ void copy_async(void* shared, const void* from, bool valid) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
@@ -41,9 +43,11 @@ __device__ __forceinline__ void load_blocks_transposed(unsigned (&block)[4], con
 }
 // c += a b of 16 x 16 and 16 x 8
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #else
 using on_host::commit_copies;
@@ -71,7 +75,8 @@ struct WarpTile {
 #pragma unroll
       for (int n = 0; n < 4; ++n)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) f(16 * m + 8 * half + lane / 4, 8 * n + lane % 4 * 2, c[m][n][2 * half], c[m][n][2 * half + 1]);
+        for (int half = 0; half < 2; ++half)
+          f(16 * m + 8 * half + lane / 4, 8 * n + lane % 4 * 2, c[m][n][2 * half], c[m][n][2 * half + 1]);
   }
 };
 
@@ -79,8 +84,8 @@ struct WarpTile {
 template <class T>
 constexpr int inner_step = sizeof(T) == 2 ? 16 : 4;
 
-// tile += a b: a 32 rows `lda` apart, b `depth` rows `ldb` apart, in shared memory; rows of bf16 begin at multiples of 16 bytes.
-// b transposed: 32 rows `ldb` apart, one for each column of the tile.
+// tile += a b: a 32 rows `lda` apart, b `depth` rows `ldb` apart, in shared memory; rows of bf16 begin at multiples of
+// 16 bytes. b transposed: 32 rows `ldb` apart, one for each column of the tile.
 template <bool transposed>
 __device__ void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
@@ -99,7 +104,8 @@ __device__ void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, 
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+      for (int n = 0; n < 4; ++n)
+        multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
   }
 }
 
@@ -129,19 +135,22 @@ __device__ void multiply(WarpTile& tile, const float* a, int lda, const float* b
   }
 }
 
-// tile += a^T b: a and b `depth` rows of 32, `lda` and `ldb` apart, in shared memory; rows of bf16 begin at multiples of 16 bytes.
+// tile += a^T b: a and b `depth` rows of 32, `lda` and `ldb` apart, in shared memory; rows of bf16 begin at multiples
+// of 16 bytes.
 __device__ inline void multiply_turned(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   for (int k = 0; k < depth; k += 16) {
     unsigned rows[2][4], columns[2][4];
 #pragma unroll
-    for (int m = 0; m < 2; ++m) load_blocks_transposed(rows[m], a + (k + lane / 16 * 8 + lane % 8) * lda + 16 * m + lane / 8 % 2 * 8);
+    for (int m = 0; m < 2; ++m)
+      load_blocks_transposed(rows[m], a + (k + lane / 16 * 8 + lane % 8) * lda + 16 * m + lane / 8 % 2 * 8);
 #pragma unroll
     for (int n = 0; n < 2; ++n) load_blocks_transposed(columns[n], b + (k + lane % 16) * ldb + 16 * n + lane / 16 * 8);
 #pragma unroll
     for (int m = 0; m < 2; ++m)
 #pragma unroll
-      for (int n = 0; n < 4; ++n) multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
+      for (int n = 0; n < 4; ++n)
+        multiply_add(tile.c[m][n], rows[m], columns[n / 2][n % 2 * 2], columns[n / 2][n % 2 * 2 + 1]);
   }
 }
 
@@ -163,8 +172,9 @@ __device__ inline void multiply_turned(WarpTile& tile, const float* a, int lda, 
   }
 }
 
-// Chunks 0 .. count - 1 through `stages` places of shared memory, copied while earlier ones are used: fetch(chunk, place) starts the copies of
-// a thread, use(chunk, place) finds all of them arrived for every thread of the block. Ends with no copy on its way and all threads together.
+// Chunks 0 .. count - 1 through `stages` places of shared memory, copied while earlier ones are used: fetch(chunk,
+// place) starts the copies of a thread, use(chunk, place) finds all of them arrived for every thread of the block. Ends
+// with no copy on its way and all threads together.
 template <int stages, class Fetch, class Use>
 __device__ void for_chunks(int count, const Fetch& fetch, const Use& use) {
   for (int s = 0; s + 1 < stages; ++s) {

@@ -1,8 +1,9 @@
-// A TT layer's backward in three launches that read x and dy once: the first pass (tt_backward_right.h) takes dy to d_B, d_bias and parts of
-// U1, the second (tt_backward_left.h) these and x to dx and d_A; both leave sums over groups of tokens, which the third adds up in order.
+// A TT layer's backward in three launches that read x and dy once: the first pass (tt_backward_right.h) takes dy to
+// d_B, d_bias and parts of U1, the second (tt_backward_left.h) these and x to dx and d_A; both leave sums over groups
+// of tokens, which the third adds up in order.
 //
-// d_pre never goes to memory, and U1's parts are 4 R / (2 C) of the bytes of dy in bf16, C being the columns of a slice. All sums are in an
-// order that shape and card fix.
+// d_pre never goes to memory, and U1's parts are 4 R / (2 C) of the bytes of dy in bf16, C being the columns of a
+// slice. All sums are in an order that shape and card fix.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -11,9 +12,11 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t least_tiles_of_block = 4;             // so that what blocks leave to be added up is no more than what they read
-constexpr std::int64_t few_groups = 8;                       // which where tokens are few are a smaller matter than the wait for a block
-constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1 that the second-level cache may not hold
+constexpr std::int64_t least_tiles_of_block =
+    4;                                  // so that what blocks leave to be added up is no more than what they read
+constexpr std::int64_t few_groups = 8;  // which where tokens are few are a smaller matter than the wait for a block
+constexpr std::int64_t many_parts = std::int64_t{24}
+                                    << 20;  // bytes of parts of U1 that the second-level cache may not hold
 
 // The cut of a call into blocks; it depends on sizes and on the shared memory of a block alone.
 struct BackwardCut {
@@ -42,11 +45,13 @@ void with_left_tile(const BackwardCut& cut, const F& f) {
   }
 }
 
-// Groups of tiles so that there are so many blocks, but no more than leave each some tiles to sum, unless processors would be without a block.
+// Groups of tiles so that there are so many blocks, but no more than leave each some tiles to sum, unless processors
+// would be without a block.
 constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::int64_t blocks) {
   const std::int64_t tiles = blocks_for(tokens, back_rows), few = tiles < few_groups ? tiles : few_groups;
   if (slices == 0) return 1;
-  const std::int64_t one_each = blocks_for(processors, slices), pairs = blocks_for(tiles, 2), filled = one_each < pairs ? one_each : pairs;
+  const std::int64_t one_each = blocks_for(processors, slices), pairs = blocks_for(tiles, 2),
+                     filled = one_each < pairs ? one_each : pairs;
   std::int64_t most = blocks_for(tiles, least_tiles_of_block);
   for (const std::int64_t least : {few, filled}) most = least > most ? least : most;
   const std::int64_t wanted = blocks / slices;
@@ -58,7 +63,8 @@ BackwardCut cut_with(const TtLinearBackward& a, int across) {
   BackwardCut cut;
   std::int64_t rank = 1;
   for (int i = 0; i < a.outputs; ++i) rank = a.output[i].rank > rank ? a.output[i].rank : rank;
-  cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)), cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
+  cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)),
+  cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
   cut.across = across;
   with_right_tile<T>(cut, [&](auto tile) {
     cut.right_bytes = tile.bytes;
@@ -78,7 +84,8 @@ inline bool fits(const BackwardCut& cut) {
   return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
 }
 
-// Wider slices, and so fewer parts of U1, where these would fill the cache and no slopes are computed, which want a second block to a processor.
+// Wider slices, and so fewer parts of U1, where these would fill the cache and no slopes are computed, which want a
+// second block to a processor.
 template <class T>
 BackwardCut cut_of(const TtLinearBackward& a) {
   const BackwardCut cut = cut_with<T>(a, 1);
@@ -107,13 +114,14 @@ struct BackwardParts {
 template <class T>
 bool can_fuse(const TtLinearBackward& a) {
   constexpr std::int64_t lanes = lanes_of_vector<T>, limit = (std::int64_t{1} << 30);
-  bool can = a.width > 0 && a.in < limit && a.width < limit && rows_are_aligned<T>(a.left, a.width) && rows_are_aligned<T>(a.t1, a.width) &&
-             rows_are_aligned<T>(a.u1, a.width);
+  bool can = a.width > 0 && a.in < limit && a.width < limit && rows_are_aligned<T>(a.left, a.width) &&
+             rows_are_aligned<T>(a.t1, a.width) && rows_are_aligned<T>(a.u1, a.width);
   if (a.dx || a.x) can &= a.in % lanes == 0 && rows_are_aligned<T>(a.dx, a.lddx) && rows_are_aligned<T>(a.x, a.ldx);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    can &= o.out < limit && o.out % lanes == 0 && o.rank % lanes == 0 && o.offset % lanes == 0 && rows_are_aligned<T>(o.right, o.out) &&
-           rows_are_aligned<T>(o.dy, o.ldy) && (!o.pre || a.activation == Activation::none);
+    can &= o.out < limit && o.out % lanes == 0 && o.rank % lanes == 0 && o.offset % lanes == 0 &&
+           rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.dy, o.ldy) &&
+           (!o.pre || a.activation == Activation::none);
   }
   return can && fits(cut_of<T>(a));
 }
@@ -141,15 +149,18 @@ static __global__ void __launch_bounds__(group_threads) add_groups(const __grid_
 }
 
 template <class T>
-Status first_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut, const BackwardParts& parts) {
+Status first_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                  const BackwardParts& parts) {
   RightPass<T> pass;
-  pass.tokens = a.tokens, pass.width = static_cast<int>(a.width), pass.outputs = a.outputs, pass.activation = a.activation;
+  pass.tokens = a.tokens, pass.width = static_cast<int>(a.width), pass.outputs = a.outputs,
+  pass.activation = a.activation;
   pass.t1 = static_cast<const T*>(a.t1);
   std::int64_t slice = 0;
   for (int i = 0; i < a.outputs; slice += cut.slices[i++]) {
     const TtOutput& o = a.output[i];
     RightOutput<T>& to = pass.output[i];
-    to.right = static_cast<const T*>(o.right), to.dy = static_cast<const T*>(o.dy), to.bias = static_cast<const float*>(o.bias), to.ld = o.ldy;
+    to.right = static_cast<const T*>(o.right), to.dy = static_cast<const T*>(o.dy),
+    to.bias = static_cast<const float*>(o.bias), to.ld = o.ldy;
     to.u1 = parts.u1[i], to.d_right = parts.d_right[i], to.sums = parts.sums[i];
     to.columns = static_cast<int>(o.out), to.rank = static_cast<int>(o.rank), to.offset = static_cast<int>(o.offset);
     to.first_slice = static_cast<int>(slice);
@@ -158,20 +169,25 @@ Status first_pass(const Context& context, const TtLinearBackward& a, const Backw
   Status status = Status::ok;
   with_right_tile<T>(cut, [&](auto tile) {
     using Tile = decltype(tile);
-    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_right<T, Tile::across, Tile::strips>, pass);
+    status =
+        launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_right<T, Tile::across, Tile::strips>, pass);
   });
   return status;
 }
 
 template <class T>
-Status second_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut, const BackwardParts& parts) {
+Status second_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                   const BackwardParts& parts) {
   LeftPass<T> pass;
-  pass.tokens = a.tokens, pass.ldx = a.ldx, pass.lddx = a.lddx, pass.in = static_cast<int>(a.in), pass.width = static_cast<int>(a.width);
+  pass.tokens = a.tokens, pass.ldx = a.ldx, pass.lddx = a.lddx, pass.in = static_cast<int>(a.in),
+  pass.width = static_cast<int>(a.width);
   pass.outputs = a.outputs, pass.accumulate_dx = a.accumulate_dx;
-  pass.left = static_cast<const T*>(a.left), pass.x = static_cast<const T*>(a.x), pass.u1 = static_cast<T*>(a.u1), pass.dx = static_cast<T*>(a.dx);
+  pass.left = static_cast<const T*>(a.left), pass.x = static_cast<const T*>(a.x), pass.u1 = static_cast<T*>(a.u1),
+  pass.dx = static_cast<T*>(a.dx);
   pass.d_left = parts.d_left;
   for (int i = 0; i < a.outputs; ++i)
-    pass.output[i] = {parts.u1[i], static_cast<int>(a.output[i].rank), static_cast<int>(a.output[i].offset), static_cast<int>(cut.slices[i])};
+    pass.output[i] = {parts.u1[i], static_cast<int>(a.output[i].rank), static_cast<int>(a.output[i].offset),
+                      static_cast<int>(cut.slices[i])};
   const dim3 grid(static_cast<unsigned>(cut.left_slices), static_cast<unsigned>(cut.left_groups));
   Status status = Status::ok;
   with_left_tile<T>(cut, [&](auto tile) {
@@ -181,7 +197,8 @@ Status second_pass(const Context& context, const TtLinearBackward& a, const Back
   return status;
 }
 
-inline Status third_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut, const BackwardParts& parts) {
+inline Status third_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                         const BackwardParts& parts) {
   GroupSums sums;
   unsigned blocks = 0;
   const auto add = [&](const float* from, void* to, std::int64_t count, std::int64_t groups) {

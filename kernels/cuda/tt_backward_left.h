@@ -1,9 +1,10 @@
-// The second pass of a TT layer's backward (tt_backward.h): U1, whose parts the first one left, gives dx = U1 A^T and, where x is there,
-// d_A = x^T U1.
+// The second pass of a TT layer's backward (tt_backward.h): U1, whose parts the first one left, gives dx = U1 A^T and,
+// where x is there, d_A = x^T U1.
 //
-// A block has a slice of the columns of x, whose rows of A stay in shared memory, and tiles of 32 tokens; each warp has 32 columns of all of them,
-// so that d_A stays in its registers to the end. Every slice sums the parts of U1 again: blocks of the same tokens run side by side and find them
-// in the second-level cache, but a slice is as wide as two blocks of it fit a processor.
+// A block has a slice of the columns of x, whose rows of A stay in shared memory, and tiles of 32 tokens; each warp has
+// 32 columns of all of them, so that d_A stays in its registers to the end. Every slice sums the parts of U1 again:
+// blocks of the same tokens run side by side and find them in the second-level cache, but a slice is as wide as two
+// blocks of it fit a processor.
 #pragma once
 
 #include "kernels/cuda/tt_backward_right.h"
@@ -12,11 +13,13 @@ namespace comera::kernels::cuda {
 
 template <class T, int strips_>
 struct LeftTile {
-  static constexpr int strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size, stages = 2;
+  static constexpr int strips = strips_, warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size,
+                       stages = 2;
   static constexpr int columns = warps * warp_tile, ranks = strips * warp_tile;
-  static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad, out_pitch = warp_tile + 8;
-  static constexpr std::size_t bytes =
-      sizeof(T) * ((columns + back_rows) * u1_pitch + stages * back_rows * pitch) + sizeof(float) * warps * back_rows * out_pitch;
+  static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, u1_pitch = ranks + pad,
+                       out_pitch = warp_tile + 8;
+  static constexpr std::size_t bytes = sizeof(T) * ((columns + back_rows) * u1_pitch + stages * back_rows * pitch) +
+                                       sizeof(float) * warps * back_rows * out_pitch;
 };
 
 struct LeftOutput {
@@ -42,7 +45,8 @@ __device__ void fetch_left(const LeftPass<T>& a, int first, T* to) {
   for (int v = static_cast<int>(threadIdx.x); v < Tile::columns * wide; v += Tile::threads) {
     const int row = first + v / wide, column = v % wide * lanes;
     const bool valid = row < a.in && column < a.width;
-    copy_async(to + v / wide * Tile::u1_pitch + column, valid ? a.left + static_cast<std::int64_t>(row) * a.width + column : a.left, valid);
+    copy_async(to + v / wide * Tile::u1_pitch + column,
+               valid ? a.left + static_cast<std::int64_t>(row) * a.width + column : a.left, valid);
   }
 }
 
@@ -91,7 +95,8 @@ struct LaneVectors {
   __device__ void for_inside(const LeftPass<T>& a, int first, std::int64_t token, const F& f) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      const int v = static_cast<int>(threadIdx.x) % warp_size + i * warp_size, row = v / wide, column = v % wide * lanes;
+      const int v = static_cast<int>(threadIdx.x) % warp_size + i * warp_size, row = v / wide,
+                column = v % wide * lanes;
       if (token + row < a.tokens && first + column < a.in) f(vector[i], row, column);
     }
   }
@@ -103,14 +108,16 @@ __device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t 
   LaneVectors<T> before = {};
   if (a.accumulate_dx)
     before.for_inside(a, first, token, [&](auto& vector, int row, int column) {
-      vector = *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(a.dx + (token + row) * a.lddx + first + column);
+      vector =
+          *reinterpret_cast<const Elements<T, lanes_of_vector<T>>*>(a.dx + (token + row) * a.lddx + first + column);
     });
   return before;
 }
 
 // A warp's columns of a tile of dx, through shared memory of its own so that memory is met 16 bytes at a time.
 template <class Tile, class T>
-__device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first, std::int64_t token, float* out) {
+__device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first,
+                         std::int64_t token, float* out) {
   constexpr int lanes = lanes_of_vector<T>;
   tile.for_pairs([&](int row, int column, float p, float q) {
     float* const to = out + row * Tile::out_pitch + column;
@@ -129,12 +136,16 @@ __device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors
 }
 
 template <class T, int strips>
-__global__ void __launch_bounds__(LeftTile<T, strips>::threads) tt_backward_left(const __grid_constant__ LeftPass<T> a) {
+__global__ void __launch_bounds__(LeftTile<T, strips>::threads)
+    tt_backward_left(const __grid_constant__ LeftPass<T> a) {
   using Tile = LeftTile<T, strips>;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns, own = warp * warp_tile;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, first = static_cast<int>(blockIdx.x) * Tile::columns,
+            own = warp * warp_tile;
   const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
-  T *const left = shared_memory<T>(), *const u1 = left + Tile::columns * Tile::u1_pitch, *const places = u1 + back_rows * Tile::u1_pitch;
-  float* const out = reinterpret_cast<float*>(places + Tile::stages * back_rows * Tile::pitch) + warp * back_rows * Tile::out_pitch;
+  T *const left = shared_memory<T>(), *const u1 = left + Tile::columns * Tile::u1_pitch,
+           *const places = u1 + back_rows * Tile::u1_pitch;
+  float* const out =
+      reinterpret_cast<float*>(places + Tile::stages * back_rows * Tile::pitch) + warp * back_rows * Tile::out_pitch;
   WarpTile d_left[strips];
 #pragma unroll
   for (int s = 0; s < strips; ++s) d_left[s].clear();
@@ -156,7 +167,8 @@ __global__ void __launch_bounds__(LeftTile<T, strips>::threads) tt_backward_left
     if (!a.x) return;
     const T* const x = places + place * back_rows * Tile::pitch + own;
 #pragma unroll
-    for (int s = 0; s < strips; ++s) multiply_turned(d_left[s], x, Tile::pitch, u1 + s * warp_tile, Tile::u1_pitch, back_rows);
+    for (int s = 0; s < strips; ++s)
+      multiply_turned(d_left[s], x, Tile::pitch, u1 + s * warp_tile, Tile::u1_pitch, back_rows);
   });
   if (!a.x) return;
   float* const to = a.d_left + static_cast<std::int64_t>(blockIdx.y) * a.in * a.width;

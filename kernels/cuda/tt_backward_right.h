@@ -1,9 +1,10 @@
-// The first pass of a TT layer's backward (tt_backward.h), over dy, which it reads once: d_pre = dy * act'(pre) stays on the chip, where `pre`
-// is T1 B + bias again, and gives its column sums, d_B = T1^T d_pre and what its columns add to U1 = d_pre B^T.
+// The first pass of a TT layer's backward (tt_backward.h), over dy, which it reads once: d_pre = dy * act'(pre) stays
+// on the chip, where `pre` is T1 B + bias again, and gives its column sums, d_B = T1^T d_pre and what its columns add
+// to U1 = d_pre B^T.
 //
-// A block has a slice of an output's columns, whose part of B stays in shared memory, and tiles of 32 tokens, which come some ahead; each warp
-// has its own columns of all of them, so that d_B stays in its registers to the end. Parts of U1 are summed over the warps of a block here,
-// over slices by the second pass.
+// A block has a slice of an output's columns, whose part of B stays in shared memory, and tiles of 32 tokens, which
+// come some ahead; each warp has its own columns of all of them, so that d_B stays in its registers to the end. Parts
+// of U1 are summed over the warps of a block here, over slices by the second pass.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -23,7 +24,8 @@ struct RightTile {
   static constexpr int columns = warps * across * warp_tile, ranks = strips * warp_tile;
   static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, t1_pitch = ranks + pad, sum_pitch = ranks + 8;
   static constexpr int stage_elements = back_rows * (pitch + t1_pitch);  // dy, then T1
-  static constexpr std::size_t bytes = sizeof(T) * (ranks * pitch + stages * stage_elements) + sizeof(float) * warps * back_rows * sum_pitch;
+  static constexpr std::size_t bytes =
+      sizeof(T) * (ranks * pitch + stages * stage_elements) + sizeof(float) * warps * back_rows * sum_pitch;
 };
 
 template <class T>
@@ -64,7 +66,8 @@ __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
   for (int v = static_cast<int>(threadIdx.x); v < Tile::ranks * wide; v += Tile::threads) {
     const int row = v / wide, column = first + v % wide * lanes;
     const bool valid = row < o.rank && column < o.columns;
-    copy_async(to + row * Tile::pitch + v % wide * lanes, valid ? o.right + static_cast<std::int64_t>(row) * o.columns + column : o.dy, valid);
+    copy_async(to + row * Tile::pitch + v % wide * lanes,
+               valid ? o.right + static_cast<std::int64_t>(row) * o.columns + column : o.dy, valid);
   }
 }
 
@@ -83,7 +86,8 @@ __device__ void fetch_gradient(const RightPass<T>& a, const RightOutput<T>& o, i
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * narrow; v += Tile::threads) {
     const int row = v / narrow, column = v % narrow * lanes;
     const bool valid = token + row < a.tokens && column < o.rank;
-    copy_async(t1 + row * Tile::t1_pitch + column, valid ? a.t1 + (token + row) * a.width + o.offset + column : o.dy, valid);
+    copy_async(t1 + row * Tile::t1_pitch + column, valid ? a.t1 + (token + row) * a.width + o.offset + column : o.dy,
+               valid);
   }
 }
 
@@ -102,7 +106,8 @@ __device__ inline LanePairs bias_of_lane(const float* bias, int column, int colu
   return pairs;
 }
 
-// f(the pair's place in dy, m, n, half) for the lane's pairs of a tile, a few at a time so that the slopes of all do not wait in registers.
+// f(the pair's place in dy, m, n, half) for the lane's pairs of a tile, a few at a time so that the slopes of all do
+// not wait in registers.
 template <class Tile, class T, class F>
 __device__ void for_lane_pairs(T* dy, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -111,7 +116,8 @@ __device__ void for_lane_pairs(T* dy, const F& f) {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) f(dy + (16 * m + 8 * half + lane / 4) * Tile::pitch + 8 * n + lane % 4 * 2, m, n, half);
+      for (int half = 0; half < 2; ++half)
+        f(dy + (16 * m + 8 * half + lane / 4) * Tile::pitch + 8 * n + lane % 4 * 2, m, n, half);
       __syncwarp();
     }
 }
@@ -142,7 +148,8 @@ __device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, L
 
 // The warps' parts of U1 of a tile of tokens, in their order, to memory.
 template <class Tile, class T>
-__device__ void add_warps(const RightPass<T>& a, const RightOutput<T>& o, int slice, std::int64_t token, const float* sums) {
+__device__ void add_warps(const RightPass<T>& a, const RightOutput<T>& o, int slice, std::int64_t token,
+                          const float* sums) {
   constexpr int wide = Tile::ranks / 4;
   for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
     const int row = v / wide, column = v % wide * 4;
@@ -207,7 +214,8 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
           WarpTile pre;
           pre.clear();
           multiply<false>(pre, t1, Tile::t1_pitch, right + own + w * warp_tile, Tile::pitch, Tile::ranks);
-          apply_slope<Tile, activation()>(pre, bias_of_lane(o.bias, first + own + w * warp_tile, o.columns), own_dy, sums[w]);
+          apply_slope<Tile, activation()>(pre, bias_of_lane(o.bias, first + own + w * warp_tile, o.columns), own_dy,
+                                          sums[w]);
         }
       });
     }
@@ -218,7 +226,8 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
 #pragma unroll
       for (int w = 0; w < across; ++w) {
         const T* const d_pre = dy + own + w * warp_tile;
-        multiply<true>(u1[s], d_pre, Tile::pitch, right + s * warp_tile * Tile::pitch + own + w * warp_tile, Tile::pitch, warp_tile);
+        multiply<true>(u1[s], d_pre, Tile::pitch, right + s * warp_tile * Tile::pitch + own + w * warp_tile,
+                       Tile::pitch, warp_tile);
         multiply_turned(d_right[w][s], t1 + s * warp_tile, Tile::t1_pitch, d_pre, Tile::pitch, back_rows);
       }
     }
@@ -242,7 +251,8 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
         const float pair[2] = {p, q};
         store_floats<2>(pair, to + static_cast<std::int64_t>(s * warp_tile + r) * o.columns + column + n);
       });
-    if (o.sums) write_column_sums<Tile>(sums[w], column, o.columns, o.sums + static_cast<std::int64_t>(blockIdx.y) * o.columns);
+    if (o.sums)
+      write_column_sums<Tile>(sums[w], column, o.columns, o.sums + static_cast<std::int64_t>(blockIdx.y) * o.columns);
   }
 }
 

@@ -77,7 +77,8 @@ void add_cores(Half<TtPlace>& h, const TtMatrix& t, int first, int count) {
   for (int i = 0; i < count; ++i) {
     const int k = first + i;
     const bool bond = k + 1 < t.d + t.e;
-    h.size[i] = t.modes[k], h.core[i] = static_cast<const float*>(t.cores[k]), h.d_core[i] = static_cast<float*>(t.d_cores[k]);
+    h.size[i] = t.modes[k], h.core[i] = static_cast<const float*>(t.cores[k]),
+    h.d_core[i] = static_cast<float*>(t.d_cores[k]);
     h.diagonal[i] = bond ? static_cast<const float*>(t.diagonals[k]) : nullptr;
     h.d_diagonal[i] = h.diagonal[i] ? static_cast<float*>(t.d_diagonals[k]) : nullptr;
   }
@@ -115,12 +116,14 @@ struct Halves {
       halves.push_back(right_half(t, stored));
       if (!t.gauge) continue;
       const int columns = static_cast<int>(columns_of(t));
-      gauges.push_back({t.gauge, stored, static_cast<int>(t.ranks[t.d]), columns, static_cast<unsigned>(blocks_for(columns, threads))});
+      gauges.push_back({t.gauge, stored, static_cast<int>(t.ranks[t.d]), columns,
+                        static_cast<unsigned>(blocks_for(columns, threads))});
     }
     for (const Half<TtPlace>& h : halves) steps.emplace_back(h, backward, parts);
   }
   Status find_columns(const Context& context) const {
-    return launch_batches(context, gauges, threads, find_stored_columns<few_items>, find_stored_columns<many_items<GaugeItem>>);
+    return launch_batches(context, gauges, threads, find_stored_columns<few_items>,
+                          find_stored_columns<many_items<GaugeItem>>);
   }
 };
 
@@ -131,7 +134,8 @@ Status frame(const Context& context, const TtMerge& a) {
     const TtMatrix& t = a.matrices[i];
     FrameItem<T> f;
     f.left = static_cast<T*>(t.left), f.right = static_cast<T*>(t.right), f.gauge = t.gauge, f.ld = t.ld_left;
-    f.rows = static_cast<int>(rows_of(t)), f.columns = static_cast<int>(columns_of(t)), f.rank = static_cast<int>(t.ranks[t.d]);
+    f.rows = static_cast<int>(rows_of(t)), f.columns = static_cast<int>(columns_of(t)),
+    f.rank = static_cast<int>(t.ranks[t.d]);
     f.padding = static_cast<int>(padded_rank(f.rank)) - f.rank;
     f.blocks = static_cast<unsigned>(blocks_for(f.left_count() + f.right_count() + f.unit_count(), threads));
     items.push_back(f);
@@ -139,8 +143,12 @@ Status frame(const Context& context, const TtMerge& a) {
   return launch_batches(context, items, threads, frame_halves<T, few_items>, frame_halves<T, many_items<FrameItem<T>>>);
 }
 
-std::size_t workspace_bytes(const Context&, const TtMerge& a) { return Halves(a.matrices, a.count, false, nullptr).parts.bytes(); }
-std::size_t workspace_bytes(const Context&, const TtMergeBackward& a) { return Halves(a.matrices, a.count, true, nullptr).parts.bytes(); }
+std::size_t workspace_bytes(const Context&, const TtMerge& a) {
+  return Halves(a.matrices, a.count, false, nullptr).parts.bytes();
+}
+std::size_t workspace_bytes(const Context&, const TtMergeBackward& a) {
+  return Halves(a.matrices, a.count, true, nullptr).parts.bytes();
+}
 
 Status run(const Context& context, const TtMerge& a) {
   const Halves all(a.matrices, a.count, false, context.workspace);

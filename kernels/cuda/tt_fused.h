@@ -1,10 +1,11 @@
 // A TT layer's forward in one launch: T1 = x A stays on the chip, then y_i = act(T1 B_i + b_i) for every output.
 //
-// A block has `rows` tokens. First product: x and A come in chunks along M, asynchronously and some ahead; warps share the tile of
-// T1 by rows, by columns and by parts of the inner index, whose sums are added in a fixed order. Second product: tiles of columns of all
-// outputs, B in chunks of 32 along the rank; values go through shared memory so that bias, activation and the stores work on 16 bytes.
-// Bound by the bytes of x, y and pre where tokens are many; A and B come from the second-level cache, once per block. Where tokens are few,
-// the columns of y are dealt to several blocks, which compute T1 again.
+// A block has `rows` tokens. First product: x and A come in chunks along M, asynchronously and some ahead; warps share
+// the tile of T1 by rows, by columns and by parts of the inner index, whose sums are added in a fixed order. Second
+// product: tiles of columns of all outputs, B in chunks of 32 along the rank; values go through shared memory so that
+// bias, activation and the stores work on 16 bytes. Bound by the bytes of x, y and pre where tokens are many; A and B
+// come from the second-level cache, once per block. Where tokens are few, the columns of y are dealt to several blocks,
+// which compute T1 again.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -39,12 +40,17 @@ struct FusedTile {
     return parts >= 8 ? 8 : parts >= 4 ? 4 : parts >= 2 ? 2 : 1;
   }
   COMERA_DEVICE std::size_t t1_bytes() const { return sizeof(T) * rows * pitch(); }
-  COMERA_DEVICE std::size_t stage_elements() const { return static_cast<std::size_t>(rows) * x_pitch + static_cast<std::size_t>(inner) * pitch(); }
+  COMERA_DEVICE std::size_t stage_elements() const {
+    return static_cast<std::size_t>(rows) * x_pitch + static_cast<std::size_t>(inner) * pitch();
+  }
   COMERA_DEVICE std::size_t first_bytes() const {
-    const std::size_t chunks = sizeof(T) * stages * stage_elements(), sums = sizeof(float) * inner_parts() * rows * wide();
+    const std::size_t chunks = sizeof(T) * stages * stage_elements(),
+                      sums = sizeof(float) * inner_parts() * rows * wide();
     return chunks > sums ? chunks : sums;
   }
-  COMERA_DEVICE std::size_t second_bytes() const { return sizeof(T) * 2 * fused_rank * b_pitch + sizeof(float) * rows * out_pitch; }
+  COMERA_DEVICE std::size_t second_bytes() const {
+    return sizeof(T) * 2 * fused_rank * b_pitch + sizeof(float) * rows * out_pitch;
+  }
   std::size_t bytes() const { return t1_bytes() + (first_bytes() > second_bytes() ? first_bytes() : second_bytes()); }
   bool fits() const { return row_parts * strips <= fused_warps && bytes() <= fused_shared; }
 };
@@ -71,33 +77,40 @@ struct FusedForward {
 
 // Rows of x and of A, zero outside, on their way to shared memory.
 template <class T, int rows>
-__device__ void fetch_inner(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, int chunk, T* to) {
+__device__ void fetch_inner(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, int chunk,
+                            T* to) {
   constexpr int lanes = lanes_of_vector<T>, inner = FusedTile<T, rows>::inner, across = inner / lanes;
   const int first = chunk * inner;
   for (int v = static_cast<int>(threadIdx.x); v < rows * across; v += fused_threads) {
     const int row = v / across, column = v % across * lanes;
     const bool valid = token + row < a.tokens && first + column < a.in;
-    copy_async(to + row * FusedTile<T, rows>::x_pitch + column, valid ? a.x + (token + row) * a.ldx + first + column : a.x, valid);
+    copy_async(to + row * FusedTile<T, rows>::x_pitch + column,
+               valid ? a.x + (token + row) * a.ldx + first + column : a.x, valid);
   }
   T* const left = to + rows * FusedTile<T, rows>::x_pitch;
   const int vectors = tile.wide() / lanes;
   for (int v = static_cast<int>(threadIdx.x); v < inner * vectors; v += fused_threads) {
     const int row = v / vectors, column = v % vectors * lanes;
     const bool valid = first + row < a.in && column < a.width;
-    copy_async(left + row * tile.pitch() + column, valid ? a.left + static_cast<std::int64_t>(first + row) * a.width + column : a.left, valid);
+    copy_async(left + row * tile.pitch() + column,
+               valid ? a.left + static_cast<std::int64_t>(first + row) * a.width + column : a.left, valid);
   }
 }
 
 // T1 of the block's tokens, in T, to shared memory and, by one of the blocks that have them, to a.t1.
 template <class T, int rows>
-__device__ void first_product(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, T* t1, T* chunks) {
+__device__ void first_product(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, T* t1,
+                              T* chunks) {
   using Shape = FusedTile<T, rows>;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, row_part = warp % Shape::row_parts, strip = warp / Shape::row_parts % tile.strips;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, row_part = warp % Shape::row_parts,
+            strip = warp / Shape::row_parts % tile.strips;
   const int part = warp / (Shape::row_parts * tile.strips), parts = tile.inner_parts(), depth = Shape::inner / parts;
   const int count = (a.in + Shape::inner - 1) / Shape::inner;
   WarpTile sum;
   sum.clear();
-  const auto fetch = [&](int chunk, int place) { fetch_inner(a, tile, token, chunk, chunks + place * tile.stage_elements()); };
+  const auto fetch = [&](int chunk, int place) {
+    fetch_inner(a, tile, token, chunk, chunks + place * tile.stage_elements());
+  };
   for_chunks<Shape::stages>(count, fetch, [&](int, int place) {
     const T *x = chunks + place * tile.stage_elements(), *left = x + rows * Shape::x_pitch;
     if (part < parts)
@@ -141,7 +154,9 @@ struct FusedStep {
   __device__ bool done() const { return output >= a.outputs; }
   __device__ const FusedOutput<T>& out() const { return a.output[output]; }
   __device__ int column() const { return tile * FusedTile<T, rows>::columns; }
-  __device__ int depth() const { return min(fused_rank, out().rank - chunk * fused_rank); }  // 0: the output is its bias
+  __device__ int depth() const {
+    return min(fused_rank, out().rank - chunk * fused_rank);
+  }  // 0: the output is its bias
   __device__ bool is_last_chunk() const { return (chunk + 1) * fused_rank >= out().rank; }
   __device__ void advance() {
     if (!is_last_chunk()) {
@@ -168,14 +183,16 @@ __device__ void fetch_right(const FusedStep<T, rows>& step, T* to) {
   for (int v = static_cast<int>(threadIdx.x); v < step.depth() * across; v += fused_threads) {
     const int row = v / across, column = v % across * lanes;
     const bool valid = step.column() + column < o.columns;
-    const T* const from = o.right + static_cast<std::int64_t>(step.chunk * fused_rank + row) * o.columns + step.column() + column;
+    const T* const from =
+        o.right + static_cast<std::int64_t>(step.chunk * fused_rank + row) * o.columns + step.column() + column;
     copy_async(to + row * FusedTile<T, rows>::b_pitch + column, valid ? from : o.right, valid);
   }
 }
 
 // Bias, activation and the stores, 16 bytes of y at a time.
 template <class T, int rows>
-__device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& step, std::int64_t token, const float* out) {
+__device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& step, std::int64_t token,
+                           const float* out) {
   constexpr int lanes = lanes_of_vector<T>, across = FusedTile<T, rows>::columns / lanes;
   const FusedOutput<T>& o = step.out();
   for (int v = static_cast<int>(threadIdx.x); v < rows * across; v += fused_threads) {
@@ -183,7 +200,8 @@ __device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& s
     if (token + row >= a.tokens || column >= o.columns) continue;
     float value[lanes];
 #pragma unroll
-    for (int j = 0; j < lanes; j += 4) load_floats<4>(out + row * FusedTile<T, rows>::out_pitch + v % across * lanes + j, value + j);
+    for (int j = 0; j < lanes; j += 4)
+      load_floats<4>(out + row * FusedTile<T, rows>::out_pitch + v % across * lanes + j, value + j);
     const std::int64_t at = (token + row) * o.ld + column;
 #pragma unroll
     for (int j = 0; j < lanes; ++j) value[j] += o.bias ? o.bias[column + j] : 0.0f;
@@ -197,10 +215,12 @@ __device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& s
 }
 
 template <class T, int rows>
-__device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, const T* t1, T* right, float* out) {
+__device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token,
+                               const T* t1, T* right, float* out) {
   using Shape = FusedTile<T, rows>;
   constexpr int buffer = fused_rank * Shape::b_pitch;
-  const int warp = static_cast<int>(threadIdx.x) / warp_size, row_part = warp % Shape::row_parts, strip = warp / Shape::row_parts;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, row_part = warp % Shape::row_parts,
+            strip = warp / Shape::row_parts;
   FusedStep<T, rows> step(a), next(a);
   if (!next.done()) fetch_right(next, right);
   commit_copies();
@@ -212,8 +232,8 @@ __device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows
     __syncthreads();  // the chunk is here for all; the other buffer and `out` are free
     if (!next.done()) fetch_right(next, right + (turn ^ 1) * buffer);
     commit_copies();
-    multiply<false>(sum, t1 + row_part * warp_tile * tile.pitch() + step.out().offset + step.chunk * fused_rank, tile.pitch(),
-                    right + turn * buffer + strip * warp_tile, Shape::b_pitch, step.depth());
+    multiply<false>(sum, t1 + row_part * warp_tile * tile.pitch() + step.out().offset + step.chunk * fused_rank,
+                    tile.pitch(), right + turn * buffer + strip * warp_tile, Shape::b_pitch, step.depth());
     if (step.is_last_chunk()) {
       sum.for_pairs([&](int row, int column, float p, float q) {
         float* to = out + (row_part * warp_tile + row) * Shape::out_pitch + strip * warp_tile + column;
@@ -236,7 +256,8 @@ __global__ void __launch_bounds__(fused_threads, 2) tt_forward_fused(const __gri
   T* const parts = reinterpret_cast<T*>(shared + tile.t1_bytes());
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * rows;
   a.t1_is_given ? take_t1(a, tile, token, t1) : first_product(a, tile, token, t1, parts);
-  second_product(a, tile, token, t1, parts, reinterpret_cast<float*>(parts + 2 * fused_rank * FusedTile<T, rows>::b_pitch));
+  second_product(a, tile, token, t1, parts,
+                 reinterpret_cast<float*>(parts + 2 * fused_rank * FusedTile<T, rows>::b_pitch));
 }
 
 // The fused path reads and writes 16 bytes at a time.
@@ -244,11 +265,13 @@ template <class T>
 bool can_fuse(const TtLinearForward& a) {
   constexpr std::int64_t lanes = lanes_of_vector<T>, limit = (std::int64_t{1} << 30);
   bool can = a.width > 0 && a.in < limit && a.width < limit;
-  if (!a.t1_is_given) can &= a.in % lanes == 0 && rows_are_aligned<T>(a.x, a.ldx) && rows_are_aligned<T>(a.left, a.width);
+  if (!a.t1_is_given)
+    can &= a.in % lanes == 0 && rows_are_aligned<T>(a.x, a.ldx) && rows_are_aligned<T>(a.left, a.width);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    can &= o.out < limit && o.out % lanes == 0 && rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.y, o.ldy) &&
-           rows_are_aligned<T>(o.pre, o.ldy) && o.offset % lanes == 0 && o.rank % lanes == 0;
+    can &= o.out < limit && o.out % lanes == 0 && rows_are_aligned<T>(o.right, o.out) &&
+           rows_are_aligned<T>(o.y, o.ldy) && rows_are_aligned<T>(o.pre, o.ldy) && o.offset % lanes == 0 &&
+           o.rank % lanes == 0;
   }
   return can;
 }
@@ -256,13 +279,21 @@ bool can_fuse(const TtLinearForward& a) {
 template <class T>
 FusedForward<T> describe_fused(const TtLinearForward& a) {
   FusedForward<T> f;
-  f.tokens = a.tokens, f.ldx = a.ldx, f.in = static_cast<int>(a.in), f.width = static_cast<int>(a.width), f.outputs = a.outputs;
-  f.t1_is_given = a.t1_is_given, f.activation = a.activation, f.x = static_cast<const T*>(a.x), f.left = static_cast<const T*>(a.left);
+  f.tokens = a.tokens, f.ldx = a.ldx, f.in = static_cast<int>(a.in), f.width = static_cast<int>(a.width),
+  f.outputs = a.outputs;
+  f.t1_is_given = a.t1_is_given, f.activation = a.activation, f.x = static_cast<const T*>(a.x),
+  f.left = static_cast<const T*>(a.left);
   f.t1 = static_cast<T*>(a.t1);
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    f.output[i] = {static_cast<const T*>(o.right), static_cast<const float*>(o.bias), static_cast<T*>(o.y),      static_cast<T*>(o.pre), o.ldy,
-                   static_cast<int>(o.out),        static_cast<int>(o.rank),          static_cast<int>(o.offset)};
+    f.output[i] = {static_cast<const T*>(o.right),
+                   static_cast<const float*>(o.bias),
+                   static_cast<T*>(o.y),
+                   static_cast<T*>(o.pre),
+                   o.ldy,
+                   static_cast<int>(o.out),
+                   static_cast<int>(o.rank),
+                   static_cast<int>(o.offset)};
   }
   return f;
 }
@@ -272,8 +303,12 @@ Status launch_fused(const Context& context, const FusedForward<T>& f) {
   const std::int64_t blocks = blocks_for(f.tokens, rows);
   std::int64_t tiles = 0;
   for (int i = 0; i < f.outputs; ++i) tiles += blocks_for(f.output[i].columns, FusedTile<T, rows>::columns);
-  const std::int64_t wanted = blocks == 0 ? 1 : fused_blocks / blocks, across = wanted < 1 ? 1 : wanted < tiles ? wanted : tiles;
-  const Launch where{{static_cast<unsigned>(blocks), static_cast<unsigned>(across)}, fused_threads, FusedTile<T, rows>(f.width).bytes()};
+  const std::int64_t wanted = blocks == 0 ? 1 : fused_blocks / blocks, across = wanted < 1       ? 1
+                                                                                : wanted < tiles ? wanted
+                                                                                                 : tiles;
+  const Launch where{{static_cast<unsigned>(blocks), static_cast<unsigned>(across)},
+                     fused_threads,
+                     FusedTile<T, rows>(f.width).bytes()};
   return launch(context, where, tt_forward_fused<T, rows>, f);
 }
 

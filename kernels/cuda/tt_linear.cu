@@ -13,7 +13,8 @@ namespace {
 bool recomputes(const TtLinearBackward& a, const TtOutput& o) { return a.activation != Activation::none && !o.pre; }
 
 // T1_i B_i, written at `to`.
-Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t width, const void* t1, const TtOutput& o, void* to, std::int64_t ld) {
+Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t width, const void* t1, const TtOutput& o,
+                   void* to, std::int64_t ld) {
   Gemm g;
   g.m = tokens, g.n = o.out, g.k = o.rank, g.in = g.out = context.dtype;
   g.a = static_cast<const char*>(t1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype), g.lda = width;
@@ -21,7 +22,8 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
   return g;
 }
 
-// The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know no eight bits.
+// The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know
+// no eight bits.
 bool by_library(const Context& context) { return context.tf32 || context.fp8; }
 
 // Results of the largest product, at most.
@@ -42,7 +44,8 @@ struct ForwardMemory {
   void* gemm;
   Fp8Room room;
 
-  ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace) : parts(workspace), gemm(parts.for_gemm(results_of(a))) {
+  ForwardMemory(const Context& context, const TtLinearForward& a, void* workspace)
+      : parts(workspace), gemm(parts.for_gemm(results_of(a))) {
     std::int64_t widest = std::max(a.in, a.width), weights = a.in * a.width;
     for (int i = 0; i < a.outputs; ++i) weights = std::max(weights, a.output[i].rank * a.output[i].out);
     room = {context, parts, a.tokens * widest, weights};
@@ -64,7 +67,8 @@ Status forward_by_parts(const Context& context, const TtLinearForward& a) {
   items.count = a.outputs;
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
-    const Status status = product<E4m3>(context, right_product(context, a.tokens, a.width, a.t1, o, o.y, o.ldy), memory.room, memory.gemm);
+    const Status status = product<E4m3>(context, right_product(context, a.tokens, a.width, a.t1, o, o.y, o.ldy),
+                                        memory.room, memory.gemm);
     if (status != Status::ok) return status;
     items.item[i] = {static_cast<const float*>(o.bias), static_cast<T*>(o.y), static_cast<T*>(o.pre), o.out, o.ldy};
   }
@@ -125,13 +129,14 @@ Status slopes(const Context& context, const TtLinearBackward& a, const BackwardM
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     SlopeItem<T>& item = items.item[i];
-    item.dy = static_cast<const T*>(o.dy), item.ld_dy = o.ldy, item.columns = o.out, item.d_pre = memory.d_pre[i], item.ld_d_pre = o.out;
+    item.dy = static_cast<const T*>(o.dy), item.ld_dy = o.ldy, item.columns = o.out, item.d_pre = memory.d_pre[i],
+    item.ld_d_pre = o.out;
     if (o.d_bias) item.sums = memory.sums[i], item.d_bias = static_cast<float*>(o.d_bias);
     if (a.activation == Activation::none) continue;
     item.pre = static_cast<const T*>(o.pre), item.ld_pre = o.ldy;
     if (!recomputes(a, o)) continue;
-    const Status status =
-        product<E4m3>(context, right_product(context, a.tokens, a.width, a.t1, o, memory.d_pre[i], o.out), memory.room, memory.gemm);
+    const Status status = product<E4m3>(
+        context, right_product(context, a.tokens, a.width, a.t1, o, memory.d_pre[i], o.out), memory.room, memory.gemm);
     if (status != Status::ok) return status;
     item.pre = memory.d_pre[i], item.ld_pre = o.out, item.pre_bias = static_cast<const float*>(o.bias);
   }
@@ -139,7 +144,8 @@ Status slopes(const Context& context, const TtLinearBackward& a, const BackwardM
 }
 
 // U1_i = d_pre B_i^T
-Gemm left_columns(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
+Gemm left_columns(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre,
+                  std::int64_t ld) {
   Gemm g;
   g.m = a.tokens, g.n = o.rank, g.k = o.out, g.in = g.out = context.dtype;
   g.a = d_pre, g.lda = ld, g.b = o.right, g.ldb = o.out, g.transpose_b = true;
@@ -148,13 +154,16 @@ Gemm left_columns(const Context& context, const TtLinearBackward& a, const TtOut
 }
 
 // d_B_i += T1_i^T d_pre
-Product right_gradient(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre, std::int64_t ld) {
+Product right_gradient(const Context& context, const TtLinearBackward& a, const TtOutput& o, const void* d_pre,
+                       std::int64_t ld) {
   const void* const t1 = static_cast<const char*>(a.t1) + static_cast<std::size_t>(o.offset) * size_of(context.dtype);
   return {a.tokens, o.rank, o.out, t1, a.width, d_pre, ld, o.d_right, o.out};
 }
 
 // d_A += x^T U1
-Product left_gradient(const TtLinearBackward& a) { return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width}; }
+Product left_gradient(const TtLinearBackward& a) {
+  return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
+}
 
 // Slopes, sums and each of the products by itself, where the passes do not fit.
 template <class T>
@@ -167,7 +176,8 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
     const void* const d_pre = own ? memory.d_pre[i] : o.dy;
     const std::int64_t ld = own ? o.out : o.ldy;
     status = product<E5m2>(context, left_columns(context, a, o, d_pre, ld), memory.room, memory.gemm);
-    if (status == Status::ok) status = gemm(context, gemm_of(context, right_gradient(context, a, o, d_pre, ld)), memory.gemm);
+    if (status == Status::ok)
+      status = gemm(context, gemm_of(context, right_gradient(context, a, o, d_pre, ld)), memory.gemm);
   }
   if (status == Status::ok && a.dx) {
     Gemm g;
@@ -180,7 +190,8 @@ Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
 
 template <class T>
 Status backward(const Context& context, const TtLinearBackward& a) {
-  return takes_passes<T>(context, a) ? backward_in_passes<T>(context, a, cut_of<T>(a)) : backward_by_parts<T>(context, a);
+  return takes_passes<T>(context, a) ? backward_in_passes<T>(context, a, cut_of<T>(a))
+                                     : backward_by_parts<T>(context, a);
 }
 
 template <class T>
@@ -192,7 +203,8 @@ std::size_t backward_bytes(const Context& context, const TtLinearBackward& a) {
 }
 
 std::size_t workspace_bytes(const Context& context, const TtLinearForward& a) {
-  const bool one_pass = context.dtype == DType::bf16 ? takes_one_pass<Bf16>(context, a) : takes_one_pass<float>(context, a);
+  const bool one_pass =
+      context.dtype == DType::bf16 ? takes_one_pass<Bf16>(context, a) : takes_one_pass<float>(context, a);
   return one_pass ? 0 : ForwardMemory(context, a, nullptr).parts.bytes();
 }
 std::size_t workspace_bytes(const Context& context, const TtLinearBackward& a) {

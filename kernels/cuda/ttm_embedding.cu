@@ -24,17 +24,18 @@ struct Shape {
 
 bool fits(const TtmTable& t, const Bags& bags) {
   constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
-  return ids_fit(bags, left_rows(t) * right_rows(t)) && left_columns(t) * right_columns(t) <= limit && left_elements(t) <= limit &&
-         right_elements(t) <= limit;
+  return ids_fit(bags, left_rows(t) * right_rows(t)) && left_columns(t) * right_columns(t) <= limit &&
+         left_elements(t) <= limit && right_elements(t) <= limit;
 }
 
-// Four entries of a column of a row, E[id][4 quad .. 4 quad + 3][j] = A1[p] A2[q]: reads of A2 are those of neighbouring threads, reads of
-// A1 the same for all of them.
+// Four entries of a column of a row, E[id][4 quad .. 4 quad + 3][j] = A1[p] A2[q]: reads of A2 are those of
+// neighbouring threads, reads of A1 the same for all of them.
 constexpr int quad = 4;
 COMERA_DEVICE int items_of_row(const Shape& s) { return (s.left + quad - 1) / quad * s.right; }
 
 template <class T, bool wide>
-COMERA_DEVICE void row_entries(const Shape& s, const T* left, const T* right, int id, int first, int j, float (&sum)[quad]) {
+COMERA_DEVICE void row_entries(const Shape& s, const T* left, const T* right, int id, int first, int j,
+                               float (&sum)[quad]) {
   const T* a = left + static_cast<std::int64_t>(id / s.right_rows) * s.left * s.rank;
   const T* b = right + static_cast<std::int64_t>(id % s.right_rows) * s.rank * s.right + j;
   constexpr int step = wide ? 4 : 1;
@@ -51,7 +52,8 @@ COMERA_DEVICE void row_entries(const Shape& s, const T* left, const T* right, in
 }
 
 template <class T>
-COMERA_DEVICE void write_entries(const Shape& s, const float (&value)[quad], int first, int j, bool accumulate, T* row) {
+COMERA_DEVICE void write_entries(const Shape& s, const float (&value)[quad], int first, int j, bool accumulate,
+                                 T* row) {
   for (int i = 0; i < quad && first + i < s.left; ++i) {
     T& entry = row[static_cast<std::int64_t>(first + i) * s.right + j];
     entry = to_element<T>(accumulate ? to_float(entry) + value[i] : value[i]);
@@ -60,19 +62,22 @@ COMERA_DEVICE void write_entries(const Shape& s, const float (&value)[quad], int
 
 // Bags of one: a block has eight sorted ids and computes each value of them once, for all of its positions.
 template <class T, bool wide>
-__global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order, const T* left, const T* right, T* y,
-                             bool accumulate) {
-  const int first_id = static_cast<int>(blockIdx.x) * ids_of_block, end = min(count, first_id + ids_of_block), items = items_of_row(s);
+__global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order,
+                             const T* left, const T* right, T* y, bool accumulate) {
+  const int first_id = static_cast<int>(blockIdx.x) * ids_of_block, end = min(count, first_id + ids_of_block),
+            items = items_of_row(s);
   for (int at = static_cast<int>(blockIdx.y * row_threads + threadIdx.x); at < (end - first_id) * items;
        at += static_cast<int>(gridDim.y * row_threads)) {
-    const int i = first_id + at / items, item = at % items, id = keys[i], first = item / s.right * quad, j = item % s.right;
+    const int i = first_id + at / items, item = at % items, id = keys[i], first = item / s.right * quad,
+              j = item % s.right;
     if (i > first_id && keys[i - 1] == id) continue;
     float sum[quad] = {};
     if (id < s.rows)
       row_entries<T, wide>(s, left, right, id, first, j, sum);
     else
       for (float& x : sum) x = NAN;
-    for (int k = i; k < end && keys[k] == id; ++k) write_entries(s, sum, first, j, accumulate, y + order[k] * s.columns);
+    for (int k = i; k < end && keys[k] == id; ++k)
+      write_entries(s, sum, first, j, accumulate, y + order[k] * s.columns);
   }
 }
 
@@ -94,7 +99,8 @@ __global__ void look_up_bags(const Shape s, const Bags bags, const T* left, cons
     }
 }
 
-// The runs of the sorted ids by q: key of a run's first index is q, of every other index and of ids beyond the table the number of q.
+// The runs of the sorted ids by q: key of a run's first index is q, of every other index and of ids beyond the table
+// the number of q.
 struct RightKey {
   const std::int32_t* keys;
   int rows, right_rows;
@@ -112,19 +118,21 @@ struct Tile {
   float a[side][pitch], b[side][pitch];  // [inner][row], [inner][column]
 };
 
-// One block: dA1[p] += sum over the runs of p of dE A2[q]^T, or dA2[q] += sum over those of q of A1[p]^T dE, a tile of it. Runs are taken in
-// the order of id.
+// One block: dA1[p] += sum over the runs of p of dE A2[q]^T, or dA2[q] += sum over those of q of A1[p]^T dE, a tile of
+// it. Runs are taken in the order of id.
 template <class T, bool of_left>
-__global__ void half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys, const std::int32_t* right_order,
-                              const float* sums, const T* other, float* gradient) {
+__global__ void half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
+                              const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
   __shared__ Tile tile;
   __shared__ int heads[tile_threads], votes_of_warp[2];
   const int rows = of_left ? s.left : s.rank, columns = of_left ? s.rank : s.right, inner = of_left ? s.right : s.left;
   const int across = (columns + side - 1) / side, m0 = static_cast<int>(blockIdx.y) / across * side,
             n0 = static_cast<int>(blockIdx.y) % across * side;
   const int row = static_cast<int>(blockIdx.x), t = static_cast<int>(threadIdx.x), x = t % 8 * 4, y = t / 8 * 4;
-  const std::int64_t low = of_left ? static_cast<std::int64_t>(row) * s.right_rows : row, high = low + (of_left ? s.right_rows : 1);
-  const int first = keys_below(of_left ? keys : right_keys, count, low), last = keys_below(of_left ? keys : right_keys, count, high);
+  const std::int64_t low = of_left ? static_cast<std::int64_t>(row) * s.right_rows : row,
+                     high = low + (of_left ? s.right_rows : 1);
+  const int first = keys_below(of_left ? keys : right_keys, count, low),
+            last = keys_below(of_left ? keys : right_keys, count, high);
   float sum[4][4] = {};
   for (int window = first; window < last; window += tile_threads) {
     // first indices of the runs that begin among the next 64
@@ -134,7 +142,9 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
     if (t % warp_size == 0) votes_of_warp[t / warp_size] = __popc(votes);
     __syncthreads();
     const int found = votes_of_warp[0] + votes_of_warp[1];
-    if (head) heads[(t < warp_size ? 0 : votes_of_warp[0]) + __popc(votes & ((1u << (t % warp_size)) - 1))] = of_left ? at : right_order[at];
+    if (head)
+      heads[(t < warp_size ? 0 : votes_of_warp[0]) + __popc(votes & ((1u << (t % warp_size)) - 1))] =
+          of_left ? at : right_order[at];
     __syncthreads();
     for (int h = 0; h < found; ++h) {
       const int index = heads[h], id = keys[index];
@@ -147,9 +157,11 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
           const int fast = e % side, slow = e / side;
           if (of_left) {  // dE [row, inner], A2 [column, inner]: read along the inner index
             tile.a[fast][slow] = m0 + slow < rows && fast < depth ? g[(m0 + slow) * s.right + k0 + fast] : 0.0f;
-            tile.b[fast][slow] = n0 + slow < columns && fast < depth ? to_float(o[(n0 + slow) * s.right + k0 + fast]) : 0.0f;
+            tile.b[fast][slow] =
+                n0 + slow < columns && fast < depth ? to_float(o[(n0 + slow) * s.right + k0 + fast]) : 0.0f;
           } else {  // A1 [inner, row], dE [inner, column]
-            tile.a[slow][fast] = slow < depth && m0 + fast < rows ? to_float(o[(k0 + slow) * s.rank + m0 + fast]) : 0.0f;
+            tile.a[slow][fast] =
+                slow < depth && m0 + fast < rows ? to_float(o[(k0 + slow) * s.rank + m0 + fast]) : 0.0f;
             tile.b[slow][fast] = slow < depth && n0 + fast < columns ? g[(k0 + slow) * s.right + n0 + fast] : 0.0f;
           }
         }
@@ -200,27 +212,36 @@ Status forward(const Context& context, const TtmForward& a, const Shape& s) {
   const TtmTable& t = *a.table;
   const auto *left = static_cast<const T*>(t.left), *right = static_cast<const T*>(t.right);
   T* const y = static_cast<T*>(a.y);
-  if (a.bags.offsets) return launch(context, {grid_for(a.bags.bags, 1), row_threads}, look_up_bags<T, wide>, s, a.bags, left, right, y, a.accumulate);
+  if (a.bags.offsets)
+    return launch(context, {grid_for(a.bags.bags, 1), row_threads}, look_up_bags<T, wide>, s, a.bags, left, right, y,
+                  a.accumulate);
   Parts parts(context.workspace);
   const SortedIds memory(a.bags.ids, parts);
-  const Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
+  const Status status =
+      sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
   if (status != Status::ok) return status;
-  const unsigned across = static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
-  const Launch where{{static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block)), across < 64 ? across : 64}, row_threads};
-  return launch(context, where, look_up_runs<T, wide>, s, static_cast<int>(a.bags.ids), memory.keys, memory.order, left, right, y, a.accumulate);
+  const unsigned across =
+      static_cast<unsigned>(blocks_for(std::int64_t{items_of_row(s)} * ids_of_block, std::int64_t{row_threads} * 8));
+  const Launch where{{static_cast<unsigned>(blocks_for(a.bags.ids, ids_of_block)), across < 64 ? across : 64},
+                     row_threads};
+  return launch(context, where, look_up_runs<T, wide>, s, static_cast<int>(a.bags.ids), memory.keys, memory.order, left,
+                right, y, a.accumulate);
 }
 
 template <class T>
 Status half_gradients(const Context& context, const TtmBackward& a, const Shape& s, const BackwardMemory& memory) {
-  const auto tiles = [](int rows, int columns) { return static_cast<unsigned>(blocks_for(rows, side) * blocks_for(columns, side)); };
+  const auto tiles = [](int rows, int columns) {
+    return static_cast<unsigned>(blocks_for(rows, side) * blocks_for(columns, side));
+  };
   const int count = static_cast<int>(a.bags.ids);
   const TtmTable& t = *a.table;
-  const Status status =
-      launch(context, {{static_cast<unsigned>(left_rows(t)), tiles(s.left, s.rank)}, tile_threads}, half_gradient<T, true>, s, count, memory.keys,
-             memory.right_keys, memory.right_order, memory.sums, static_cast<const T*>(t.right), static_cast<float*>(a.d_left));
+  const Status status = launch(context, {{static_cast<unsigned>(left_rows(t)), tiles(s.left, s.rank)}, tile_threads},
+                               half_gradient<T, true>, s, count, memory.keys, memory.right_keys, memory.right_order,
+                               memory.sums, static_cast<const T*>(t.right), static_cast<float*>(a.d_left));
   if (status != Status::ok) return status;
-  return launch(context, {{static_cast<unsigned>(s.right_rows), tiles(s.rank, s.right)}, tile_threads}, half_gradient<T, false>, s, count,
-                memory.keys, memory.right_keys, memory.right_order, memory.sums, static_cast<const T*>(t.left), static_cast<float*>(a.d_right));
+  return launch(context, {{static_cast<unsigned>(s.right_rows), tiles(s.rank, s.right)}, tile_threads},
+                half_gradient<T, false>, s, count, memory.keys, memory.right_keys, memory.right_order, memory.sums,
+                static_cast<const T*>(t.left), static_cast<float*>(a.d_right));
 }
 
 template <class T>
@@ -230,9 +251,11 @@ Status backward(const Context& context, const TtmBackward& a) {
   const BackwardMemory memory(a, parts);
   Status status = sort_keys(context, a.bags.ids, KeyOfId{a.bags.id, s.rows}, memory.sort, memory.keys, memory.order);
   const Runs runs{memory.keys, memory.order, static_cast<int>(a.bags.ids), s.rows, s.columns};
-  if (status == Status::ok) status = fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy), RunSums{memory.sums, s.columns}, true);
+  if (status == Status::ok)
+    status = fold_runs(context, runs, a.bags, static_cast<const T*>(a.dy), RunSums{memory.sums, s.columns}, true);
   const RightKey by_right{memory.keys, s.rows, s.right_rows};
-  if (status == Status::ok) status = sort_keys(context, a.bags.ids, by_right, memory.sort, memory.right_keys, memory.right_order);
+  if (status == Status::ok)
+    status = sort_keys(context, a.bags.ids, by_right, memory.sort, memory.right_keys, memory.right_order);
   return status == Status::ok ? half_gradients<T>(context, a, s, memory) : status;
 }
 

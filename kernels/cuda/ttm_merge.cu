@@ -5,8 +5,8 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// From (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) on the left, (rows, rank, columns) on the right: one of the
-// bonds is 1 in each.
+// From (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) on the left, (rows, rank, columns) on
+// the right: one of the bonds is 1 in each.
 struct TtmPlace {
   int count = 0, open_rank = 1, last_rank = 1, columns = 1;
   int m[max_cores] = {}, n[max_cores] = {};
@@ -36,7 +36,8 @@ Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
     h.d_diagonal[i] = h.diagonal[i] ? static_cast<float*>(t.d_diagonals[k]) : nullptr;
     h.place.m[i] = static_cast<int>(t.row_modes[k]), h.place.n[i] = static_cast<int>(t.column_modes[k]);
   }
-  h.place.count = h.count, h.place.open_rank = static_cast<int>(h.rank[0]), h.place.last_rank = static_cast<int>(h.rank[h.count]);
+  h.place.count = h.count, h.place.open_rank = static_cast<int>(h.rank[0]),
+  h.place.last_rank = static_cast<int>(h.rank[h.count]);
   h.place.columns = static_cast<int>(product_of(t.column_modes, first, last));
   return h;
 }
@@ -63,8 +64,12 @@ __global__ void write_one(T* to) {
   *to = to_element<T>(1);
 }
 
-std::size_t workspace_bytes(const Context&, const TtmMerge& a) { return Halves(*a.table, false, nullptr).parts.bytes(); }
-std::size_t workspace_bytes(const Context&, const TtmMergeBackward& a) { return Halves(*a.table, true, nullptr).parts.bytes(); }
+std::size_t workspace_bytes(const Context&, const TtmMerge& a) {
+  return Halves(*a.table, false, nullptr).parts.bytes();
+}
+std::size_t workspace_bytes(const Context&, const TtmMergeBackward& a) {
+  return Halves(*a.table, true, nullptr).parts.bytes();
+}
 
 Status run(const Context& context, const TtmMerge& a) {
   return with_element(context, [&](auto element) {

@@ -36,7 +36,8 @@ COMERA_DEVICE void store_floats(const float* from, T* to) {
   }
 }
 
-// True if rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes, or if `data` is null.
+// True if rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes, or if `data` is
+// null.
 template <class T>
 bool rows_are_aligned(const void* data, std::int64_t ld) {
   return !data || (reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % lanes_of_vector<T> == 0);

@@ -17,8 +17,12 @@ struct AttentionRow {
     if (s.key_begin) first = std::max<std::int64_t>(0, s.key_begin[b * s.queries + t]);
     if (s.key_end) last = std::min<std::int64_t>(s.keys, s.key_end[b * s.queries + t]);
   }
-  std::int64_t query_at(const AttentionShape& s, std::int64_t ld) const { return (b * s.queries + t) * ld + h * s.head_size; }
-  std::int64_t key_at(const AttentionShape& s, std::int64_t ld, std::int64_t key) const { return (b * s.keys + key) * ld + key_head * s.head_size; }
+  std::int64_t query_at(const AttentionShape& s, std::int64_t ld) const {
+    return (b * s.queries + t) * ld + h * s.head_size;
+  }
+  std::int64_t key_at(const AttentionShape& s, std::int64_t ld, std::int64_t key) const {
+    return (b * s.keys + key) * ld + key_head * s.head_size;
+  }
   std::int64_t lse_at(const AttentionShape& s) const { return (b * s.heads + h) * s.queries + t; }
   double factor(const Dropout& dropout, std::int64_t key) const {
     return dropout.probability > 0 ? DropoutRule(dropout).factor(dropout.samples[b], t, attention_feature(h, key)) : 1;
@@ -50,8 +54,10 @@ void compute(const AttentionForward& a) {
     for (std::int64_t i = 0; i < s.head_size; ++i) result[i] = T(0);
     if (row.first >= row.last) return;
     std::vector<T> score;
-    for (std::int64_t j = row.first; j < row.last; ++j) score.push_back(T(s.scale) * dot(q, in<T>(a.k) + row.key_at(s, a.ldk, j), s.head_size));
-    const T maximum = *std::max_element(score.begin(), score.end(), [](const T& x, const T& y) { return real_part(x) < real_part(y); });
+    for (std::int64_t j = row.first; j < row.last; ++j)
+      score.push_back(T(s.scale) * dot(q, in<T>(a.k) + row.key_at(s, a.ldk, j), s.head_size));
+    const T maximum = *std::max_element(score.begin(), score.end(),
+                                        [](const T& x, const T& y) { return real_part(x) < real_part(y); });
     T sum(0);
     for (T& x : score) sum += x = exp(x - maximum);
     for (std::int64_t j = row.first; j < row.last; ++j) {
@@ -78,7 +84,8 @@ void compute(const AttentionBackward& a) {
   zero_rows(out<T>(a.dv), s.batch * s.keys, s.key_heads * s.head_size, a.ldv);
   for_each_row(s, [&](const AttentionRow& row) {
     const std::int64_t at = row.query_at(s, a.ldq);
-    const T *q = in<T>(a.q) + at, *o = in<T>(a.out) + row.query_at(s, a.ld_out), *d_o = in<T>(a.d_out) + row.query_at(s, a.ld_out);
+    const T *q = in<T>(a.q) + at, *o = in<T>(a.out) + row.query_at(s, a.ld_out),
+            *d_o = in<T>(a.d_out) + row.query_at(s, a.ld_out);
     const T delta = dot(d_o, o, s.head_size);
     for (std::int64_t j = row.first; j < row.last; ++j) {
       const std::int64_t k_at = row.key_at(s, a.ldk, j), v_at = row.key_at(s, a.ldv, j);

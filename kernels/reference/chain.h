@@ -1,4 +1,5 @@
-// A chain of masked cores G~_k [r_{k-1}, s_k, r_k], the common part of TT and TTM: partial products and their gradients.
+// A chain of masked cores G~_k [r_{k-1}, s_k, r_k], the common part of TT and TTM: partial products and their
+// gradients.
 #pragma once
 
 #include "kernels/reference/scalar.h"
@@ -24,11 +25,13 @@ struct Chain {
 
   std::vector<T> masked_core(int k) const {
     std::vector<T> core(ranks[k] * sizes[k] * ranks[k + 1], T(0));
-    for (std::size_t i = 0; i < core.size(); ++i) core[i] = in<T>(cores[k])[i] * mask(k, static_cast<std::int64_t>(i) % ranks[k + 1]);
+    for (std::size_t i = 0; i < core.size(); ++i)
+      core[i] = in<T>(cores[k])[i] * mask(k, static_cast<std::int64_t>(i) % ranks[k + 1]);
     return core;
   }
 
-  // Product of cores first .. last - 1: [ranks[first], s_first .. s_{last-1}, ranks[last]]; the identity when there is none.
+  // Product of cores first .. last - 1: [ranks[first], s_first .. s_{last-1}, ranks[last]]; the identity when there is
+  // none.
   std::vector<T> product(int first, int last) const {
     std::int64_t rows = ranks[first];
     std::vector<T> result(rows * rows, T(0));
@@ -39,7 +42,8 @@ struct Chain {
       std::vector<T> next(rows * columns, T(0));
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j)
-          for (std::int64_t l = 0; l < inner; ++l) next[i * columns + j] += result[i * inner + l] * core[l * columns + j];
+          for (std::int64_t l = 0; l < inner; ++l)
+            next[i * columns + j] += result[i * inner + l] * core[l * columns + j];
       result = std::move(next);
       rows *= sizes[k];
     }
@@ -50,27 +54,31 @@ struct Chain {
   std::vector<T> masked_gradient(int first, int k, int last, const std::vector<T>& d_product) const {
     const std::vector<T> before = product(first, k), after = product(k + 1, last);
     const std::int64_t left = ranks[k], size = sizes[k], right = ranks[k + 1];
-    const std::int64_t prefix = ranks[first] * product_of(sizes, first, k), suffix = product_of(sizes, k + 1, last) * ranks[last];
+    const std::int64_t prefix = ranks[first] * product_of(sizes, first, k),
+                       suffix = product_of(sizes, k + 1, last) * ranks[last];
     std::vector<T> gradient(left * size * right, T(0));
     for (std::int64_t p = 0; p < prefix; ++p)
       for (std::int64_t s = 0; s < size; ++s)
         for (std::int64_t b = 0; b < right; ++b) {
           T sum(0);
-          for (std::int64_t q = 0; q < suffix; ++q) sum += d_product[(p * size + s) * suffix + q] * after[b * suffix + q];
+          for (std::int64_t q = 0; q < suffix; ++q)
+            sum += d_product[(p * size + s) * suffix + q] * after[b * suffix + q];
           for (std::int64_t a = 0; a < left; ++a) gradient[(a * size + s) * right + b] += before[p * left + a] * sum;
         }
     return gradient;
   }
 
   // d_cores, d_diagonals += for cores first .. last - 1.
-  void backward(int first, int last, const std::vector<T>& d_product, void* const* d_cores, void* const* d_diagonals) const {
+  void backward(int first, int last, const std::vector<T>& d_product, void* const* d_cores,
+                void* const* d_diagonals) const {
     for (int k = first; k < last; ++k) {
       const std::vector<T> gradient = masked_gradient(first, k, last, d_product);
       const bool has_diagonal = k + 1 < count && diagonals[k];
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         const std::int64_t j = static_cast<std::int64_t>(i) % ranks[k + 1];
         out<T>(d_cores[k])[i] += gradient[i] * mask(k, j);
-        if (has_diagonal && real_part(in<T>(diagonals[k])[j]) > threshold) out<T>(d_diagonals[k])[j] += gradient[i] * in<T>(cores[k])[i];
+        if (has_diagonal && real_part(in<T>(diagonals[k])[j]) > threshold)
+          out<T>(d_diagonals[k])[j] += gradient[i] * in<T>(cores[k])[i];
       }
     }
   }

@@ -29,7 +29,8 @@ T vector_length(const T* x, std::int64_t count) {
 
 template <class T>
 T distance_of(Distance kind, const T* x, const T* target, std::int64_t columns) {
-  if (kind == Distance::cosine) return T(1) - inner(x, target, columns) / (vector_length(x, columns) * vector_length(target, columns));
+  if (kind == Distance::cosine)
+    return T(1) - inner(x, target, columns) / (vector_length(x, columns) * vector_length(target, columns));
   T sum(0);
   for (std::int64_t j = 0; j < columns; ++j) sum += (x[j] - target[j]) * (x[j] - target[j]);
   return sum / T(static_cast<double>(columns));
@@ -42,7 +43,9 @@ void compute(const VectorDistance& a) {
   for (std::int64_t k = 0; k < a.sequences * a.length; ++k) {
     const double share = share_of(a, k);
     T& distance = out<T>(a.distances)[k];
-    distance = share > 0 ? distance_of(a.distance, in<T>(a.x) + k * a.columns, in<T>(a.target) + k * a.columns, a.columns) : T(0);
+    distance = share > 0
+                   ? distance_of(a.distance, in<T>(a.x) + k * a.columns, in<T>(a.target) + k * a.columns, a.columns)
+                   : T(0);
     if (share > 0) loss += W(distance) * W(share);
   }
   *out<W>(a.loss) += loss * W(a.weight * *a.scale);
@@ -56,7 +59,8 @@ void compute(const VectorDistanceBackward& a) {
     const T *x = in<T>(a.x) + k * a.columns, *target = in<T>(a.target) + k * a.columns;
     T* dx = out<T>(a.dx) + k * a.columns;
     const bool counts = share_of(a, k) > 0, cosine = counts && a.distance == Distance::cosine;
-    const T length = cosine ? vector_length(x, a.columns) : T(1), other = cosine ? vector_length(target, a.columns) : T(1);
+    const T length = cosine ? vector_length(x, a.columns) : T(1),
+            other = cosine ? vector_length(target, a.columns) : T(1);
     const T along = cosine ? inner(x, target, a.columns) / (length * other) : T(0);
     for (std::int64_t j = 0; j < a.columns; ++j) {
       T d(0);
@@ -117,7 +121,8 @@ void compute(const DivergenceBackward& a) {
   for (std::int64_t i = 0; i < a.rows; ++i) {
     const T* s = in<T>(a.state) + i * divergence_state;
     for (std::int64_t j = 0; j < a.columns; ++j) {
-      const T p = exp(in<T>(a.logits)[i * a.ld + j] / t - s[0]) / s[1], q = exp(in<T>(a.teacher)[i * a.ld_teacher + j] / t - s[2]) / s[3];
+      const T p = exp(in<T>(a.logits)[i * a.ld + j] / t - s[0]) / s[1],
+              q = exp(in<T>(a.teacher)[i * a.ld_teacher + j] / t - s[2]) / s[3];
       out<T>(a.d_logits)[i * a.columns + j] = a.targets && a.targets[i] < 0 ? T(0) : (p - q) * factor;
     }
   }

@@ -15,7 +15,8 @@ void compute(const ActivationForward& a) {
 
 template <class T>
 void compute(const ActivationBackward& a) {
-  for (std::int64_t i = 0; i < a.count; ++i) out<T>(a.dx)[i] = in<T>(a.dy)[i] * activation_derivative(a.activation, in<T>(a.x)[i]);
+  for (std::int64_t i = 0; i < a.count; ++i)
+    out<T>(a.dx)[i] = in<T>(a.dy)[i] * activation_derivative(a.activation, in<T>(a.x)[i]);
 }
 
 template <class T>
@@ -35,7 +36,8 @@ void compute(const GatedBackward& a) {
 template <class T>
 void compute(const DropoutApply& a) {
   for (std::int64_t k = 0; k < a.tokens; ++k)
-    for (std::int64_t j = 0; j < a.columns; ++j) out<T>(a.y)[k * a.columns + j] = in<T>(a.x)[k * a.columns + j] * T(dropout_factor(a.dropout, k, j));
+    for (std::int64_t j = 0; j < a.columns; ++j)
+      out<T>(a.y)[k * a.columns + j] = in<T>(a.x)[k * a.columns + j] * T(dropout_factor(a.dropout, k, j));
 }
 
 template <class T>
@@ -51,13 +53,15 @@ void compute(const AddScaled& a) {
 template <class T>
 void compute(const GatherRows& a) {
   for (std::int64_t i = 0; i < a.rows; ++i)
-    for (std::int64_t j = 0; j < a.columns; ++j) out<T>(a.y)[i * a.columns + j] = a.index[i] < 0 ? T(0) : in<T>(a.x)[a.index[i] * a.ldx + j];
+    for (std::int64_t j = 0; j < a.columns; ++j)
+      out<T>(a.y)[i * a.columns + j] = a.index[i] < 0 ? T(0) : in<T>(a.x)[a.index[i] * a.ldx + j];
 }
 
 template <class T>
 void compute(const ScatterRows& a) {
   for (std::int64_t i = 0; i < a.rows; ++i)
-    for (std::int64_t j = 0; j < a.columns && a.index[i] >= 0; ++j) out<T>(a.dx)[a.index[i] * a.lddx + j] += in<T>(a.dy)[i * a.columns + j];
+    for (std::int64_t j = 0; j < a.columns && a.index[i] >= 0; ++j)
+      out<T>(a.dx)[a.index[i] * a.lddx + j] += in<T>(a.dy)[i * a.columns + j];
 }
 
 }  // namespace comera::kernels::reference

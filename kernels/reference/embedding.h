@@ -31,7 +31,8 @@ void compute(const EmbeddingForward& a) {
 template <class T>
 void compute(const EmbeddingBackward& a) {
   for_each_id(a.bags, [&](std::int64_t b, std::int64_t id) {
-    for (std::int64_t j = 0; j < a.columns; ++j) out<T>(a.d_table)[id * a.columns + j] += in<T>(a.dy)[b * a.columns + j];
+    for (std::int64_t j = 0; j < a.columns; ++j)
+      out<T>(a.d_table)[id * a.columns + j] += in<T>(a.dy)[b * a.columns + j];
   });
 }
 

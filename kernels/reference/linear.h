@@ -40,7 +40,8 @@ template <class T>
 void compute(const Product& a) {
   for (std::int64_t m = 0; m < a.in; ++m)
     for (std::int64_t n = 0; n < a.out; ++n)
-      for (std::int64_t k = 0; k < a.tokens; ++k) out<T>(a.result)[m * a.ld_result + n] += in<T>(a.x)[k * a.ldx + m] * in<T>(a.g)[k * a.ldg + n];
+      for (std::int64_t k = 0; k < a.tokens; ++k)
+        out<T>(a.result)[m * a.ld_result + n] += in<T>(a.x)[k * a.ldx + m] * in<T>(a.g)[k * a.ldg + n];
 }
 
 template <class T>
@@ -50,7 +51,8 @@ void compute(const MatMul& a) {
       T& c = out<T>(a.c)[i * a.ldc + j];
       T sum = a.accumulate ? c : T(0);
       for (std::int64_t l = 0; l < a.k; ++l)
-        sum += in<T>(a.a)[a.transpose_a ? l * a.lda + i : i * a.lda + l] * in<T>(a.b)[a.transpose_b ? j * a.ldb + l : l * a.ldb + j];
+        sum += in<T>(a.a)[a.transpose_a ? l * a.lda + i : i * a.lda + l] *
+               in<T>(a.b)[a.transpose_b ? j * a.ldb + l : l * a.ldb + j];
       c = sum;
     }
 }

@@ -52,7 +52,8 @@ void compute(const NormForward& a) {
     out<T>(a.rstd)[k] = T(1) / sqrt(mean_product(centred.data(), centred.data(), a.columns) + T(a.epsilon));
   }
   NormApply apply;
-  apply.kind = a.kind, apply.tokens = a.tokens, apply.columns = a.columns, apply.sum = s.data(), apply.mean = a.mean, apply.rstd = a.rstd;
+  apply.kind = a.kind, apply.tokens = a.tokens, apply.columns = a.columns, apply.sum = s.data(), apply.mean = a.mean,
+  apply.rstd = a.rstd;
   apply.gain = a.gain, apply.shift = a.shift, apply.output_dropout = a.output_dropout, apply.y = a.y;
   compute<T>(apply);
 }
@@ -70,7 +71,8 @@ void compute(const NormBackward& a) {
       out<T>(a.d_gain)[j] += dy * h[j];
       if (a.d_shift) out<T>(a.d_shift)[j] += dy;
     }
-    const T g_mean = a.kind == NormKind::layer ? mean_of(g.data(), a.columns) : T(0), gh_mean = mean_product(g.data(), h.data(), a.columns);
+    const T g_mean = a.kind == NormKind::layer ? mean_of(g.data(), a.columns) : T(0),
+            gh_mean = mean_product(g.data(), h.data(), a.columns);
     for (std::int64_t j = 0; j < a.columns; ++j) {
       const std::int64_t i = k * a.columns + j;
       T d_sum = rstd * (g[j] - g_mean - h[j] * gh_mean);

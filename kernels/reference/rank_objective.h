@@ -54,7 +54,8 @@ typename Wide<T>::type penalty_value(const RankChain* chains, int count, double 
     const RankChain& c = chains[i];
     if (penalty == RankPenalty::size)
       for (int k = 0; k < c.cores; ++k)
-        sum += masked_norm<T>(c, k, threshold) * W(static_cast<double>(c.sizes[k])) * masked_norm<T>(c, k + 1, threshold);
+        sum +=
+            masked_norm<T>(c, k, threshold) * W(static_cast<double>(c.sizes[k])) * masked_norm<T>(c, k + 1, threshold);
     else
       for (int bond = 1; bond < c.cores; ++bond) sum += masked_norm<T>(c, bond, threshold);
   }
@@ -101,7 +102,8 @@ void compute(const RankPenaltyGradient& a) {
       for (std::int64_t j = 0; j < c.ranks[bond]; ++j) {
         T& d = out<T>(c.d_diagonals[bond - 1])[j];
         d *= T(a.state->loss_weight);
-        if (real_part(in<T>(c.diagonals[bond - 1])[j]) > a.threshold) d += T(W(a.state->size_weight) * penalty_slope<T>(a, c, bond, active));
+        if (real_part(in<T>(c.diagonals[bond - 1])[j]) > a.threshold)
+          d += T(W(a.state->size_weight) * penalty_slope<T>(a, c, bond, active));
       }
     }
 }

@@ -1,6 +1,6 @@
-// What every op of the reference shares: functions of a scalar that may be float, double or std::complex<double>, and views.
-// All of them are analytic, so that f(x + ih) carries the derivative in its imaginary part (the complex step: Squire and
-// Trapp 1998, SIAM Review 40). Comparisons and maxima look at the real part.
+// What every op of the reference shares: functions of a scalar that may be float, double or std::complex<double>, and
+// views. All of them are analytic, so that f(x + ih) carries the derivative in its imaginary part (the complex step:
+// Squire and Trapp 1998, SIAM Review 40). Comparisons and maxima look at the real part.
 #pragma once
 
 #include <cmath>
@@ -31,15 +31,16 @@ struct Wide<float> {
 inline float erfc_of(float x) { return std::erfc(x); }
 inline double erfc_of(double x) { return std::erfc(x); }
 
-// erf z = 2/sqrt(pi) exp(-z^2) sum_n 2^n z^(2n+1) / (2n+1)!!: every term has the sign of z, so nothing cancels near the real axis.
-// Abramowitz and Stegun 7.1.6.
+// erf z = 2/sqrt(pi) exp(-z^2) sum_n 2^n z^(2n+1) / (2n+1)!!: every term has the sign of z, so nothing cancels near the
+// real axis. Abramowitz and Stegun 7.1.6.
 inline std::complex<double> erf_series(std::complex<double> z) {
   std::complex<double> term = z, sum = z;
   for (int n = 1; n < 200; ++n) sum += term *= 2.0 * z * z / (2.0 * n + 1);
   return 2 / std::sqrt(pi) * std::exp(-z * z) * sum;
 }
 
-// erfc z = exp(-z^2) / sqrt(pi) / (z + (1/2) / (z + 1 / (z + (3/2) / (z + ...)))) for Re z > 0. Abramowitz and Stegun 7.1.14.
+// erfc z = exp(-z^2) / sqrt(pi) / (z + (1/2) / (z + 1 / (z + (3/2) / (z + ...)))) for Re z > 0. Abramowitz and
+// Stegun 7.1.14.
 inline std::complex<double> erfc_fraction(std::complex<double> z) {
   std::complex<double> tail = z;
   for (int n = 200; n > 0; --n) tail = z + 0.5 * n / tail;

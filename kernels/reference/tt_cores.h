@@ -45,7 +45,8 @@ void merge_backward(const TtMatrix& t) {
   const std::int64_t rows = rows_of(t), columns = columns_of(t), stored = stored_columns_of(t), rank = t.ranks[t.d];
   std::vector<T> d_left(rows * rank, T(0)), d_right(rank * stored, T(0));
   for (std::int64_t p = 0; p < rows; ++p)
-    for (std::int64_t j = 0; j < rank; ++j) d_left[p * rank + j] = in<T>(t.d_left)[(t.order ? t.order[p] : p) * t.ld_left + j];
+    for (std::int64_t j = 0; j < rank; ++j)
+      d_left[p * rank + j] = in<T>(t.d_left)[(t.order ? t.order[p] : p) * t.ld_left + j];
   const std::vector<std::int64_t> unit = unit_columns(t);
   for (std::int64_t i = 0; i < rank; ++i)
     for (std::int64_t j = 0, next = 0; j < columns; ++j)

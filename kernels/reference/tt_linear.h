@@ -63,7 +63,8 @@ void compute(const TtLinearBackward& a) {
   }
   if (a.x) {
     Product left;
-    left.tokens = a.tokens, left.in = a.in, left.out = a.width, left.x = a.x, left.ldx = a.ldx, left.g = a.u1, left.ldg = a.width;
+    left.tokens = a.tokens, left.in = a.in, left.out = a.width, left.x = a.x, left.ldx = a.ldx, left.g = a.u1,
+    left.ldg = a.width;
     left.result = a.d_left, left.ld_result = a.width;
     compute<T>(left);
   }

@@ -15,7 +15,8 @@ Chain<T> chain_of(const TtmTable& t) {
   return chain;
 }
 
-// The index of (row, column) of cores first .. last - 1 in the chain's order (m_first, n_first, m_{first+1}, n_{first+1}, ...).
+// The index of (row, column) of cores first .. last - 1 in the chain's order (m_first, n_first, m_{first+1},
+// n_{first+1}, ...).
 inline std::int64_t interleaved(const TtmTable& t, int first, int last, std::int64_t row, std::int64_t column) {
   std::int64_t index = 0, stride = 1;
   for (int k = last - 1; k >= first; --k) {
@@ -32,7 +33,8 @@ void for_each_left(const TtmTable& t, Visit visit) {
   const std::int64_t columns = left_columns(t), rank = t.ranks[t.cut];
   for (std::int64_t p = 0; p < left_rows(t); ++p)
     for (std::int64_t j = 0; j < columns; ++j)
-      for (std::int64_t r = 0; r < rank; ++r) visit((p * columns + j) * rank + r, interleaved(t, 0, t.cut, p, j) * rank + r);
+      for (std::int64_t r = 0; r < rank; ++r)
+        visit((p * columns + j) * rank + r, interleaved(t, 0, t.cut, p, j) * rank + r);
 }
 
 // The same for A2 and the product of cores cut .. d - 1.
@@ -41,7 +43,8 @@ void for_each_right(const TtmTable& t, Visit visit) {
   const std::int64_t rows = right_rows(t), columns = right_columns(t), rank = t.ranks[t.cut];
   for (std::int64_t q = 0; q < rows; ++q)
     for (std::int64_t r = 0; r < rank; ++r)
-      for (std::int64_t j = 0; j < columns; ++j) visit((q * rank + r) * columns + j, r * rows * columns + interleaved(t, t.cut, t.d, q, j));
+      for (std::int64_t j = 0; j < columns; ++j)
+        visit((q * rank + r) * columns + j, r * rows * columns + interleaved(t, t.cut, t.d, q, j));
 }
 
 template <class T>

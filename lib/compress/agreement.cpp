@@ -33,8 +33,9 @@ std::span<const T> row(const std::vector<T>& values, std::size_t index, std::siz
 std::size_t width_of(std::size_t before, std::size_t after, std::int64_t rows, const char* what) {
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
   if (before != after)
-    fail_input("[compare] {} of the two models have {} and {} numbers; only models of one shape of output can be compared", what, before / count,
-               after / count);
+    fail_input(
+        "[compare] {} of the two models have {} and {} numbers; only models of one shape of output can be compared",
+        what, before / count, after / count);
   return before / count;
 }
 
@@ -77,14 +78,17 @@ std::optional<Comparison::Cosine> Agreement::Cosines::mean() const {
   return count > 0 ? std::optional(Comparison::Cosine{sum / static_cast<double>(count), least}) : std::nullopt;
 }
 
-void Agreement::add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences, std::span<const std::int32_t> next) {
+void Agreement::add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences,
+                    std::span<const std::int32_t> next) {
   const std::size_t width = width_of(before.hidden.size(), after.hidden.size(), tokens, "hidden states");
   for (std::int64_t k = 0; k < tokens && width > 0; ++k)
-    hidden_.add(cosine(row(before.hidden, static_cast<std::size_t>(k), width), row(after.hidden, static_cast<std::size_t>(k), width)));
+    hidden_.add(cosine(row(before.hidden, static_cast<std::size_t>(k), width),
+                       row(after.hidden, static_cast<std::size_t>(k), width)));
   if (!before.embedding.empty() || !after.embedding.empty()) {
     width_ = width_of(before.embedding.size(), after.embedding.size(), sequences, "embeddings");
     for (std::int64_t b = 0; b < sequences; ++b) {
-      const auto x = row(before.embedding, static_cast<std::size_t>(b), width_), y = row(after.embedding, static_cast<std::size_t>(b), width_);
+      const auto x = row(before.embedding, static_cast<std::size_t>(b), width_),
+                 y = row(after.embedding, static_cast<std::size_t>(b), width_);
       embedding_.add(cosine(x, y));
       if (embedding_.count > most_paired) continue;
       embeddings_before_.insert(embeddings_before_.end(), x.begin(), x.end());
@@ -127,7 +131,8 @@ Comparison Agreement::result() const {
   comparison.hidden = hidden_.mean(), comparison.embedding = embedding_.mean();
   comparison.words = words_ > 0;
   if (embeddings_.size() > 2 * width_)
-    comparison.order = train::spearman(cosines_of_pairs(embeddings_before_, width_), cosines_of_pairs(embeddings_, width_));
+    comparison.order =
+        train::spearman(cosines_of_pairs(embeddings_before_, width_), cosines_of_pairs(embeddings_, width_));
   if (!scores_.empty()) {
     const train::ScoreMetrics scores = train::score_metrics(scores_, scores_before_);
     comparison.scores = {scores.count, scores.rmse(), scores.spearman};

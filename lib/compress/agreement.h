@@ -20,9 +20,10 @@ struct Given {
 
 class Agreement {
  public:
-  // `tokens`, `sequences`: rows of hidden states and embeddings; `next` [answers]: the words that follow (a classifier: none follow, -1 each).
-  // InputError where the two models give vectors of other sizes.
-  void add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences, std::span<const std::int32_t> next);
+  // `tokens`, `sequences`: rows of hidden states and embeddings; `next` [answers]: the words that follow (a classifier:
+  // none follow, -1 each). InputError where the two models give vectors of other sizes.
+  void add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences,
+           std::span<const std::int32_t> next);
   // Without `text`.
   Comparison result() const;
 

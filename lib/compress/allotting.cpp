@@ -23,8 +23,9 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
 // With text the cores of a tt are on the input half, where they can be fitted to it and the last one has a gauge.
 void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
   if (!plan.in_modes.empty()) return;
-  const tt::Sizes modes = plan.form == PlannedForm::ttm ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
-                                                        : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
+  const tt::Sizes modes = plan.form == PlannedForm::ttm
+                              ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
+                              : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
   const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
   plan.in_modes.assign(modes.begin(), middle);
   plan.out_modes.assign(middle, modes.end());
@@ -32,19 +33,22 @@ void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& 
 }
 
 // tt is a form of linear layers, ttm of tables: each gives way to the other.
-bool is_other_kind(PlannedForm form, const Candidate& candidate) { return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm); }
+bool is_other_kind(PlannedForm form, const Candidate& candidate) {
+  return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm);
+}
 
 void say_other_kinds(const std::vector<Candidate>& candidates, const Settings& settings) {
   const auto ruled = [&](const Candidate& candidate) {
     return std::any_of(settings.rules.begin(), settings.rules.end(),
                        [&](const LayerRule& rule) { return rule.form && matches({rule.pattern}, candidate.name); });
   };
-  const bool some = std::any_of(candidates.begin(), candidates.end(),
-                                [&](const Candidate& candidate) { return is_other_kind(settings.form, candidate) && !ruled(candidate); });
+  const bool some = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+    return is_other_kind(settings.form, candidate) && !ruled(candidate);
+  });
   if (!some) return;
   const bool ttm = settings.form == PlannedForm::ttm;
-  log_info("--form {} is a form of {}; {} take {}", ttm ? "ttm" : "tt", ttm ? "tables" : "linear layers", ttm ? "linear layers" : "tables",
-           ttm ? "tt" : "ttm");
+  log_info("--form {} is a form of {}; {} take {}", ttm ? "ttm" : "tt", ttm ? "tables" : "linear layers",
+           ttm ? "linear layers" : "tables", ttm ? "tt" : "ttm");
 }
 
 LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
@@ -57,7 +61,8 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
   if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.exact = 0;
-  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm) default_modes(plan, candidate, settings, calibrated);
+  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
+    default_modes(plan, candidate, settings, calibrated);
   LayerPlan checked = plan;
   checked.rank = std::max<std::int64_t>(plan.rank, 1);
   check_layer(checked, candidate, "[tensorize] " + candidate.name);
@@ -66,21 +71,25 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
 
 }  // namespace
 
-std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings, bool calibrated) {
+std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings,
+                                   bool calibrated) {
   std::vector<bool> used(settings.rules.size());
   std::vector<LayerPlan> plans;
   for (const Candidate& candidate : candidates) plans.push_back(first_plan(candidate, settings, calibrated, used));
   for (std::size_t i = 0; i < used.size(); ++i)
     if (!used[i])
-      fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run", settings.rules[i].text,
-                 settings.rules[i].pattern);
+      fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run",
+                 settings.rules[i].text, settings.rules[i].pattern);
   say_other_kinds(candidates, settings);
   return plans;
 }
 
-std::int64_t break_even_rank(const Candidate& candidate) { return candidate.elements() / (candidate.in() + candidate.out()); }
+std::int64_t break_even_rank(const Candidate& candidate) {
+  return candidate.elements() / (candidate.in() + candidate.out());
+}
 
-tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses, bool allow_slower) {
+tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses,
+                       bool allow_slower) {
   tt::LossCurve curve;
   curve.name = candidate.name;
   curve.losses = std::move(losses);
@@ -105,13 +114,14 @@ void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& cu
   }
   plan.form = PlannedForm::keep_dense;
   if (plan.exact > 0) {
-    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.exact, candidate.in(), candidate.out());
+    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.exact, candidate.in(),
+                              candidate.out());
     plan.exact = 0;
     return;
   }
-  plan.reason =
-      fmt::format("above rank {} it would be {} than dense {} x {}", curve.largest_rank > 0 ? curve.largest_rank : break_even_rank(candidate),
-                  candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());
+  plan.reason = fmt::format("above rank {} it would be {} than dense {} x {}",
+                            curve.largest_rank > 0 ? curve.largest_rank : break_even_rank(candidate),
+                            candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());
 }
 
 }  // namespace comera::compress

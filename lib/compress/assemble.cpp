@@ -32,7 +32,8 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& ca
     std::vector<io::TensorToWrite>& shard = shards[static_cast<std::size_t>(entry.file)];
     const auto found = replaced.find(entry.tensor.name);
     if (found != replaced.end()) {
-      for (const io::TensorToWrite& tensor : tensors_of(*chains[found->second], candidates[found->second].type)) shard.push_back(tensor);
+      for (const io::TensorToWrite& tensor : tensors_of(*chains[found->second], candidates[found->second].type))
+        shard.push_back(tensor);
     } else if (!gone.contains(entry.tensor.name)) {
       shard.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
     }
@@ -44,7 +45,8 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& ca
 // The certificate of the chains that a model already has, when it is compressed again.
 std::vector<Certificate::Layer> earlier_layers(const io::ModelFolder& folder) {
   const auto found = folder.metadata().find(certificate_key);
-  return found == folder.metadata().end() ? std::vector<Certificate::Layer>() : parse_certificate(found->second, folder.path()).layers;
+  return found == folder.metadata().end() ? std::vector<Certificate::Layer>()
+                                          : parse_certificate(found->second, folder.path()).layers;
 }
 
 io::Metadata metadata_with(std::string certificate) {
@@ -63,8 +65,8 @@ void check_finite(std::span<const std::byte> bytes, const io::StoredTensor& tens
     io::to_floats(tensor.type, bytes.subspan(at * element, part.size() * element), part);
     for (std::size_t i = 0; i < part.size(); ++i)
       if (!std::isfinite(part[i]))
-        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file, printable(tensor.name),
-                   at + i, part[i]);
+        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one",
+                   file, printable(tensor.name), at + i, part[i]);
   }
 }
 
@@ -93,7 +95,8 @@ io::Json config_of(const io::ModelFolder& folder, const std::optional<io::Comera
 // The files of finished layers, opened when their first tensor is asked for, one at a time.
 class LayerFiles {
  public:
-  LayerFiles(const Chains& chains, const std::vector<Candidate>& candidates, const std::function<std::string(std::size_t)>& path_of)
+  LayerFiles(const Chains& chains, const std::vector<Candidate>& candidates,
+             const std::function<std::string(std::size_t)>& path_of)
       : path_of_(path_of) {
     for (std::size_t i = 0; i < chains.size(); ++i)
       if (chains[i])
@@ -104,7 +107,8 @@ class LayerFiles {
   const io::SafetensorsFile* holding(const std::string& tensor) {
     const auto found = layer_of_.find(tensor);
     if (found == layer_of_.end()) return nullptr;
-    if (!open_ || layer_ != found->second) open_ = std::make_unique<io::SafetensorsFile>(path_of_(layer_ = found->second));
+    if (!open_ || layer_ != found->second)
+      open_ = std::make_unique<io::SafetensorsFile>(path_of_(layer_ = found->second));
     return open_.get();
   }
 
@@ -117,24 +121,27 @@ class LayerFiles {
 
 }  // namespace
 
-std::uint64_t planned_file_bytes(const io::ModelFolder& folder, const std::vector<Candidate>& candidates, const Chains& chains,
-                                 const std::optional<MomentsInfo>& calibration) {
+std::uint64_t planned_file_bytes(const io::ModelFolder& folder, const std::vector<Candidate>& candidates,
+                                 const Chains& chains, const std::optional<MomentsInfo>& calibration) {
   std::vector<std::string> names;
   for (const Certificate::Layer& layer : earlier_layers(folder)) names.push_back(layer.name);
   for (std::size_t i = 0; i < chains.size(); ++i)
     if (chains[i]) names.push_back(candidates[i].name);
-  return io::weights_bytes(shards_of(folder, candidates, chains), metadata_with(widest_certificate(names, calibration)));
+  return io::weights_bytes(shards_of(folder, candidates, chains),
+                           metadata_with(widest_certificate(names, calibration)));
 }
 
-io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::ComeraBlock>& block, const std::vector<Candidate>& candidates,
-                         const std::vector<LayerOutcome>& layers, const std::function<std::string(std::size_t)>& path_of,
+io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::ComeraBlock>& block,
+                         const std::vector<Candidate>& candidates, const std::vector<LayerOutcome>& layers,
+                         const std::function<std::string(std::size_t)>& path_of,
                          const std::optional<MomentsInfo>& calibration, const std::string& output) {
   Chains chains;
   for (const LayerOutcome& layer : layers) chains.push_back(layer.chain);
   AtomicFolder made(output);
   io::CopiedFiles files;
   // A file of weights alone says nothing of what lies beside it.
-  if (folder.has_config() || !folder.place().empty()) files = io::copy_side_files(folder.path(), made.temporary(), io::CopyLayout::same);
+  if (folder.has_config() || !folder.place().empty())
+    files = io::copy_side_files(folder.path(), made.temporary(), io::CopyLayout::same);
   const std::string place = folder.place_in(made.temporary());
   make_folders(place);
   Certificate certificate = certificate_of(layers, calibration);
@@ -146,7 +153,8 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   TaskProgress task("writing tensors", tensors);
   const auto fill = [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
     task.advance();
-    if (const io::SafetensorsFile* file = layer_files.holding(tensor.name)) return copy(*file, *file->find(tensor.name), sink);
+    if (const io::SafetensorsFile* file = layer_files.holding(tensor.name))
+      return copy(*file, *file->find(tensor.name), sink);
     const io::ModelFolder::Entry& entry = *folder.find(tensor.name);
     copy(folder.file_of(entry), entry.tensor, sink);
   };

@@ -27,8 +27,10 @@ namespace {
 using tt::Matrix;
 using Version = StreamedWeights::Version;
 
-constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // bytes of moments at a time, where one layer needs no more
-constexpr std::size_t small_weights = std::size_t{1} << 28;      // bytes that are held of a model however small its matrices are
+constexpr std::uint64_t largest_chunk = std::uint64_t{1}
+                                        << 30;  // bytes of moments at a time, where one layer needs no more
+constexpr std::size_t small_weights = std::size_t{1}
+                                      << 28;  // bytes that are held of a model however small its matrices are
 
 class Calibration final : public InputMoments {
  public:
@@ -41,17 +43,19 @@ class Calibration final : public InputMoments {
     const std::vector<std::string> files = data::resolve_files(settings.files);
     const auto tokenizer = data::load_tokenizer(settings.tokenizer.empty() ? settings.model : settings.tokenizer);
     if (tokenizer->vocab_size() > common.vocabulary)
-      fail_input("[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with", tokenizer->source(),
-                 tokenizer->vocab_size(), common.vocabulary);
+      fail_input(
+          "[tensorize] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with",
+          tokenizer->source(), tokenizer->vocab_size(), common.vocabulary);
     const TextAmount amount{settings.tokens, enough_tokens(widest_input(spec_))};
-    batches_ = batches_of(read_sequences({files, settings.columns, settings.format}, *tokenizer, amount, std::min(settings.length, common.positions)),
+    batches_ = batches_of(read_sequences({files, settings.columns, settings.format}, *tokenizer, amount,
+                                         std::min(settings.length, common.positions)),
                           common);
     info_.files = files;
     info_.hash = data::hash_files(files);
     // Other columns of the same file are another text.
     if (!settings.columns.empty() || settings.format)
-      info_.hash =
-          hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","), settings.format ? static_cast<int>(*settings.format) : -1));
+      info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","),
+                                         settings.format ? static_cast<int>(*settings.format) : -1));
     count_tokens(common.vocabulary);
     current_.batches.resize(batches_.size());
     original_.batches.resize(batches_.size());
@@ -61,13 +65,18 @@ class Calibration final : public InputMoments {
 
   MomentsInfo info() const override { return info_; }
 
-  std::vector<double> row_weights(const std::string& table) override { return has_rows(table) ? counts_ : std::vector<double>(); }
-  std::vector<double> judged_row_weights(const std::string& table) override { return has_rows(table) ? judged_counts_ : std::vector<double>(); }
+  std::vector<double> row_weights(const std::string& table) override {
+    return has_rows(table) ? counts_ : std::vector<double>();
+  }
+  std::vector<double> judged_row_weights(const std::string& table) override {
+    return has_rows(table) ? judged_counts_ : std::vector<double>();
+  }
 
   void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
     const bool some = visit.tokens > 0 && visit.tokens < info_.tokens;
     used_ = batches_used(some ? static_cast<double>(visit.tokens) / static_cast<double>(info_.tokens) : 1);
-    if (some) current_.block.reset(), original_.block.reset();  // outputs of blocks are those of all batches or of these
+    if (some)
+      current_.block.reset(), original_.block.reset();  // outputs of blocks are those of all batches or of these
     std::vector<Group> wanted;
     for (const Group& group : groups_)
       if (is_wanted(group, visit)) wanted.push_back(group);
@@ -127,14 +136,16 @@ class Calibration final : public InputMoments {
     return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(), visit.wants);
   }
 
-  // `next`: the block of what is measured after these, or their own. Where weights are replaced on the way a block's output is known when the next
-  // one is measured, else it is kept at once.
-  void measure(std::span<const Group> groups, std::size_t next, bool follows, const std::function<void(const MomentGroup& group)>& each) {
+  // `next`: the block of what is measured after these, or their own. Where weights are replaced on the way a block's
+  // output is known when the next one is measured, else it is kept at once.
+  void measure(std::span<const Group> groups, std::size_t next, bool follows,
+               const std::function<void(const MomentGroup& group)>& each) {
     const std::size_t block = groups.front().block;
     const std::optional<std::size_t> before_these = block > 0 ? std::optional(block - 1) : std::nullopt,
                                      behind = next > block ? std::optional(block) : before_these;
     // The target of a layer is known where the dense model runs beside the compressed one.
-    const bool beside = weights_.any_replaced() && std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
+    const bool beside = weights_.any_replaced() &&
+                        std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
     for (const Group& group : groups) moments.push_back({group.layers, {}, {}, {}});
     Collector now(groups, follows ? before_these : behind, current_, scratch_);
@@ -152,7 +163,8 @@ class Calibration final : public InputMoments {
         MomentGroup::Sums& sums = moments[g].part(batches_[b].part);
         tt::add_gram(sums.moment, seen.x);
         if (!wants || !seen.has_stream || !before->seen[g].has_stream) continue;
-        tt::add_product_tn(sums.products, seen.x, wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.stream));
+        tt::add_product_tn(sums.products, seen.x,
+                           wanted(before->seen[g], bias_of(groups[g].layers.back()), seen.stream));
       }
       task->advance();
     }
@@ -164,12 +176,14 @@ class Calibration final : public InputMoments {
   }
 
   // X W + R - R̂, without the bias that both have.
-  static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias, const tt::FloatMatrix& stream) {
+  static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias,
+                                const tt::FloatMatrix& stream) {
     tt::FloatMatrix outputs = before.given;
     for (std::int64_t k = 0; k < outputs.rows; ++k) {
       float* row = outputs.row(k);
       const float *was = before.stream.row(k), *is = stream.row(k);
-      for (std::int64_t j = 0; j < outputs.columns; ++j) row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
+      for (std::int64_t j = 0; j < outputs.columns; ++j)
+        row[j] += was[j] - is[j] - (bias.empty() ? 0 : bias[static_cast<std::size_t>(j)]);
     }
     return outputs;
   }
@@ -177,13 +191,15 @@ class Calibration final : public InputMoments {
   // Empty where the layer has none.
   std::span<const float> bias_of(const std::string& layer) const {
     const layers::Parameter* bias = engine_->model().parameters().find(layer + ".bias");
-    return bias ? std::span<const float>(static_cast<const float*>(bias->value.data), static_cast<std::size_t>(bias->shape.elements()))
+    return bias ? std::span<const float>(static_cast<const float*>(bias->value.data),
+                                         static_cast<std::size_t>(bias->shape.elements()))
                 : std::span<const float>();
   }
 
   void open(const plan::Machine& machine) {
-    engine_ = std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
-                                              train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+    engine_ =
+        std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
+                                        train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
     engine_->allocate();
     train::load_weights(settings_.model, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
     probe_.emplace(*engine_, weights_, batches_, scratch_);
@@ -223,8 +239,10 @@ class Calibration final : public InputMoments {
     std::int64_t widest = 0;
     for (const Group& group : groups_) widest = std::max(widest, group.width);
     if (info_.tokens < tokens_per_input * widest)
-      log_warning("[tensorize] --calibrate: {} tokens are fitted, but {} inputs want {} or more; give more text or raise --calibrate-tokens",
-                  info_.tokens, widest, tokens_per_input * widest);
+      log_warning(
+          "[tensorize] --calibrate: {} tokens are fitted, but {} inputs want {} or more; give more text or raise "
+          "--calibrate-tokens",
+          info_.tokens, widest, tokens_per_input * widest);
   }
 
   // The number of groups that are measured at once: those of a block, if memory allows.

@@ -15,7 +15,9 @@ constexpr std::int64_t held_out_every = 4;          // of the sequences; in turn
 constexpr std::size_t fewest = 2 * held_out_every;  // sequences: of every part one
 constexpr std::size_t shortest = 4;                 // tokens, [CLS] among them; shorter lines are passed over
 
-std::int64_t rounded_length(const Sequence& sequence) { return (std::max<std::int64_t>(std::ssize(sequence.ids), 1) + 7) / 8 * 8; }
+std::int64_t rounded_length(const Sequence& sequence) {
+  return (std::max<std::int64_t>(std::ssize(sequence.ids), 1) + 7) / 8 * 8;
+}
 
 data::Batch padded(std::span<const Sequence> sequences, std::int64_t length, const models::Spec& spec) {
   const auto rows = std::ssize(sequences);
@@ -42,8 +44,9 @@ TextPart part_of(std::size_t index) {
 }  // namespace
 
 std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec, std::int64_t most_tokens) {
-  std::stable_sort(sequences.begin(), sequences.end(),
-                   [](const Sequence& a, const Sequence& b) { return a.part != b.part ? a.part < b.part : a.ids.size() < b.ids.size(); });
+  std::stable_sort(sequences.begin(), sequences.end(), [](const Sequence& a, const Sequence& b) {
+    return a.part != b.part ? a.part < b.part : a.ids.size() < b.ids.size();
+  });
   std::vector<TextBatch> batches;
   for (std::size_t first = 0; first < sequences.size();) {
     std::size_t last = first;
@@ -73,10 +76,13 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
   return ids;
 }
 
-std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer, const TextAmount& amount, std::int64_t length) {
+std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer,
+                                     const TextAmount& amount, std::int64_t length) {
   std::vector<Sequence> sequences;
   std::int64_t tokens = 0, fitted = 0, passed_over = 0;
-  TaskProgress task("reading tokens of text", amount.all == INT64_MAX ? 0 : amount.all > 0 ? amount.all : amount.fitted);
+  TaskProgress task("reading tokens of text", amount.all == INT64_MAX ? 0
+                                              : amount.all > 0        ? amount.all
+                                                                      : amount.fitted);
   const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
   const auto take = [&](std::string_view text) {
     check_stop();
@@ -96,8 +102,11 @@ std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Token
       for (std::size_t i = 0; i < texts && more(); ++i) take(row.text[i]);
   }
   if (sequences.size() < fewest)
-    fail_input("[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; {} or more are needed",
-               places.files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "", passed_over, fewest);
+    fail_input(
+        "[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; "
+        "{} or more are needed",
+        places.files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "",
+        passed_over, fewest);
   return sequences;
 }
 

@@ -18,8 +18,9 @@ struct Architecture {
 };
 
 const std::vector<Architecture>& architectures() {
-  static const std::vector<std::string> bert_linear{"*encoder.layer.*.attention.self.query", "*encoder.layer.*.attention.self.key",
-                                                    "*encoder.layer.*.attention.self.value", "*encoder.layer.*.dense", "*pooler.dense"};
+  static const std::vector<std::string> bert_linear{
+      "*encoder.layer.*.attention.self.query", "*encoder.layer.*.attention.self.key",
+      "*encoder.layer.*.attention.self.value", "*encoder.layer.*.dense", "*pooler.dense"};
   static const std::vector<std::string> bert_tables{"*embeddings.word_embeddings"};
   static const std::vector<Architecture> all{
       {"bert", bert_linear, bert_tables, false},
@@ -40,7 +41,9 @@ const Architecture* architecture_of(const io::ModelFolder& folder) {
   return nullptr;
 }
 
-std::string without_suffix(const std::string& tensor) { return tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor; }
+std::string without_suffix(const std::string& tensor) {
+  return tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor;
+}
 
 bool looks_like_table(const std::string& name) { return matches({"*embed*", "*wte", "*wpe"}, name); }
 
@@ -61,7 +64,8 @@ bool is_conv1d(const Architecture* architecture, const std::string& name) {
 struct Tie {
   const char *table, *head;
 };
-constexpr Tie ties[] = {{"*embed_tokens", "*lm_head"}, {"*wte", "*lm_head"}, {"*embeddings.word_embeddings", "*cls.predictions.decoder"}};
+constexpr Tie ties[] = {
+    {"*embed_tokens", "*lm_head"}, {"*wte", "*lm_head"}, {"*embeddings.word_embeddings", "*cls.predictions.decoder"}};
 
 bool says_untied(const io::Json& config) {
   const auto found = config.find("tie_word_embeddings");
@@ -71,16 +75,18 @@ bool says_untied(const io::Json& config) {
 bool says_tied(const io::Json& config, const Tie& tie) {
   const auto found = config.find("tie_word_embeddings");
   const bool said = found != config.end() && found->is_boolean();
-  return said ? found->get<bool>() : !std::string_view(tie.table).ends_with("embed_tokens");  // Llama's default is false
+  return said ? found->get<bool>()
+              : !std::string_view(tie.table).ends_with("embed_tokens");  // Llama's default is false
 }
 
 void check_tied(const io::ModelFolder& folder, const io::ModelFolder::Entry& a, const io::ModelFolder::Entry& b) {
   const auto bytes_a = folder.file_of(a).bytes(a.tensor), bytes_b = folder.file_of(b).bytes(b.tensor);
-  const bool same =
-      a.tensor.type == b.tensor.type && a.tensor.shape == b.tensor.shape && std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0;
+  const bool same = a.tensor.type == b.tensor.type && a.tensor.shape == b.tensor.shape &&
+                    std::memcmp(bytes_a.data(), bytes_b.data(), bytes_a.size()) == 0;
   if (!same)
-    fail_input("{}: {} and {} are tied by config.json, but their numbers differ; correct tie_word_embeddings or the weights", folder.path(),
-               printable(a.tensor.name), printable(b.tensor.name));
+    fail_input(
+        "{}: {} and {} are tied by config.json, but their numbers differ; correct tie_word_embeddings or the weights",
+        folder.path(), printable(a.tensor.name), printable(b.tensor.name));
 }
 
 // Finds the head that shares the table's numbers; says so in the candidate.
@@ -97,11 +103,13 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
 }
 
 // `graph`: the folder was made of one, which is not what `comera inspect` opens.
-void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option, bool graph) {
+void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option,
+                    bool graph) {
   for (const std::string& pattern : patterns) {
-    const bool used = std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
-      return is_matrix(entry.tensor) && matches({pattern}, without_suffix(entry.tensor.name));
-    });
+    const bool used =
+        std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
+          return is_matrix(entry.tensor) && matches({pattern}, without_suffix(entry.tensor.name));
+        });
     const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
     if (!used)
       fail_input("[tensorize] {} '{}' matches no matrix of {}; {} lists their names", option, pattern, place,
@@ -112,30 +120,39 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
 }  // namespace
 
 bool matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return glob_match(pattern, name) || glob_match(pattern, name + ".weight"); });
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return glob_match(pattern, name) || glob_match(pattern, name + ".weight");
+  });
 }
 
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice) {
   const Architecture* architecture = architecture_of(folder);
   if (!architecture && choice.include.empty())
-    fail_input("[tensorize] {}: this architecture is not known; name the weights with --include, for example --include '*proj*'", folder.path());
+    fail_input(
+        "[tensorize] {}: this architecture is not known; name the weights with --include, for example --include "
+        "'*proj*'",
+        folder.path());
   check_patterns(folder, choice.include, "--include", choice.tables.has_value());
   check_patterns(folder, choice.exclude, "--exclude", choice.tables.has_value());
   std::vector<Candidate> candidates;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string name = without_suffix(entry.tensor.name);
-    if (!is_matrix(entry.tensor) || matches(choice.exclude, name) || (choice.include.empty() && !entry.tensor.name.ends_with(".weight"))) continue;
+    if (!is_matrix(entry.tensor) || matches(choice.exclude, name) ||
+        (choice.include.empty() && !entry.tensor.name.ends_with(".weight")))
+      continue;
     const bool known_table = architecture ? matches(architecture->tables, name) : looks_like_table(name);
-    const bool wanted = choice.include.empty() ? known_table || matches(architecture->linear, name) : matches(choice.include, name);
+    const bool wanted =
+        choice.include.empty() ? known_table || matches(architecture->linear, name) : matches(choice.include, name);
     if (!wanted) continue;
     const bool table = choice.tables ? choice.tables->contains(name) : known_table || looks_like_table(name);
     candidates.push_back(candidate_of(entry.tensor, table, !choice.tables && is_conv1d(architecture, name)));
     find_ties(folder, candidates.back());
   }
   if (candidates.empty())
-    fail_input("[tensorize] {}: none of its weights is left to compress; look at --include and --exclude, and at the names by `comera inspect`",
-               folder.path());
+    fail_input(
+        "[tensorize] {}: none of its weights is left to compress; look at --include and --exclude, and at the names by "
+        "`comera inspect`",
+        folder.path());
   return candidates;
 }
 

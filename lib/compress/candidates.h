@@ -10,7 +10,8 @@
 
 namespace comera::compress {
 
-// One weight: a linear layer, which tensorize sees as [in x out] whatever its file order is, or a table [rows x columns].
+// One weight: a linear layer, which tensorize sees as [in x out] whatever its file order is, or a table [rows x
+// columns].
 struct Candidate {
   std::string name;    // without ".weight"; all of it where it ends otherwise ("in_proj_weight")
   std::string tensor;  // as the file names it
@@ -30,13 +31,15 @@ struct Candidate {
 // The patterns of --include and --exclude; they match the name with or without ".weight".
 struct Choice {
   std::vector<std::string> include, exclude;
-  std::optional<std::set<std::string>> tables = {};  // where it is known: these weights are tables, all others linear layers [out, in]
+  std::optional<std::set<std::string>> tables =
+      {};  // where it is known: these weights are tables, all others linear layers [out, in]
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 
-// In the order of the weights' names. The linear layers and the word table of the architectures that this program knows, of others the matrices
-// that --include names, also those whose names do not end in ".weight". InputError: a pattern that matches nothing, an architecture that is not known
-// and no --include, tied weights that differ, no candidate at all.
+// In the order of the weights' names. The linear layers and the word table of the architectures that this program
+// knows, of others the matrices that --include names, also those whose names do not end in ".weight". InputError: a
+// pattern that matches nothing, an architecture that is not known and no --include, tied weights that differ, no
+// candidate at all.
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
 
 }  // namespace comera::compress

@@ -1,5 +1,6 @@
-// What a compressed file says about itself: per layer the errors that it was written with, and hashes of the dense weights, the stored cores and
-// the calibration text, so that anyone who has them can check (`comera inspect --verify`).
+// What a compressed file says about itself: per layer the errors that it was written with, and hashes of the dense
+// weights, the stored cores and the calibration text, so that anyone who has them can check (`comera inspect
+// --verify`).
 #pragma once
 
 #include <optional>

@@ -37,8 +37,13 @@ void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tens
   file.read(*place_ + a.size(), b);
 }
 
-Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs, ScratchFile& scratch)
-    : seen(groups.size()), outputs_(outputs), scratch_(scratch), kept_(kept), goes_on_(kept && *kept >= groups.back().block) {
+Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+                     ScratchFile& scratch)
+    : seen(groups.size()),
+      outputs_(outputs),
+      scratch_(scratch),
+      kept_(kept),
+      goes_on_(kept && *kept >= groups.back().block) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::string& layer : groups[g].layers) index_[layer] = g;
   if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;

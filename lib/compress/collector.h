@@ -18,8 +18,9 @@ namespace comera::compress {
 struct Group {
   std::vector<std::string> layers;  // as the model names them
   std::int64_t width = 0;
-  bool joins = false;     // what the last of them gives is added to a residual stream
-  std::size_t block = 0;  // of the stack; behind it, the number of its blocks. Groups of one block are measured together
+  bool joins = false;  // what the last of them gives is added to a residual stream
+  std::size_t block =
+      0;  // of the stack; behind it, the number of its blocks. Groups of one block are measured together
 };
 
 // Finds the groups in one forward: layers one after the other that see the same numbers belong together.
@@ -46,7 +47,8 @@ class BlockOutput {
   std::size_t bytes_ = 0;  // of both
 };
 
-// The outputs of one block for every batch. The blocks before it need not run again while their weights stay as they are.
+// The outputs of one block for every batch. The blocks before it need not run again while their weights stay as they
+// are.
 struct BlockOutputs {
   std::optional<std::size_t> block = {};  // empty: of none
   std::vector<BlockOutput> batches = {};
@@ -55,17 +57,21 @@ struct BlockOutputs {
 // Ends a forward whose rest nobody needs.
 struct SeenEnough {};
 
-// Keeps what some groups read of one batch, and the stream that what they give is added to; rows of padding are left out.
+// Keeps what some groups read of one batch, and the stream that what they give is added to; rows of padding are left
+// out.
 class Collector final : public layers::InputObserver {
  public:
   struct Seen {
     tt::FloatMatrix x, stream, given;        // [tokens x in], and twice [tokens x out]: `given` is added to the stream
-    bool has_x = false, has_stream = false;  // else what is there is an earlier batch's: a head reads some of the rows alone, or adds to nothing
+    bool has_x = false, has_stream = false;  // else what is there is an earlier batch's: a head reads some of the rows
+                                             // alone, or adds to nothing
   };
 
-  // Forwards begin behind the block that `outputs` knows, where that is before the groups', and leave there what block `kept` gives, the one before
-  // the groups' or a later one: known after all batches' by close(). They end when the groups were seen and that is kept.
-  Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs, ScratchFile& scratch);
+  // Forwards begin behind the block that `outputs` knows, where that is before the groups', and leave there what block
+  // `kept` gives, the one before the groups' or a later one: known after all batches' by close(). They end when the
+  // groups were seen and that is kept.
+  Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+            ScratchFile& scratch);
 
   void open(const TextBatch& batch, BlockOutput& output);
   void close() { outputs_.block = kept_; }

@@ -26,8 +26,9 @@ namespace {
 
 using Version = StreamedWeights::Version;
 
-constexpr std::size_t small_weights = std::size_t{1} << 28;  // bytes that are held of a model however small its matrices are
-constexpr double most_flops = 1e12;                          // of a forward of both models
+constexpr std::size_t small_weights = std::size_t{1}
+                                      << 28;  // bytes that are held of a model however small its matrices are
+constexpr double most_flops = 1e12;           // of a forward of both models
 constexpr double most_logits = 1 << 25, logits_at_once = 1 << 23;
 constexpr std::int64_t fewest_tokens = 128, most_tokens = 2048;
 constexpr std::int64_t masked_every = 7;  // words of a text that a masked language model predicts
@@ -35,7 +36,8 @@ constexpr std::int64_t masked_every = 7;  // words of a text that a masked langu
 double product_flops(const models::ModelSpec& spec) {
   double numbers = 0;
   for (const models::WeightSite& site : models::weight_sites(spec))
-    if (!site.table || models::common(spec).task == data::Task::clm) numbers += static_cast<double>(site.rows) * static_cast<double>(site.columns);
+    if (!site.table || models::common(spec).task == data::Task::clm)
+      numbers += static_cast<double>(site.rows) * static_cast<double>(site.columns);
   return 2 * numbers;
 }
 
@@ -55,7 +57,8 @@ std::vector<Sequence> thinned(std::vector<Sequence> sequences, std::int64_t toke
   std::int64_t passed = 0, taken = 0;
   for (Sequence& sequence : sequences) {
     const std::int64_t size = std::ssize(sequence.ids);
-    const bool due = static_cast<double>(taken) * static_cast<double>(all) <= static_cast<double>(passed) * static_cast<double>(tokens);
+    const bool due = static_cast<double>(taken) * static_cast<double>(all) <=
+                     static_cast<double>(passed) * static_cast<double>(tokens);
     passed += size;
     if (!kept.empty() && (!due || taken + size > tokens)) continue;
     taken += size;
@@ -68,8 +71,10 @@ std::vector<Sequence> thinned(std::vector<Sequence> sequences, std::int64_t toke
 std::vector<Sequence> sample_sequences(const data::Tokenizer& tokenizer, std::int64_t length) {
   std::vector<Sequence> sequences;
   for (const std::string_view line : sample_text())
-    if (std::optional<data::Ids> ids = sequence_of(line, tokenizer, length)) sequences.push_back({std::move(*ids), TextPart::judging});
-  if (sequences.empty()) fail_input("[compare] {}: makes fewer than four pieces of every line of the sample", tokenizer.source());
+    if (std::optional<data::Ids> ids = sequence_of(line, tokenizer, length))
+      sequences.push_back({std::move(*ids), TextPart::judging});
+  if (sequences.empty())
+    fail_input("[compare] {}: makes fewer than four pieces of every line of the sample", tokenizer.source());
   return sequences;
 }
 
@@ -85,7 +90,8 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   std::string name = fmt::format("{}", fmt::join(files, ", "));
   const TextPlaces places{files, wanted.columns, wanted.format};
   if (!wanted.calibration) return {name, read_sequences(places, tokenizer, {INT64_MAX, 0}, length)};
-  std::vector<Sequence> sequences = read_sequences(places, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);
+  std::vector<Sequence> sequences =
+      read_sequences(places, tokenizer, {wanted.calibration_tokens, enough_tokens(widest_input(spec))}, length);
   std::erase_if(sequences, [](const Sequence& sequence) { return sequence.part != TextPart::judging; });
   return {"held-out text of " + name, std::move(sequences)};
 }
@@ -109,17 +115,20 @@ Run words_after(const TextBatch& text) {
     }
   for (const char* name : {"input_ids", "lengths"}) {
     const auto from = text.batch[name].as<const std::int32_t>();
-    std::copy(from.begin(), from.end(), run.batch.add(name, DType::i32, text.batch[name].shape).as<std::int32_t>().begin());
+    std::copy(from.begin(), from.end(),
+              run.batch.add(name, DType::i32, text.batch[name].shape).as<std::int32_t>().begin());
   }
   const auto samples = run.batch.add("samples", DType::i64, {text.batch.sequences}).as<std::int64_t>();
   std::fill(samples.begin(), samples.end(), 0);
-  std::copy(rows.begin(), rows.end(), run.batch.add("logit_rows", DType::i32, {std::ssize(rows)}).as<std::int32_t>().begin());
+  std::copy(rows.begin(), rows.end(),
+            run.batch.add("logit_rows", DType::i32, {std::ssize(rows)}).as<std::int32_t>().begin());
   return run;
 }
 
 // Words that stand behind a mask.
 void mask(Run& run, const data::Specials& specials) {
-  if (specials.mask < 0) fail_input("[compare] the tokenizer has no [MASK], which a masked language model is asked with");
+  if (specials.mask < 0)
+    fail_input("[compare] the tokenizer has no [MASK], which a masked language model is asked with");
   const auto ids = run.batch["input_ids"].as<std::int32_t>(), index = run.batch["masked_index"].as<std::int32_t>(),
              targets = run.batch["masked_targets"].as<std::int32_t>();
   std::fill(index.begin(), index.end(), -1);
@@ -138,7 +147,8 @@ void mask(Run& run, const data::Specials& specials) {
 
 std::vector<Run> runs_of(std::vector<Sequence> sequences, const models::Spec& spec, const data::Specials& specials) {
   const bool follows = spec.task == data::Task::clm;
-  const auto at_once = follows ? static_cast<std::int64_t>(logits_at_once / static_cast<double>(spec.vocabulary)) : most_tokens;
+  const auto at_once =
+      follows ? static_cast<std::int64_t>(logits_at_once / static_cast<double>(spec.vocabulary)) : most_tokens;
   for (Sequence& sequence : sequences) sequence.part = TextPart::judging;
   std::vector<Run> runs;
   for (TextBatch& text : batches_of(std::move(sequences), spec, std::min(at_once, most_tokens))) {
@@ -155,7 +165,8 @@ std::vector<Run> runs_of(std::vector<Sequence> sequences, const models::Spec& sp
 // Keeps what the last block gives.
 class LastBlock final : public layers::InputObserver {
  public:
-  LastBlock(const Run& run, std::int64_t blocks, std::vector<float>& hidden) : run_(run), blocks_(blocks), hidden_(hidden) {}
+  LastBlock(const Run& run, std::int64_t blocks, std::vector<float>& hidden)
+      : run_(run), blocks_(blocks), hidden_(hidden) {}
   void see(const std::string&, const plan::Tensor&) override {}
   void leave(std::size_t block, plan::Tensor& normed, plan::Tensor&) override {
     if (static_cast<std::int64_t>(block) + 1 != blocks_) return;
@@ -215,11 +226,14 @@ class Model {
   std::unique_ptr<train::Engine> engine_;
 };
 
-std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text, const std::string& folder, const models::ModelSpec& spec) {
+std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text, const std::string& folder,
+                                                     const models::ModelSpec& spec) {
   auto tokenizer = data::load_tokenizer(text.tokenizer.empty() ? folder : text.tokenizer);
   if (tokenizer->vocab_size() > models::common(spec).vocabulary)
-    fail_input("[compare] {}: the tokenizer has {} pieces, the model has words for {}; use the tokenizer that it was trained with",
-               tokenizer->source(), tokenizer->vocab_size(), models::common(spec).vocabulary);
+    fail_input(
+        "[compare] {}: the tokenizer has {} pieces, the model has words for {}; use the tokenizer that it was trained "
+        "with",
+        tokenizer->source(), tokenizer->vocab_size(), models::common(spec).vocabulary);
   return tokenizer;
 }
 
@@ -227,7 +241,9 @@ using Give = std::function<Given(const Run&)>;
 
 Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& before, const Give& after) {
   Agreement agreement;
-  const auto tokens_of = [](const Run& run) { return std::accumulate(run.lengths.begin(), run.lengths.end(), std::int64_t{0}); };
+  const auto tokens_of = [](const Run& run) {
+    return std::accumulate(run.lengths.begin(), run.lengths.end(), std::int64_t{0});
+  };
   std::int64_t all = 0;
   for (const Run& run : runs) all += tokens_of(run);
   TaskProgress task("comparing answers to tokens", all);
@@ -244,11 +260,12 @@ Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& 
 }
 
 // The numbers of a weight as the folder stores it.
-void read_stored(const io::ModelFolder& folder, const io::ChainSpec& chain, const layers::Parameter& parameter, std::span<float> numbers) {
+void read_stored(const io::ModelFolder& folder, const io::ChainSpec& chain, const layers::Parameter& parameter,
+                 std::span<float> numbers) {
   const tt::Matrix weight = tt::expand(load_chain(folder, chain, {}));
   if (weight.columns != parameter.shape[1] || weight.rows < parameter.shape[0])
-    fail_run("[compare] {}: is {} x {} as a chain, but the model reads {} x {}", chain.name, weight.rows, weight.columns, parameter.shape[0],
-             parameter.shape[1]);
+    fail_run("[compare] {}: is {} x {} as a chain, but the model reads {} x {}", chain.name, weight.rows,
+             weight.columns, parameter.shape[0], parameter.shape[1]);
   std::copy_n(weight.values.begin(), numbers.size(), numbers.begin());  // rows behind them pad a table
 }
 
@@ -263,37 +280,43 @@ Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs,
       });
   }
   const Comparison comparison = compared(
-      text, runs, [&](const Run& run) { return model.give(run); }, [&](const Run& run) { return model.give(run, Version::replaced); });
+      text, runs, [&](const Run& run) { return model.give(run); },
+      [&](const Run& run) { return model.give(run, Version::replaced); });
   model.weights().restore();
   return comparison;
 }
 
 }  // namespace
 
-Comparison compare_models(const plan::Machine& machine, const std::string& before, const std::string& after, const ComparisonText& wanted) {
+Comparison compare_models(const plan::Machine& machine, const std::string& before, const std::string& after,
+                          const ComparisonText& wanted) {
   Model first(machine, before), second(machine, after);
-  const auto tokenizer = tokenizer_for(wanted, before, first.spec()), other = tokenizer_for(wanted, after, second.spec());
+  const auto tokenizer = tokenizer_for(wanted, before, first.spec()),
+             other = tokenizer_for(wanted, after, second.spec());
   const models::Spec &spec = models::common(first.spec()), &other_spec = models::common(second.spec());
   if (tokenizer->hash() != other->hash())
-    fail_input("[compare] {} and {} are different tokenizers; only models that read the same tokens can be compared", tokenizer->source(),
-               other->source());
+    fail_input("[compare] {} and {} are different tokenizers; only models that read the same tokens can be compared",
+               tokenizer->source(), other->source());
   if (spec.task != other_spec.task)
-    fail_input("[compare] {} is for {}, {} for {}; only models of one task can be compared", before, data::name_of(spec.task), after,
-               data::name_of(other_spec.task));
+    fail_input("[compare] {} is for {}, {} for {}; only models of one task can be compared", before,
+               data::name_of(spec.task), after, data::name_of(other_spec.task));
   Text text = text_for(wanted, *tokenizer, spec.positions <= other_spec.positions ? first.spec() : second.spec());
-  const std::vector<Run> runs = runs_of(wanted.tokens > 0 ? thinned(text.sequences, wanted.tokens) : text.sequences, spec, tokenizer->specials());
+  const std::vector<Run> runs =
+      runs_of(wanted.tokens > 0 ? thinned(text.sequences, wanted.tokens) : text.sequences, spec, tokenizer->specials());
   return compared(
       text, runs, [&](const Run& run) { return first.give(run); }, [&](const Run& run) { return second.give(run); });
 }
 
-void measure_cost(const plan::Machine& machine, const std::string& model, const ComparisonText& wanted, std::vector<Result>& results) {
+void measure_cost(const plan::Machine& machine, const std::string& model, const ComparisonText& wanted,
+                  std::vector<Result>& results) {
   Comparison failed;
   try {
     Model dense(machine, model);
     const auto tokenizer = tokenizer_for(wanted, model, dense.spec());
     Text text = text_for(wanted, *tokenizer, dense.spec());
     const models::Spec& spec = models::common(dense.spec());
-    const std::vector<Run> runs = runs_of(thinned(std::move(text.sequences), enough_for(dense.spec())), spec, tokenizer->specials());
+    const std::vector<Run> runs =
+        runs_of(thinned(std::move(text.sequences), enough_for(dense.spec())), spec, tokenizer->specials());
     for (Result& result : results) result.cost = cost_of(dense, text, runs, result);
     return;
   } catch (const Stopped&) {

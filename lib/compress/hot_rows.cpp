@@ -31,15 +31,21 @@ void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments) {
   for (LayerPlan& plan : plans) {
     if (plan.exact == 0) continue;
     if (!moments)
-      fail_input("[tensorize] {}: which of its rows are the {} hottest is what text says; give text with --calibrate, or leave exact rows out",
-                 plan.name, plan.exact);
+      fail_input(
+          "[tensorize] {}: which of its rows are the {} hottest is what text says; give text with --calibrate, or "
+          "leave exact rows out",
+          plan.name, plan.exact);
     const std::vector<double> weights = moments->row_weights(plan.name);
     if (weights.empty())
-      fail_input("[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer '{}=exact:0'",
-                 plan.name, plan.name);
-    const auto used = static_cast<std::int64_t>(std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
+      fail_input(
+          "[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer "
+          "'{}=exact:0'",
+          plan.name, plan.name);
+    const auto used = static_cast<std::int64_t>(
+        std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
     if (used >= plan.exact) continue;
-    log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name, plan.exact, used);
+    log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
+                plan.exact, used);
     plan.exact = used;
   }
 }

@@ -49,7 +49,8 @@ class TableCurve {
     basis_ = std::move(eigen.vectors);
     losses_.assign(eigen.values.size() + 1, 0);
     for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
-    if (!evidence.exact_rows.empty()) losses_[0] = weighted_norm(table, evidence.row_weights);  // errors are relative to the whole table
+    if (!evidence.exact_rows.empty())
+      losses_[0] = weighted_norm(table, evidence.row_weights);  // errors are relative to the whole table
   }
 
   const std::vector<double>& losses() const { return losses_; }
@@ -75,7 +76,9 @@ tt::Chain table_pair(tt::Pair pair) {
   return chain;
 }
 
-double square_root_of_ratio(double part, double whole) { return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0; }
+double square_root_of_ratio(double part, double whole) {
+  return whole > 0 ? std::sqrt(std::max(part, 0.0) / whole) : 0;
+}
 
 }  // namespace
 
@@ -89,15 +92,22 @@ struct LayerFactors::Curve {
   std::optional<tt::WhitenedCurve> whitened;
   std::optional<TableCurve> table;
 
-  const std::vector<double>& losses() const { return whitened ? whitened->losses() : table ? table->losses() : plain->losses(); }
-  double best_loss(std::size_t rank) const { return plain ? plain->best_loss(static_cast<std::int64_t>(rank)) : losses()[rank]; }
+  const std::vector<double>& losses() const {
+    return whitened ? whitened->losses() : table ? table->losses() : plain->losses();
+  }
+  double best_loss(std::size_t rank) const {
+    return plain ? plain->best_loss(static_cast<std::int64_t>(rank)) : losses()[rank];
+  }
   tt::Pair pair(const Matrix& weight, std::int64_t rank) const {
     return whitened ? whitened->pair(rank) : table ? table->pair(weight, rank) : plain->pair(rank);
   }
 };
 
 LayerFactors::LayerFactors(const Candidate& candidate, Matrix weight, Evidence evidence, std::int64_t largest_rank)
-    : candidate_(candidate), weight_(std::move(weight)), evidence_(std::move(evidence)), curve_(std::make_unique<Curve>()) {
+    : candidate_(candidate),
+      weight_(std::move(weight)),
+      evidence_(std::move(evidence)),
+      curve_(std::make_unique<Curve>()) {
   if (evidence_.inputs && evidence_.inputs->moved()) corrected_ = target_of(weight_, *evidence_.inputs);
   if (candidate.table && (!evidence_.row_weights.empty() || candidate.out() <= large))
     curve_->table.emplace(weight_, evidence_);
@@ -119,7 +129,9 @@ const std::vector<double>& LayerFactors::losses() const { return curve_->losses(
 tt::Chain LayerFactors::fit_table(const LayerPlan& plan) const {
   if (plan.form != PlannedForm::ttm) return table_pair(curve_->pair(weight_, plan.rank));
   const tt::Sizes ranks = chain_of(plan, candidate_).ranks;
-  return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = ranks, .tolerance = {}, .middle_rank = {}}, fitted_weights(evidence_)).chain;
+  return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = ranks, .tolerance = {}, .middle_rank = {}},
+                     fitted_weights(evidence_))
+      .chain;
 }
 
 tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
@@ -143,9 +155,12 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   if (plan.form != PlannedForm::tt)
     chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
   else if (evidence_.inputs && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
-    chain = tt::fit_order3(target(), evidence_.inputs->fit.moment, {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
+    chain = tt::fit_order3(target(), evidence_.inputs->fit.moment,
+                           {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
   else
-    chain = tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}}).chain;
+    chain =
+        tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}})
+            .chain;
   return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
 }
 
@@ -176,7 +191,8 @@ void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const 
   outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight_, chain);
   if (evidence_.given()) measure_outputs(chain, outcome);
   if (chain.kind == tt::Kind::ttm && chain.in_modes.back() != 1) {
-    const double bound = tt::ttm_error_bound(weight_, chain.in_modes, chain.out_modes, chain.ranks, fitted_weights(evidence_));
+    const double bound =
+        tt::ttm_error_bound(weight_, chain.in_modes, chain.out_modes, chain.ranks, fitted_weights(evidence_));
     if (bound > 0) outcome.optimum = bound;  // rows that are exact leave nothing to say
     return;
   }

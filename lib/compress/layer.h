@@ -23,11 +23,12 @@ struct Evidence {
   bool given() const { return inputs != nullptr || !row_weights.empty(); }
 };
 
-// What the layer should be with these inputs: the weight itself, or the one that also makes up for what replaced layers before it did to the stream
-// that it adds to.
+// What the layer should be with these inputs: the weight itself, or the one that also makes up for what replaced layers
+// before it did to the stream that it adds to.
 tt::Matrix target_of(tt::Matrix weight, const MomentGroup& inputs);
 
-// A weight as tensorize sees it, [in x out] or [rows x columns], in double. NaN and infinity are an InputError that names the tensor.
+// A weight as tensorize sees it, [in x out] or [rows x columns], in double. NaN and infinity are an InputError that
+// names the tensor.
 tt::Matrix read_weight(const io::ModelFolder& folder, const Candidate& candidate);
 
 // The result of compressing a layer; it is also stored for a run that goes on after a kill.
@@ -39,10 +40,11 @@ struct LayerOutcome {
   std::optional<io::ChainSpec> chain;  // empty where dense
   std::int64_t parameters = 0, parameters_dense = 0;
   std::uint64_t bytes = 0, bytes_dense = 0;
-  double rel_error = 0;                    // ||W - Ŵ|| / ||W||, of the numbers as stored
-  std::optional<double> output_error;      // where layers before it were replaced, W is target_of()
-  std::optional<double> optimum;           // the least error that a matrix of that rank can have, of a ttm what every one of its ranks has at least:
-                                           // of the outputs that were fitted where there is calibration, else of the weight
+  double rel_error = 0;                // ||W - Ŵ|| / ||W||, of the numbers as stored
+  std::optional<double> output_error;  // where layers before it were replaced, W is target_of()
+  std::optional<double>
+      optimum;  // the least error that a matrix of that rank can have, of a ttm what every one of its ranks has at
+                // least: of the outputs that were fitted where there is calibration, else of the weight
   std::optional<double> error_of_optimum;  // ours, in the same measure
   double ms = 0;
   std::string reason;                   // why it stays dense
@@ -60,17 +62,21 @@ class LayerFactors {
   LayerFactors(const LayerFactors&) = delete;
   LayerFactors& operator=(const LayerFactors&) = delete;
 
-  // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank; [0] is the squared norm, exact rows in it.
+  // [r] is the squared error that the best matrix of rank r leaves, r = 0 .. at least largest_rank; [0] is the squared
+  // norm, exact rows in it.
   const std::vector<double>& losses() const;
-  tt::Chain fit(const LayerPlan& plan) const;         // not for dense
-  tt::Matrix approximation(std::int64_t rank) const;  // the best matrix of that rank, as losses() says, exact rows in it
+  tt::Chain fit(const LayerPlan& plan) const;  // not for dense
+  tt::Matrix approximation(
+      std::int64_t rank) const;  // the best matrix of that rank, as losses() says, exact rows in it
   // Fills errors and optimum of a chain whose numbers are already rounded to what is stored.
   void measure(const tt::Chain& chain, LayerOutcome& outcome) const;
   const tt::Matrix& weight() const { return weight_; }
 
  private:
   struct Curve;
-  const tt::Matrix& target() const { return corrected_ ? *corrected_ : weight_; }  // what is fitted to inputs that are known
+  const tt::Matrix& target() const {
+    return corrected_ ? *corrected_ : weight_;
+  }  // what is fitted to inputs that are known
   tt::Chain fit_table(const LayerPlan& plan) const;
   void measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const;
 

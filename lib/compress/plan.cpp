@@ -18,7 +18,8 @@ namespace {
 using io::FileShape;
 using io::Json;
 
-constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank};
+constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm,
+                                 PlannedForm::lowrank};
 const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks",      "in_modes",
                                           "out_modes", "row_modes", "column_modes", "gauge", "exact_rows", "reason"};
 
@@ -61,23 +62,29 @@ void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
     plan.rank = sizes_at(Json{{"rank", {json.contains("rank") ? json["rank"] : Json()}}}, "rank", where)[0];
     return;
   }
-  if (!has_modes(plan.form)) fail_input("{}: \"ranks\" belongs to tt and ttm; a {} has one bond, write \"rank\"", where, name_of(plan.form));
+  if (!has_modes(plan.form))
+    fail_input("{}: \"ranks\" belongs to tt and ttm; a {} has one bond, write \"rank\"", where, name_of(plan.form));
   if (json.contains("rank")) fail_input("{}: \"rank\" and \"ranks\" are both there; keep one of them", where);
   plan.ranks = sizes_at(json, "ranks", where);
-  const std::size_t cores = plan.form == PlannedForm::tt ? plan.in_modes.size() + plan.out_modes.size() : plan.in_modes.size();
+  const std::size_t cores =
+      plan.form == PlannedForm::tt ? plan.in_modes.size() + plan.out_modes.size() : plan.in_modes.size();
   if (plan.ranks.size() != cores + 1)
-    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, plan.ranks.size(), cores, cores + 1);
-  plan.rank = plan.form == PlannedForm::tt ? plan.ranks[plan.in_modes.size()] : *std::max_element(plan.ranks.begin(), plan.ranks.end());
+    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, plan.ranks.size(), cores,
+               cores + 1);
+  plan.rank = plan.form == PlannedForm::tt ? plan.ranks[plan.in_modes.size()]
+                                           : *std::max_element(plan.ranks.begin(), plan.ranks.end());
 }
 
 LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::string& where) {
   LayerPlan plan;
   plan.name = candidate.name;
   const std::string form = text_at(json, "form", where);
-  if (!form_named(form)) fail_input("{}: there is no form '{}'; use dense, auto, tt, ttm or lowrank", where, printable(form));
+  if (!form_named(form))
+    fail_input("{}: there is no form '{}'; use dense, auto, tt, ttm or lowrank", where, printable(form));
   plan.form = *form_named(form);
   if (json.contains("shape") && sizes_at(json, "shape", where) != candidate.shape)
-    fail_input("{}: shape is not {}, which the model has; is the plan that of another model?", where, io::to_string(candidate.shape));
+    fail_input("{}: shape is not {}, which the model has; is the plan that of another model?", where,
+               io::to_string(candidate.shape));
   if (has_modes(plan.form)) {
     const bool tt = plan.form == PlannedForm::tt;
     plan.in_modes = sizes_at(json, tt ? "in_modes" : "row_modes", where);
@@ -103,7 +110,9 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
     rule.rank = rule_rank(words, "[tensorize]", item.value);
   } else if (item.key == "form") {
     rule.form = form_named(item.value);
-    if (!rule.form) fail_rule(words, "[tensorize]", fmt::format("there is no form '{}'; use dense, auto, tt, ttm or lowrank", printable(item.value)));
+    if (!rule.form)
+      fail_rule(words, "[tensorize]",
+                fmt::format("there is no form '{}'; use dense, auto, tt, ttm or lowrank", printable(item.value)));
   } else if (item.key == "modes") {
     const tt::Sides sides = tt::parse_sides(item.value);
     rule.in_modes = sides.in;
@@ -137,11 +146,14 @@ tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
 // A bond is no wider than what its neighbours leave: else the chain would come out smaller than the plan says.
 void check_ranks(const LayerPlan& plan, const std::string& where) {
   const tt::Sizes sizes = entry_sizes(plan);
-  if (plan.ranks.front() != 1 || plan.ranks.back() != 1) fail_input("{}: the first and the last of \"ranks\" must be 1", where);
+  if (plan.ranks.front() != 1 || plan.ranks.back() != 1)
+    fail_input("{}: the first and the last of \"ranks\" must be 1", where);
   const tt::Sizes largest = tt::largest_ranks(sizes);
   for (std::size_t k = 1; k + 1 < plan.ranks.size(); ++k) {
     const std::int64_t limit = std::min({largest[k], plan.ranks[k - 1] * sizes[k - 1], plan.ranks[k + 1] * sizes[k]});
-    if (plan.ranks[k] > limit) fail_input("{}: rank {} at bond {} exceeds {}, the largest that its neighbours allow", where, plan.ranks[k], k, limit);
+    if (plan.ranks[k] > limit)
+      fail_input("{}: rank {} at bond {} exceeds {}, the largest that its neighbours allow", where, plan.ranks[k], k,
+                 limit);
   }
 }
 
@@ -193,27 +205,38 @@ io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
 
 void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::string& where) {
   if (plan.form == PlannedForm::keep_dense) return;
-  if (plan.form == PlannedForm::ttm && !candidate.table) fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
-  if (plan.form == PlannedForm::tt && candidate.table) fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
+  if (plan.form == PlannedForm::ttm && !candidate.table)
+    fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
+  if (plan.form == PlannedForm::tt && candidate.table)
+    fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
   // Modes with spare rows allow a ttm bonds that the table itself could not fill.
-  const std::int64_t largest = plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
+  const std::int64_t largest =
+      plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)
-    fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest, candidate.in(), candidate.out());
-  if (plan.exact != 0 && !candidate.table) fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
+    fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest,
+               candidate.in(), candidate.out());
+  if (plan.exact != 0 && !candidate.table)
+    fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
   if (plan.exact < 0 || (plan.exact > 0 && plan.exact >= candidate.in()))
-    fail_input("{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the table dense", where,
-               plan.exact, candidate.in() - 1, candidate.in());
+    fail_input(
+        "{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the "
+        "table dense",
+        where, plan.exact, candidate.in() - 1, candidate.in());
   if (!has_modes(plan.form)) return;
   const auto bounded = [](const FileShape& modes) {
     std::int64_t product = 1;
-    for (const std::int64_t mode : modes) product = product > (std::int64_t{1} << 40) / mode ? (std::int64_t{1} << 40) + 1 : product * mode;
+    for (const std::int64_t mode : modes)
+      product = product > (std::int64_t{1} << 40) / mode ? (std::int64_t{1} << 40) + 1 : product * mode;
     return product;
   };
   const std::int64_t first = bounded(plan.in_modes), second = bounded(plan.out_modes);
   const bool padded = plan.form == PlannedForm::ttm;
-  if (padded && plan.in_modes.size() != plan.out_modes.size()) fail_input("{}: row and column modes must be equally many", where);
-  if (second != candidate.out() || (padded ? first < candidate.in() || first >= 2 * candidate.in() : first != candidate.in()))
-    fail_input("{}: the modes multiply to {} and {}, but the weight is {} x {}", where, first, second, candidate.in(), candidate.out());
+  if (padded && plan.in_modes.size() != plan.out_modes.size())
+    fail_input("{}: row and column modes must be equally many", where);
+  if (second != candidate.out() ||
+      (padded ? first < candidate.in() || first >= 2 * candidate.in() : first != candidate.in()))
+    fail_input("{}: the modes multiply to {} and {}, but the weight is {} x {}", where, first, second, candidate.in(),
+               candidate.out());
   if (!plan.ranks.empty()) check_ranks(plan, where);
 }
 
@@ -237,7 +260,8 @@ std::uint64_t chain_bytes(const io::ChainSpec& chain, io::StoredType type) {
 }
 
 std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate) {
-  return plan.form == PlannedForm::keep_dense ? candidate.bytes() : chain_bytes(chain_of(plan, candidate), candidate.type);
+  return plan.form == PlannedForm::keep_dense ? candidate.bytes()
+                                              : chain_bytes(chain_of(plan, candidate), candidate.type);
 }
 
 Json to_json(const Plan& plan, const std::vector<Candidate>& candidates) {
@@ -270,7 +294,8 @@ Plan parse_plan(const std::string& text, const std::string& file, const std::vec
   const Json json = io::parse_json(text, file, 8);
   check_keys(json, {"comera_plan", "ratio", "layers"}, file);
   const auto version = json.find("comera_plan");
-  if (version == json.end() || *version != 1) fail_input("{}: \"comera_plan\" must be 1; is this a file that --dump-plan wrote?", file);
+  if (version == json.end() || *version != 1)
+    fail_input("{}: \"comera_plan\" must be 1; is this a file that --dump-plan wrote?", file);
   const auto layers = json.find("layers");
   if (layers == json.end() || !layers->is_array()) fail_input("{}: \"layers\" must be a list", file);
   Plan plan;
@@ -278,14 +303,16 @@ Plan parse_plan(const std::string& text, const std::string& file, const std::vec
     if (!ratio->is_number() || !(*ratio > 0)) fail_input("{}: \"ratio\" must be a number above 0", file);
     plan.ratio = ratio->get<double>();
   }
-  for (const Candidate& candidate : candidates) plan.layers.push_back({candidate.name, PlannedForm::keep_dense, {}, {}, 0, true, "not in the plan"});
+  for (const Candidate& candidate : candidates)
+    plan.layers.push_back({candidate.name, PlannedForm::keep_dense, {}, {}, 0, true, "not in the plan"});
   std::set<std::string> seen;
   for (std::size_t i = 0; i < layers->size(); ++i) {
     std::string where = fmt::format("{}: layers[{}]", file, i);
     check_keys((*layers)[i], layer_keys, where);
     const std::string name = text_at((*layers)[i], "name", where);
     where += fmt::format(" ({})", printable(name));
-    const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) { return candidate.name == name; });
+    const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate& candidate) { return candidate.name == name; });
     if (found == candidates.end()) fail_input("{}: the model has no such weight to compress", where);
     if (!seen.insert(name).second) fail_input("{}: is there twice", where);
     plan.layers[static_cast<std::size_t>(found - candidates.begin())] = layer_from((*layers)[i], *found, where);

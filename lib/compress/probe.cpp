@@ -8,7 +8,8 @@ namespace {
 constexpr std::int64_t probe_tokens = 1024;  // at least
 
 // Without the rows of padding.
-void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded, std::vector<double>& all) {
+void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded,
+                std::vector<double>& all) {
   const std::size_t width = hidden.size() / (lengths.size() * static_cast<std::size_t>(padded));
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     const auto first = hidden.begin() + static_cast<std::ptrdiff_t>(b * static_cast<std::size_t>(padded) * width);

@@ -16,8 +16,9 @@ class Probe {
   // All of them outlive the probe.
   Probe(train::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch);
 
-  // ||y' - y||² / ||y||² of the hidden states of the tokens, or of the classes' logits, when the parameter has these numbers. Nothing where the
-  // model gives neither. `block`: of the stack that the parameter is in or behind; those before it need not run again.
+  // ||y' - y||² / ||y||² of the hidden states of the tokens, or of the classes' logits, when the parameter has these
+  // numbers. Nothing where the model gives neither. `block`: of the stack that the parameter is in or behind; those
+  // before it need not run again.
   std::optional<double> effect(layers::Parameter& parameter, std::span<const double> numbers, std::size_t block);
 
  private:

@@ -15,7 +15,8 @@ namespace comera::compress {
 namespace {
 
 // The bytes of a chain's tensors in the order of tensors_of(); exact rows are those of the dense tensor, bit for bit.
-std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type, std::span<const std::byte> dense) {
+std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type,
+                                                    std::span<const std::byte> dense) {
   std::vector<std::vector<std::byte>> all;
   for (const std::vector<double>& core : chain.cores) {
     const std::vector<float> values(core.begin(), core.end());
@@ -72,7 +73,8 @@ class Runner {
     }
     // Work that no cut changes is done once for all plans: the tables, and the first block if all tables stay dense.
     tables();
-    const bool shares_first = std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
+    const bool shares_first =
+        std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
     if (shares_first) visit_moments(Part::first);
     every_plan_ = false;
     for (plan_ = 0; plan_ < plans_.size(); ++plan_) {
@@ -192,7 +194,8 @@ class Runner {
     }
   }
 
-  void store(tt::Chain& chain, const Candidate& candidate, const LayerFactors& factors, LayerOutcome& outcome, std::size_t p, std::size_t i) {
+  void store(tt::Chain& chain, const Candidate& candidate, const LayerFactors& factors, LayerOutcome& outcome,
+             std::size_t p, std::size_t i) {
     round_to(chain, candidate.type);
     tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
     outcome.chain = describe(chain, candidate);
@@ -230,6 +233,8 @@ class Runner {
 
 }  // namespace
 
-std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work) { return Runner(all, work).run(); }
+std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work) {
+  return Runner(all, work).run();
+}
 
 }  // namespace comera::compress

@@ -13,8 +13,8 @@ struct PlansToRun {
   bool sequential;        // calibration follows the compressed prefix
 };
 
-// What became of every layer, by plan and candidate. What `work` holds already is not done again. Stopped where a signal
-// comes.
+// What became of every layer, by plan and candidate. What `work` holds already is not done again. Stopped where a
+// signal comes.
 std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work);
 
 }  // namespace comera::compress

@@ -7,7 +7,9 @@
 namespace comera::compress {
 namespace {
 
-std::size_t count_of(const layers::Parameter& parameter) { return static_cast<std::size_t>(parameter.shape.elements()); }
+std::size_t count_of(const layers::Parameter& parameter) {
+  return static_cast<std::size_t>(parameter.shape.elements());
+}
 
 // True for dense layers and tables. Cores stay in memory: they are small, and they are merged before the model runs.
 bool is_matrix(const layers::Parameter& parameter) {
@@ -19,7 +21,8 @@ bool is_matrix(const layers::Parameter& parameter) {
 layers::Parameter* find_parameter(layers::Model& model, const std::string& layer) {
   const std::string name = layer + ".weight";
   for (layers::Parameter& parameter : model.parameters().all())
-    if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name)) return &parameter;
+    if (parameter.name == name || parameter.name.ends_with("." + name) || name.ends_with("." + parameter.name))
+      return &parameter;
   return nullptr;
 }
 
@@ -43,8 +46,9 @@ void StreamedWeights::bring(layers::Parameter& parameter) {
 }
 
 std::span<float> StreamedWeights::numbers(const layers::Parameter& parameter, bool replaced) {
-  const auto found =
-      std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) { return held.index == parameter.index && held.replaced == replaced; });
+  const auto found = std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) {
+    return held.index == parameter.index && held.replaced == replaced;
+  });
   if (found != recent_.end()) {
     recent_.splice(recent_.begin(), recent_, found);
     return recent_.front().numbers;
@@ -74,8 +78,9 @@ void StreamedWeights::replace(const layers::Parameter& parameter, std::span<cons
   COMERA_CHECK(numbers.size() == count_of(parameter));
   const std::vector<float> floats(numbers.begin(), numbers.end());
   const std::span<const std::byte> bytes = std::as_bytes(std::span(floats));
-  const auto place =
-      places_.contains(parameter.index) ? places_.find(parameter.index) : places_.emplace(parameter.index, scratch_.reserve(bytes.size())).first;
+  const auto place = places_.contains(parameter.index)
+                         ? places_.find(parameter.index)
+                         : places_.emplace(parameter.index, scratch_.reserve(bytes.size())).first;
   scratch_.write(place->second, bytes);
   readers_.erase(parameter.index);
   forget_replaced(parameter);
@@ -87,13 +92,15 @@ void StreamedWeights::replace(const layers::Parameter& parameter, Read read) {
 }
 
 void StreamedWeights::read_replaced(const layers::Parameter& parameter, std::span<float> numbers) const {
-  if (const auto reader = readers_.find(parameter.index); reader != readers_.end()) return reader->second(parameter, numbers);
+  if (const auto reader = readers_.find(parameter.index); reader != readers_.end())
+    return reader->second(parameter, numbers);
   scratch_.read(places_.at(parameter.index), std::as_writable_bytes(numbers));
 }
 
 void StreamedWeights::forget_replaced(const layers::Parameter& parameter) {
   replaced_.insert(parameter.index);
-  const auto stale = std::find_if(recent_.begin(), recent_.end(), [&](const Held& held) { return held.index == parameter.index && held.replaced; });
+  const auto stale = std::find_if(recent_.begin(), recent_.end(),
+                                  [&](const Held& held) { return held.index == parameter.index && held.replaced; });
   if (stale != recent_.end()) drop(stale);
 }
 

@@ -1,5 +1,6 @@
-// The matrices of a model that runs though it is larger than memory: each is read where it is used. What is held never takes more than the largest
-// of them, or a little that one may set aside for models as small as that; and one that is tried out.
+// The matrices of a model that runs though it is larger than memory: each is read where it is used. What is held never
+// takes more than the largest of them, or a little that one may set aside for models as small as that; and one that is
+// tried out.
 #pragma once
 
 #include <functional>
@@ -17,15 +18,16 @@
 
 namespace comera::compress {
 
-// The parameter that holds the weight of this layer; the file may name a weight with or without what stands before the blocks ("bert."). Null where
-// the model reads no such weight.
+// The parameter that holds the weight of this layer; the file may name a weight with or without what stands before the
+// blocks ("bert."). Null where the model reads no such weight.
 layers::Parameter* find_parameter(layers::Model& model, const std::string& layer);
 
 class StreamedWeights final : public layers::ParameterSource {
  public:
   enum class Version : std::uint8_t { original, replaced };
 
-  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`. `set_aside`: bytes that may be held however small the matrices are.
+  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`. `set_aside`: bytes that may be held
+  // however small the matrices are.
   StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0)
       : stored_(path), scratch_(scratch), set_aside_(set_aside) {}
 

@@ -31,7 +31,8 @@ bool needs_losses(const Goal& goal) { return !goal.rank && goal.plan_file.empty(
 // Without spectra every layer counts alike: the error falls in proportion to the rank.
 std::vector<double> straight_losses(std::int64_t largest) {
   std::vector<double> losses(static_cast<std::size_t>(largest) + 1);
-  for (std::int64_t r = 0; r <= largest; ++r) losses[static_cast<std::size_t>(r)] = static_cast<double>(largest - r) / static_cast<double>(largest);
+  for (std::int64_t r = 0; r <= largest; ++r)
+    losses[static_cast<std::size_t>(r)] = static_cast<double>(largest - r) / static_cast<double>(largest);
   return losses;
 }
 
@@ -39,7 +40,9 @@ std::vector<double> straight_losses(std::int64_t largest) {
 constexpr double most_that_a_table_gives = 0.4;
 
 void scale_bytes(tt::LossCurve& curve, std::size_t to, std::size_t from) {
-  const auto scaled = [&](std::int64_t bytes) { return bytes * static_cast<std::int64_t>(to) / static_cast<std::int64_t>(from); };
+  const auto scaled = [&](std::int64_t bytes) {
+    return bytes * static_cast<std::int64_t>(to) / static_cast<std::int64_t>(from);
+  };
   curve.dense_bytes = scaled(curve.dense_bytes);
   for (std::int64_t& bytes : curve.bytes) bytes = scaled(bytes);
 }
@@ -51,14 +54,17 @@ std::string output_of(const Settings& settings, std::size_t index) {
 
 // Everything that decides the result, in one line.
 std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0), s.table_order,
-                                 s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows, fmt::join(s.choice.include, ","),
-                                 fmt::join(s.choice.exclude, ","));
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0),
+                  s.table_order, s.gauge, s.uniform, s.allow_slower, s.floor, s.again, s.sequential, s.exact_rows,
+                  fmt::join(s.choice.include, ","), fmt::join(s.choice.exclude, ","));
   for (const LayerRule& rule : s.rules) text += " " + rule.text;
-  text += fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
-                      s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
+  text +=
+      fmt::format(" {} {} {} {} {}", fmt::join(s.goal.ratios, ","), s.goal.budget.value_or(0), s.goal.rank.value_or(0),
+                  s.goal.tolerance.value_or(0), s.goal.plan_file.empty() ? "" : hash_file(s.goal.plan_file));
   if (s.goal.counted) text += fmt::format(" {}", s.goal.counted({}));
-  if (moments) text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens());
+  if (moments)
+    text += fmt::format(" {} {} {}", moments->info().hash, moments->info().tokens, moments->info().all_tokens());
   return hash_text(text) + "\n";
 }
 
@@ -78,7 +84,8 @@ struct Tensorizer::Work {
   std::vector<std::optional<double>> effects;  // of every layer's relative loss on the model's output
 
   explicit Work(Tensorizer& tensorizer)
-      : owner(tensorizer), first(first_plans(tensorizer.candidates_, tensorizer.settings_, tensorizer.moments_ != nullptr)) {}
+      : owner(tensorizer),
+        first(first_plans(tensorizer.candidates_, tensorizer.settings_, tensorizer.moments_ != nullptr)) {}
 
   const std::vector<Candidate>& candidates() const { return owner.candidates_; }
 
@@ -92,14 +99,17 @@ struct Tensorizer::Work {
   bool looks_at_spectra() const {
     if (!needs_losses(owner.settings_.goal)) return false;
     if (owner.moments_ || owner.settings_.goal.tolerance) return true;
-    return std::all_of(candidates().begin(), candidates().end(), [](const Candidate& c) { return std::min(c.in(), c.out()) <= large; });
+    return std::all_of(candidates().begin(), candidates().end(),
+                       [](const Candidate& c) { return std::min(c.in(), c.out()) <= large; });
   }
 
   void add_curve(std::size_t i, std::vector<double> losses) {
     curves[i] = curve_of(first[i], candidates()[i], std::move(losses), owner.settings_.allow_slower);
-    if (owner.settings_.goal.counted_element != 0) scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
-    if (owner.settings_.uniform) curves[i].multiple = 1;  // what others are measured by: steps of eight would leave a tenth of a small budget
-    if (first[i].rank == 0) return;                       // else a rule says it
+    if (owner.settings_.goal.counted_element != 0)
+      scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
+    if (owner.settings_.uniform)
+      curves[i].multiple = 1;  // what others are measured by: steps of eight would leave a tenth of a small budget
+    if (first[i].rank == 0) return;  // else a rule says it
     curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
     curves[i].may_be_dense = false;
     curves[i].multiple = 1;
@@ -107,9 +117,11 @@ struct Tensorizer::Work {
 
   void measure(std::size_t i, Evidence evidence) {
     if (!owner.moments_) {
-      std::vector<double> losses = layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence));
+      std::vector<double> losses =
+          layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence));
       // A tolerance holds for the fit that is made then, not for the best one.
-      for (std::size_t r = 1; r < losses.size() && owner.settings_.goal.tolerance; ++r) losses[r] *= 1 + tt::iterated_excess;
+      for (std::size_t r = 1; r < losses.size() && owner.settings_.goal.tolerance; ++r)
+        losses[r] *= 1 + tt::iterated_excess;
       return add_curve(i, std::move(losses));
     }
     LayerFactors factors(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence), 0);
@@ -117,19 +129,22 @@ struct Tensorizer::Work {
     effects[i] = effect_of(i, factors);
   }
 
-  // The share of a layer's relative loss that reaches the model's output. The probe leaves out a tenth of the layer's norm.
+  // The share of a layer's relative loss that reaches the model's output. The probe leaves out a tenth of the layer's
+  // norm.
   std::optional<double> effect_of(std::size_t i, const LayerFactors& factors) const {
     const std::vector<double>& losses = factors.losses();
     if (!owner.moments_ || owner.settings_.goal.tolerance || losses[0] <= 0) return std::nullopt;
     std::size_t rank = 1;
     while (rank + 2 < losses.size() && losses[rank] > 0.1 * losses[0]) ++rank;
     if (losses[rank] <= 0) return std::nullopt;
-    const std::optional<double> moved = owner.moments_->effect(candidates()[i].name, factors.approximation(static_cast<std::int64_t>(rank)));
+    const std::optional<double> moved =
+        owner.moments_->effect(candidates()[i].name, factors.approximation(static_cast<std::int64_t>(rank)));
     return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
   }
 
-  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, where tables do not pay alone,
-  // a table counts as much as all linear layers together, for every one of them reads what it gives.
+  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, where
+  // tables do not pay alone, a table counts as much as all linear layers together, for every one of them reads what it
+  // gives.
   void weigh() {
     double linear = 0;
     bool measured = true;
@@ -155,7 +170,8 @@ struct Tensorizer::Work {
     TaskProgress task("looking at layers", std::ssize(left));
     if (spectra && owner.moments_)
       // Who gets which rank is settled by a part of a long text: enough for every input.
-      owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); }, .tokens = enough_tokens(widest_candidate())},
+      owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); },
+                             .tokens = enough_tokens(widest_candidate())},
                             [&](const MomentGroup& group) {
                               for (const std::string& layer_name : group.layers)
                                 if (const auto found = left.find(layer_name); found != left.end()) {
@@ -191,13 +207,16 @@ struct Tensorizer::Work {
   std::vector<std::optional<io::ChainSpec>> chains_of(const Plan& plan) const {
     std::vector<std::optional<io::ChainSpec>> chains;
     for (std::size_t i = 0; i < plan.layers.size(); ++i)
-      chains.push_back(plan.layers[i].form == PlannedForm::keep_dense ? std::nullopt : std::optional(chain_of(plan.layers[i], candidates()[i])));
+      chains.push_back(plan.layers[i].form == PlannedForm::keep_dense
+                           ? std::nullopt
+                           : std::optional(chain_of(plan.layers[i], candidates()[i])));
     return chains;
   }
 
   std::uint64_t file_bytes(const Plan& plan) const {
     const auto entries = [](const LayerPlan& layer) { return 2 * (layer.name.size() + 110); };  // two in the header
-    return planned_file_bytes(owner.folder_, candidates(), chains_of(plan), owner.calibration()) + third_cores(plan, entries);
+    return planned_file_bytes(owner.folder_, candidates(), chains_of(plan), owner.calibration()) +
+           third_cores(plan, entries);
   }
 
   std::optional<std::uint64_t> counted_bytes(const Plan& plan) const {
@@ -205,9 +224,11 @@ struct Tensorizer::Work {
     std::vector<io::ChainSpec> chains;
     for (const std::optional<io::ChainSpec>& chain : chains_of(plan))
       if (chain) chains.push_back(*chain);
-    // Two initialisers, three nodes and a shape with the layer's name in each; a graph stores a position per output where the weights store one
-    // per rank, which the search has already paid for.
-    const auto nodes = [](const LayerPlan& layer) { return 14 * layer.name.size() + 600 + 8 * static_cast<std::uint64_t>(layer.rank); };
+    // Two initialisers, three nodes and a shape with the layer's name in each; a graph stores a position per output
+    // where the weights store one per rank, which the search has already paid for.
+    const auto nodes = [](const LayerPlan& layer) {
+      return 14 * layer.name.size() + 600 + 8 * static_cast<std::uint64_t>(layer.rank);
+    };
     return owner.settings_.goal.counted(chains) + third_cores(plan, nodes);
   }
 
@@ -216,10 +237,12 @@ struct Tensorizer::Work {
     const std::optional<std::uint64_t> counted = counted_bytes(plan);
     return counted ? *counted : file_bytes(plan);
   }
-  std::uint64_t dense_bytes() const { return owner.settings_.goal.counted ? owner.settings_.goal.counted({}) : owner.folder_.bytes(); }
+  std::uint64_t dense_bytes() const {
+    return owner.settings_.goal.counted ? owner.settings_.goal.counted({}) : owner.folder_.bytes();
+  }
 
-  // Without text: where the tables alone can pay, every linear layer stays as it is. Tables give first, down to their floor; empty where a
-  // linear layer would have to give too, or a table most of its norm.
+  // Without text: where the tables alone can pay, every linear layer stays as it is. Tables give first, down to their
+  // floor; empty where a linear layer would have to give too, or a table most of its norm.
   std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
     if (owner.moments_) return std::nullopt;
     std::vector<tt::LossCurve> open = open_curves();
@@ -230,14 +253,16 @@ struct Tensorizer::Work {
       if (tables[l]) open[l].weight = 1e-9;
     tt::Allocation allocation = tt::water_fill(open, budget, owner.settings_.floor);
     for (std::size_t l = 0; l < open.size(); ++l)
-      if (tables[l] ? allocation.layers[l].loss > most_that_a_table_gives : !allocation.layers[l].dense) return std::nullopt;
+      if (tables[l] ? allocation.layers[l].loss > most_that_a_table_gives : !allocation.layers[l].dense)
+        return std::nullopt;
     return allocation;
   }
 
   // The share of the budget of each layer, and the reason why layers stay dense if it is another one than their size.
   std::pair<tt::Allocation, const char*> shared(std::int64_t budget) const {
     if (owner.settings_.uniform || !looks_at_spectra()) return {tt::by_share(open_curves(), budget), nullptr};
-    if (std::optional<tt::Allocation> paid = paid_by_tables(budget)) return {std::move(*paid), "the embeddings alone pay for this size"};
+    if (std::optional<tt::Allocation> paid = paid_by_tables(budget))
+      return {std::move(*paid), "the embeddings alone pay for this size"};
     return {tt::water_fill(open_curves(), budget, owner.settings_.floor), nullptr};
   }
 
@@ -247,10 +272,13 @@ struct Tensorizer::Work {
     const std::uint64_t least = bytes_of(settled(smallest(), plan));
     if (least > budget) {
       const auto dense = static_cast<double>(dense_bytes());
-      fail_input("[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the most for these weights",
-                 owner.folder_.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
+      fail_input(
+          "[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the "
+          "most for these weights",
+          owner.folder_.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
     }
-    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest().bytes;
+    std::int64_t layers_budget =
+        static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest().bytes;
     for (int round = 0;; ++round) {
       layers_budget = std::max(layers_budget, tt::smallest_bytes(open_curves()));
       const auto [allocation, reason] = shared(layers_budget);
@@ -265,7 +293,8 @@ struct Tensorizer::Work {
   }
 
   static bool compresses(const Plan& plan) {
-    return std::any_of(plan.layers.begin(), plan.layers.end(), [](const LayerPlan& layer) { return layer.form != PlannedForm::keep_dense; });
+    return std::any_of(plan.layers.begin(), plan.layers.end(),
+                       [](const LayerPlan& layer) { return layer.form != PlannedForm::keep_dense; });
   }
 
   std::vector<tt::LossCurve> open_curves() const {
@@ -280,7 +309,8 @@ struct Tensorizer::Work {
   Plan settled(const tt::Allocation& allocation, Plan plan) const {
     std::size_t next = 0;
     for (std::size_t i = 0; i < first.size(); ++i)
-      if (first[i].form != PlannedForm::keep_dense) settle(plan.layers[i], candidates()[i], curves[i], allocation.layers[next++]);
+      if (first[i].form != PlannedForm::keep_dense)
+        settle(plan.layers[i], candidates()[i], curves[i], allocation.layers[next++]);
     return plan;
   }
 
@@ -320,13 +350,17 @@ Tensorizer::~Tensorizer() = default;
 
 void Tensorizer::check_input() {
   if (settings_.exact_rows > 0 && !moments_)
-    fail_input("[tensorize] --exact-rows {}: which rows of a table are the hottest is what text says; give text with --calibrate, or leave it out",
-               settings_.exact_rows);
+    fail_input(
+        "[tensorize] --exact-rows {}: which rows of a table are the hottest is what text says; give text with "
+        "--calibrate, or leave it out",
+        settings_.exact_rows);
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // refuses cores that belong nowhere
   if (block_ && !block_->chains.empty() && !settings_.again)
-    fail_input("[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still dense", folder_.path(),
-               block_->chains.size());
+    fail_input(
+        "[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still "
+        "dense",
+        folder_.path(), block_->chains.size());
 }
 
 void Tensorizer::make_plans() {
@@ -334,33 +368,40 @@ void Tensorizer::make_plans() {
   const auto add = [&](Plan plan, const Work& work, std::size_t index) {
     const std::uint64_t bytes = work.file_bytes(plan);
     const std::optional<std::uint64_t> counted = work.counted_bytes(plan);
-    plans_.push_back({std::move(plan), output_of(settings_, index), settings_.graph ? *counted : bytes, settings_.graph ? std::nullopt : counted});
+    plans_.push_back({std::move(plan), output_of(settings_, index), settings_.graph ? *counted : bytes,
+                      settings_.graph ? std::nullopt : counted});
   };
   Work work(*this);
   if (!settings_.goal.plan_file.empty()) {
-    Plan plan = parse_plan(read_file(settings_.goal.plan_file, io::largest_plan), settings_.goal.plan_file, candidates_);
+    Plan plan =
+        parse_plan(read_file(settings_.goal.plan_file, io::largest_plan), settings_.goal.plan_file, candidates_);
     settle_exact_rows(plan.layers, moments_.get());
     return add(std::move(plan), work, 0);
   }
   settle_exact_rows(work.first, moments_.get());
   work.look();
   const std::size_t count = std::max<std::size_t>(1, settings_.goal.ratios.size());
-  for (std::size_t i = 0; i < count; ++i) add(work.by_goal(settings_.goal.ratios.empty() ? 0 : settings_.goal.ratios[i]), work, i);
+  for (std::size_t i = 0; i < count; ++i)
+    add(work.by_goal(settings_.goal.ratios.empty() ? 0 : settings_.goal.ratios[i]), work, i);
 }
 
 CalibrationNeeds Tensorizer::calibration_needs() const {
   std::uint64_t largest = 0, input = 0, stream = 0, linear = 0;
-  for (const io::ModelFolder::Entry& entry : folder_.entries()) largest = std::max(largest, static_cast<std::uint64_t>(entry.tensor.elements()));
+  for (const io::ModelFolder::Entry& entry : folder_.entries())
+    largest = std::max(largest, static_cast<std::uint64_t>(entry.tensor.elements()));
   for (const Candidate& candidate : candidates_) {
     if (candidate.table) continue;
     input = std::max(input, static_cast<std::uint64_t>(candidate.in()));
     stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
     linear += static_cast<std::uint64_t>(candidate.elements());
   }
-  // Fitted, choosing and judging: xᵀ x of the widest layer and of those beside it; for two of them xᵀ y; and what its factorisation takes.
+  // Fitted, choosing and judging: xᵀ x of the widest layer and of those beside it; for two of them xᵀ y; and what its
+  // factorisation takes.
   const std::uint64_t moments = input * (6 * input + 2 * stream), factors = 2 * input * input + 4 * input * stream;
-  // What a block gives for every token, a quarter of which is held out: the stream, and its norm; as the model came and as it is compressed so far.
-  const std::uint64_t outputs = 4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
+  // What a block gives for every token, a quarter of which is held out: the stream, and its norm; as the model came and
+  // as it is compressed so far.
+  const std::uint64_t outputs =
+      4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + linear)};
 }
 
@@ -380,17 +421,20 @@ void Tensorizer::require_work() const {
   for (const Planned& planned : plans_) {
     if (Work::compresses(planned.plan)) continue;
     if (settings_.goal.budget && folder_.bytes() <= *settings_.goal.budget)
-      fail_input("[tensorize] {}: its weights take {}, no more than --budget allows; nothing is left to do", folder_.path(),
-                 format_bytes(folder_.bytes()));
+      fail_input("[tensorize] {}: its weights take {}, no more than --budget allows; nothing is left to do",
+                 folder_.path(), format_bytes(folder_.bytes()));
     const LayerPlan& layer = planned.plan.layers.front();
-    fail_input("[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes or a smaller rank", folder_.path(),
-               layer.name, layer.reason.empty() ? "the plan leaves it out" : layer.reason);
+    fail_input(
+        "[tensorize] {}: every weight would stay dense ({}: {}); look at --dry-run, and ask for fewer bytes or a "
+        "smaller rank",
+        folder_.path(), layer.name, layer.reason.empty() ? "the plan leaves it out" : layer.reason);
   }
 }
 
 std::vector<Result> Tensorizer::run() {
   require_work();
-  const StopAnswer answer("stopping; what is done is kept, and the same command goes on there; again to quit now", true);
+  const StopAnswer answer("stopping; what is done is kept, and the same command goes on there; again to quit now",
+                          true);
   const tt::UsePool use(pool_);
   const double start = wall_seconds();
   WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));
@@ -416,7 +460,8 @@ std::optional<MomentsInfo> Tensorizer::calibration() const {
 }
 
 std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
-  std::vector<std::vector<LayerOutcome>> outcomes = run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential}, work);
+  std::vector<std::vector<LayerOutcome>> outcomes =
+      run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential}, work);
   std::vector<Result> results;
   std::optional<AtomicFolder> all;  // of several ratios: they appear together
   if (plans_.size() > 1) all.emplace(settings_.output);
@@ -433,7 +478,8 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
     result.files = assemble(folder_, block_, candidates_, result.layers, path_of, result.calibration, place);
     result.file_bytes = io::ModelFolder(place).bytes();
     result.file_bytes_dense = folder_.bytes();
-    if (settings_.goal.counted && !settings_.graph) result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
+    if (settings_.goal.counted && !settings_.graph)
+      result.counted_bytes = settings_.goal.counted(chains_of(result.layers));
     result.seconds = wall_seconds() - start;
     results.push_back(std::move(result));
   }

@@ -1,5 +1,5 @@
-// A dense checkpoint becomes a smaller one, layer by layer: read, factorise, write. No more than one layer is in memory, and every finished layer
-// is on the disk, so that a run that was killed goes on where it was.
+// A dense checkpoint becomes a smaller one, layer by layer: read, factorise, write. No more than one layer is in
+// memory, and every finished layer is on the disk, so that a run that was killed goes on where it was.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,11 @@ struct Goal {
   std::vector<double> ratios;           // dense / compressed, whole file; several: one folder each
   std::optional<std::uint64_t> budget;  // bytes of the file
   std::optional<std::int64_t> rank;
-  std::optional<double> tolerance;  // relative error of every layer: of its outputs where there is calibration, else of its weight
+  std::optional<double>
+      tolerance;  // relative error of every layer: of its outputs where there is calibration, else of its weight
   std::string plan_file;
-  FileBytes counted;                // the file that ratios and budget count, where it is not the weights file: the graph that becomes of the model
+  FileBytes counted;  // the file that ratios and budget count, where it is not the weights file: the graph that becomes
+                      // of the model
   std::size_t counted_element = 0;  // bytes of a number in that file; 0: as the weights are stored
 };
 
@@ -45,19 +47,21 @@ struct Settings {
   bool again = false;           // the model has chains already; they stay as they are
   std::int64_t exact_rows = 0;  // of every table so many of its hottest rows stay as they are; needs calibration
   bool sequential = true;       // calibration follows the compressed prefix, and makes up for it
-  bool graph = false;           // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports speak of the graph
+  bool graph = false;  // the weights are those of an ONNX graph: `model` is a folder that was made of it, and reports
+                       // speak of the graph
 };
 
 // Bytes that calibration would need for a model.
 struct CalibrationNeeds {
-  std::uint64_t memory = 0;   // its largest matrix in float, moments and factorisation of its widest layer
-  std::uint64_t scratch = 0;  // on the disk, while it runs: what a block gives for the text, and layers as they are compressed
+  std::uint64_t memory = 0;  // its largest matrix in float, moments and factorisation of its widest layer
+  std::uint64_t scratch =
+      0;  // on the disk, while it runs: what a block gives for the text, and layers as they are compressed
 };
 
 struct Planned {
   Plan plan;
-  std::string output;                          // folder
-  std::uint64_t file_bytes = 0;                // of the weights files that the plan makes; for automatic forms an upper limit
+  std::string output;            // folder
+  std::uint64_t file_bytes = 0;  // of the weights files that the plan makes; for automatic forms an upper limit
   std::optional<std::uint64_t> counted_bytes;  // the same of the file that Goal::counted is about
 };
 
@@ -79,7 +83,8 @@ struct Result {
 
 class Tensorizer {
  public:
-  // Opens the model and settles what is compressed how. `moments` may be null. InputError for everything wrong with model, plan or options.
+  // Opens the model and settles what is compressed how. `moments` may be null. InputError for everything wrong with
+  // model, plan or options.
   Tensorizer(Settings settings, kernels::ThreadPool& pool, std::unique_ptr<InputMoments> moments);
   ~Tensorizer();
 

@@ -1,5 +1,5 @@
-// Whether a compressed folder still is what its certificate says, recomputed from the dense weights and, where given, the calibration text; and
-// whether everything else in it is the dense model's.
+// Whether a compressed folder still is what its certificate says, recomputed from the dense weights and, where given,
+// the calibration text; and whether everything else in it is the dense model's.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ struct OtherFault {
 
 struct Verification {
   std::vector<LayerCheck> layers;
-  std::int64_t others = 0;  // tensors that belong to no certified chain; they were compared with the dense model's byte for byte
+  std::int64_t others =
+      0;  // tensors that belong to no certified chain; they were compared with the dense model's byte for byte
   std::vector<OtherFault> other_faults;
   bool holds() const;
 };
@@ -32,8 +33,10 @@ struct Verification {
 // Tokens of calibration text, fitted and held out; 0 if the certificate names no text. InputError: no certificate.
 std::int64_t certified_tokens(const std::string& compressed);
 
-// `moments`: of the dense model and the text that the certificate names (any text where it names none: then output errors are measured and compared
-// with nothing); null: output errors are not recomputed. InputError: folders that do not belong together, no certificate, another text.
-Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments, kernels::ThreadPool& pool);
+// `moments`: of the dense model and the text that the certificate names (any text where it names none: then output
+// errors are measured and compared with nothing); null: output errors are not recomputed. InputError: folders that do
+// not belong together, no certificate, another text.
+Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
+                    kernels::ThreadPool& pool);
 
 }  // namespace comera::compress

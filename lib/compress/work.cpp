@@ -37,7 +37,9 @@ std::optional<io::Json> WorkFolder::plans() const {
   return io::read_json(path, io::largest_plan);
 }
 
-void WorkFolder::save_plans(const io::Json& plans) { write_file_atomic(join_path(place_.path(), "plans.json"), io::json_text(plans)); }
+void WorkFolder::save_plans(const io::Json& plans) {
+  write_file_atomic(join_path(place_.path(), "plans.json"), io::json_text(plans));
+}
 
 std::string WorkFolder::layer_path(std::size_t plan, std::size_t layer) const {
   return join_path(place_.path(), fmt::format("plan-{}-layer-{:05}.safetensors", plan, layer));
@@ -48,11 +50,13 @@ std::optional<LayerOutcome> WorkFolder::finished(std::size_t plan, std::size_t l
   if (!path_exists(path)) return std::nullopt;
   const io::SafetensorsFile file(path);
   const auto found = file.metadata().find(outcome_key);
-  if (found == file.metadata().end()) fail_input("{}: is no finished layer of this program; remove the folder and start again", path);
+  if (found == file.metadata().end())
+    fail_input("{}: is no finished layer of this program; remove the folder and start again", path);
   return outcome_from(io::parse_json(found->second, path), path);
 }
 
-void WorkFolder::save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome, const std::vector<io::TensorToWrite>& tensors) {
+void WorkFolder::save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome,
+                      const std::vector<io::TensorToWrite>& tensors) {
   io::write_safetensors(layer_path(plan, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
 }
 
@@ -66,7 +70,8 @@ std::string fingerprint(const io::ModelFolder& folder) {
     const auto time = std::filesystem::last_write_time(file.path(), error).time_since_epoch().count();
     hasher.update(fmt::format("{} {} {}\n", base_name(file.path()), file_size(file.path()), time));
     for (const io::StoredTensor& tensor : file.tensors())
-      hasher.update(fmt::format("{} {} {} {}\n", tensor.name, io::name_of(tensor.type), io::to_string(tensor.shape), tensor.begin));
+      hasher.update(fmt::format("{} {} {} {}\n", tensor.name, io::name_of(tensor.type), io::to_string(tensor.shape),
+                                tensor.begin));
   }
   return hasher.hex();
 }

@@ -1,5 +1,6 @@
-// The folder beside the output that holds what a run has finished: its plans and one file per layer. A run that is started again the same way goes
-// on from it; any other starts afresh. One process at a time works in it; a folder of that name that is none of ours is refused.
+// The folder beside the output that holds what a run has finished: its plans and one file per layer. A run that is
+// started again the same way goes on from it; any other starts afresh. One process at a time works in it; a folder of
+// that name that is none of ours is refused.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,8 @@ class WorkFolder {
   // The stored result of layer number `layer` in plan number `plan`.
   std::optional<LayerOutcome> finished(std::size_t plan, std::size_t layer) const;
   std::string layer_path(std::size_t plan, std::size_t layer) const;
-  void save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome, const std::vector<io::TensorToWrite>& tensors);
+  void save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome,
+            const std::vector<io::TensorToWrite>& tensors);
 
   void remove();
 

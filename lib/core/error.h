@@ -1,4 +1,5 @@
-// The two ways a command can end badly, and how each is said. The message names where, what was wanted, what came, what to do.
+// The two ways a command can end badly, and how each is said. The message names where, what was wanted, what came, what
+// to do.
 #pragma once
 
 #include <fmt/core.h>

@@ -34,7 +34,8 @@ std::string text_of(const Descriptor& file, const std::string& path, std::uint64
   for (ssize_t got = 0; (got = ::read(file.value(), chunk, sizeof chunk)) != 0;) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_reading(path, errno);
-    if (text.size() + static_cast<std::size_t>(got) > limit) fail_input("{}: larger than the {} bytes that such a file may have", path, limit);
+    if (text.size() + static_cast<std::size_t>(got) > limit)
+      fail_input("{}: larger than the {} bytes that such a file may have", path, limit);
     text.append(chunk, static_cast<std::size_t>(got));
   }
   return text;
@@ -43,7 +44,10 @@ std::string text_of(const Descriptor& file, const std::string& path, std::uint64
 }  // namespace
 
 void fail_reading(const std::string& path, int error) {
-  const char* advice = error == ENOENT ? "check the path" : error == EACCES ? "check its permissions" : error == EISDIR ? "give a file" : "";
+  const char* advice = error == ENOENT   ? "check the path"
+                       : error == EACCES ? "check its permissions"
+                       : error == EISDIR ? "give a file"
+                                         : "";
   fail_input("{}: cannot read: {}{}{}", path, std::strerror(error), *advice ? "; " : "", advice);
 }
 
@@ -132,7 +136,8 @@ void MappedFile::forget(std::span<const std::byte> part) const {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);

@@ -1,9 +1,9 @@
 // Files: bounded reading, views by mmap, and writing that is either complete or not there.
-// Errors name the path and say what the system answered. Reading, and creating where one may not, is an InputError; a write that
-// fails on the way (disk full) is a RunError.
+// Errors name the path and say what the system answered. Reading, and creating where one may not, is an InputError; a
+// write that fails on the way (disk full) is a RunError.
 //
-// Fault injection: every change to the file system made here (create, write, truncate, fsync, rename, remove) is counted, and with
-// COMERA_FAULT_AT=N in the environment the process ends, as if killed, just before the N-th (from 1).
+// Fault injection: every change to the file system made here (create, write, truncate, fsync, rename, remove) is
+// counted, and with COMERA_FAULT_AT=N in the environment the process ends, as if killed, just before the N-th (from 1).
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ std::vector<std::string> list_folder(const std::string& path);  // names of ever
 std::string join_path(std::string_view folder, std::string_view name);
 std::string base_name(std::string_view path);    // "model" of "runs/model/"
 std::string parent_path(std::string_view path);  // "." where there is none
-bool is_inside(std::string_view name);           // a plain relative name that does not leave its folder: no "..", no leading "/"
+bool is_inside(std::string_view name);  // a plain relative name that does not leave its folder: no "..", no leading "/"
 
 // Read-only view of a file. The file must not shrink while it is open.
 class MappedFile {
@@ -55,8 +55,9 @@ class MappedFile {
 // A file being written, through a buffer. Closing without `close()` loses what is in the buffer: call it.
 class FileWriter {
  public:
-  explicit FileWriter(std::string path);                                                                   // appends; made where it is not there
-  FileWriter(Descriptor file, std::string path) : path_(std::move(path)), descriptor_(std::move(file)) {}  // `path`: for errors
+  explicit FileWriter(std::string path);  // appends; made where it is not there
+  FileWriter(Descriptor file, std::string path)
+      : path_(std::move(path)), descriptor_(std::move(file)) {}  // `path`: for errors
   FileWriter(FileWriter&&) = default;
   FileWriter& operator=(FileWriter&&) = delete;
   ~FileWriter() = default;
@@ -78,7 +79,8 @@ class FileWriter {
   std::uint64_t position_ = 0;
 };
 
-// Written beside `path` under a name of its own (temporary.h); `commit` makes it `path` in one instant. Without commit nothing of it stays.
+// Written beside `path` under a name of its own (temporary.h); `commit` makes it `path` in one instant. Without commit
+// nothing of it stays.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -97,8 +99,8 @@ class AtomicFile {
 void write_file_atomic(const std::string& path, std::string_view text);
 void write_file_atomic(const Folder& folder, const std::string& name, std::string_view text);
 
-// A folder written beside `path` under a name of its own; `commit` fsyncs everything in it and makes it `path` in one instant. Without commit
-// nothing of it stays.
+// A folder written beside `path` under a name of its own; `commit` fsyncs everything in it and makes it `path` in one
+// instant. Without commit nothing of it stays.
 class AtomicFolder {
  public:
   explicit AtomicFolder(const std::string& path);  // parents are made
@@ -106,8 +108,8 @@ class AtomicFolder {
 
   const std::string& temporary() const { return path_; }  // write in here
   const Folder& folder() const { return folder_; }        // the same, open
-  void commit();                                          // what is there goes away; InputError where another process has its lock
-  void commit_new();                                      // InputError where something is there by now
+  void commit();      // what is there goes away; InputError where another process has its lock
+  void commit_new();  // InputError where something is there by now
 
  private:
   Temporary temporary_;
@@ -119,8 +121,8 @@ class AtomicFolder {
 class AppendFile {
  public:
   explicit AppendFile(const std::string& path);
-  // Cuts the file back to `keep` bytes first (on resume: what was written after the checkpoint). InputError: it is shorter, or a link, or has
-  // another name besides, which would change too.
+  // Cuts the file back to `keep` bytes first (on resume: what was written after the checkpoint). InputError: it is
+  // shorter, or a link, or has another name besides, which would change too.
   AppendFile(const Folder& folder, const std::string& name, std::uint64_t keep);
   void append(std::string_view text);
   void sync() { writer_.sync(); }

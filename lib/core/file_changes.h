@@ -1,4 +1,5 @@
-// For the parts of lib/core that change files: how failures are told, and the count of changes that fault injection goes by (file.h).
+// For the parts of lib/core that change files: how failures are told, and the count of changes that fault injection
+// goes by (file.h).
 #pragma once
 
 #include <string>

@@ -61,12 +61,15 @@ Descriptor second_of(const Descriptor& file, const std::string& path) {
 Descriptor open_log(const Folder& folder, const std::string& name, std::uint64_t keep) {
   const EntryKind kind = folder.kind(name);
   const std::string path = folder.path_of(name);
-  if (kind == EntryKind::none && keep > 0) fail_input("{}: is missing, but {} bytes were written before; it was removed", path, keep);
-  if (kind != EntryKind::none && kind != EntryKind::file) fail_input("{}: is no file of its own (a link, a folder or a device); remove it", path);
+  if (kind == EntryKind::none && keep > 0)
+    fail_input("{}: is missing, but {} bytes were written before; it was removed", path, keep);
+  if (kind != EntryKind::none && kind != EntryKind::file)
+    fail_input("{}: is no file of its own (a link, a folder or a device); remove it", path);
   Descriptor file = folder.open(name, O_WRONLY | O_CREAT);
   struct stat status {};
   if (!file || ::fstat(file.value(), &status) != 0) fail_writing(path, errno);
-  if (status.st_nlink > 1) fail_input("{}: has other names (hard links), which would change with it; put a copy in its place", path);
+  if (status.st_nlink > 1)
+    fail_input("{}: has other names (hard links), which would change with it; put a copy in its place", path);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes < keep) fail_input("{}: has {} bytes, but {} were written before; it was changed", path, bytes, keep);
   return file;
@@ -80,9 +83,12 @@ void count_change() {
 
 void fail_writing(const std::string& path, int error) {
   const char* text = std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT) fail_run("{}: cannot write: {}; free some space or write to another disk", path, text);
-  if (error == EACCES || error == EPERM || error == EROFS) fail_input("{}: cannot write: {}; choose a folder that you may write to", path, text);
-  if (error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG) fail_input("{}: cannot write: {}; check the path", path, text);
+  if (error == ENOSPC || error == EDQUOT)
+    fail_run("{}: cannot write: {}; free some space or write to another disk", path, text);
+  if (error == EACCES || error == EPERM || error == EROFS)
+    fail_input("{}: cannot write: {}; choose a folder that you may write to", path, text);
+  if (error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG)
+    fail_input("{}: cannot write: {}; check the path", path, text);
   fail_run("{}: cannot write: {}", path, text);
 }
 
@@ -91,7 +97,8 @@ std::uint64_t file_changes() { return changes; }
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   count_change();
   descriptor_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
-  if (!descriptor_ && errno == ENXIO) fail_input("{}: is a pipe that no program reads; start its reader first, or name a file", path_);
+  if (!descriptor_ && errno == ENXIO)
+    fail_input("{}: is a pipe that no program reads; start its reader first, or name a file", path_);
   if (!descriptor_ || ::fcntl(descriptor_.value(), F_SETFL, 0) != 0) fail_writing(path_, errno);
   position_ = static_cast<std::uint64_t>(std::max<off_t>(0, ::lseek(descriptor_.value(), 0, SEEK_END)));
 }
@@ -138,9 +145,11 @@ void FileWriter::truncate(std::uint64_t bytes) {
 }
 
 AtomicFile::AtomicFile(Temporary temporary)
-    : temporary_(std::move(temporary)), writer_(second_of(temporary_.descriptor(), temporary_.target_path()), temporary_.target_path()) {}
+    : temporary_(std::move(temporary)),
+      writer_(second_of(temporary_.descriptor(), temporary_.target_path()), temporary_.target_path()) {}
 
-AtomicFile::AtomicFile(const Folder& folder, const std::string& name) : AtomicFile(Temporary(folder, name, EntryKind::file)) {}
+AtomicFile::AtomicFile(const Folder& folder, const std::string& name)
+    : AtomicFile(Temporary(folder, name, EntryKind::file)) {}
 
 AtomicFile::AtomicFile(const std::string& path) : AtomicFile(folder_of(path), base_name(path)) {}
 
@@ -174,7 +183,8 @@ void AtomicFolder::commit() {
 
 void AtomicFolder::commit_new() {
   sync_tree(folder_);
-  if (!temporary_.become_target()) fail_input("{}: was made by somebody else meanwhile; name another place, or remove it", temporary_.target_path());
+  if (!temporary_.become_target())
+    fail_input("{}: was made by somebody else meanwhile; name another place, or remove it", temporary_.target_path());
 }
 
 AppendFile::AppendFile(const std::string& path) : writer_(path) {}
@@ -219,7 +229,9 @@ Descriptor open_source(const std::string& path) {
 
 void copy_file(const std::string& from, const std::string& to) { copy_into(AtomicFile(to), open_source(from), from); }
 
-void copy_file(const std::string& from, const Folder& to, const std::string& name) { copy_into(AtomicFile(to, name), open_source(from), from); }
+void copy_file(const std::string& from, const Folder& to, const std::string& name) {
+  copy_into(AtomicFile(to, name), open_source(from), from);
+}
 
 void copy_file(const Folder& from, const Folder& to, const std::string& name) {
   copy_into(AtomicFile(to, name), from.open_file(name), from.path_of(name));

@@ -18,7 +18,10 @@ namespace {
 constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 EntryKind kind_of(mode_t mode) {
-  return S_ISREG(mode) ? EntryKind::file : S_ISDIR(mode) ? EntryKind::folder : S_ISLNK(mode) ? EntryKind::link : EntryKind::other;
+  return S_ISREG(mode)   ? EntryKind::file
+         : S_ISDIR(mode) ? EntryKind::folder
+         : S_ISLNK(mode) ? EntryKind::link
+                         : EntryKind::other;
 }
 
 }  // namespace
@@ -26,7 +29,8 @@ EntryKind kind_of(mode_t mode) {
 Folder::Folder(std::string path, Descriptor descriptor)
     : path_(std::move(path)), descriptor_(std::make_shared<const Descriptor>(std::move(descriptor))) {}
 
-Folder::Folder(std::string path) : path_(std::move(path)), descriptor_(std::make_shared<const Descriptor>(::open(path_.c_str(), folder_flags))) {
+Folder::Folder(std::string path)
+    : path_(std::move(path)), descriptor_(std::make_shared<const Descriptor>(::open(path_.c_str(), folder_flags))) {
   if (!*descriptor_) fail_writing(path_, errno);
 }
 
@@ -39,7 +43,8 @@ std::string Folder::path_of(const std::string& name) const { return path_ == "."
 
 EntryKind Folder::kind(const std::string& name) const {
   struct stat status {};
-  return ::fstatat(descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? kind_of(status.st_mode) : EntryKind::none;
+  return ::fstatat(descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? kind_of(status.st_mode)
+                                                                                  : EntryKind::none;
 }
 
 std::vector<std::string> Folder::names() const {
@@ -58,8 +63,8 @@ std::vector<std::string> Folder::names() const {
 bool Folder::has(const std::string& name, int descriptor) const {
   struct stat named {};
   struct stat open {};
-  return ::fstatat(this->descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(descriptor, &open) == 0 &&
-         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+  return ::fstatat(this->descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstat(descriptor, &open) == 0 && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
 Descriptor Folder::open(const std::string& name, int flags) const {
@@ -109,12 +114,14 @@ void Folder::remove(const std::string& name) const {
 
 void Folder::rename(const std::string& from, const Folder& to_folder, const std::string& to) const {
   count_change();
-  if (::renameat(descriptor(), from.c_str(), to_folder.descriptor(), to.c_str()) != 0) fail_writing(to_folder.path_of(to), errno);
+  if (::renameat(descriptor(), from.c_str(), to_folder.descriptor(), to.c_str()) != 0)
+    fail_writing(to_folder.path_of(to), errno);
 }
 
 void Folder::sync() const {
   count_change();
-  if (::fsync(descriptor()) != 0 && errno != EINVAL) fail_writing(path_, errno);  // some file systems cannot sync a folder
+  if (::fsync(descriptor()) != 0 && errno != EINVAL)
+    fail_writing(path_, errno);  // some file systems cannot sync a folder
 }
 
 }  // namespace comera

@@ -1,4 +1,5 @@
-// An open folder. What is done in it goes by its descriptor under plain names, and a link that lies in it is never followed.
+// An open folder. What is done in it goes by its descriptor under plain names, and a link that lies in it is never
+// followed.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class Folder {
   // True where that name still leads to the open file or folder.
   bool has(const std::string& name, int descriptor) const;
 
-  // As openat(2), with O_NOFOLLOW and O_CLOEXEC; -1 and errno where it fails. Files are made with O_CREAT among the flags.
+  // As openat(2), with O_NOFOLLOW and O_CLOEXEC; -1 and errno where it fails. Files are made with O_CREAT among the
+  // flags.
   Descriptor open(const std::string& name, int flags) const;
   // For reading. InputError: it is a link or no regular file, or cannot be opened.
   Descriptor open_file(const std::string& name) const;

@@ -42,20 +42,23 @@ std::string holder_of(const Descriptor& file) {
 }
 
 [[noreturn]] void fail_held(const Folder& folder, const Descriptor& file) {
-  fail_input("{}: {} writes to this folder; wait for it or end it, or name another folder", folder.path(), holder_of(file));
+  fail_input("{}: {} writes to this folder; wait for it or end it, or name another folder", folder.path(),
+             holder_of(file));
 }
 
 void require_own(const Folder& folder, const Descriptor& file) {
   struct stat status {};
   if (::fstat(file.value(), &status) != 0) fail_writing(folder.path_of(FolderLock::file_name), errno);
   if (!S_ISREG(status.st_mode) || status.st_nlink > 1 || (status.st_size > 0 && !text_of(file).starts_with(lock_head)))
-    fail_input("{}: is no lock file of this program; remove it, or name another folder", folder.path_of(FolderLock::file_name));
+    fail_input("{}: is no lock file of this program; remove it, or name another folder",
+               folder.path_of(FolderLock::file_name));
 }
 
 void write_holder(const Folder& folder, const Descriptor& file) {
   const std::string text = fmt::format("{}process {} on {} since {}\n", lock_head, ::getpid(), host_name(), utc_time());
   count_change();
-  if (::ftruncate(file.value(), 0) != 0 || ::pwrite(file.value(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+  if (::ftruncate(file.value(), 0) != 0 ||
+      ::pwrite(file.value(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
     fail_writing(folder.path_of(FolderLock::file_name), errno);
 }
 
@@ -67,7 +70,8 @@ bool take(const Folder& folder, Descriptor& file) {
   require_own(folder, file);
   if (::flock(file.value(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) fail_held(folder, file);
-    log_warning("{}: files cannot be locked here; see to it that no other process writes to this folder", folder.path());
+    log_warning("{}: files cannot be locked here; see to it that no other process writes to this folder",
+                folder.path());
   }
   return folder.has(FolderLock::file_name, file.value());
 }
@@ -84,7 +88,10 @@ Folder open_or_make(const Folder& parent, const std::string& name) {
     const Descriptor mark = folder.open(mark_name, O_RDONLY | O_NONBLOCK);
     if (mark && text_of(mark) == mark_text) return folder;
     if (parent.has(name, folder.descriptor()))
-      fail_input("{}: is needed for unfinished work, and what is there is none of this program's; move it, or name another output", path);
+      fail_input(
+          "{}: is needed for unfinished work, and what is there is none of this program's; move it, or name another "
+          "output",
+          path);
   }
   fail_run("{}: another process makes and removes this folder all the time; name another output", path);
 }
@@ -112,9 +119,13 @@ void refuse_locked(const Folder& folder) {
 }
 
 WorkPlace::WorkPlace(const std::string& path)
-    : path_(path), name_(base_name(path)), parent_(Folder::made(parent_path(path))), folder_(open_or_make(parent_, name_)) {
+    : path_(path),
+      name_(base_name(path)),
+      parent_(Folder::made(parent_path(path))),
+      folder_(open_or_make(parent_, name_)) {
   lock_ = std::make_unique<FolderLock>(folder_);
-  if (!parent_.has(name_, folder_.descriptor())) fail_input("{}: was removed while it was opened; run the command again", path_);
+  if (!parent_.has(name_, folder_.descriptor()))
+    fail_input("{}: was removed while it was opened; run the command again", path_);
 }
 
 void WorkPlace::clear() {

@@ -7,7 +7,8 @@
 
 namespace comera {
 
-// Locks ".comera.lock" in the folder (flock(2)), which names the process and the host, and is removed when the lock goes.
+// Locks ".comera.lock" in the folder (flock(2)), which names the process and the host, and is removed when the lock
+// goes.
 class FolderLock {
  public:
   static constexpr const char* file_name = ".comera.lock";
@@ -25,8 +26,8 @@ class FolderLock {
 // InputError where another process has the lock of that folder; takes nothing.
 void refuse_locked(const Folder& folder);
 
-// A folder in which unfinished work waits for the same command to go on. It has a fixed name, so it bears a mark: a folder of that name
-// without it is somebody else's, and is refused.
+// A folder in which unfinished work waits for the same command to go on. It has a fixed name, so it bears a mark: a
+// folder of that name without it is somebody else's, and is refused.
 class WorkPlace {
  public:
   // Makes the folder, or takes up the one that is there. InputError: it bears no mark, or another process works in it.

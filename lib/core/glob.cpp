@@ -62,7 +62,8 @@ bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::s
 
 std::vector<std::string> glob_files(const std::string& pattern) {
   if (!is_glob(pattern) || path_exists(pattern)) {
-    if (!path_exists(pattern)) fail_input("{}: no such file; check the path{}", pattern, hub_hint(pattern, HubRepository::dataset));
+    if (!path_exists(pattern))
+      fail_input("{}: no such file; check the path{}", pattern, hub_hint(pattern, HubRepository::dataset));
     return {pattern};
   }
   glob_t found{};

@@ -13,14 +13,17 @@ namespace {
 
 bool is_name(std::string_view text) {
   return !text.empty() && text[0] != '.' && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
   });
 }
 
 bool ends_like_a_file(std::string_view name) {
-  static constexpr std::string_view endings[] = {".txt", ".csv", ".tsv",  ".json",  ".jsonl", ".toml",        ".gz",     ".zst",
-                                                 ".npy", ".bin", ".onnx", ".model", ".gguf",  ".safetensors", ".parquet"};
-  return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view ending) { return name.ends_with(ending); });
+  static constexpr std::string_view endings[] = {".txt",  ".csv",   ".tsv",  ".json",        ".jsonl",
+                                                 ".toml", ".gz",    ".zst",  ".npy",         ".bin",
+                                                 ".onnx", ".model", ".gguf", ".safetensors", ".parquet"};
+  return std::any_of(std::begin(endings), std::end(endings),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ std::string prefix_of(LogLevel level, bool colour) {
   return "";
 }
 
-// A control character in UTF-8: those of ASCII, and U+0080 to U+009F, which terminals obey too. Its bytes; 0 where there is none.
+// A control character in UTF-8: those of ASCII, and U+0080 to U+009F, which terminals obey too. Its bytes; 0 where
+// there is none.
 std::size_t control_at(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return 1;

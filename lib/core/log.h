@@ -35,7 +35,8 @@ void log_detail(fmt::format_string<Args...> text, Args&&... args) {
   if (log_shows(LogLevel::detail)) log_message(LogLevel::detail, fmt::format(text, std::forward<Args>(args)...));
 }
 
-// The one live line at the bottom of a terminal; messages are printed above it. Does nothing where stderr is no terminal. "" takes it away.
+// The one live line at the bottom of a terminal; messages are printed above it. Does nothing where stderr is no
+// terminal. "" takes it away.
 void set_live_line(std::string_view text);
 
 bool stderr_is_terminal();

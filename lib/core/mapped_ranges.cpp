@@ -28,7 +28,9 @@ struct sigaction before {};
 
 Range* find(std::uintptr_t address) {
   for (Range* range = first.load(std::memory_order_acquire); range; range = range->next)
-    if (const std::uintptr_t begin = range->begin.load(std::memory_order_acquire); begin && address - begin < range->bytes) return range;
+    if (const std::uintptr_t begin = range->begin.load(std::memory_order_acquire);
+        begin && address - begin < range->bytes)
+      return range;
   return nullptr;
 }
 
@@ -44,7 +46,8 @@ void say(const char* text, std::size_t length) {
 // Only calls that a signal handler may make.
 void on_bus_error(int, siginfo_t* info, void*) {
   static constexpr char reason[] =
-      ": cannot be read any more: it was cut while it was read, or its disk fails; leave files alone while they are used\n";
+      ": cannot be read any more: it was cut while it was read, or its disk fails; leave files alone while they are "
+      "used\n";
   const Range* range = find(reinterpret_cast<std::uintptr_t>(info->si_addr));
   if (!range) {
     ::sigaction(SIGBUS, &before, nullptr);  // the access happens again, and is somebody else's
@@ -91,7 +94,8 @@ void require_whole_range(const void* begin) {
   const Range* range = find(reinterpret_cast<std::uintptr_t>(begin));
   struct stat status {};
   if (range && ::stat(range->path.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) < range->bytes)
-    fail_input("{}: has {} bytes, but had {} when it was opened; leave files alone while they are used", range->path, status.st_size, range->bytes);
+    fail_input("{}: has {} bytes, but had {} when it was opened; leave files alone while they are used", range->path,
+               status.st_size, range->bytes);
 }
 
 }  // namespace comera

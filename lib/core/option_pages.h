@@ -28,7 +28,8 @@ std::string page_name(const OptionTable& table);
 // `shell` is bash, zsh or fish.
 std::string completion_script(std::string_view shell, std::span<const OptionTable> tables);
 
-// An option as help and pages spell it: "--[no-]gauge", "--rank N", "--resume [RUN]"; and its default, "" where it has none.
+// An option as help and pages spell it: "--[no-]gauge", "--rank N", "--resume [RUN]"; and its default, "" where it has
+// none.
 std::string spelling_of(const Option& option);
 std::string default_of(const Option& option);
 // A flag that is on, or whose default depends on other options, is switched off by --no-NAME.

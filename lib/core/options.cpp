@@ -20,7 +20,8 @@ constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
 
 void dashes_for_underscores(std::string& argument) {
   if (!argument.starts_with("--")) return;
-  std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size())), '_', '-');
+  std::replace(argument.begin(),
+               argument.begin() + static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size())), '_', '-');
 }
 
 std::string strip_dashes(std::string_view argument) {
@@ -48,7 +49,8 @@ CLI::Option* declare(CLI::App& app, const Option& option) {
   if (option.short_name) names = fmt::format("-{},{}", option.short_name, names);
   if (option.type == OptionType::flag) return app.add_flag(names + ",!--no-" + option.name);
   CLI::Option* declared = app.add_option(names)->type_name("VALUE");
-  if (option.type == OptionType::list) return declared->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (option.type == OptionType::list)
+    return declared->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   declared->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return option.without_value.empty() ? declared : declared->expected(0, 1);
 }
@@ -70,8 +72,9 @@ std::vector<std::string> words_of(const OptionTable& table, const std::vector<st
     if (!only_words && word == "--") {
       only_words = true;
     } else if (!only_words && word.size() > 1 && word[0] == '-') {
-      fail_input("[{}] unknown option {}{}; `comera {} --help-all` lists all", table.verb(), word.substr(0, word.find('=')),
-                 did_you_mean(strip_dashes(word), known_words(table), "--"), table.verb());
+      fail_input("[{}] unknown option {}{}; `comera {} --help-all` lists all", table.verb(),
+                 word.substr(0, word.find('=')), did_you_mean(strip_dashes(word), known_words(table), "--"),
+                 table.verb());
     } else {
       words.push_back(word);
     }
@@ -80,10 +83,13 @@ std::vector<std::string> words_of(const OptionTable& table, const std::vector<st
 }
 
 void take_words(const OptionTable& table, std::vector<std::string> words, OptionValues& values) {
-  const std::size_t most = table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);  // -1: any number
+  const std::size_t most =
+      table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);  // -1: any number
   if (words.size() > most)
-    fail_input("[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` shows the usage",
-               table.verb(), words[most], table.verb());
+    fail_input(
+        "[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` "
+        "shows the usage",
+        table.verb(), words[most], table.verb());
   if (words.empty()) return;
   if (const Option* option = table.find(table.positional_key()))
     values.set(*option, words, OptionSource::flag, fmt::format("[{}] {}", table.verb(), table.positionals()[0].name));
@@ -96,7 +102,8 @@ void require_words(const OptionTable& table, const OptionValues& values) {
   const Positional& positional = table.positionals()[0];
   const int count = static_cast<int>(values.positionals().size());
   if (count < positional.minimum)
-    fail_input("[{}] {} is missing: {}; `comera {} --help` shows the usage", table.verb(), positional.name, positional.help, table.verb());
+    fail_input("[{}] {} is missing: {}; `comera {} --help` shows the usage", table.verb(), positional.name,
+               positional.help, table.verb());
   if (positional.maximum >= 0 && count > positional.maximum)
     fail_input("[{}] {}: {} came, {} can be taken", table.verb(), positional.name, count, positional.maximum);
 }
@@ -114,7 +121,8 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
     app.parse(std::move(arguments));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string_view text = error.what();  // "--name: 1 required VALUE missing"
-    fail_input("[{}] {} needs a value; `comera {} --help` shows the usage", table.verb(), text.substr(0, text.find(':')), table.verb());
+    fail_input("[{}] {} needs a value; `comera {} --help` shows the usage", table.verb(),
+               text.substr(0, text.find(':')), table.verb());
   } catch (const CLI::ParseError& error) {
     fail_input("[{}] {}; `comera {} --help` shows the usage", table.verb(), error.what(), table.verb());
   }
@@ -122,7 +130,8 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
     if (parsed->count() == 0) continue;
     std::vector<std::string> texts = parsed->results();
     if (option->type != OptionType::list && texts.size() > 1) texts = {texts.back()};
-    const bool bare = texts.empty() || (texts.size() == 1 && texts[0].empty()) || texts == std::vector<std::string>{"{}"};
+    const bool bare =
+        texts.empty() || (texts.size() == 1 && texts[0].empty()) || texts == std::vector<std::string>{"{}"};
     if (bare && !option->without_value.empty()) texts = {option->without_value};
     refuse_options_as_values(table, *option, texts);
     values.set(*option, std::move(texts), OptionSource::flag, fmt::format("[{}] --{}", table.verb(), option->name));
@@ -135,7 +144,9 @@ void read_environment(const OptionTable& table, const Environment& environment, 
     if (!reads_environment(option)) continue;
     const std::string variable = variable_name(option.name);
     const char* text = environment(variable);
-    if (text && *text) values.set(option, {text}, OptionSource::environment, fmt::format("[{}] environment variable {}", table.verb(), variable));
+    if (text && *text)
+      values.set(option, {text}, OptionSource::environment,
+                 fmt::format("[{}] environment variable {}", table.verb(), variable));
   }
 }
 
@@ -144,26 +155,41 @@ void read_environment(const OptionTable& table, const Environment& environment, 
 const char* process_environment(const std::string& name) { return std::getenv(name.c_str()); }
 
 std::vector<Option> common_options() {
-  return {{.name = "config",
-           .type = OptionType::path,
-           .help = "read options from a TOML file; the command line wins",
-           .metavar = "FILE",
-           .in_config = false,
-           .in_dump = false,
-           .synonyms = {"configuration", "config-file", "recipe"}},
-          {.name = "dump-config",
-           .type = OptionType::flag,
-           .help = "print this call as TOML, which --config reads, and stop",
-           .in_config = false,
-           .in_dump = false},
-          {.name = "quiet", .type = OptionType::flag, .help = "print warnings and errors only", .short_name = 'q', .synonyms = {"silent"}},
-          {.name = "verbose", .type = OptionType::flag, .help = "print what is being done in detail", .short_name = 'v'},
-          {.name = "log-file", .type = OptionType::path, .help = "also append messages to this file", .metavar = "FILE", .files = FileUse::written},
-          {.name = "help", .type = OptionType::flag, .help = "show the common options", .short_name = 'h', .in_config = false, .in_dump = false},
-          {.name = "help-all", .type = OptionType::flag, .help = "show all options", .in_config = false, .in_dump = false}};
+  return {
+      {.name = "config",
+       .type = OptionType::path,
+       .help = "read options from a TOML file; the command line wins",
+       .metavar = "FILE",
+       .in_config = false,
+       .in_dump = false,
+       .synonyms = {"configuration", "config-file", "recipe"}},
+      {.name = "dump-config",
+       .type = OptionType::flag,
+       .help = "print this call as TOML, which --config reads, and stop",
+       .in_config = false,
+       .in_dump = false},
+      {.name = "quiet",
+       .type = OptionType::flag,
+       .help = "print warnings and errors only",
+       .short_name = 'q',
+       .synonyms = {"silent"}},
+      {.name = "verbose", .type = OptionType::flag, .help = "print what is being done in detail", .short_name = 'v'},
+      {.name = "log-file",
+       .type = OptionType::path,
+       .help = "also append messages to this file",
+       .metavar = "FILE",
+       .files = FileUse::written},
+      {.name = "help",
+       .type = OptionType::flag,
+       .help = "show the common options",
+       .short_name = 'h',
+       .in_config = false,
+       .in_dump = false},
+      {.name = "help-all", .type = OptionType::flag, .help = "show all options", .in_config = false, .in_dump = false}};
 }
 
-ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments, const Environment& environment) {
+ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments,
+                            const Environment& environment) {
   ParsedCommand command{OptionValues(table), std::nullopt};
   OptionValues& values = command.values;
   parse_arguments(table, std::move(arguments), values);

@@ -1,8 +1,9 @@
-// One option table per verb feeds the command line, --config, --dump-config, --help, shell completion and the documentation (option_pages.h).
-// Where a value comes from, weakest first: default, environment (COMERA_<NAME>), configuration file, command line.
-// A verb uses it like this:
+// One option table per verb feeds the command line, --config, --dump-config, --help, shell completion and the
+// documentation (option_pages.h). Where a value comes from, weakest first: default, environment (COMERA_<NAME>),
+// configuration file, command line. A verb uses it like this:
 //   OptionTable table("pretrain", "learn a task from data");
-//   table.add(common_options()).add({{.name = "rank", .type = OptionType::integer, .default_text = "16", .group = "Model",
+//   table.add(common_options()).add({{.name = "rank", .type = OptionType::integer, .default_text = "16", .group =
+//   "Model",
 //                                     .help = "inner ranks of linear layers", .result_relevant = true}});
 //   ParsedCommand command = parse_command(table, arguments after the verb);
 //   if (command.print) { print *command.print to stdout; return 0; }
@@ -50,17 +51,19 @@ struct Option {
   char short_name = 0;
   double minimum = -std::numeric_limits<double>::infinity();  // of integer and real, inclusive
   double maximum = std::numeric_limits<double>::infinity();
-  std::string without_value = {};           // "--resume" alone means this text; "" : a value is needed
-  std::string default_words = {};           // what help says for the default where the text does not tell ("number of cores")
-  bool in_config = true;                    // false: of one call (--resume, --output): in no recipe and not in the environment, but in --dump-config
-  bool in_dump = true;                      // false: says what to do with the call itself (--help, --config): in no file at all
+  std::string without_value = {};  // "--resume" alone means this text; "" : a value is needed
+  std::string default_words = {};  // what help says for the default where the text does not tell ("number of cores")
+  bool in_config =
+      true;  // false: of one call (--resume, --output): in no recipe and not in the environment, but in --dump-config
+  bool in_dump = true;  // false: says what to do with the call itself (--help, --config): in no file at all
   std::vector<std::string> suggested = {};  // values that completion offers where any other is taken too
   std::vector<std::string> synonyms = {};   // names in other programs, without dashes: for "did you mean"
   FileUse files = FileUse::by_type;
 };
 
 struct Positional {
-  std::string name;  // as help shows it: MODEL; in small letters its key in files, and the option of that name, where there is one
+  std::string name;  // as help shows it: MODEL; in small letters its key in files, and the option of that name, where
+                     // there is one
   std::string help;
   int minimum = 1;
   int maximum = 1;                          // -1: any number
@@ -75,7 +78,8 @@ class OptionTable {
   OptionTable& add(std::vector<Option> options);  // a name or letter given twice is a bug (std::logic_error)
   OptionTable& positional(Positional positional);
   OptionTable& example(std::string command_line);  // the first one stands in --help, all in --help-all
-  // The options that --help shows, in that order, ten at most; without this call it shows all but those that every verb has.
+  // The options that --help shows, in that order, ten at most; without this call it shows all but those that every verb
+  // has.
   OptionTable& common(std::vector<std::string> names);
   OptionTable& synonyms(std::vector<std::string> words);  // what people call the verb elsewhere, for "did you mean"
   // A TOML table that a file may hold beside the options ("hashes" in recipe.toml); its contents are not ours to check.
@@ -102,8 +106,9 @@ class OptionTable {
 
 enum class OptionSource : std::uint8_t { fallback, environment, file, flag };
 
-// The resolved values of one call. Every stored text was checked against its option, so the typed getters cannot fail on content;
-// asking for an unknown name, another type, or (but for `list` and `flag`) an option without a value is a bug.
+// The resolved values of one call. Every stored text was checked against its option, so the typed getters cannot fail
+// on content; asking for an unknown name, another type, or (but for `list` and `flag`) an option without a value is a
+// bug.
 class OptionValues {
  public:
   explicit OptionValues(const OptionTable& table);  // the table must outlive the values
@@ -121,9 +126,11 @@ class OptionValues {
   Period period(std::string_view name) const;
   const std::vector<std::string>& positionals() const { return positionals_; }
 
-  // Checks and stores. `where` opens the error ("[pretrain] --rank", "run.toml:3: rank"). Weaker sources never replace stronger.
+  // Checks and stores. `where` opens the error ("[pretrain] --rank", "run.toml:3: rank"). Weaker sources never replace
+  // stronger.
   void set(const Option& option, std::vector<std::string> texts, OptionSource source, std::string_view where);
-  // Also for a program's own decisions (a preset's default): like a flag, or like a default with OptionSource::fallback.
+  // Also for a program's own decisions (a preset's default): like a flag, or like a default with
+  // OptionSource::fallback.
   void set(std::string_view name, std::string text, OptionSource source = OptionSource::flag);
   void set_positionals(std::vector<std::string> words) { positionals_ = std::move(words); }
 
@@ -156,15 +163,21 @@ const char* process_environment(const std::string& name);
 std::vector<Option> common_options();
 
 // Everything wrong is an InputError that opens with "[verb]".
-ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments, const Environment& environment = process_environment);
+ParsedCommand parse_command(const OptionTable& table, std::vector<std::string> arguments,
+                            const Environment& environment = process_environment);
 [[noreturn]] void fail_unknown_verb(std::string_view verb, std::span<const OptionTable> tables);
 
-// What a file holds: the options that make a result (recipe.toml), or everything that one call said (--dump-config, --config).
+// What a file holds: the options that make a result (recipe.toml), or everything that one call said (--dump-config,
+// --config).
 enum class TomlScope : std::uint8_t { recipe, call };
-// TOML. `file_name` is for errors only. Keys are option names (underscores accepted); `verb`, where present, must be the table's.
-void apply_toml(OptionValues& values, std::string_view toml, std::string_view file_name, TomlScope scope = TomlScope::recipe);
-// The texts of a table that a file holds beside the options, by key. InputError for what is no text, and where the file is no TOML.
-std::map<std::string, std::string> toml_texts(std::string_view toml, std::string_view file_name, std::string_view table);
+// TOML. `file_name` is for errors only. Keys are option names (underscores accepted); `verb`, where present, must be
+// the table's.
+void apply_toml(OptionValues& values, std::string_view toml, std::string_view file_name,
+                TomlScope scope = TomlScope::recipe);
+// The texts of a table that a file holds beside the options, by key. InputError for what is no text, and where the file
+// is no TOML.
+std::map<std::string, std::string> toml_texts(std::string_view toml, std::string_view file_name,
+                                              std::string_view table);
 // The verb that a file is for; "" where it names none, or is no TOML.
 std::string toml_verb(std::string_view toml);
 // Every option that has a value; the rest, and all help, as comments.

@@ -44,7 +44,8 @@ std::vector<std::pair<std::string, Words>> groups_of_verbs(std::span<const Optio
 // Words that may follow a verb.
 Words words_of(const OptionTable& table) {
   Words words;
-  for (const Positional& positional : table.positionals()) words.insert(words.end(), positional.suggested.begin(), positional.suggested.end());
+  for (const Positional& positional : table.positionals())
+    words.insert(words.end(), positional.suggested.begin(), positional.suggested.end());
   for (const Option& option : table.options()) {
     words.push_back("--" + option.name);
     if (is_negatable(option)) words.push_back("--no-" + option.name);
@@ -74,20 +75,25 @@ std::string bash_values(const OptionTable& table) {
 
 std::string bash_completion(std::span<const OptionTable> tables) {
   std::string out =
-      "_comera() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" verb=\"${COMP_WORDS[1]}\" words=''\n"
+      "_comera() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" "
+      "verb=\"${COMP_WORDS[1]}\" words=''\n"
       "  COMPREPLY=()\n"
       // bash takes --name=value apart.
-      "  if [ \"$word\" = '=' ]; then\n    word=''\n  elif [ \"$before\" = '=' ]; then\n    before=\"${COMP_WORDS[COMP_CWORD-2]}\"\n  fi\n";
-  out += fmt::format("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='{} --help --version'\n", joined(first_words(tables)));
+      "  if [ \"$word\" = '=' ]; then\n    word=''\n  elif [ \"$before\" = '=' ]; then\n    "
+      "before=\"${COMP_WORDS[COMP_CWORD-2]}\"\n  fi\n";
+  out += fmt::format("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='{} --help --version'\n",
+                     joined(first_words(tables)));
   for (const auto& [first, seconds] : groups_of_verbs(tables))
-    out += fmt::format("  elif [ \"$verb\" = '{}' ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n    words='{}'\n", first, joined(seconds));
+    out += fmt::format("  elif [ \"$verb\" = '{}' ] && [ \"$COMP_CWORD\" -eq 2 ]; then\n    words='{}'\n", first,
+                       joined(seconds));
   out += "  else\n";
   for (const auto& [first, seconds] : groups_of_verbs(tables))
     out += fmt::format("    [ \"$verb\" = '{}' ] && verb=\"$verb ${{COMP_WORDS[2]}}\"\n", first);
   out += "    case \"$verb:$before\" in\n";
   for (const OptionTable& table : tables) out += bash_values(table);
   out += "      *)\n        case \"$verb\" in\n";
-  for (const OptionTable& table : tables) out += fmt::format("          '{}') words='{}' ;;\n", table.verb(), joined(words_of(table)));
+  for (const OptionTable& table : tables)
+    out += fmt::format("          '{}') words='{}' ;;\n", table.verb(), joined(words_of(table)));
   out += "        esac ;;\n    esac\n  fi\n";
   // zsh, which reads this script too, has no mapfile of that kind.
   return out +
@@ -104,28 +110,36 @@ std::string fish_quoted(std::string_view text) {
 // The condition under which options of a verb are offered.
 std::string fish_condition(const OptionTable& table) {
   const std::string first = "__fish_seen_subcommand_from " + first_word(table);
-  return fish_quoted(second_word(table).empty() ? first : first + "; and __fish_seen_subcommand_from " + second_word(table));
+  return fish_quoted(second_word(table).empty() ? first
+                                                : first + "; and __fish_seen_subcommand_from " + second_word(table));
 }
 
 std::string fish_option(const OptionTable& table, const Option& option) {
   const std::string when = fish_condition(table);
   const std::string letter = option.short_name ? fmt::format(" -s {}", option.short_name) : "";
-  std::string value = values_of(option).empty() ? " -r" : fmt::format(" -x -a {}", fish_quoted(joined(values_of(option))));
+  std::string value =
+      values_of(option).empty() ? " -r" : fmt::format(" -x -a {}", fish_quoted(joined(values_of(option))));
   if (option.type == OptionType::flag || !option.without_value.empty()) value = "";
-  std::string out = fmt::format("complete -c comera -n {} -l {}{}{} -d {}\n", when, option.name, letter, value, fish_quoted(option.help));
-  if (is_negatable(option)) out += fmt::format("complete -c comera -n {} -l no-{} -d {}\n", when, option.name, fish_quoted("not: " + option.help));
+  std::string out = fmt::format("complete -c comera -n {} -l {}{}{} -d {}\n", when, option.name, letter, value,
+                                fish_quoted(option.help));
+  if (is_negatable(option))
+    out +=
+        fmt::format("complete -c comera -n {} -l no-{} -d {}\n", when, option.name, fish_quoted("not: " + option.help));
   return out;
 }
 
 std::string fish_completion(std::span<const OptionTable> tables) {
-  std::string out = fmt::format("complete -c comera -n __fish_use_subcommand -x -a {}\n", fish_quoted(joined(first_words(tables))));
+  std::string out =
+      fmt::format("complete -c comera -n __fish_use_subcommand -x -a {}\n", fish_quoted(joined(first_words(tables))));
   for (const auto& [first, seconds] : groups_of_verbs(tables))
-    out += fmt::format("complete -c comera -n '__fish_seen_subcommand_from {}; and not __fish_seen_subcommand_from {}' -x -a {}\n", first,
-                       joined(seconds), fish_quoted(joined(seconds)));
+    out += fmt::format(
+        "complete -c comera -n '__fish_seen_subcommand_from {}; and not __fish_seen_subcommand_from {}' -x -a {}\n",
+        first, joined(seconds), fish_quoted(joined(seconds)));
   for (const OptionTable& table : tables) {
     for (const Positional& positional : table.positionals())
       if (!positional.suggested.empty())
-        out += fmt::format("complete -c comera -n {} -x -a {}\n", fish_condition(table), fish_quoted(joined(positional.suggested)));
+        out += fmt::format("complete -c comera -n {} -x -a {}\n", fish_condition(table),
+                           fish_quoted(joined(positional.suggested)));
     for (const Option& option : table.options()) out += fish_option(table, option);
   }
   return out;

@@ -41,8 +41,8 @@ std::string entry(const std::string& left, const std::string& text, int columns)
 
 std::string option_entry(const Option& option, int columns) {
   const std::string value = default_of(option);
-  const std::string left =
-      option.short_name ? fmt::format("  -{}, {}", option.short_name, spelling_of(option)) : fmt::format("      {}", spelling_of(option));
+  const std::string left = option.short_name ? fmt::format("  -{}, {}", option.short_name, spelling_of(option))
+                                             : fmt::format("      {}", spelling_of(option));
   return entry(left, option.help + (value.empty() ? "" : " (default: " + value + ")"), columns);
 }
 
@@ -54,7 +54,8 @@ std::vector<std::string> pieces_of(const std::string& command) {
     for (bool quoted = false; end < command.size() && (quoted || command[end] != ' '); ++end)
       if (command[end] == '\'') quoted = !quoted;
     const std::string word = command.substr(at, end - at);
-    const bool value = !pieces.empty() && pieces.back().starts_with('-') && pieces.back().find(' ') == std::string::npos && !word.starts_with('-');
+    const bool value = !pieces.empty() && pieces.back().starts_with('-') &&
+                       pieces.back().find(' ') == std::string::npos && !word.starts_with('-');
     if (value)
       pieces.back().append(" ").append(word);
     else
@@ -85,10 +86,13 @@ std::string sentence(std::string text) {
 }
 
 std::string opening(const OptionTable& table, HelpDepth depth, int columns) {
-  std::string out = wrap("usage: " + usage_of(table), columns, 14) + "\n\n" + wrap(sentence(table.summary()), columns) + "\n";
+  std::string out =
+      wrap("usage: " + usage_of(table), columns, 14) + "\n\n" + wrap(sentence(table.summary()), columns) + "\n";
   if (!table.positionals().empty()) out += "\n";
-  for (const Positional& positional : table.positionals()) out += entry("  " + positional.name, positional.help, columns);
-  const std::size_t shown = depth == HelpDepth::all ? table.examples().size() : std::min<std::size_t>(table.examples().size(), 1);
+  for (const Positional& positional : table.positionals())
+    out += entry("  " + positional.name, positional.help, columns);
+  const std::size_t shown =
+      depth == HelpDepth::all ? table.examples().size() : std::min<std::size_t>(table.examples().size(), 1);
   if (shown > 0) out += shown == 1 ? "\nExample:\n" : "\nExamples:\n";
   for (const std::string& example : table.examples().first(shown)) out += command_lines(example, columns);
   return out;
@@ -105,7 +109,9 @@ std::string common_help(const OptionTable& table, int columns) {
   for (const std::string& name : table.common()) out += option_entry(*table.find(name), columns);
   for (const Option& option : table.options())
     if (table.common().empty() && !every_verb_has(option)) out += option_entry(option, columns);
-  return out + "\n" + wrap(fmt::format("All {} options: comera {} --help-all", table.options().size(), table.verb()), columns) + "\n";
+  return out + "\n" +
+         wrap(fmt::format("All {} options: comera {} --help-all", table.options().size(), table.verb()), columns) +
+         "\n";
 }
 
 std::string all_help(const OptionTable& table, int columns) {
@@ -132,7 +138,8 @@ std::string spelling_of(const Option& option) {
 
 std::string default_of(const Option& option) {
   if (!option.default_words.empty()) return option.default_words;
-  if (const auto number = parse_real(option.default_text); number && option.type == OptionType::real) return format_real(*number);
+  if (const auto number = parse_real(option.default_text); number && option.type == OptionType::real)
+    return format_real(*number);
   if (option.type != OptionType::flag) return option.default_text;
   return option.default_text == "true" ? "on" : "";
 }
@@ -157,7 +164,8 @@ std::string usage_of(const OptionTable& table) {
 
 std::string help_text(const OptionTable& table, HelpDepth depth, int columns) {
   columns = std::max(columns, least_columns);
-  return opening(table, depth, columns) + (depth == HelpDepth::all ? all_help(table, columns) : common_help(table, columns));
+  return opening(table, depth, columns) +
+         (depth == HelpDepth::all ? all_help(table, columns) : common_help(table, columns));
 }
 
 }  // namespace comera

@@ -56,7 +56,8 @@ std::string quoted(std::string_view text) {
     }
   }
   out += '"';
-  if (!toml::parse("text = " + out)) fail_input("'{}': is no UTF-8, which a recipe must be; use another name", printable(text));
+  if (!toml::parse("text = " + out))
+    fail_input("'{}': is no UTF-8, which a recipe must be; use another name", printable(text));
   return out;
 }
 
@@ -80,7 +81,9 @@ std::string toml_value(const OptionValues& values, const Option& option) {
   }
 }
 
-bool may_hold(TomlScope scope, const Option& option) { return option.in_config || (scope == TomlScope::call && option.in_dump); }
+bool may_hold(TomlScope scope, const Option& option) {
+  return option.in_config || (scope == TomlScope::call && option.in_dump);
+}
 
 std::vector<std::string> names_in(TomlScope scope, const OptionTable& table) {
   std::vector<std::string> names;
@@ -106,8 +109,8 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// The parser makes a table per level of a.b.c and calls itself for each when they go: a key of a million levels would end the program. Strings
-// and comments are passed over, so that only dots of keys (and of numbers) count.
+// The parser makes a table per level of a.b.c and calls itself for each when they go: a key of a million levels would
+// end the program. Strings and comments are passed over, so that only dots of keys (and of numbers) count.
 void check_keys(std::string_view text, std::string_view where) {
   int dots = 0;
   std::int64_t line = 1;
@@ -115,7 +118,8 @@ void check_keys(std::string_view text, std::string_view where) {
     const char c = text[i];
     if (c == '"' || c == '\'') {
       const std::size_t end = skip_string(text, i);
-      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(i), text.begin() + static_cast<std::ptrdiff_t>(std::min(end, text.size())), '\n');
+      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(i),
+                         text.begin() + static_cast<std::ptrdiff_t>(std::min(end, text.size())), '\n');
       i = end;
       continue;
     }
@@ -125,7 +129,8 @@ void check_keys(std::string_view text, std::string_view where) {
     }
     if (c == '\n') ++line;
     if (c == '\n' || c == '=' || c == ',' || c == '[' || c == '{') dots = 0;
-    if (c == '.' && ++dots > deepest_key) fail_input("{}:{}: a key has more than {} levels; options have one", where, line, deepest_key);
+    if (c == '.' && ++dots > deepest_key)
+      fail_input("{}:{}: a key has more than {} levels; options have one", where, line, deepest_key);
     ++i;
   }
 }
@@ -148,7 +153,8 @@ void set_positionals(OptionValues& values, const toml::node& node, std::string_v
 
 void check_verb(const OptionTable& table, const toml::node& node, std::string_view where) {
   const std::string verb = scalar_text(node, where);
-  if (verb != table.verb()) fail_input("{}: the file is for `comera {}`, not for `comera {}`", where, verb, table.verb());
+  if (verb != table.verb())
+    fail_input("{}: the file is for `comera {}`, not for `comera {}`", where, verb, table.verb());
 }
 
 std::string positional_lines(const OptionValues& values) {
@@ -157,15 +163,17 @@ std::string positional_lines(const OptionValues& values) {
   const Positional& positional = values.table().positionals()[0];
   const auto& words = values.positionals();
   if (words.empty()) return fmt::format("\n# {}\n# {} =\n", positional.help, key);
-  return fmt::format("\n# {}\n{} = {}\n", positional.help, key, positional.maximum == 1 ? quoted(words[0]) : list_of(words));
+  return fmt::format("\n# {}\n{} = {}\n", positional.help, key,
+                     positional.maximum == 1 ? quoted(words[0]) : list_of(words));
 }
 
-// A recipe writes defaults too: the run goes on with them under a program that has others. A dumped call leaves them as comments: some verbs
-// take what was said for more than a default.
+// A recipe writes defaults too: the run goes on with them under a program that has others. A dumped call leaves them as
+// comments: some verbs take what was said for more than a default.
 std::string option_lines(const OptionValues& values, const Option& option, TomlScope scope) {
   const bool has = values.has(option.name) || option.type == OptionType::flag;
   const bool live = scope == TomlScope::recipe ? has : values.given(option.name);
-  return fmt::format("\n# {}\n{}{} ={}\n", option.help, live ? "" : "# ", option.name, has ? " " + toml_value(values, option) : "");
+  return fmt::format("\n# {}\n{}{} ={}\n", option.help, live ? "" : "# ", option.name,
+                     has ? " " + toml_value(values, option) : "");
 }
 
 }  // namespace
@@ -174,7 +182,9 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
   const OptionTable& table = values.table();
   check_keys(text, fmt::format("[{}] {}", table.verb(), file_name));
   const toml::parse_result parsed = toml::parse(text, file_name);
-  if (!parsed) fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line, parsed.error().description());
+  if (!parsed)
+    fail_input("[{}] {}:{}: {}", table.verb(), file_name, parsed.error().source().begin.line,
+               parsed.error().description());
   for (const auto& [key, node] : parsed.table()) {
     std::string name(key.str());
     const std::string where = fmt::format("[{}] {}:{}: {}", table.verb(), file_name, key.source().begin.line, name);
@@ -189,13 +199,17 @@ void apply_toml(OptionValues& values, std::string_view text, std::string_view fi
       continue;
     }
     const Option* option = table.find(name);
-    if (option && !may_hold(scope, *option)) fail_input("{}: this option belongs on the command line, not in a file", where);
-    if (!option) fail_input("{}: no such option of `comera {}`{}", where, table.verb(), did_you_mean(name, names_in(scope, table)));
+    if (option && !may_hold(scope, *option))
+      fail_input("{}: this option belongs on the command line, not in a file", where);
+    if (!option)
+      fail_input("{}: no such option of `comera {}`{}", where, table.verb(),
+                 did_you_mean(name, names_in(scope, table)));
     values.set(*option, texts_of(*option, node, where), OptionSource::file, where);
   }
 }
 
-std::map<std::string, std::string> toml_texts(std::string_view text, std::string_view file_name, std::string_view table) {
+std::map<std::string, std::string> toml_texts(std::string_view text, std::string_view file_name,
+                                              std::string_view table) {
   check_keys(text, file_name);
   const toml::parse_result parsed = toml::parse(text, file_name);
   if (!parsed) fail_input("{}:{}: {}", file_name, parsed.error().source().begin.line, parsed.error().description());
@@ -215,7 +229,8 @@ std::string toml_verb(std::string_view text) {
 }
 
 std::string to_toml(const OptionValues& values, TomlScope scope) {
-  std::string out = fmt::format("# comera {} --config FILE\nverb = {}\n", values.table().verb(), quoted(values.table().verb()));
+  std::string out =
+      fmt::format("# comera {} --config FILE\nverb = {}\n", values.table().verb(), quoted(values.table().verb()));
   if (scope == TomlScope::call) out += positional_lines(values);
   for (const Option& option : values.table().options())
     if (may_hold(scope, option)) out += option_lines(values, option, scope);

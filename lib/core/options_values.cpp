@@ -11,13 +11,16 @@ namespace comera {
 namespace {
 
 void check_number(const Option& option, double value, std::string_view text, std::string_view where) {
-  if (value < option.minimum) fail_input("{}: {} is too small; the least is {}", where, text, format_real(option.minimum));
-  if (value > option.maximum) fail_input("{}: {} is too large; the most is {}", where, text, format_real(option.maximum));
+  if (value < option.minimum)
+    fail_input("{}: {} is too small; the least is {}", where, text, format_real(option.minimum));
+  if (value > option.maximum)
+    fail_input("{}: {} is too large; the most is {}", where, text, format_real(option.maximum));
 }
 
 void check_choice(const Option& option, const std::string& text, std::string_view where) {
   if (std::find(option.choices.begin(), option.choices.end(), text) != option.choices.end()) return;
-  fail_input("{}: '{}' is none of {}{}", where, text, fmt::join(option.choices, ", "), did_you_mean(text, option.choices));
+  fail_input("{}: '{}' is none of {}{}", where, text, fmt::join(option.choices, ", "),
+             did_you_mean(text, option.choices));
 }
 
 void check_text(const Option& option, const std::string& text, std::string_view where) {
@@ -65,7 +68,9 @@ std::string flag_text(std::string text) {
 }
 
 bool well_formed(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
 }
 
 }  // namespace
@@ -100,7 +105,8 @@ OptionTable& OptionTable::common(std::vector<std::string> names) {
   constexpr std::size_t most = 10;
   COMERA_CHECK(names.size() <= most);
   for (const std::string& name : names)
-    if (!find(name)) throw std::logic_error(fmt::format("[bug] `{}` has no option --{} to show in its help", verb_, name));
+    if (!find(name))
+      throw std::logic_error(fmt::format("[bug] `{}` has no option --{} to show in its help", verb_, name));
   common_ = std::move(names);
   return *this;
 }
@@ -116,7 +122,8 @@ OptionTable& OptionTable::foreign_table(std::string name) {
 }
 
 const Option* OptionTable::find(std::string_view name) const {
-  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
+  const auto found =
+      std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   return found == options_.end() ? nullptr : &*found;
 }
 
@@ -135,13 +142,15 @@ std::string OptionTable::positional_key() const {
 
 OptionValues::OptionValues(const OptionTable& table) : table_(&table) {
   for (const Option& option : table.options())
-    if (!option.default_text.empty()) set(option, {option.default_text}, OptionSource::fallback, "[bug] default of --" + option.name);
+    if (!option.default_text.empty())
+      set(option, {option.default_text}, OptionSource::fallback, "[bug] default of --" + option.name);
 }
 
 const OptionValues::Value& OptionValues::value_of(std::string_view name, OptionType type) const {
   static const Value none;
   const Option* option = table_->find(name);
-  if (!option || option->type != type) throw std::logic_error(fmt::format("[bug] `{}` has no option --{} of that type", table_->verb(), name));
+  if (!option || option->type != type)
+    throw std::logic_error(fmt::format("[bug] `{}` has no option --{} of that type", table_->verb(), name));
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
   if (type == OptionType::list || type == OptionType::flag) return none;
@@ -161,11 +170,21 @@ bool OptionValues::flag(std::string_view name) const {
   return !value.texts.empty() && value.texts[0] == "true";
 }
 
-std::int64_t OptionValues::integer(std::string_view name) const { return *parse_integer(value_of(name, OptionType::integer).texts[0]); }
-double OptionValues::real(std::string_view name) const { return *parse_real(value_of(name, OptionType::real).texts[0]); }
-std::uint64_t OptionValues::size(std::string_view name) const { return *parse_size(value_of(name, OptionType::size).texts[0]); }
-Period OptionValues::period(std::string_view name) const { return *parse_period(value_of(name, OptionType::period).texts[0]); }
-const std::vector<std::string>& OptionValues::list(std::string_view name) const { return value_of(name, OptionType::list).texts; }
+std::int64_t OptionValues::integer(std::string_view name) const {
+  return *parse_integer(value_of(name, OptionType::integer).texts[0]);
+}
+double OptionValues::real(std::string_view name) const {
+  return *parse_real(value_of(name, OptionType::real).texts[0]);
+}
+std::uint64_t OptionValues::size(std::string_view name) const {
+  return *parse_size(value_of(name, OptionType::size).texts[0]);
+}
+Period OptionValues::period(std::string_view name) const {
+  return *parse_period(value_of(name, OptionType::period).texts[0]);
+}
+const std::vector<std::string>& OptionValues::list(std::string_view name) const {
+  return value_of(name, OptionType::list).texts;
+}
 
 const std::string& OptionValues::text(std::string_view name) const {
   const Option* option = table_->find(name);
@@ -173,12 +192,14 @@ const std::string& OptionValues::text(std::string_view name) const {
   return value_of(name, textual ? option->type : OptionType::string).texts[0];
 }
 
-void OptionValues::set(const Option& option, std::vector<std::string> texts, OptionSource source, std::string_view where) {
+void OptionValues::set(const Option& option, std::vector<std::string> texts, OptionSource source,
+                       std::string_view where) {
   if (option.type == OptionType::list) texts = split_commas(texts);
   if (option.type == OptionType::flag) texts = {texts.empty() ? "true" : flag_text(texts[0])};
   for (const std::string& text : texts) check_text(option, text, where);
   const auto found = values_.find(option.name);
-  if (found == values_.end() || found->second.source <= source) values_.insert_or_assign(option.name, Value{std::move(texts), source});
+  if (found == values_.end() || found->second.source <= source)
+    values_.insert_or_assign(option.name, Value{std::move(texts), source});
 }
 
 void OptionValues::set(std::string_view name, std::string text, OptionSource source) {
@@ -203,7 +224,8 @@ std::string OptionValues::canonical(std::string_view name) const {
 std::vector<std::string> changed_options(const OptionValues& before, const OptionValues& now) {
   std::vector<std::string> changed;
   for (const Option& option : now.table().options())
-    if (option.result_relevant && before.canonical(option.name) != now.canonical(option.name)) changed.push_back(option.name);
+    if (option.result_relevant && before.canonical(option.name) != now.canonical(option.name))
+      changed.push_back(option.name);
   return changed;
 }
 

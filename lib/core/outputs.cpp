@@ -23,7 +23,9 @@ struct Resolved {
 };
 
 bool same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
-bool same(const Resolved& a, const Resolved& b) { return a.path == b.path || (a.there && b.there && same(a.status, b.status)); }
+bool same(const Resolved& a, const Resolved& b) {
+  return a.path == b.path || (a.there && b.there && same(a.status, b.status));
+}
 
 // A link that leads to what is not there yet: std::filesystem would take the link itself.
 Path behind_links(Path path) {
@@ -40,7 +42,8 @@ Resolved resolved(const Path& given) {
   const Path path = behind_links(std::filesystem::absolute(given, error));
   result.path = std::filesystem::weakly_canonical(path, error);
   if (error) result.path = std::filesystem::absolute(path, error).lexically_normal();
-  if (!result.path.has_filename() && result.path.has_relative_path()) result.path = result.path.parent_path();  // "folder/"
+  if (!result.path.has_filename() && result.path.has_relative_path())
+    result.path = result.path.parent_path();  // "folder/"
   result.there = ::stat(path.c_str(), &result.status) == 0;
   result.looked_at = !result.there || S_ISREG(result.status.st_mode) || S_ISDIR(result.status.st_mode);
   return result;
@@ -50,8 +53,10 @@ Resolved resolved(const Path& given) {
 bool lies_in(const Resolved& inner, const Resolved& outer) {
   if (outer.there && !S_ISDIR(outer.status.st_mode)) return false;
   struct stat status {};
-  for (Path above = inner.path.parent_path(), last = inner.path; above != last; last = above, above = above.parent_path())
-    if (above == outer.path || (outer.there && ::stat(above.c_str(), &status) == 0 && same(status, outer.status))) return true;
+  for (Path above = inner.path.parent_path(), last = inner.path; above != last;
+       last = above, above = above.parent_path())
+    if (above == outer.path || (outer.there && ::stat(above.c_str(), &status) == 0 && same(status, outer.status)))
+      return true;
   return false;
 }
 
@@ -74,8 +79,8 @@ void check_pair(const std::string& verb, const NamedPath& output, const Resolved
   const Resolved read = resolved(input.path);
   if (!read.looked_at) return;
   if (const char* how = relation(written, read))
-    fail_input("[{}] {} {}: {} {} {}, which would be lost or changed; name another place", verb, output.name, output.path, how, input.name,
-               input.path);
+    fail_input("[{}] {} {}: {} {} {}, which would be lost or changed; name another place", verb, output.name,
+               output.path, how, input.name, input.path);
 }
 
 std::optional<FileUse> use_of(const Option& option) {
@@ -85,14 +90,16 @@ std::optional<FileUse> use_of(const Option& option) {
 
 }  // namespace
 
-void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs, const std::vector<NamedPath>& outputs) {
+void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs,
+                   const std::vector<NamedPath>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Resolved written = resolved(outputs[i].path);
     if (!written.looked_at) continue;
     for (const NamedPath& input : inputs) check_pair(verb, outputs[i], written, input);
     for (std::size_t j = 0; j < i; ++j)
       if (same(resolved(outputs[j].path), written))
-        fail_input("[{}] {} and {} both name {}; name two places", verb, outputs[j].name, outputs[i].name, outputs[i].path);
+        fail_input("[{}] {} and {} both name {}; name two places", verb, outputs[j].name, outputs[i].name,
+                   outputs[i].path);
   }
 }
 

@@ -51,7 +51,8 @@ std::string cpu_name() {
 }
 
 std::vector<std::string> cpu_features() {
-  static constexpr std::string_view wanted[] = {"avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16"};
+  static constexpr std::string_view wanted[] = {"avx2",        "fma",         "avx512f",     "avx512bw",
+                                                "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16"};
   std::vector<std::string> features;
   std::istringstream flags(cpu_info("flags"));
   for (std::string flag; flags >> flag;)
@@ -78,6 +79,8 @@ std::string utc_time() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-double wall_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace comera

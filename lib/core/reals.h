@@ -1,4 +1,5 @@
-// Real numbers as people read them: in help, recipes, logs, tables and pages. format_real of lib/core/units.h has every digit.
+// Real numbers as people read them: in help, recipes, logs, tables and pages. format_real of lib/core/units.h has every
+// digit.
 #pragma once
 
 #include <string>

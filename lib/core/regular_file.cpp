@@ -22,7 +22,8 @@ const char* kind_of(mode_t mode) { return S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(m
 int open_regular(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat status {};
-  if (descriptor < 0 || ::fstat(descriptor, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return descriptor;
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+    return descriptor;
   ::close(descriptor);
   fail_input("{}: is {}; give a regular file", path, kind_of(status.st_mode));
 }

@@ -10,13 +10,15 @@ namespace comera {
 Rule parse_rule(const std::string& text, std::string_view where) {
   Rule rule{text, {}, {}};
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0) fail_rule(rule, where, "it names no weights; write 'glob=rank:16' or 'glob=form:dense'");
+  if (equals == std::string::npos || equals == 0)
+    fail_rule(rule, where, "it names no weights; write 'glob=rank:16' or 'glob=form:dense'");
   rule.pattern = text.substr(0, equals);
   for (std::string_view rest = std::string_view(text).substr(equals + 1); !rest.empty();) {
     const std::string_view item = rest.substr(0, rest.find(';'));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
     const std::size_t colon = item.find(':');
-    rule.items.push_back({std::string(item.substr(0, colon)), std::string(colon == std::string_view::npos ? "" : item.substr(colon + 1))});
+    rule.items.push_back({std::string(item.substr(0, colon)),
+                          std::string(colon == std::string_view::npos ? "" : item.substr(colon + 1))});
   }
   return rule;
 }
@@ -34,7 +36,9 @@ std::int64_t rule_rank(const Rule& rule, std::string_view where, const std::stri
 }
 
 void fail_unknown(const Rule& rule, std::string_view where, const Rule::Item& item, std::string_view known) {
-  fail_rule(rule, where, fmt::format("'{}:{}' is not known; use {}, separated by ';'", printable(item.key), printable(item.value), known));
+  fail_rule(
+      rule, where,
+      fmt::format("'{}:{}' is not known; use {}, separated by ';'", printable(item.key), printable(item.value), known));
 }
 
 }  // namespace comera

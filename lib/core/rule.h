@@ -23,6 +23,7 @@ Rule parse_rule(const std::string& text, std::string_view where);
 // A whole number from 1 ("rank").
 std::int64_t rule_rank(const Rule& rule, std::string_view where, const std::string& value);
 // For an item that nobody knows; `known` says what there is.
-[[noreturn]] void fail_unknown(const Rule& rule, std::string_view where, const Rule::Item& item, std::string_view known);
+[[noreturn]] void fail_unknown(const Rule& rule, std::string_view where, const Rule::Item& item,
+                               std::string_view known);
 
 }  // namespace comera

@@ -34,8 +34,11 @@ int open_unnamed(const std::string& folder) {
 
 }  // namespace
 
-ScratchFile::ScratchFile(const std::string& folder) : folder_(nearest_folder(folder)), descriptor_(open_unnamed(folder_)) {
-  if (descriptor_ < 0) fail_input("{}: cannot make a temporary file there: {}; choose a folder that you may write to", folder_, std::strerror(errno));
+ScratchFile::ScratchFile(const std::string& folder)
+    : folder_(nearest_folder(folder)), descriptor_(open_unnamed(folder_)) {
+  if (descriptor_ < 0)
+    fail_input("{}: cannot make a temporary file there: {}; choose a folder that you may write to", folder_,
+               std::strerror(errno));
 }
 
 ScratchFile::~ScratchFile() { ::close(descriptor_); }
@@ -50,7 +53,9 @@ void ScratchFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail_run("{}: cannot write a temporary file there: {}; free some space, or write to another disk", folder_, std::strerror(errno));
+    if (count <= 0)
+      fail_run("{}: cannot write a temporary file there: {}; free some space, or write to another disk", folder_,
+               std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     at += static_cast<std::uint64_t>(count);
   }
@@ -60,7 +65,9 @@ void ScratchFile::read(std::uint64_t at, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail_run("{}: cannot read a temporary file back: {}", folder_, count == 0 ? "it is too short" : std::strerror(errno));
+    if (count <= 0)
+      fail_run("{}: cannot read a temporary file back: {}", folder_,
+               count == 0 ? "it is too short" : std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     at += static_cast<std::uint64_t>(count);
   }

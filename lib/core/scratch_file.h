@@ -1,5 +1,5 @@
-// What a computation needs again later and memory should not hold: bytes in a file without a name, which is gone when the program ends, however it
-// ends.
+// What a computation needs again later and memory should not hold: bytes in a file without a name, which is gone when
+// the program ends, however it ends.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace comera {
 
 class ScratchFile {
  public:
-  // In `folder`, or the nearest folder above it that is there; "": where the system keeps temporary files. InputError where none can be made.
+  // In `folder`, or the nearest folder above it that is there; "": where the system keeps temporary files. InputError
+  // where none can be made.
   explicit ScratchFile(const std::string& folder);
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;

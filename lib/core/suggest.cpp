@@ -51,9 +51,11 @@ std::string did_you_mean(std::string_view word, std::span<const KnownWord> known
   if (nearest.empty()) return "";
   std::vector<std::string> meanings;
   for (const KnownWord& one : known)
-    if (one.word == nearest && std::find(meanings.begin(), meanings.end(), one.meaning) == meanings.end()) meanings.push_back(one.meaning);
+    if (one.word == nearest && std::find(meanings.begin(), meanings.end(), one.meaning) == meanings.end())
+      meanings.push_back(one.meaning);
   std::string text;
-  for (const std::string& meaning : meanings) text += fmt::format("{}{}{}", text.empty() ? "" : " or ", prefix, meaning);
+  for (const std::string& meaning : meanings)
+    text += fmt::format("{}{}{}", text.empty() ? "" : " or ", prefix, meaning);
   return fmt::format("; did you mean {}?", text);
 }
 

@@ -22,7 +22,8 @@ Tasks& tasks() {
 
 }  // namespace
 
-TaskProgress::TaskProgress(std::string what, std::int64_t of, TaskUnit unit) : what_(std::move(what)), of_(of), unit_(unit), began_(wall_seconds()) {
+TaskProgress::TaskProgress(std::string what, std::int64_t of, TaskUnit unit)
+    : what_(std::move(what)), of_(of), unit_(unit), began_(wall_seconds()) {
   const std::lock_guard lock(tasks().mutex);
   number_ = ++tasks().begun;
   tasks().all.push_back(this);
@@ -43,8 +44,8 @@ std::vector<TaskView> tasks_at_hand() {
   const std::lock_guard lock(tasks().mutex);
   std::vector<TaskView> views;
   for (const TaskProgress* task : tasks().all)
-    views.push_back({task->number_, task->what_, task->note_, task->done_.load(std::memory_order_relaxed), task->of_, task->unit_, task->began_,
-                     task->seconds_left_});
+    views.push_back({task->number_, task->what_, task->note_, task->done_.load(std::memory_order_relaxed), task->of_,
+                     task->unit_, task->began_, task->seconds_left_});
   return views;
 }
 

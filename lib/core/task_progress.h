@@ -1,5 +1,5 @@
-// Long work as it goes on, for whoever shows it (report::LiveLine). A loop makes a TaskProgress and counts in it; that costs a
-// store.
+// Long work as it goes on, for whoever shows it (report::LiveLine). A loop makes a TaskProgress and counts in it; that
+// costs a store.
 #pragma once
 
 #include <atomic>

@@ -21,23 +21,28 @@ namespace {
 constexpr std::string_view suffix = ".comera";
 constexpr std::size_t digits = 16;
 constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // RANDOM-CHECK.comera
-constexpr std::size_t longest_target = 200;                   // in the name of a temporary; a name has 255 bytes at most
+constexpr std::size_t longest_target = 200;  // in the name of a temporary; a name has 255 bytes at most
 constexpr int attempts = 100;
 constexpr std::size_t longest_text = 4096;
 
 std::string prefix_of(const std::string& target) { return fmt::format(".{}.", target.substr(0, longest_target)); }
 
-std::string check_of(std::string_view before) { return hash_text(fmt::format("unfinished {}", before)).substr(0, digits); }
+std::string check_of(std::string_view before) {
+  return hash_text(fmt::format("unfinished {}", before)).substr(0, digits);
+}
 
 std::string new_name(const std::string& target) {
   std::uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) fail_run("{}: the system gives no random numbers", target);
+  if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
+    fail_run("{}: the system gives no random numbers", target);
   const std::string before = fmt::format("{}{:016x}", prefix_of(target), random);
   return fmt::format("{}-{}{}", before, check_of(before), suffix);
 }
 
 // Also where the file system has no locks: then only the name protects it, and nobody removes it.
-bool lock_or_unknown(const Descriptor& descriptor) { return ::flock(descriptor.value(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+bool lock_or_unknown(const Descriptor& descriptor) {
+  return ::flock(descriptor.value(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
 
 Descriptor make(const Folder& in, const std::string& name, EntryKind kind) {
   if (kind == EntryKind::file) return in.open(name, O_RDWR | O_CREAT | O_EXCL);
@@ -66,7 +71,8 @@ std::vector<std::string> names_of(const Folder& in, const std::string& target) {
   std::vector<std::string> names = in.names();
   const std::string prefix = prefix_of(target);
   std::erase_if(names, [&](const std::string& name) {
-    return name.size() != prefix.size() + tail || !name.starts_with(prefix) || !is_temporary(name);  // not those of "target.onnx"
+    return name.size() != prefix.size() + tail || !name.starts_with(prefix) ||
+           !is_temporary(name);  // not those of "target.onnx"
   });
   return names;
 }
@@ -136,7 +142,8 @@ void remove_at_once(const Folder& in, const std::string& name) {
   in.remove(old);
 }
 
-Temporary::Temporary(Folder in, std::string target, EntryKind kind) : in_(std::move(in)), target_(std::move(target)), kind_(kind) {
+Temporary::Temporary(Folder in, std::string target, EntryKind kind)
+    : in_(std::move(in)), target_(std::move(target)), kind_(kind) {
   remove_leftovers(in_, target_);
   for (int attempt = 0; attempt < attempts; ++attempt) {
     name_ = new_name(target_);
@@ -151,7 +158,11 @@ Temporary::Temporary(Folder in, std::string target, EntryKind kind) : in_(std::m
 }
 
 Temporary::Temporary(Temporary&& other) noexcept
-    : in_(other.in_), target_(other.target_), name_(std::exchange(other.name_, "")), kind_(other.kind_), descriptor_(std::move(other.descriptor_)) {}
+    : in_(other.in_),
+      target_(other.target_),
+      name_(std::exchange(other.name_, "")),
+      kind_(other.kind_),
+      descriptor_(std::move(other.descriptor_)) {}
 
 Temporary::~Temporary() {
   if (name_.empty()) return;

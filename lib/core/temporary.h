@@ -1,6 +1,7 @@
-// A file or folder that is not finished: made new beside its target, under a name that nobody else has, and locked while its process lives.
-// The name is ".TARGET.RANDOM-CHECK.comera", where CHECK is a hash of the two before it. So what a killed process left behind can be told
-// from everything else: the mark is right and the lock is free. Nothing else is ever removed.
+// A file or folder that is not finished: made new beside its target, under a name that nobody else has, and locked
+// while its process lives. The name is ".TARGET.RANDOM-CHECK.comera", where CHECK is a hash of the two before it. So
+// what a killed process left behind can be told from everything else: the mark is right and the lock is free. Nothing
+// else is ever removed.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ class Temporary {
   const Descriptor& descriptor() const { return descriptor_; }
   Folder folder() const;  // itself, where it is one
 
-  // Both in one instant; the folder around it is fsynced. What stands there goes away, but InputError: a folder that another process has the
-  // lock of, and in the place of a file anything but a file or a link.
+  // Both in one instant; the folder around it is fsynced. What stands there goes away, but InputError: a folder that
+  // another process has the lock of, and in the place of a file anything but a file or a link.
   void replace_target();
   bool become_target();  // of a folder; false where something but an empty folder is there already
 

@@ -1,4 +1,5 @@
-// Shapes and views: a tensor is a pointer, an element type and a shape; who owns the memory is said elsewhere (lib/plan).
+// Shapes and views: a tensor is a pointer, an element type and a shape; who owns the memory is said elsewhere
+// (lib/plan).
 #pragma once
 
 #include <array>

@@ -13,8 +13,8 @@ int terminal_columns(int descriptor);
 // Columns that text takes: letters of UTF-8, for nearly all of them one column each.
 std::size_t width_of(std::string_view text);
 
-// Breaks text at blanks so that no line is longer than `columns`; lines after the first begin with `indent` blanks. `used`: columns that are
-// taken on the first line. Words are never cut. No line end at the end.
+// Breaks text at blanks so that no line is longer than `columns`; lines after the first begin with `indent` blanks.
+// `used`: columns that are taken on the first line. Words are never cut. No line end at the end.
 std::string wrap(std::string_view text, int columns, int indent = 0, int used = 0);
 
 }  // namespace comera

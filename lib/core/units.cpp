@@ -35,7 +35,8 @@ std::optional<std::pair<double, std::string_view>> split_unit(std::string_view t
 
 constexpr double most_in_full = 1e15, least_in_full = 1e-3;  // numbers beyond have an exponent
 
-// The fewest digits that read back to the same value, and an exponent without zeros: 0.002, 5e-5. `in_full`: no exponent for large numbers.
+// The fewest digits that read back to the same value, and an exponent without zeros: 0.002, 5e-5. `in_full`: no
+// exponent for large numbers.
 std::string spelled(double value, bool in_full) {
   const bool fixed = value == 0 || (in_full && std::abs(value) >= least_in_full);
   std::array<char, 400> text{};
@@ -52,7 +53,8 @@ std::string spelled(double value, bool in_full) {
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::string digits(text);
-  if (text.find('_') != std::string_view::npos && !text.starts_with('_') && !text.ends_with('_')) std::erase(digits, '_');
+  if (text.find('_') != std::string_view::npos && !text.starts_with('_') && !text.ends_with('_'))
+    std::erase(digits, '_');
   return parse_whole<std::int64_t>(digits);
 }
 
@@ -108,7 +110,8 @@ std::string to_string(Period period) {
     case Period::Unit::seconds: break;
   }
   for (const auto& [unit, seconds] : {std::pair("d", 86400.0), {"h", 3600.0}, {"m", 60.0}})
-    if (period.value >= seconds && std::fmod(period.value, seconds) == 0) return fmt::format("{:.0f}{}", period.value / seconds, unit);
+    if (period.value >= seconds && std::fmod(period.value, seconds) == 0)
+      return fmt::format("{:.0f}{}", period.value / seconds, unit);
   return fmt::format("{}s", format_real(period.value));
 }
 

@@ -1,4 +1,5 @@
-// Numbers as people write and read them: "20m", "2e", "1.5MB", "97k". Parsers answer nullopt on anything but the whole text.
+// Numbers as people write and read them: "20m", "2e", "1.5MB", "97k". Parsers answer nullopt on anything but the whole
+// text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A batch is a set of named tensors in host memory. Names are the ones that Hugging Face models use where they have one.
+// A batch is a set of named tensors in host memory. Names are the ones that Hugging Face models use where they have
+// one.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,10 @@ namespace comera::data {
 //   input_ids       i32 [B, T]   padded with the tokenizer's pad id
 //   token_type_ids  i32 [B, T]   0 for the first text, 1 for the second
 //   lengths         i32 [B]      tokens of each sequence, without padding
-//   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout masks
-//   labels          i32 [B]      classify: index of the label; -1 unknown
-//   scores          f32 [B]      regression: the number to predict; NaN unknown
-//   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity fixed by (B, T)
-//   masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
+//   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout
+//   masks labels          i32 [B]      classify: index of the label; -1 unknown scores          f32 [B] regression: the
+//   number to predict; NaN unknown masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for
+//   unused slots; P = capacity fixed by (B, T) masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
 //   targets         i32 [B, T]   clm: the id that follows, -1 where none is predicted
 //   key_begin       i32 [B, T]   clm: where in the sequence the token's document begins
 //   position_ids    i32 [B, T]   clm: position in that document
@@ -26,8 +26,9 @@ class Batch {
  public:
   std::int64_t sequences = 0;  // B
   std::int64_t length = 0;     // T
-  std::int64_t counted = 0;    // examples (classify, regression) or predicted tokens (mlm, clm) that the loss is divided by
-  std::int64_t tokens = 0;     // without padding
+  std::int64_t counted =
+      0;  // examples (classify, regression) or predicted tokens (mlm, clm) that the loss is divided by
+  std::int64_t tokens = 0;  // without padding
 
   // Makes (or reuses) a tensor; contents are unspecified.
   TensorView add(const char* name, DType dtype, Shape shape);

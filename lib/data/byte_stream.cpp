@@ -90,7 +90,8 @@ class Memory final : public ByteStream {
 // The common part of gzip and zstd: packed bytes in, a decoder, unpacked bytes out.
 class Packed : public ByteStream {
  public:
-  Packed(std::unique_ptr<Plain> file, std::string first) : file_(std::move(file)), input_(block_bytes), filled_(first.size()), packed_(first.size()) {
+  Packed(std::unique_ptr<Plain> file, std::string first)
+      : file_(std::move(file)), input_(block_bytes), filled_(first.size()), packed_(first.size()) {
     std::copy(first.begin(), first.end(), input_.begin());
   }
 
@@ -134,7 +135,8 @@ class Packed : public ByteStream {
     unpacked_ += produced;
     if (unpacked_ > free_bytes && unpacked_ > largest_ratio * packed_)
       fail_input(
-          "[data] {}: unpacks to more than {} times its size, which text does not; if it is what you mean, unpack it first and give the plain file",
+          "[data] {}: unpacks to more than {} times its size, which text does not; if it is what you mean, unpack it "
+          "first and give the plain file",
           path(), largest_ratio);
     return produced;
   }
@@ -178,7 +180,8 @@ class Gzip final : public Packed {
 
 class Zstd final : public Packed {
  public:
-  Zstd(std::unique_ptr<Plain> file, std::string first) : Packed(std::move(file), std::move(first)), state_(ZSTD_createDStream()) {
+  Zstd(std::unique_ptr<Plain> file, std::string first)
+      : Packed(std::move(file), std::move(first)), state_(ZSTD_createDStream()) {
     if (!state_) fail_run("[data] {}: no memory to unpack it", path());
   }
   ~Zstd() override { ZSTD_freeDStream(state_); }

@@ -33,8 +33,10 @@ void fill_rows(const Window& window, std::span<const Sequence> sequences, std::i
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const Sequence& sequence = sequences[i];
     const std::size_t row = i * static_cast<std::size_t>(length);
-    std::copy_n(window.ids.begin() + static_cast<std::ptrdiff_t>(sequence.begin), sequence.length, ids.begin() + static_cast<std::ptrdiff_t>(row));
-    std::fill_n(types.begin() + static_cast<std::ptrdiff_t>(row) + sequence.second, sequence.length - sequence.second, 1);
+    std::copy_n(window.ids.begin() + static_cast<std::ptrdiff_t>(sequence.begin), sequence.length,
+                ids.begin() + static_cast<std::ptrdiff_t>(row));
+    std::fill_n(types.begin() + static_cast<std::ptrdiff_t>(row) + sequence.second, sequence.length - sequence.second,
+                1);
     lengths[i] = sequence.length;
     samples[i] = sequence.sample;
     batch.tokens += sequence.length;
@@ -68,7 +70,8 @@ void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer,
   std::size_t used = 0;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const std::size_t row = i * static_cast<std::size_t>(batch.length);
-    mask_tokens(ids.subspan(row, static_cast<std::size_t>(sequences[i].length)), sequences[i].sample, tokenizer, rule, positions, targets);
+    mask_tokens(ids.subspan(row, static_cast<std::size_t>(sequences[i].length)), sequences[i].sample, tokenizer, rule,
+                positions, targets);
     for (std::size_t j = 0; j < positions.size(); ++j, ++used) {
       index[used] = static_cast<std::int32_t>(row) + positions[j];
       target[used] = targets[j];
@@ -83,7 +86,8 @@ void fill_causal(const Window& window, std::span<const Sequence> sequences, Batc
   const auto targets = batch.add("targets", DType::i32, {batch.sequences, length}).as<std::int32_t>();
   const auto begins = batch.add("key_begin", DType::i32, {batch.sequences, length}).as<std::int32_t>();
   const auto positions = batch.add("position_ids", DType::i32, {batch.sequences, length}).as<std::int32_t>();
-  for (const auto& all : {targets, begins, positions}) std::fill(all.begin(), all.end(), all.data() == targets.data() ? -1 : 0);
+  for (const auto& all : {targets, begins, positions})
+    std::fill(all.begin(), all.end(), all.data() == targets.data() ? -1 : 0);
   std::size_t row = 0;
   for (const Sequence& sequence : sequences) {
     auto document = std::upper_bound(window.documents.begin(), window.documents.end(), sequence.begin) - 1;
@@ -116,12 +120,15 @@ void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokeniz
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (tokenizer.specials().contains(ids[i])) continue;
     const kernels::PhiloxBlock draw = random.draw(static_cast<std::uint64_t>(sample), static_cast<std::uint32_t>(i));
-    candidates.push_back({std::uint64_t{draw.word[0]} << 32 | draw.word[1], static_cast<std::int32_t>(i), draw.word[2], draw.word[3]});
+    candidates.push_back(
+        {std::uint64_t{draw.word[0]} << 32 | draw.word[1], static_cast<std::int32_t>(i), draw.word[2], draw.word[3]});
   }
   const auto wanted = static_cast<std::size_t>(rule.probability * static_cast<double>(candidates.size()) + 0.5);
   const std::size_t count = std::min(candidates.size(), std::max<std::size_t>(1, wanted));
   const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto by_draw = [](const Candidate& a, const Candidate& b) { return a.draw != b.draw ? a.draw < b.draw : a.position < b.position; };
+  const auto by_draw = [](const Candidate& a, const Candidate& b) {
+    return a.draw != b.draw ? a.draw < b.draw : a.position < b.position;
+  };
   if (count < candidates.size()) std::nth_element(candidates.begin(), end, candidates.end(), by_draw);
   std::sort(candidates.begin(), end, [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
 
@@ -139,7 +146,8 @@ void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokeniz
   }
 }
 
-void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch) {
+void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer,
+             const MaskRule& rule, Batch& batch) {
   batch.sequences = static_cast<std::int64_t>(sequences.size());
   batch.length = batch.tokens = batch.counted = 0;
   if (sequences.empty()) return;

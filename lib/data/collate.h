@@ -16,11 +16,12 @@ struct MaskRule {
 };
 
 // Fills `batch` with the sequences, padded to the longest, rounded up to a multiple of 8.
-void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer, const MaskRule& rule, Batch& batch);
+void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer,
+             const MaskRule& rule, Batch& batch);
 
-// Chooses max(1, round(probability * n)) of the n tokens of `ids` that are not special, by the smallest draws of (seed, sample,
-// position): ascending positions. 80 % of them are to become [MASK], 10 % a random piece, 10 % stay (Devlin et al. 2019, section 3.1):
-// `ids` is changed in place, `targets` are the ids before.
+// Chooses max(1, round(probability * n)) of the n tokens of `ids` that are not special, by the smallest draws of (seed,
+// sample, position): ascending positions. 80 % of them are to become [MASK], 10 % a random piece, 10 % stay (Devlin et
+// al. 2019, section 3.1): `ids` is changed in place, `targets` are the ids before.
 void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
                  std::vector<std::int32_t>& positions, std::vector<std::int32_t>& targets);
 

@@ -13,7 +13,8 @@ Corpus::Corpus(const FileDataset& dataset, const LoaderOptions& options, const L
   const auto count = static_cast<std::int64_t>(dataset.files().size());
   const Permutation order(count, Random(options.seed, static_cast<std::uint64_t>(start.epoch), Purpose::files));
   for (std::int64_t i = 0; i < count; ++i) order_.push_back(static_cast<std::size_t>(options.shuffle ? order(i) : i));
-  if (file_ < 0 || file_ >= count) fail_input("[data] the checkpoint's position lies behind the last file; the data has changed");
+  if (file_ < 0 || file_ >= count)
+    fail_input("[data] the checkpoint's position lies behind the last file; the data has changed");
   open(start.offset, start.line);
 }
 
@@ -77,7 +78,8 @@ std::size_t tokenising_bytes(const Dataset& dataset, int threads) {
     const Format format = dataset.spec().format ? *dataset.spec().format : format_of(path);
     if (format != Format::text) continue;
     const bool plain = !path.ends_with(".gz") && !path.ends_with(".zst");
-    longest = std::max(longest, plain ? std::min<std::size_t>(file_size(path), Corpus::longest_piece) : Corpus::longest_piece);
+    longest = std::max(longest,
+                       plain ? std::min<std::size_t>(file_size(path), Corpus::longest_piece) : Corpus::longest_piece);
   }
   return longest * Corpus::tokenising_factor * static_cast<std::size_t>(threads);
 }

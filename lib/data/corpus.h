@@ -1,4 +1,5 @@
-// The texts of a corpus in an epoch's order: lines (mlm), documents (clm), rows of tables, and where each lies so that reading can start again at it.
+// The texts of a corpus in an epoch's order: lines (mlm), documents (clm), rows of tables, and where each lies so that
+// reading can start again at it.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@
 namespace comera::data {
 
 struct Piece {
-  std::int64_t file = 0, offset = 0, line = 0;  // in the epoch's order; byte of the unpacked file, and number of lines before it
+  std::int64_t file = 0, offset = 0,
+               line = 0;  // in the epoch's order; byte of the unpacked file, and number of lines before it
   std::string text;
   bool inside = false;         // clm: goes on with the document of the piece before
   bool ends_document = false;  // also without a text: behind the lines of a file
@@ -19,7 +21,8 @@ struct Piece {
 
 class Corpus {
  public:
-  // Bytes of a document at which it is cut into pieces, at the next end of a line, and of a line at which that is: what is tokenised as a whole.
+  // Bytes of a document at which it is cut into pieces, at the next end of a line, and of a line at which that is: what
+  // is tokenised as a whole.
   static constexpr std::size_t longest_piece = longest_part;
   // Tokenising a text takes some hundred times its bytes for a moment.
   static constexpr std::size_t tokenising_factor = 100;

@@ -18,7 +18,8 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Reads every file as far as its first text, so that what is empty, unreadable or without the column is refused before a run begins.
+// Reads every file as far as its first text, so that what is empty, unreadable or without the column is refused before
+// a run begins.
 void check_corpus(const FileDataset& dataset) {
   bool any = false;
   for (const std::string& file : dataset.files()) {
@@ -38,7 +39,8 @@ FileDataset::FileDataset(DataSpec given, std::shared_ptr<const Tokenizer> tokeni
   if (spec_.max_length < shortest_length)
     fail_input("[data] a length of {} tokens is too short; use --seq {} or more", spec_.max_length, shortest_length);
   if (predicts_words(spec_.task) && spec_.text.size() > 1)
-    fail_input("[data] the {} task reads one column, but --text names {}; name one", name_of(spec_.task), joined(spec_.text));
+    fail_input("[data] the {} task reads one column, but --text names {}; name one", name_of(spec_.task),
+               joined(spec_.text));
   asked_ = spec_.text_asked && !spec_.text.empty();
   if (spec_.task != Task::classify && spec_.text.empty()) spec_.text = {"text"};
 }
@@ -60,11 +62,13 @@ void FileDataset::read_files() {
     TextReader reader(file, request(0));
     numbers ? table.read_scores(reader, spec_.label) : table.read(reader, spec_.label);
   }
-  if (table.size() == 0) fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
+  if (table.size() == 0)
+    fail_input("[data] {}: there are no rows; a header line and at least one row are wanted", joined(files_));
   if (collect) table.sort_labels();
 }
 
-void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels) {
+void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts,
+                            const std::vector<std::int32_t>& labels) {
   Hasher hasher;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string second = texts[i].size() > 1 ? texts[i][1] : std::string();
@@ -77,18 +81,21 @@ void FileDataset::take_rows(const std::vector<std::vector<std::string>>& texts, 
 std::int32_t FileDataset::label_index(std::string_view label) const {
   const auto& known = labels();
   const auto found = std::find(known.begin(), known.end(), label);
-  if (found == known.end()) fail_input("[data] unknown label '{}'; the labels are {}{}", label, joined(known), did_you_mean(label, known));
+  if (found == known.end())
+    fail_input("[data] unknown label '{}'; the labels are {}{}", label, joined(known), did_you_mean(label, known));
   return static_cast<std::int32_t>(found - known.begin());
 }
 
-std::shared_ptr<const Dataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> labels) {
+std::shared_ptr<const Dataset> Dataset::open(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                             std::vector<std::string> labels) {
   auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(labels));
   dataset->read_files();
   return dataset;
 }
 
 std::shared_ptr<const Dataset> Dataset::from_rows(const DataSpec& spec, std::shared_ptr<const Tokenizer> tokenizer,
-                                                  const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels,
+                                                  const std::vector<std::vector<std::string>>& texts,
+                                                  const std::vector<std::int32_t>& labels,
                                                   std::vector<std::string> names) {
   auto dataset = std::make_shared<FileDataset>(spec, std::move(tokenizer), std::move(names));
   dataset->take_rows(texts, labels);

@@ -10,10 +10,12 @@
 
 namespace comera::data {
 
-// In the order given, each glob's files sorted. An input error names what matches nothing, a folder, and a file that cannot be read.
+// In the order given, each glob's files sorted. An input error names what matches nothing, a folder, and a file that
+// cannot be read.
 std::vector<std::string> resolve_files(const std::vector<std::string>& patterns);
 
-// 32 hexadecimal digits over sizes and all stored bytes (not unpacked), so that a change anywhere is noticed before it is learned.
+// 32 hexadecimal digits over sizes and all stored bytes (not unpacked), so that a change anywhere is noticed before it
+// is learned.
 std::string hash_files(const std::vector<std::string>& files);
 
 // Bytes of the text of a file; 0 where they are not known: it is packed, or is no file.

@@ -12,13 +12,15 @@ struct Suffix {
   std::string_view name;
   Format format;
 };
-constexpr Suffix suffixes[] = {{".txt", Format::text},     {".text", Format::text}, {".tokens", Format::text}, {".md", Format::text},
-                               {".rst", Format::text},     {".tsv", Format::tsv},   {".csv", Format::csv},     {".jsonl", Format::jsonl},
-                               {".ndjson", Format::jsonl}, {".json", Format::jsonl}};
+constexpr Suffix suffixes[] = {{".txt", Format::text},  {".text", Format::text},   {".tokens", Format::text},
+                               {".md", Format::text},   {".rst", Format::text},    {".tsv", Format::tsv},
+                               {".csv", Format::csv},   {".jsonl", Format::jsonl}, {".ndjson", Format::jsonl},
+                               {".json", Format::jsonl}};
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c); });
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
+  });
   return text;
 }
 
@@ -36,7 +38,8 @@ Format format_of(const std::string& path) {
     if (name.ends_with(suffix.name)) return suffix.format;
   if (name.ends_with(".parquet") || name.ends_with(".pq")) fail_parquet(path);
   fail_input(
-      "[data] {}: the name does not tell what the file holds; known are .txt, .csv, .tsv and .jsonl (each also with .gz or .zst behind it); rename "
+      "[data] {}: the name does not tell what the file holds; known are .txt, .csv, .tsv and .jsonl (each also with "
+      ".gz or .zst behind it); rename "
       "it, or "
       "give --data-format text, csv, tsv or jsonl",
       path);

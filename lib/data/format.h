@@ -9,8 +9,8 @@ namespace comera::data {
 
 enum class Format : std::uint8_t { text, tsv, csv, jsonl };
 
-// By the name, without .gz or .zst behind it: .txt, .text, .tokens, .md, .rst; .tsv; .csv; .jsonl, .ndjson, .json. Any other name is an input error,
-// that of a parquet file with the command that converts it.
+// By the name, without .gz or .zst behind it: .txt, .text, .tokens, .md, .rst; .tsv; .csv; .jsonl, .ndjson, .json. Any
+// other name is an input error, that of a parquet file with the command that converts it.
 Format format_of(const std::string& path);
 
 // A value of --data-format: "automatic" (none: by the name), "text", "tsv", "csv", "jsonl".

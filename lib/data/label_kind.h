@@ -16,8 +16,8 @@ std::optional<double> score_of(std::string_view label);
 
 bool is_whole_number(std::string_view label);  // digits, a sign before them, blanks around them
 
-// Labels are classes where they are words or whole numbers, and reals where a number has a decimal point or an exponent: the first label that is no
-// whole number decides.
+// Labels are classes where they are words or whole numbers, and reals where a number has a decimal point or an
+// exponent: the first label that is no whole number decides.
 enum class LabelKind : std::uint8_t { classes, reals };
 
 struct LabelSurvey {

@@ -13,13 +13,15 @@ constexpr std::size_t block_bytes = std::size_t{1} << 18;
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path, std::uint64_t offset, std::int64_t line) : LineReader(ByteStream::open(path), path) {
+LineReader::LineReader(const std::string& path, std::uint64_t offset, std::int64_t line)
+    : LineReader(ByteStream::open(path), path) {
   offset_ = offset;
   line_ = line;
   if (offset > 0) stream_->skip(offset);
 }
 
-LineReader::LineReader(std::unique_ptr<ByteStream> stream, std::string name) : path_(std::move(name)), stream_(std::move(stream)) {}
+LineReader::LineReader(std::unique_ptr<ByteStream> stream, std::string name)
+    : path_(std::move(name)), stream_(std::move(stream)) {}
 
 bool LineReader::fill() {
   if (begin_ > 0) {
@@ -42,13 +44,14 @@ bool LineReader::ready() {
   return true;
 }
 
-// Looks for the end of a line in the next `most` bytes and the two of the end itself; `stop` is where it lies, or where the file ends. False where
-// the line is longer.
+// Looks for the end of a line in the next `most` bytes and the two of the end itself; `stop` is where it lies, or where
+// the file ends. False where the line is longer.
 bool LineReader::find_end(std::size_t most, std::size_t& stop) {
   for (std::size_t searched = 0;;) {
     const std::size_t there = std::min(end_ - begin_, most + 2);
     const char* const from = buffer_.data() + begin_;
-    const auto* found = static_cast<const char*>(there > searched ? std::memchr(from + searched, '\n', there - searched) : nullptr);
+    const auto* found =
+        static_cast<const char*>(there > searched ? std::memchr(from + searched, '\n', there - searched) : nullptr);
     stop = found ? static_cast<std::size_t>(found - from) : end_ - begin_;
     newline_ = found != nullptr;
     if (found) break;
@@ -96,8 +99,8 @@ std::string_view LineReader::line_end() const {
 void require_utf8(std::string_view text, const std::string& name, std::int64_t line, std::uint64_t before) {
   const std::size_t bad = find_invalid_utf8(text);
   if (bad == std::string_view::npos) return;
-  fail_input("[data] {}: line {}: byte {} (0x{:02X}) is not UTF-8; convert the file, for instance with iconv -t UTF-8", name, line, before + bad + 1,
-             static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
+  fail_input("[data] {}: line {}: byte {} (0x{:02X}) is not UTF-8; convert the file, for instance with iconv -t UTF-8",
+             name, line, before + bad + 1, static_cast<unsigned>(static_cast<unsigned char>(text[bad])));
 }
 
 }  // namespace comera::data

@@ -21,7 +21,10 @@ namespace {
 class Prefetch {
  public:
   Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch, bool stops)
-      : source_(std::move(source)), one_epoch_(one_epoch), stops_(stops), thread_(start_thread([this, start] { run(start); })) {}
+      : source_(std::move(source)),
+        one_epoch_(one_epoch),
+        stops_(stops),
+        thread_(start_thread([this, start] { run(start); })) {}
 
   ~Prefetch() {
     {
@@ -98,10 +101,12 @@ class WindowLoader final : public Loader {
       : dataset_(std::move(dataset)), options_(options), position_(state) {
     const bool rows = !predicts_words(dataset_->spec().task);
     rule_ = {dataset_->spec().task == Task::mlm ? options.mask_probability : 0.0, options.seed};
-    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state, !options.shuffle, options.stops);
+    prefetch_.emplace(rows ? rows_source(dataset_, options_) : stream_source(dataset_, options_), state,
+                      !options.shuffle, options.stops);
     skip_ = state.step - steps_before(step_sequences(), state.window);
     if (!rows && !options.shuffle) read_sizes();
-    if (skip_ < 0) fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);
+    if (skip_ < 0)
+      fail_input("[data] the checkpoint's position contradicts itself: step {} in window {}", state.step, state.window);
   }
 
   bool next(std::span<Batch> parts) override {
@@ -126,12 +131,15 @@ class WindowLoader final : public Loader {
   LoaderState state() const override { return position_; }
   Reach reach() const override {
     const std::int64_t samples = window_.start.samples + static_cast<std::int64_t>(used_);
-    if (!predicts_words(dataset_->spec().task)) return {samples - window_.start.epoch * dataset_->size(), dataset_->size()};
+    if (!predicts_words(dataset_->spec().task))
+      return {samples - window_.start.epoch * dataset_->size(), dataset_->size()};
     if (sizes_.empty()) return {samples, 0};
     const std::int64_t begin = bytes_before(window_.start),
                        end = window_.next.epoch != window_.start.epoch ? sizes_.back() : bytes_before(window_.next);
-    const double share = static_cast<double>(used_) / static_cast<double>(std::max<std::size_t>(window_.sequences.size(), 1));
-    return {begin + static_cast<std::int64_t>(share * static_cast<double>(end - begin)), sizes_.back(), TaskUnit::bytes};
+    const double share =
+        static_cast<double>(used_) / static_cast<double>(std::max<std::size_t>(window_.sequences.size(), 1));
+    return {begin + static_cast<std::int64_t>(share * static_cast<double>(end - begin)), sizes_.back(),
+            TaskUnit::bytes};
   }
   bool epoch_ended() const override { return epoch_ended_; }
   std::int64_t steps_per_epoch() const override { return (dataset_->size() + step_sequences() - 1) / step_sequences(); }
@@ -150,7 +158,9 @@ class WindowLoader final : public Loader {
       sizes_.push_back(sizes_.back() + bytes);
     }
   }
-  std::int64_t bytes_before(const LoaderState& state) const { return sizes_[static_cast<std::size_t>(state.file)] + state.offset; }
+  std::int64_t bytes_before(const LoaderState& state) const {
+    return sizes_[static_cast<std::size_t>(state.file)] + state.offset;
+  }
 
   bool take_window() {
     const auto start = std::chrono::steady_clock::now();
@@ -159,7 +169,8 @@ class WindowLoader final : public Loader {
     if (!any) return false;
     used_ = static_cast<std::size_t>(skip_ * step_sequences());
     skip_ = 0;
-    if (used_ >= window_.sequences.size()) fail_input("[data] the checkpoint's position lies behind the end of the data; the data has changed");
+    if (used_ >= window_.sequences.size())
+      fail_input("[data] the checkpoint's position lies behind the end of the data; the data has changed");
     return true;
   }
 
@@ -177,8 +188,10 @@ class WindowLoader final : public Loader {
 };
 
 void check_options(const LoaderOptions& options) {
-  if (options.batch < 1) fail_input("[data] a batch of {} sequences is too small; use --batch 1 or more", options.batch);
-  if (options.accumulate < 1) fail_input("[data] {} micro-batches make no step; use --accumulate 1 or more", options.accumulate);
+  if (options.batch < 1)
+    fail_input("[data] a batch of {} sequences is too small; use --batch 1 or more", options.batch);
+  if (options.accumulate < 1)
+    fail_input("[data] {} micro-batches make no step; use --accumulate 1 or more", options.accumulate);
   if (!(options.mask_probability > 0 && options.mask_probability < 1))
     fail_input("[data] a mask probability of {} is outside (0, 1)", options.mask_probability);
   if (options.stride < 0) fail_input("[data] a stride of {} tokens goes backwards; use 1 or more", options.stride);
@@ -186,7 +199,8 @@ void check_options(const LoaderOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, const LoaderState& state) {
+std::unique_ptr<Loader> Loader::open(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options,
+                                     const LoaderState& state) {
   check_options(options);
   auto files = std::dynamic_pointer_cast<const FileDataset>(std::move(dataset));
   COMERA_CHECK(files != nullptr);

@@ -13,10 +13,12 @@ class Random {
  public:
   // `epoch`: of the data, or 0 where draws must not depend on it.
   Random(std::uint64_t seed, std::uint64_t epoch, Purpose purpose)
-      : key_(kernels::step_key(kernels::mix64(seed ^ 0x64617461u), epoch)), purpose_(static_cast<std::uint32_t>(purpose)) {}
+      : key_(kernels::step_key(kernels::mix64(seed ^ 0x64617461u), epoch)),
+        purpose_(static_cast<std::uint32_t>(purpose)) {}
 
   kernels::PhiloxBlock draw(std::uint64_t counter, std::uint32_t position = 0) const {
-    return kernels::philox4x32_10({{purpose_, static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), position}}, key_);
+    return kernels::philox4x32_10(
+        {{purpose_, static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), position}}, key_);
   }
 
  private:
@@ -24,11 +26,12 @@ class Random {
   std::uint32_t purpose_;
 };
 
-// A permutation of [0, size) in constant memory: a balanced Feistel network of 8 rounds over the next power of 4, walked until it falls
-// into the range (Black & Rogaway 2002, "Ciphers with arbitrary finite domains").
+// A permutation of [0, size) in constant memory: a balanced Feistel network of 8 rounds over the next power of 4,
+// walked until it falls into the range (Black & Rogaway 2002, "Ciphers with arbitrary finite domains").
 class Permutation {
  public:
-  Permutation(std::int64_t size, const Random& random, std::uint64_t counter = 0) : size_(static_cast<std::uint64_t>(size)) {
+  Permutation(std::int64_t size, const Random& random, std::uint64_t counter = 0)
+      : size_(static_cast<std::uint64_t>(size)) {
     while (size_ > std::uint64_t{1} << (2 * half_bits_)) ++half_bits_;
     for (std::uint32_t i = 0; i < 4; ++i) {
       const kernels::PhiloxBlock block = random.draw(counter, i);

@@ -42,7 +42,8 @@ class CsvSplitter {
  public:
   // False where the row goes on in the next line.
   bool take(std::string_view line, const LineReader& lines, Fields& fields) {
-    for (std::size_t at = 0; at < line.size();) at = state_ == State::quoted ? quoted(line, at, fields) : outside(line, at, lines, fields);
+    for (std::size_t at = 0; at < line.size();)
+      at = state_ == State::quoted ? quoted(line, at, fields) : outside(line, at, lines, fields);
     if (state_ == State::quoted) {
       fields.append(lines.line_end());
       return false;
@@ -70,11 +71,13 @@ class CsvSplitter {
     const std::size_t end = std::min(line.find_first_of(",\"", at), line.size());
     if (end < line.size() && line[end] == '"')
       fail_input(
-          "[data] {}: line {}: byte {} is a quote inside a field that does not begin with one; put the whole field in quotes and double the quote",
+          "[data] {}: line {}: byte {} is a quote inside a field that does not begin with one; put the whole field in "
+          "quotes and double the quote",
           lines.path(), lines.line(), end + 1);
     if (end > at && state_ == State::closed)
       fail_input(
-          "[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; double a quote that belongs to the text",
+          "[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; double a "
+          "quote that belongs to the text",
           lines.path(), lines.line(), at + 1);
     fields.append(line.substr(at, end - at));
     state_ = State::plain;
@@ -99,8 +102,8 @@ class NamedColumns : public RowReader {
     split(line, lines);
     if (names_.empty()) return header(lines.path());
     if (fields_.count() != names_.size())
-      fail_input("[data] {}: line {}: has {} column{}, the header names {}; {}", lines.path(), row.line, fields_.count(),
-                 fields_.count() == 1 ? "" : "s", names_.size(), separator_advice());
+      fail_input("[data] {}: line {}: has {} column{}, the header names {}; {}", lines.path(), row.line,
+                 fields_.count(), fields_.count() == 1 ? "" : "s", names_.size(), separator_advice());
     row.text[0] = fields_[text_[0]];
     row.text[1] = columns_.text.size() > 1 ? fields_[text_[1]] : std::string_view{};
     row.label = columns_.label.empty() ? std::string_view{} : fields_[label_];
@@ -119,9 +122,11 @@ class NamedColumns : public RowReader {
   std::size_t find(const std::string& column, const std::string& file) const {
     const auto found = std::find(names_.begin(), names_.end(), column);
     if (found == names_.end())
-      fail_input("[data] {}: has no column '{}'; the columns are {}{}", file, printable(column), quoted_list(names_), did_you_mean(column, names_));
+      fail_input("[data] {}: has no column '{}'; the columns are {}{}", file, printable(column), quoted_list(names_),
+                 did_you_mean(column, names_));
     if (std::find(found + 1, names_.end(), column) != names_.end())
-      fail_input("[data] {}: has two columns '{}'; the columns are {}; give each its own name", file, printable(column), quoted_list(names_));
+      fail_input("[data] {}: has two columns '{}'; the columns are {}; give each its own name", file, printable(column),
+                 quoted_list(names_));
     return static_cast<std::size_t>(found - names_.begin());
   }
 
@@ -158,8 +163,10 @@ class CsvReader final : public NamedColumns {
     fields_.clear();
     while (!splitter.take(line, lines, fields_)) {
       if (fields_.bytes() > longest)
-        fail_input("[data] {}: line {}: a row begins here that is longer than {} MiB; is a quote not closed?", lines.path(), first, longest >> 20);
-      if (!lines.next(line)) fail_input("[data] {}: line {}: a row begins here whose last quote is not closed", lines.path(), first);
+        fail_input("[data] {}: line {}: a row begins here that is longer than {} MiB; is a quote not closed?",
+                   lines.path(), first, longest >> 20);
+      if (!lines.next(line))
+        fail_input("[data] {}: line {}: a row begins here whose last quote is not closed", lines.path(), first);
     }
   }
   const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
@@ -168,7 +175,8 @@ class CsvReader final : public NamedColumns {
 // Takes the wanted values of one object as it is parsed; nothing else is kept, whatever the line holds.
 class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonPicker(const std::vector<std::string>& wanted, const LineReader& lines) : wanted_(wanted), lines_(lines), values_(wanted.size()) {}
+  JsonPicker(const std::vector<std::string>& wanted, const LineReader& lines)
+      : wanted_(wanted), lines_(lines), values_(wanted.size()) {}
 
   bool null() override {
     if (depth_ == 1 && current_ != nothing) fail_kind("null");
@@ -198,8 +206,8 @@ class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
 
   std::string take(std::size_t i) {
     if (!values_[i])
-      fail_input("[data] {}: line {}: has no key '{}'; the keys are {}{}", lines_.path(), lines_.line(), printable(wanted_[i]), quoted_list(keys_),
-                 did_you_mean(wanted_[i], keys_));
+      fail_input("[data] {}: line {}: has no key '{}'; the keys are {}{}", lines_.path(), lines_.line(),
+                 printable(wanted_[i]), quoted_list(keys_), did_you_mean(wanted_[i], keys_));
     return std::move(*values_[i]);
   }
 
@@ -212,13 +220,15 @@ class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   [[noreturn]] void fail_kind(const char* kind) const {
-    fail_input("[data] {}: line {}: '{}' is {}, a string is wanted", lines_.path(), lines_.line(), printable(wanted_[current_]), kind);
+    fail_input("[data] {}: line {}: '{}' is {}, a string is wanted", lines_.path(), lines_.line(),
+               printable(wanted_[current_]), kind);
   }
   bool open(bool object) {
     if (depth_ == 0 && !object) return false;
     if (depth_ == 1 && current_ != nothing) fail_kind("a list or an object");
     if (++depth_ > RowReader::deepest_json)
-      fail_input("[data] {}: line {}: the JSON nests deeper than {} levels", lines_.path(), lines_.line(), RowReader::deepest_json);
+      fail_input("[data] {}: line {}: the JSON nests deeper than {} levels", lines_.path(), lines_.line(),
+                 RowReader::deepest_json);
     return true;
   }
 
@@ -242,7 +252,8 @@ class JsonReader final : public RowReader {
     row.line = lines.line();
     JsonPicker picker(wanted_, lines);
     if (!nlohmann::json::sax_parse(line.begin(), line.end(), &picker))
-      fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines.path(), lines.line());
+      fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines.path(),
+                 lines.line());
     for (std::size_t i = 0; i < wanted_.size(); ++i) values_[i] = picker.take(i);
     row.text[0] = values_[0];
     row.text[1] = columns_.text.size() > 1 ? std::string_view(values_[1]) : std::string_view{};
@@ -258,7 +269,9 @@ std::unique_ptr<RowReader> RowReader::open(LineReader& lines, Format format, con
   if (columns.text.empty() || columns.text.size() > 2)
     fail_input("[data] {}: {} text columns are named; name one or two with --text", lines.path(), columns.text.size());
   for (const std::string& text : columns.text)
-    if (text == columns.label) fail_input("[data] {}: column '{}' cannot be text and label at once; change --text or --label", lines.path(), text);
+    if (text == columns.label)
+      fail_input("[data] {}: column '{}' cannot be text and label at once; change --text or --label", lines.path(),
+                 text);
   if (columns.text.size() > 1 && columns.text[0] == columns.text[1])
     fail_input("[data] {}: column '{}' is named twice by --text; name two columns", lines.path(), columns.text[0]);
   if (format == Format::jsonl) return std::make_unique<JsonReader>(columns);
@@ -278,7 +291,8 @@ bool RowReader::next(LineReader& lines, Row& row) {
       if (first_empty_ == 0) first_empty_ = lines.line();
       continue;
     }
-    if (first_empty_ > 0) fail_input("[data] {}: line {}: is empty; only the end of a file may be", lines.path(), first_empty_);
+    if (first_empty_ > 0)
+      fail_input("[data] {}: line {}: is empty; only the end of a file may be", lines.path(), first_empty_);
     take(line, lines, row);
     return true;
   }
@@ -288,7 +302,8 @@ bool RowReader::next(LineReader& lines, Row& row) {
 std::string quoted_list(const std::vector<std::string>& names) {
   constexpr std::size_t shown = 20, longest_shown = 64;
   std::string list;
-  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i) list += (i ? ", '" : "'") + printable(names[i].substr(0, longest_shown)) + "'";
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i)
+    list += (i ? ", '" : "'") + printable(names[i].substr(0, longest_shown)) + "'";
   if (names.size() > shown) list += fmt::format(" and {} more", names.size() - shown);
   return list;
 }

@@ -1,8 +1,9 @@
 // Rows of tables (TSV, CSV, JSONL), one file's after another, checked as they are read.
 //
-// TSV: the first line names the columns; fields are separated by tabs, nothing is quoted or escaped. CSV: RFC 4180, the first row names the columns;
-// a field in quotes may hold commas, doubled quotes and ends of lines. JSONL: one object a line; strings are taken as they are, numbers and booleans
-// as they are written. Lines that are empty at the end of a file are no rows.
+// TSV: the first line names the columns; fields are separated by tabs, nothing is quoted or escaped. CSV: RFC 4180, the
+// first row names the columns; a field in quotes may hold commas, doubled quotes and ends of lines. JSONL: one object a
+// line; strings are taken as they are, numbers and booleans as they are written. Lines that are empty at the end of a
+// file are no rows.
 #pragma once
 
 #include <array>
@@ -27,8 +28,9 @@ struct Row {
   std::int64_t line = 0;  // where it begins
 };
 
-// Errors name the file and the line: a column that is missing or there twice (with those that exist), a row with too few or too many fields, a quote
-// out of place, a line that is not a JSON object or nests deeper than `deepest_json`, a key that is missing.
+// Errors name the file and the line: a column that is missing or there twice (with those that exist), a row with too
+// few or too many fields, a quote out of place, a line that is not a JSON object or nests deeper than `deepest_json`, a
+// key that is missing.
 class RowReader {
  public:
   static constexpr std::size_t longest = LineReader::longest;  // of a row

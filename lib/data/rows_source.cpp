@@ -19,7 +19,8 @@ class RowsSource final : public WindowSource {
     window.scored = dataset_->spec().task == Task::regression;
     window.start.step = steps_before(step_sequences(), start.window);
     const std::int64_t begin = start.samples - start.epoch * size;
-    if (begin < 0 || begin >= size) fail_input("[data] the checkpoint's position lies outside the {} rows; the data has changed", size);
+    if (begin < 0 || begin >= size)
+      fail_input("[data] the checkpoint's position lies outside the {} rows; the data has changed", size);
     const std::int64_t count = std::min(size - begin, step_sequences() * window_steps(step_sequences(), start.window));
 
     const Permutation order(size, Random(options_.seed, static_cast<std::uint64_t>(start.epoch), Purpose::rows));
@@ -35,7 +36,8 @@ class RowsSource final : public WindowSource {
     });
     for (std::int64_t i = 0; i < count; ++i) {
       window.sequences[static_cast<std::size_t>(i)].begin = window.ids.size();
-      window.ids.insert(window.ids.end(), ids[static_cast<std::size_t>(i)].begin(), ids[static_cast<std::size_t>(i)].end());
+      window.ids.insert(window.ids.end(), ids[static_cast<std::size_t>(i)].begin(),
+                        ids[static_cast<std::size_t>(i)].end());
     }
     arrange(window);
     advance(window, begin + count == size, count);

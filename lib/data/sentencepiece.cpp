@@ -12,10 +12,12 @@ namespace {
 
 class SentencePiece final : public Tokenizer {
  public:
-  SentencePiece(std::string_view model, std::string name) : name_(std::move(name)), model_(model), hash_(hash_text(model)) {
+  SentencePiece(std::string_view model, std::string name)
+      : name_(std::move(name)), model_(model), hash_(hash_text(model)) {
     const auto status = load();
     if (!status.ok() || processor_.GetPieceSize() == 0)
-      fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, status.ok() ? "it holds no pieces" : status.message());
+      fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_,
+                 status.ok() ? "it holds no pieces" : status.message());
     specials_.unknown = processor_.unk_id();
     specials_.pad = first_of({"<pad>", "[PAD]"}, processor_.pad_id());
     specials_.cls = first_of({"[CLS]"}, processor_.bos_id());
@@ -35,8 +37,9 @@ class SentencePiece final : public Tokenizer {
     encode_part(text, ids);
   }
 
-  // At the last blank where what stands on its two sides has the pieces that it has alone. Pieces hold no blank inside, but for those of models that
-  // are made so, and a text begins as if a blank were before it, but in models that are made otherwise: so it is tried.
+  // At the last blank where what stands on its two sides has the pieces that it has alone. Pieces hold no blank inside,
+  // but for those of models that are made so, and a text begins as if a blank were before it, but in models that are
+  // made otherwise: so it is tried.
   Cut cut(std::string_view text) const override {
     constexpr std::size_t around = 64, tries = 64;
     std::size_t at = text.size() > around ? text.size() - around : 0;
@@ -70,7 +73,9 @@ class SentencePiece final : public Tokenizer {
 
  private:
   // Tables that cannot be built are thrown, not answered.
-  sentencepiece::util::Status load() try { return processor_.LoadFromSerializedProto(model_); } catch (const std::exception& error) {
+  sentencepiece::util::Status load() try {
+    return processor_.LoadFromSerializedProto(model_);
+  } catch (const std::exception& error) {
     fail_input("[tokenizer] {}: is not a SentencePiece model ({})", name_, error.what());
   }
 
@@ -84,7 +89,8 @@ class SentencePiece final : public Tokenizer {
   bool falls_apart(std::string_view text, const Cut& place, std::size_t around) const {
     std::size_t begin = place.end > around ? place.end - around : 0;
     while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-    const std::string_view left = text.substr(begin, place.end - begin), right = whole_characters(text.substr(place.next), around);
+    const std::string_view left = text.substr(begin, place.end - begin),
+                           right = whole_characters(text.substr(place.next), around);
     Ids whole, parts;
     encode_part(text.substr(begin, place.next - begin + right.size()), whole);
     encode_part(left, parts);
@@ -93,7 +99,8 @@ class SentencePiece final : public Tokenizer {
   }
 
   void check(std::int32_t id) const {
-    if (id < 0 || id >= vocab_size()) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
+    if (id < 0 || id >= vocab_size())
+      fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   }
   std::int32_t first_of(std::initializer_list<const char*> pieces, int otherwise) const {
     for (const char* piece : pieces)

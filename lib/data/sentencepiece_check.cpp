@@ -15,9 +15,9 @@ namespace {
 
 using google::protobuf::io::CodedInputStream;
 
-constexpr std::size_t largest_map = 4 << 20;    // those that SentencePiece makes have 0.3 MB
-constexpr std::size_t longest_text = 1024;      // that one character is replaced by
-constexpr int most_matches = 32;                // Normalizer::kMaxTrieResultsSize: room for the rules that match at one place
+constexpr std::size_t largest_map = 4 << 20;  // those that SentencePiece makes have 0.3 MB
+constexpr std::size_t longest_text = 1024;    // that one character is replaced by
+constexpr int most_matches = 32;  // Normalizer::kMaxTrieResultsSize: room for the rules that match at one place
 constexpr std::size_t most_nested_pieces = 64;  // kResultSize of PrefixMatcher::PrefixMatch()
 
 [[noreturn]] void fail_map(const std::string& name, const char* what) {
@@ -33,12 +33,16 @@ struct Unit {
   std::uint32_t offset() const { return bits >> 10 << ((bits & 0x200U) >> 6); }
 };
 
-// Every way that a text can take through the array. A place is where the units of a node's 256 possible children begin: the child of byte c is
-// unit place ^ c, if its label is c.
+// Every way that a text can take through the array. A place is where the units of a node's 256 possible children begin:
+// the child of byte c is unit place ^ c, if its label is c.
 class Trie {
  public:
   Trie(std::string_view units, std::string_view texts, const std::string& name)
-      : units_(units), count_(static_cast<std::uint32_t>(units.size() / 4)), texts_(texts), name_(name), matches_(count_, unknown) {}
+      : units_(units),
+        count_(static_cast<std::uint32_t>(units.size() / 4)),
+        texts_(texts),
+        name_(name),
+        matches_(count_, unknown) {}
 
   // No way leaves the array, none comes back to where it was, none matches more rules than the library has room for.
   void check() {
@@ -103,7 +107,8 @@ class Trie {
     const std::string_view text = texts_.substr(at, longest_text + 1);
     const std::size_t end = text.find('\0');
     if (end == std::string_view::npos) fail_map(name_, "the text of a rule has no end or more than 1024 bytes");
-    if (find_invalid_utf8(text.substr(0, end)) != std::string_view::npos) fail_map(name_, "the text of a rule is not UTF-8");
+    if (find_invalid_utf8(text.substr(0, end)) != std::string_view::npos)
+      fail_map(name_, "the text of a rule is not UTF-8");
   }
 
   std::string_view units_;
@@ -150,7 +155,8 @@ bool is_user_defined(std::string_view piece) {
     const bool read = tag == (3 << 3)  ? stream.ReadVarint64(&type)
                       : (tag & 7) == 0 ? stream.ReadVarint64(&other)
                       : (tag & 7) == 1 ? stream.Skip(8)
-                      : (tag & 7) == 2 ? stream.ReadVarint32(&length) && length <= piece.size() && stream.Skip(static_cast<int>(length))
+                      : (tag & 7) == 2 ? stream.ReadVarint32(&length) && length <= piece.size() &&
+                                             stream.Skip(static_cast<int>(length))
                       : (tag & 7) == 5 ? stream.Skip(4)
                                        : false;
     if (!read) return false;
@@ -165,8 +171,9 @@ void check_nesting(std::vector<std::string_view> pieces, const std::string& name
     while (!open.empty() && !piece.starts_with(open.back())) open.pop_back();
     open.push_back(piece);
     if (open.size() > most_nested_pieces)
-      fail_input("[tokenizer] {}: more than {} pieces that were added by hand begin one with the other; the model is damaged", name,
-                 most_nested_pieces);
+      fail_input(
+          "[tokenizer] {}: more than {} pieces that were added by hand begin one with the other; the model is damaged",
+          name, most_nested_pieces);
   }
 }
 
@@ -184,7 +191,8 @@ void check_charsmap(std::string_view map, const std::string& name) {
 }
 
 void check_sentencepiece(std::string_view model, const std::string& name) {
-  if (model.size() > (std::size_t{1} << 30)) fail_input("[tokenizer] {}: {} bytes are too many for a SentencePiece model", name, model.size());
+  if (model.size() > (std::size_t{1} << 30))
+    fail_input("[tokenizer] {}: {} bytes are too many for a SentencePiece model", name, model.size());
   std::vector<std::string_view> added;
   // ModelProto: pieces 1 {piece 1, type 3}, normalizer_spec 3 and denormalizer_spec 5 {precompiled_charsmap 2}.
   each_field(model, [&](int field, std::string_view value) {

@@ -1,4 +1,5 @@
-// Corpora of any size: lines or documents are read in the epoch's order of files, tokenised, and packed into sequences of max_length tokens.
+// Corpora of any size: lines or documents are read in the epoch's order of files, tokenised, and packed into sequences
+// of max_length tokens.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -120,7 +121,8 @@ class StreamSource final : public WindowSource {
       if (begins && window.ids.size() > window.documents.back()) window.documents.push_back(window.ids.size());
       room -= take_tokens(window, room);
     }
-    if (more() && (token_ > 0 || pieces_.front().inside)) sequence.next = pieces_.front().ids[static_cast<std::size_t>(token_)];
+    if (more() && (token_ > 0 || pieces_.front().inside))
+      sequence.next = pieces_.front().ids[static_cast<std::size_t>(token_)];
   }
 
   // A window of one document; the next one begins `stride` tokens further.
@@ -130,7 +132,8 @@ class StreamSource final : public WindowSource {
     take_tokens(window, length);
     if (begin > 0) sequence.counted_from = static_cast<std::int32_t>(length - std::min(options_.stride, length) - 1);
     sequence.counted_from = std::max(sequence.counted_from, 0);
-    if (token_ < static_cast<std::int64_t>(pieces_.front().ids.size())) token_ = begin + std::min(options_.stride, length);
+    if (token_ < static_cast<std::int64_t>(pieces_.front().ids.size()))
+      token_ = begin + std::min(options_.stride, length);
   }
 
   // One sequence: [CLS] tokens [SEP], with [SEP] between documents.

@@ -44,7 +44,8 @@ void Table::add(std::string_view first, std::string_view second, std::int32_t la
   std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), begin));
   used_ += size;
   bytes_ += sizeof(Stored);
-  rows_.push_back({begin, {static_cast<std::uint32_t>(first.size()), static_cast<std::uint32_t>(second.size())}, label, score});
+  rows_.push_back(
+      {begin, {static_cast<std::uint32_t>(first.size()), static_cast<std::uint32_t>(second.size())}, label, score});
 }
 
 template <class Take>
@@ -53,11 +54,14 @@ void Table::read_rows(TextReader& reader, const std::string& label_column, const
   Reading reading(file);
   for (Row row; reader.next(row); reading.at(reader.lines())) {
     if (!reader.is_table() && is_blank(row.text[0])) continue;
-    if (!label_column.empty() && row.label.empty()) fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
+    if (!label_column.empty() && row.label.empty())
+      fail_input("[data] {}: line {}: the label (column '{}') is empty", file, row.line, label_column);
     take(file, row);
     if (bytes_ > most_bytes)
-      fail_input("[data] {}: line {}: the rows up to here take more than {} GiB, and all of them are kept in memory; use fewer rows or shorter texts",
-                 file, row.line, most_bytes >> 30);
+      fail_input(
+          "[data] {}: line {}: the rows up to here take more than {} GiB, and all of them are kept in memory; use "
+          "fewer rows or shorter texts",
+          file, row.line, most_bytes >> 30);
   }
 }
 
@@ -65,8 +69,8 @@ void Table::read(TextReader& reader, const std::string& label_column) {
   read_rows(reader, label_column, [&](const std::string& file, const Row& row) {
     const std::int32_t label = label_column.empty() ? -1 : label_of(row.label);
     if (label < 0 && !label_column.empty())
-      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(row.label), quoted_list(labels_),
-                 did_you_mean(row.label, labels_));
+      fail_input("[data] {}: line {}: unknown label '{}'; the labels are {}{}", file, row.line, printable(row.label),
+                 quoted_list(labels_), did_you_mean(row.label, labels_));
     add(row.text[0], row.text[1], label);
   });
 }
@@ -76,8 +80,11 @@ void Table::read_scores(TextReader& reader, const std::string& label_column) {
     if (label_column.empty()) return add(row.text[0], row.text[1], -1);
     const std::optional<double> score = score_of(row.label);
     if (!score || !std::isfinite(static_cast<float>(*score)))
-      fail_input("[data] {}: line {}: the label '{}' (column '{}') is {}; a regression learns numbers, and --task classify takes labels as classes",
-                 file, row.line, printable(row.label), label_column, score ? "larger than a float can be" : "no finite number");
+      fail_input(
+          "[data] {}: line {}: the label '{}' (column '{}') is {}; a regression learns numbers, and --task classify "
+          "takes labels as classes",
+          file, row.line, printable(row.label), label_column,
+          score ? "larger than a float can be" : "no finite number");
     add(row.text[0], row.text[1], -1, static_cast<float>(*score));
   });
 }
@@ -103,7 +110,8 @@ void Table::sort_labels() {
   for (std::size_t i = 0; i < labels_.size(); ++i) integers = integers && is_integer(labels_[i], numbers[i]);
   std::vector<std::size_t> order(labels_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return integers ? numbers[a] < numbers[b] : labels_[a] < labels_[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return integers ? numbers[a] < numbers[b] : labels_[a] < labels_[b]; });
   std::vector<std::string> sorted;
   std::vector<std::int32_t> rank(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -25,8 +25,8 @@ class Table {
   static constexpr float no_score = std::numeric_limits<float>::quiet_NaN();
 
   void add(std::string_view first, std::string_view second, std::int32_t label, float score = no_score);
-  // The rows of a file; those of a text file are its lines that are not blank. Errors name the file and the line: an empty or unknown label, more
-  // than `most_bytes`.
+  // The rows of a file; those of a text file are its lines that are not blank. Errors name the file and the line: an
+  // empty or unknown label, more than `most_bytes`.
   void read(TextReader& reader, const std::string& label_column);
   // The same where the label is a number. Errors: a label that is no number, or none that a float holds.
   void read_scores(TextReader& reader, const std::string& label_column);

@@ -20,9 +20,13 @@ TextReader::TextReader(std::string_view bytes, std::string name, Format format, 
 void TextReader::open_rows() {
   if (!is_table()) {
     if (!request_.label.empty())
-      fail_input("[data] {}: labelled rows are read from .csv, .tsv or .jsonl files (each also .gz or .zst)", lines_.path());
+      fail_input("[data] {}: labelled rows are read from .csv, .tsv or .jsonl files (each also .gz or .zst)",
+                 lines_.path());
     if (request_.named)
-      fail_input("[data] {}: --text names columns, and a text file has none; leave --text out, or give a .csv, .tsv or .jsonl file", lines_.path());
+      fail_input(
+          "[data] {}: --text names columns, and a text file has none; leave --text out, or give a .csv, .tsv or .jsonl "
+          "file",
+          lines_.path());
     return;
   }
   if (request_.text.empty()) request_.text = {"text"};
@@ -32,12 +36,14 @@ void TextReader::open_rows() {
 bool TextReader::next(Row& row) {
   if (rows_) return rows_->next(lines_, row);
   row = {};
-  const bool any = request_.longest > 0 ? lines_.next(row.text[0], request_.longest, request_.cut) : lines_.next(row.text[0]);
+  const bool any =
+      request_.longest > 0 ? lines_.next(row.text[0], request_.longest, request_.cut) : lines_.next(row.text[0]);
   row.line = lines_.line();
   return any;
 }
 
-bool names_in_vain(const std::vector<std::string>& files, const std::optional<Format>& format, const std::vector<std::string>& text) {
+bool names_in_vain(const std::vector<std::string>& files, const std::optional<Format>& format,
+                   const std::vector<std::string>& text) {
   const auto is_text = [&](const std::string& file) { return (format ? *format : format_of(file)) == Format::text; };
   return !text.empty() && std::all_of(files.begin(), files.end(), is_text);
 }

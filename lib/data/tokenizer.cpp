@@ -45,13 +45,16 @@ fs::path file_in(const fs::path& model) {
   const fs::path folder = place.empty() ? model : model / place;
   for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / name)) return folder / name;
-  fail_input("[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; name one with --tokenizer",
-             folder.string());
+  fail_input(
+      "[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; "
+      "name one with --tokenizer",
+      folder.string());
 }
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name, LetterCase letter_case) {
+std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name,
+                                                 LetterCase letter_case) {
   const bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
   return std::make_shared<WordPiece>(vocab, name, rules_for(lower));
 }
@@ -59,12 +62,14 @@ std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const s
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
   const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
   if (!fs::exists(path))
-    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one{}", path.string(),
-               hub_hint(path.string()));
-  const std::string bytes = read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
+    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one{}",
+               path.string(), hub_hint(path.string()));
+  const std::string bytes =
+      read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
   if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
   if (path.extension() == ".json")
-    fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON", path.string());
+    fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON",
+               path.string());
   return std::make_shared<WordPiece>(bytes, path.string(), rules_beside(path, bytes, letter_case));
 }
 

@@ -107,8 +107,8 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok())
-    fail_input("[tokenizer] no SentencePiece model of {} pieces can be learned from these {} texts: {}", options.vocab_size, texts.size(),
-               status.message());
+    fail_input("[tokenizer] no SentencePiece model of {} pieces can be learned from these {} texts: {}",
+               options.vocab_size, texts.size(), status.message());
   return model;
 }
 

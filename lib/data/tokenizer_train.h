@@ -20,8 +20,8 @@ struct SampleSpec {
   std::uint64_t seed = 0;
 };
 
-// The texts in the order of the files, lines of more than 256 KiB in parts; empty ones are left out. Memory: the sample, whatever the size of the
-// corpus.
+// The texts in the order of the files, lines of more than 256 KiB in parts; empty ones are left out. Memory: the
+// sample, whatever the size of the corpus.
 std::vector<std::string> sample_texts(const SampleSpec& spec);
 
 struct TrainTokenizerOptions {
@@ -32,12 +32,14 @@ struct TrainTokenizerOptions {
   std::string model = "unigram";  // SentencePiece: unigram or bpe
 };
 
-// A vocab.txt: [PAD] [UNK] [CLS] [SEP] [MASK], the characters by code point, the same inside words (##), then the merges in order.
-// Pieces are merged as in byte pair encoding (Sennrich et al. 2016): again and again the most frequent pair of neighbours inside words,
-// of equals the one whose pieces stand first in the vocabulary. Hugging Face's WordPiece trainer chooses in the same way.
+// A vocab.txt: [PAD] [UNK] [CLS] [SEP] [MASK], the characters by code point, the same inside words (##), then the
+// merges in order. Pieces are merged as in byte pair encoding (Sennrich et al. 2016): again and again the most frequent
+// pair of neighbours inside words, of equals the one whose pieces stand first in the vocabulary. Hugging Face's
+// WordPiece trainer chooses in the same way.
 std::string train_wordpiece(std::span<const std::string> texts, const TrainTokenizerOptions& options);
 
-// A SentencePiece model with <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4. Small corpora may give fewer pieces than asked for.
+// A SentencePiece model with <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4. Small corpora may give fewer pieces than
+// asked for.
 std::string train_sentencepiece(std::span<const std::string> texts, const TrainTokenizerOptions& options);
 
 }  // namespace comera::data

@@ -8,7 +8,8 @@
 
 namespace comera::data {
 
-// Position of the first byte that is not part of well-formed UTF-8 (overlong forms and surrogates are not); npos: all of it is.
+// Position of the first byte that is not part of well-formed UTF-8 (overlong forms and surrogates are not); npos: all
+// of it is.
 std::size_t find_invalid_utf8(std::string_view text);
 
 // The code point at `text[at]`, of valid UTF-8; `at` moves behind it.
@@ -18,19 +19,23 @@ inline std::uint32_t next_code_point(std::string_view text, std::size_t& at) {
   if (first < 0x80) return at += 1, first;
   if (first < 0xE0) return at += 2, (first & 0x1F) << 6 | (byte(at - 1) & 0x3F);
   if (first < 0xF0) return at += 3, (first & 0x0F) << 12 | (byte(at - 2) & 0x3F) << 6 | (byte(at - 1) & 0x3F);
-  return at += 4, (first & 0x07) << 18 | (byte(at - 3) & 0x3F) << 12 | (byte(at - 2) & 0x3F) << 6 | (byte(at - 1) & 0x3F);
+  return at += 4,
+         (first & 0x07) << 18 | (byte(at - 3) & 0x3F) << 12 | (byte(at - 2) & 0x3F) << 6 | (byte(at - 1) & 0x3F);
 }
 
 void append_utf8(std::string& text, std::uint32_t code_point);
 
-// Hugging Face's `tokenizers` classifies by Unicode 8.0 and lower-cases by Unicode 17; these follow it, not the system's Unicode 15.
-bool is_removed(std::uint32_t code_point);      // U+0000, U+FFFD, Cc, Cf, Co, but tab, newline and carriage return
-bool is_space(std::uint32_t code_point);        // Zs, Zl, Zp, tab, newline, carriage return
-bool is_punctuation(std::uint32_t code_point);  // P*, and every printable ASCII character that is neither letter nor digit
-bool is_nonspacing(std::uint32_t code_point);   // Mn
-bool is_cjk(std::uint32_t code_point);          // the ideographs that BERT sets apart by blanks
+// Hugging Face's `tokenizers` classifies by Unicode 8.0 and lower-cases by Unicode 17; these follow it, not the
+// system's Unicode 15.
+bool is_removed(std::uint32_t code_point);  // U+0000, U+FFFD, Cc, Cf, Co, but tab, newline and carriage return
+bool is_space(std::uint32_t code_point);    // Zs, Zl, Zp, tab, newline, carriage return
+bool is_punctuation(
+    std::uint32_t code_point);  // P*, and every printable ASCII character that is neither letter nor digit
+bool is_nonspacing(std::uint32_t code_point);  // Mn
+bool is_cjk(std::uint32_t code_point);         // the ideographs that BERT sets apart by blanks
 
-// Appends the canonical decomposition without Mn. NFD's reordering is left out: it moves only marks, and nearly all marks are dropped here.
+// Appends the canonical decomposition without Mn. NFD's reordering is left out: it moves only marks, and nearly all
+// marks are dropped here.
 void append_without_accents(std::string& text, std::uint32_t code_point);
 void append_lower(std::string& text, std::uint32_t code_point);
 

@@ -31,8 +31,10 @@ void WindowSource::arrange(Window& window) const {
 
   const Permutation mixed(count, Random(seed, epoch, Purpose::sequences), number);
   std::vector<Sequence> sorted(window.sequences.size());
-  for (std::int64_t i = 0; i < count; ++i) sorted[static_cast<std::size_t>(i)] = window.sequences[static_cast<std::size_t>(mixed(i))];
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Sequence& a, const Sequence& b) { return a.length < b.length; });
+  for (std::int64_t i = 0; i < count; ++i)
+    sorted[static_cast<std::size_t>(i)] = window.sequences[static_cast<std::size_t>(mixed(i))];
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Sequence& a, const Sequence& b) { return a.length < b.length; });
 
   const std::int64_t size = step_sequences(), full = count / size;
   if (full == 0) return window.sequences.swap(sorted);

@@ -1,5 +1,5 @@
-// A window: the tokenised sequences of some whole steps, in the order in which the steps are handed out. A pure function of dataset,
-// options and the state at its start.
+// A window: the tokenised sequences of some whole steps, in the order in which the steps are handed out. A pure
+// function of dataset, options and the state at its start.
 #pragma once
 
 #include <atomic>
@@ -31,13 +31,15 @@ struct Window {
   LoaderState start, next;             // `next.epoch` differs from `start.epoch` when this window ends the epoch
 };
 
-// Steps of window number `window`: few in the first ones, so that the first step does not wait long, up to what 8,192 sequences make.
+// Steps of window number `window`: few in the first ones, so that the first step does not wait long, up to what 8,192
+// sequences make.
 std::int64_t window_steps(std::int64_t step_sequences, std::int64_t window);
 std::int64_t steps_before(std::int64_t step_sequences, std::int64_t window);
 
 class WindowSource {
  public:
-  WindowSource(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options) : dataset_(std::move(dataset)), options_(options) {}
+  WindowSource(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options)
+      : dataset_(std::move(dataset)), options_(options) {}
   virtual ~WindowSource() = default;
   virtual Window build(const LoaderState& start) = 0;
   void cancel() { cancelled_ = true; }  // from another thread: a build under way ends by an exception
@@ -45,7 +47,8 @@ class WindowSource {
  protected:
   struct Cancelled {};
   std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
-  // Shuffling: sequences in random order, sorted by length (ties stay in that order), cut into steps, full steps in random order.
+  // Shuffling: sequences in random order, sorted by length (ties stay in that order), cut into steps, full steps in
+  // random order.
   void arrange(Window& window) const;
   void check_cancelled() const {
     if (cancelled_) throw Cancelled();
@@ -61,11 +64,12 @@ class WindowSource {
 std::unique_ptr<WindowSource> rows_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options);
 std::unique_ptr<WindowSource> stream_source(std::shared_ptr<const FileDataset> dataset, const LoaderOptions& options);
 
-// body(begin, end) over [0, count) in one contiguous part per thread. The error of the first part that has one is thrown.
+// body(begin, end) over [0, count) in one contiguous part per thread. The error of the first part that has one is
+// thrown.
 void in_parts(int threads, std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body);
 
-// What is left of two texts of `first` and `second` tokens so that both fit into `room`: the last token of the longer one goes, of the
-// first one where they are equal, until they do.
+// What is left of two texts of `first` and `second` tokens so that both fit into `room`: the last token of the longer
+// one goes, of the first one where they are equal, until they do.
 void trim_pair(std::int64_t room, std::int64_t& first, std::int64_t& second);
 
 }  // namespace comera::data

@@ -25,7 +25,9 @@ void for_each_line(std::string_view text, Visit&& visit) {
   }
 }
 
-bool ascii_letter_or_digit(unsigned char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool ascii_letter_or_digit(unsigned char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 // Splits what the normaliser lets through: words grow in `buffer` until a blank or a punctuation character.
 class WordSplitter {
@@ -86,7 +88,8 @@ class WordSplitter {
 };
 
 std::size_t count_code_points(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 // The clean-up of Hugging Face's decoder: these pieces stand against the word before them.
@@ -98,7 +101,8 @@ bool joins_previous(std::string_view piece) {
 
 }  // namespace
 
-void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer, const std::function<void(std::string_view)>& word) {
+void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
+                   const std::function<void(std::string_view)>& word) {
   WordSplitter splitter(rules, buffer, word);
   for (std::size_t at = 0; at < text.size();) {
     const auto c = static_cast<unsigned char>(text[at]);
@@ -117,7 +121,8 @@ void PieceTrie::grow() {
   before.swap(edges_);
   mask_ = edges_.size() - 1;
   for (const Edge& edge : before)
-    if (edge.key != 0) edges_[slot(static_cast<std::uint32_t>(edge.key / 256 - 1), static_cast<unsigned char>(edge.key % 256))] = edge;
+    if (edge.key != 0)
+      edges_[slot(static_cast<std::uint32_t>(edge.key / 256 - 1), static_cast<unsigned char>(edge.key % 256))] = edge;
 }
 
 std::size_t PieceTrie::slot(std::uint32_t node, unsigned char byte) const {
@@ -165,15 +170,18 @@ bool looks_cased(std::string_view vocab) {
   return cased;
 }
 
-WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules) : name_(std::move(name)), vocab_(vocab), rules_(rules) {
+WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules)
+    : name_(std::move(name)), vocab_(vocab), rules_(rules) {
   for_each_line(vocab_, [&](std::string_view line, std::int64_t number) {
     if (const std::size_t bad = find_invalid_utf8(line); bad != std::string_view::npos)
-      fail_input("[tokenizer] {}: line {}: byte {} is not UTF-8; a vocab.txt is UTF-8 text with one piece per line", name_, number, bad + 1);
+      fail_input("[tokenizer] {}: line {}: byte {} is not UTF-8; a vocab.txt is UTF-8 text with one piece per line",
+                 name_, number, bad + 1);
     pieces_.emplace_back(line);
   });
   if (pieces_.empty()) fail_input("[tokenizer] {}: is empty; a vocab.txt holds one piece per line", name_);
 
-  if (vocab_size() > most_pieces) fail_input("[tokenizer] {}: holds {} pieces; at most {} are read", name_, vocab_size(), most_pieces);
+  if (vocab_size() > most_pieces)
+    fail_input("[tokenizer] {}: holds {} pieces; at most {} are read", name_, vocab_size(), most_pieces);
 
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
@@ -195,8 +203,10 @@ WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules) 
   specials_.begin = specials_.cls;
   specials_.end = specials_.sep;
   if (specials_.unknown < 0)
-    fail_input("[tokenizer] {}: holds no [UNK] among its {} entries; a BERT vocab.txt needs a line [UNK]", name_, pieces_.size());
-  hash_ = hash_text(fmt::format("lower {} accents {} cjk {}", rules_.lower, rules_.strip_accents, rules_.split_cjk) + vocab_);
+    fail_input("[tokenizer] {}: holds no [UNK] among its {} entries; a BERT vocab.txt needs a line [UNK]", name_,
+               pieces_.size());
+  hash_ = hash_text(fmt::format("lower {} accents {} cjk {}", rules_.lower, rules_.strip_accents, rules_.split_cjk) +
+                    vocab_);
 }
 
 void WordPiece::encode_word(std::string_view word, Ids& ids) const {
@@ -224,8 +234,9 @@ void WordPiece::encode(std::string_view text, Ids& ids) const {
   std::string buffer;
   std::size_t begin = 0;
   for (std::size_t at = text.find('['); at != std::string_view::npos; at = text.find('[', at)) {
-    const auto found = std::find_if(written_.begin(), written_.end(),
-                                    [&](const auto& special) { return special.second >= 0 && text.substr(at).starts_with(special.first); });
+    const auto found = std::find_if(written_.begin(), written_.end(), [&](const auto& special) {
+      return special.second >= 0 && text.substr(at).starts_with(special.first);
+    });
     if (found == written_.end()) {
       ++at;
       continue;
@@ -238,8 +249,10 @@ void WordPiece::encode(std::string_view text, Ids& ids) const {
 }
 
 Cut WordPiece::cut(std::string_view text) const {
-  if (const std::size_t blank = text.find_last_of(" \t"); blank != std::string_view::npos && blank > 0) return {blank, blank + 1};
-  if (const std::size_t mark = text.find_last_of(".,;:!?()\"'-/"); mark != std::string_view::npos) return {mark + 1, mark + 1};
+  if (const std::size_t blank = text.find_last_of(" \t"); blank != std::string_view::npos && blank > 0)
+    return {blank, blank + 1};
+  if (const std::size_t mark = text.find_last_of(".,;:!?()\"'-/"); mark != std::string_view::npos)
+    return {mark + 1, mark + 1};
   for (std::size_t at = text.size(); rules_.split_cjk && at-- > 1;) {
     std::size_t behind = at;
     if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80 && is_cjk(next_code_point(text, behind))) return {at, at};
@@ -248,7 +261,8 @@ Cut WordPiece::cut(std::string_view text) const {
 }
 
 std::string WordPiece::piece(std::int32_t id) const {
-  if (id < 0 || id >= vocab_size()) fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
+  if (id < 0 || id >= vocab_size())
+    fail_input("[tokenizer] {}: id {} is outside the vocabulary of {} entries", name_, id, vocab_size());
   return pieces_[static_cast<std::size_t>(id)];
 }
 
@@ -274,10 +288,11 @@ std::string WordPiece::decode(const Ids& ids, bool keep_special) const {
 
 void WordPiece::save(const Folder& folder) const {
   write_file_atomic(folder, "vocab.txt", vocab_);
-  write_file_atomic(folder, "tokenizer_config.json",
-                    fmt::format("{{\n  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
-                                "  \"tokenizer_class\": \"BertTokenizer\"\n}}\n",
-                                rules_.lower, rules_.strip_accents, rules_.split_cjk));
+  write_file_atomic(
+      folder, "tokenizer_config.json",
+      fmt::format("{{\n  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
+                  "  \"tokenizer_class\": \"BertTokenizer\"\n}}\n",
+                  rules_.lower, rules_.strip_accents, rules_.split_cjk));
 }
 
 }  // namespace comera::data

@@ -1,5 +1,6 @@
-// BERT's tokenizer: normalise, split into words, cut each word greedily into the longest pieces of the vocabulary (Devlin et al. 2019;
-// Wu et al. 2016, section 4.1). Equal to Hugging Face's BertWordPieceTokenizer, ids and decoded text.
+// BERT's tokenizer: normalise, split into words, cut each word greedily into the longest pieces of the vocabulary
+// (Devlin et al. 2019; Wu et al. 2016, section 4.1). Equal to Hugging Face's BertWordPieceTokenizer, ids and decoded
+// text.
 #pragma once
 
 #include <array>
@@ -18,8 +19,10 @@ struct BertRules {
   bool split_cjk = true;
 };
 
-// Calls `word` with every word of `text` (valid UTF-8) in order, normalised: control characters dropped, blanks and punctuation split.
-void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer, const std::function<void(std::string_view)>& word);
+// Calls `word` with every word of `text` (valid UTF-8) in order, normalised: control characters dropped, blanks and
+// punctuation split.
+void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
+                   const std::function<void(std::string_view)>& word);
 
 // Byte trie over the vocabulary: finds the longest piece that a text begins with.
 class PieceTrie {
@@ -49,7 +52,8 @@ class WordPiece final : public Tokenizer {
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override;
-  // At the last blank, else at the last ASCII punctuation but the brackets of special pieces, else before the last ideograph.
+  // At the last blank, else at the last ASCII punctuation but the brackets of special pieces, else before the last
+  // ideograph.
   Cut cut(std::string_view text) const override;
   std::string decode(const Ids& ids, bool keep_special) const override;
   const Specials& specials() const override { return specials_; }
@@ -66,7 +70,8 @@ class WordPiece final : public Tokenizer {
   std::string name_, vocab_, hash_;
   BertRules rules_;
   std::vector<std::string> pieces_;
-  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognised in text as they are written
+  std::array<std::pair<std::string, std::int32_t>, 5>
+      written_;  // special pieces that are recognised in text as they are written
   Specials specials_;
   PieceTrie starts_, continuations_;
 };

@@ -73,10 +73,14 @@ class Trainer {
   struct Candidate {
     std::int64_t count;
     Pair pair;
-    bool operator<(const Candidate& other) const { return count != other.count ? count < other.count : pair > other.pair; }
+    bool operator<(const Candidate& other) const {
+      return count != other.count ? count < other.count : pair > other.pair;
+    }
   };
 
-  static Pair pair_of(std::int32_t left, std::int32_t right) { return static_cast<Pair>(left) << 32 | static_cast<std::uint32_t>(right); }
+  static Pair pair_of(std::int32_t left, std::int32_t right) {
+    return static_cast<Pair>(left) << 32 | static_cast<std::uint32_t>(right);
+  }
 
   std::int32_t add(const std::string& piece) {
     const auto [found, fresh] = ids_.emplace(piece, static_cast<std::int32_t>(pieces_.size()));
@@ -101,7 +105,8 @@ class Trainer {
     std::vector<std::pair<std::int64_t, std::uint32_t>> order;
     for (const auto& [code_point, entry] : seen) order.emplace_back(-entry.count, code_point);
     std::sort(order.begin(), order.end());
-    for (std::size_t i = static_cast<std::size_t>(options_.alphabet); i < order.size(); ++i) seen.erase(order[i].second);
+    for (std::size_t i = static_cast<std::size_t>(options_.alphabet); i < order.size(); ++i)
+      seen.erase(order[i].second);
     for (const char* prefix : {"", "##"})
       for (const auto& [code_point, entry] : seen)
         if (*prefix == '\0' || entry.inside) {
@@ -110,8 +115,10 @@ class Trainer {
           add(piece);
         }
     if (static_cast<std::int64_t>(pieces_.size()) > options_.vocab_size)
-      fail_input("[tokenizer] a vocabulary of {} entries has no room for the {} of special pieces and characters; use --vocab-size {} or more",
-                 options_.vocab_size, pieces_.size(), pieces_.size());
+      fail_input(
+          "[tokenizer] a vocabulary of {} entries has no room for the {} of special pieces and characters; use "
+          "--vocab-size {} or more",
+          options_.vocab_size, pieces_.size(), pieces_.size());
   }
 
   // Words with a character that has no piece can never be encoded, so they teach nothing.
@@ -128,7 +135,8 @@ class Trainer {
         if (known) word.symbols.push_back(found->second);
       }
       if (!known || word.symbols.size() < 2) continue;
-      for (std::size_t i = 0; i + 1 < word.symbols.size(); ++i) change(pair_of(word.symbols[i], word.symbols[i + 1]), count, words_.size());
+      for (std::size_t i = 0; i + 1 < word.symbols.size(); ++i)
+        change(pair_of(word.symbols[i], word.symbols[i + 1]), count, words_.size());
       words_.push_back(std::move(word));
     }
   }
@@ -145,7 +153,8 @@ class Trainer {
 
   void merge(Pair pair) {
     const auto left = static_cast<std::int32_t>(pair >> 32), right = static_cast<std::int32_t>(pair & 0xFFFFFFFFu);
-    const std::int32_t merged = add(pieces_[static_cast<std::size_t>(left)] + pieces_[static_cast<std::size_t>(right)].substr(2));
+    const std::int32_t merged =
+        add(pieces_[static_cast<std::size_t>(left)] + pieces_[static_cast<std::size_t>(right)].substr(2));
     std::vector<std::size_t> words = std::move(where_[pair]);
     where_.erase(pair);
     std::sort(words.begin(), words.end());
@@ -159,7 +168,8 @@ class Trainer {
   }
 
   // Takes the word's pairs out of the counts, merges from left to right, and puts the new pairs in.
-  void merge_in(Word& word, std::size_t index, std::int32_t left, std::int32_t right, std::int32_t merged, std::vector<Pair>& grown) {
+  void merge_in(Word& word, std::size_t index, std::int32_t left, std::int32_t right, std::int32_t merged,
+                std::vector<Pair>& grown) {
     std::vector<std::int32_t>& symbols = word.symbols;
     std::vector<std::int32_t> after;
     for (std::size_t i = 0; i < symbols.size(); ++i) {
@@ -168,7 +178,8 @@ class Trainer {
       i += match;
     }
     if (after.size() == symbols.size()) return;
-    for (std::size_t i = 0; i + 1 < symbols.size(); ++i) change(pair_of(symbols[i], symbols[i + 1]), -word.count, index);
+    for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
+      change(pair_of(symbols[i], symbols[i + 1]), -word.count, index);
     for (std::size_t i = 0; i + 1 < after.size(); ++i) {
       const Pair pair = pair_of(after[i], after[i + 1]);
       change(pair, word.count, index);

@@ -25,14 +25,16 @@ data::Batch batch_of(const models::Spec& spec, const RandomTokens& tokens) {
 
 bool has_past(const onnx::ModelProto& model) {
   const auto& inputs = model.graph().input();
-  return std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name().starts_with("past_key_values."); });
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const auto& input) { return input.name().starts_with("past_key_values."); });
 }
 
 // Columns [first, last) of arrays [batch, sequence].
 Array columns(const Array& array, std::int64_t first, std::int64_t last) {
   Array part{{array.dims[0], last - first}, false, {}, {}};
   for (std::int64_t b = 0; b < array.dims[0]; ++b)
-    for (std::int64_t t = first; t < last; ++t) part.integers.push_back(array.integers[static_cast<std::size_t>(b * array.dims[1] + t)]);
+    for (std::int64_t t = first; t < last; ++t)
+      part.integers.push_back(array.integers[static_cast<std::size_t>(b * array.dims[1] + t)]);
   return part;
 }
 
@@ -103,7 +105,8 @@ double log_probability(const double* row, std::int64_t columns, std::int64_t tar
 // The place of the one token of each sequence whose probability is compared.
 std::vector<std::int64_t> middle_rows(const RandomTokens& tokens) {
   std::vector<std::int64_t> rows;
-  for (std::int64_t b = 0; b < tokens.sequences; ++b) rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] / 2);
+  for (std::int64_t b = 0; b < tokens.sequences; ++b)
+    rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] / 2);
   return rows;
 }
 
@@ -119,7 +122,8 @@ std::vector<std::int64_t> counted_rows(const RandomTokens& tokens) {
 std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
   std::vector<std::int64_t> rows;
   for (std::int64_t t = 0; t < tokens.length; t += 3) rows.push_back(t);
-  for (std::int64_t b = 0; b < tokens.sequences; ++b) rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] - 1);
+  for (std::int64_t b = 0; b < tokens.sequences; ++b)
+    rows.push_back(b * tokens.length + tokens.lengths[static_cast<std::size_t>(b)] - 1);
   return rows;
 }
 
@@ -185,13 +189,14 @@ std::vector<double> graph_answers(const Reading& reading) {
     case Task::mlm: {
       std::vector<double> values;
       for (const std::int64_t row : middle_rows(reading.tokens))
-        values.push_back(
-            log_probability(reading.outputs.at("logits").reals.data() + row * words, words, reading.tokens.ids[static_cast<std::size_t>(row)]));
+        values.push_back(log_probability(reading.outputs.at("logits").reals.data() + row * words, words,
+                                         reading.tokens.ids[static_cast<std::size_t>(row)]));
       return values;
     }
     case Task::embed: {
       std::vector<double> values = reading.outputs.at("sentence_embedding").reals;
-      const std::vector<double> hidden = reading.rows("last_hidden_state", counted_rows(reading.tokens), reading.spec.hidden);
+      const std::vector<double> hidden =
+          reading.rows("last_hidden_state", counted_rows(reading.tokens), reading.spec.hidden);
       values.insert(values.end(), hidden.begin(), hidden.end());
       return values;
     }
@@ -217,7 +222,9 @@ std::vector<double> model_answers(const models::Spec& spec, train::Engine& engin
 
 Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens) {
   const models::Spec& common = models::common(spec);
-  const auto asked = [&](Precision precision) { return graph_answers({common, tokens, run_graph(file, tokens, precision)}); };
+  const auto asked = [&](Precision precision) {
+    return graph_answers({common, tokens, run_graph(file, tokens, precision)});
+  };
   return {model_answers(common, engine, tokens), asked(Precision::doubled), asked(Precision::single)};
 }
 

@@ -11,20 +11,24 @@ namespace comera::exporting {
 namespace {
 
 std::int64_t product(const Sizes& sizes, std::size_t first, std::size_t last) {
-  return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.begin() + static_cast<std::ptrdiff_t>(last), std::int64_t{1},
-                         std::multiplies<>());
+  return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first),
+                         sizes.begin() + static_cast<std::ptrdiff_t>(last), std::int64_t{1}, std::multiplies<>());
 }
 
-Matrix as_matrix(const std::vector<float>& values, std::int64_t rows) { return {rows, static_cast<std::int64_t>(values.size()) / rows, values}; }
+Matrix as_matrix(const std::vector<float>& values, std::int64_t rows) {
+  return {rows, static_cast<std::int64_t>(values.size()) / rows, values};
+}
 
 // (m1, n1, m2, n2, last) to (m1, m2, n1, n2, last).
-std::vector<float> interleave(const std::vector<float>& in, std::int64_t m1, std::int64_t n1, std::int64_t m2, std::int64_t n2, std::int64_t last) {
+std::vector<float> interleave(const std::vector<float>& in, std::int64_t m1, std::int64_t n1, std::int64_t m2,
+                              std::int64_t n2, std::int64_t last) {
   std::vector<float> out(in.size());
   const float* from = in.data();
   for (std::int64_t i = 0; i < m1; ++i)
     for (std::int64_t j = 0; j < n1; ++j)
       for (std::int64_t k = 0; k < m2; ++k)
-        for (std::int64_t l = 0; l < n2; ++l, from += last) std::copy_n(from, last, out.begin() + ((((i * m2 + k) * n1 + j) * n2 + l) * last));
+        for (std::int64_t l = 0; l < n2; ++l, from += last)
+          std::copy_n(from, last, out.begin() + ((((i * m2 + k) * n1 + j) * n2 + l) * last));
   return out;
 }
 
@@ -37,7 +41,8 @@ std::vector<float> merge_table(const Chain& chain, std::size_t first, std::size_
   for (std::size_t k = first; k < last; ++k) {
     const Matrix next = multiply(as_matrix(merged, r * m * n), as_matrix(chain.cores[k], chain.ranks[k]));
     const std::int64_t m2 = chain.left_modes[k], n2 = chain.right_modes[k];
-    merged = interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);  // the left rank is one more, outermost row mode
+    merged =
+        interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);  // the left rank is one more, outermost row mode
     m *= m2;
     n *= n2;
   }
@@ -70,7 +75,9 @@ Matrix widen(const Matrix& rest, const std::vector<std::int32_t>& columns) {
   for (std::int64_t r = 0; r < rest.rows; ++r)
     for (std::int64_t j = 0; j < width; ++j) {
       const std::int64_t from = columns[static_cast<std::size_t>(j)];
-      const float value = from >= rest.rows ? rest.values[static_cast<std::size_t>(r * rest.columns + from - rest.rows)] : from == r ? 1.0F : 0.0F;
+      const float value = from >= rest.rows ? rest.values[static_cast<std::size_t>(r * rest.columns + from - rest.rows)]
+                          : from == r       ? 1.0F
+                                            : 0.0F;
       out.values[static_cast<std::size_t>(r * width + j)] = value;
     }
   return out;
@@ -95,7 +102,8 @@ Matrix multiply(const Matrix& a, const Matrix& b) {
       const float* from = b.values.data() + k * b.columns;
       for (std::int64_t j = 0; j < b.columns; ++j) row[static_cast<std::size_t>(j)] += factor * from[j];
     }
-    std::transform(row.begin(), row.end(), out.values.begin() + i * b.columns, [](double value) { return static_cast<float>(value); });
+    std::transform(row.begin(), row.end(), out.values.begin() + i * b.columns,
+                   [](double value) { return static_cast<float>(value); });
   }
   return out;
 }
@@ -110,7 +118,9 @@ bool Chain::empty() const { return std::find(ranks.begin(), ranks.end(), 0) != r
 
 std::int64_t Chain::core_elements(std::size_t k) const {
   const std::int64_t gone = !gauge.empty() && k + 1 == cores.size() ? ranks[k] : 0;
-  const std::int64_t width = table ? left_modes[k] * right_modes[k] : k < middle() ? left_modes[k] : right_modes[k - middle()] - gone;
+  const std::int64_t width = table          ? left_modes[k] * right_modes[k]
+                             : k < middle() ? left_modes[k]
+                                            : right_modes[k - middle()] - gone;
   return ranks[k] * width * ranks[k + 1];
 }
 
@@ -118,7 +128,8 @@ std::size_t Chain::middle() const { return table ? (cores.size() + 1) / 2 : left
 
 std::vector<std::int32_t> gauge_columns(const Chain& chain) {
   std::vector<std::int32_t> columns(static_cast<std::size_t>(chain.columns), -1);
-  for (std::size_t r = 0; r < chain.gauge.size(); ++r) columns[static_cast<std::size_t>(chain.gauge[r])] = static_cast<std::int32_t>(r);
+  for (std::size_t r = 0; r < chain.gauge.size(); ++r)
+    columns[static_cast<std::size_t>(chain.gauge[r])] = static_cast<std::int32_t>(r);
   auto next = static_cast<std::int32_t>(chain.gauge.size());
   for (std::int32_t& column : columns)
     if (column < 0) column = next++;
@@ -127,7 +138,8 @@ std::vector<std::int32_t> gauge_columns(const Chain& chain) {
 
 std::vector<std::int32_t> chain_rows(const Chain& chain) {
   std::vector<std::int32_t> rows(chain.order.size());
-  for (std::size_t p = 0; p < rows.size(); ++p) rows[static_cast<std::size_t>(chain.order[p])] = static_cast<std::int32_t>(p);
+  for (std::size_t p = 0; p < rows.size(); ++p)
+    rows[static_cast<std::size_t>(chain.order[p])] = static_cast<std::int32_t>(p);
   return rows;
 }
 
@@ -153,7 +165,8 @@ TableHalves halves_of(const Chain& chain) {
   halves.right_rows = product(chain.left_modes, middle, last);
   halves.right_columns = product(chain.right_modes, middle, last);
   halves.left = as_matrix(merge_table(chain, 0, middle), halves.left_rows);
-  const std::vector<float> right = merge_table(chain, middle, last);  // [R, rows, columns], wanted as [rows, R, columns]
+  const std::vector<float> right =
+      merge_table(chain, middle, last);  // [R, rows, columns], wanted as [rows, R, columns]
   halves.right = {halves.right_rows, halves.rank * halves.right_columns, std::vector<float>(right.size())};
   for (std::int64_t r = 0; r < halves.rank; ++r)
     for (std::int64_t i = 0; i < halves.right_rows; ++i)
@@ -167,8 +180,8 @@ Matrix dense_table(const Chain& chain) {
   out.values.reserve(static_cast<std::size_t>(out.rows * out.columns));
   const TableHalves halves = chain.empty() ? TableHalves{} : halves_of(chain);
   for (std::int64_t i = 0; i < chain.rows && !chain.empty(); ++i) {
-    const Matrix row =
-        multiply(row_of(halves.left, i / halves.right_rows, halves.left_columns), row_of(halves.right, i % halves.right_rows, halves.rank));
+    const Matrix row = multiply(row_of(halves.left, i / halves.right_rows, halves.left_columns),
+                                row_of(halves.right, i % halves.right_rows, halves.rank));
     out.values.insert(out.values.end(), row.values.begin(), row.values.end());
   }
   out.values.resize(static_cast<std::size_t>(out.rows * out.columns));
@@ -183,7 +196,8 @@ WeightReader::WeightReader(const io::ModelFolder& folder) : folder_(folder) {
   io::describe(folder);  // every chain is whole, or this says which is not
 }
 
-WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned) : WeightReader(folder) {
+WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned)
+    : WeightReader(folder) {
   block_.chains.insert(block_.chains.end(), planned.begin(), planned.end());
   shapes_alone_ = true;
 }

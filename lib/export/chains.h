@@ -27,10 +27,12 @@ struct Chain {
   Sizes left_modes, right_modes;       // linear: in modes, out modes; table: row modes, column modes
   Sizes ranks;                         // cores + 1; all inner 0: zero
   std::vector<std::vector<float>> cores;
-  std::vector<std::int32_t> order;      // linear: row order[p] of the weight is row p of the chain; empty: as they come
-  std::vector<std::int32_t> gauge;      // linear: output column gauge[r] of the right half is the unit vector r; empty: the right half is whole
-  std::vector<std::int32_t> exact_ids;  // table: row exact_ids[e] is row e of exact_rows, whatever the cores give; rising
-  Matrix exact_rows;                    // [E, columns]
+  std::vector<std::int32_t> order;  // linear: row order[p] of the weight is row p of the chain; empty: as they come
+  std::vector<std::int32_t>
+      gauge;  // linear: output column gauge[r] of the right half is the unit vector r; empty: the right half is whole
+  std::vector<std::int32_t>
+      exact_ids;      // table: row exact_ids[e] is row e of exact_rows, whatever the cores give; rising
+  Matrix exact_rows;  // [E, columns]
 
   bool empty() const;
   std::size_t middle() const;                       // the bond at which the chain is cut into two halves

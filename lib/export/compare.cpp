@@ -6,11 +6,15 @@
 
 namespace comera::exporting {
 
-RandomTokens random_tokens(std::int64_t sequences, std::int64_t length, std::int64_t vocabulary, std::int64_t types, std::uint64_t seed) {
+RandomTokens random_tokens(std::int64_t sequences, std::int64_t length, std::int64_t vocabulary, std::int64_t types,
+                           std::uint64_t seed) {
   RandomTokens tokens{sequences, length, {}, {}, {}};
   std::mt19937_64 random(seed);
-  const auto below = [&](std::int64_t limit) { return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(limit)); };
-  for (std::int64_t b = 0; b < sequences; ++b) tokens.lengths.push_back(b == 0 ? static_cast<std::int32_t>(length) : 1 + below(length));
+  const auto below = [&](std::int64_t limit) {
+    return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(limit));
+  };
+  for (std::int64_t b = 0; b < sequences; ++b)
+    tokens.lengths.push_back(b == 0 ? static_cast<std::int32_t>(length) : 1 + below(length));
   for (std::int64_t k = 0; k < sequences * length; ++k) {
     tokens.ids.push_back(below(vocabulary));
     tokens.types.push_back(below(std::max<std::int64_t>(types, 1)));
@@ -49,7 +53,8 @@ void add_batch(Difference& difference, const Answer& answer) {
 
 void finish(Difference& difference, const onnx::ModelProto& model, WeightType type) {
   const auto& nodes = model.graph().node();
-  const auto products = std::count_if(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) { return node.op_type() == "MatMul"; });
+  const auto products =
+      std::count_if(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) { return node.op_type() == "MatMul"; });
   finish(difference, products, type == WeightType::f16 ? 0x1p13 : 1.0);
 }
 

@@ -10,12 +10,13 @@ using models::DecoderNames;
 using models::DecoderSpec;
 using onnx::TensorProto;
 
-constexpr const char *batch = "batch_size", *past = "past_sequence_length", *both = "past_sequence_length + sequence_length",
-                     *sequence = "sequence_length";
+constexpr const char *batch = "batch_size", *past = "past_sequence_length",
+                     *both = "past_sequence_length + sequence_length", *sequence = "sequence_length";
 
 class DecoderGraph {
  public:
-  DecoderGraph(GraphBuild& build, const DecoderSpec& spec, bool with_past) : build_(build), graph_(build.graph), spec_(spec), with_past_(with_past) {}
+  DecoderGraph(GraphBuild& build, const DecoderSpec& spec, bool with_past)
+      : build_(build), graph_(build.graph), spec_(spec), with_past_(with_past) {}
 
   void run() {
     ids_ = graph_.input("input_ids", TensorProto::INT64, {batch, sequence});
@@ -48,22 +49,25 @@ class DecoderGraph {
 
   void declare_past() {
     for (std::size_t i = 0; i < static_cast<std::size_t>(2 * spec_.layers); ++i)
-      past_.push_back(graph_.input(past_name("past_key_values", i), TensorProto::FLOAT, {batch, spec_.key_heads, past, spec_.head_size}));
+      past_.push_back(graph_.input(past_name("past_key_values", i), TensorProto::FLOAT,
+                                   {batch, spec_.key_heads, past, spec_.head_size}));
   }
 
   Name size_of(const Name& x, std::int64_t axis) {
     return graph_.node("Gather", {graph_.node("Shape", {x}), graph_.integer(axis)}, {{"axis", std::int64_t{0}}});
   }
 
-  // 0 where a query may see a key, the lowest float where it may not: [batch, 1, queries, keys]. The queries are the last of the keys.
+  // 0 where a query may see a key, the lowest float where it may not: [batch, 1, queries, keys]. The queries are the
+  // last of the keys.
   Name additive_mask() {
     const Graph::Scope scope(graph_, "mask");
     const Name keys = size_of(mask_, 1), queries = size_of(ids_, 1);
     const Name key = graph_.node("Range", {graph_.integer(0), keys, graph_.integer(1)});
     const Name query = graph_.node("Range", {graph_.node("Sub", {keys, queries}), keys, graph_.integer(1)});
-    const Name causal =
-        graph_.node("LessOrEqual", {graph_.node("Unsqueeze", {key, graph_.integers({0})}), graph_.node("Unsqueeze", {query, graph_.integers({1})})});
-    const Name counts = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})}, {{"to", std::int64_t{TensorProto::BOOL}}});
+    const Name causal = graph_.node("LessOrEqual", {graph_.node("Unsqueeze", {key, graph_.integers({0})}),
+                                                    graph_.node("Unsqueeze", {query, graph_.integers({1})})});
+    const Name counts = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})},
+                                    {{"to", std::int64_t{TensorProto::BOOL}}});
     const Name seen = graph_.node("And", {causal, counts});
     return graph_.node("Where", {seen, graph_.scalar(0.0F), graph_.scalar(std::numeric_limits<float>::lowest())});
   }
@@ -73,9 +77,10 @@ class DecoderGraph {
     const Graph::Scope scope(graph_, "rotary");
     std::vector<float> frequencies(static_cast<std::size_t>(spec_.head_size / 2));
     for (std::size_t i = 0; i < frequencies.size(); ++i)
-      frequencies[i] = static_cast<float>(std::pow(spec_.theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec_.head_size)));
-    const Name positions =
-        graph_.node("Cast", {graph_.node("Unsqueeze", {position_ids_, graph_.integers({2, 3})})}, {{"to", std::int64_t{TensorProto::FLOAT}}});
+      frequencies[i] = static_cast<float>(
+          std::pow(spec_.theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec_.head_size)));
+    const Name positions = graph_.node("Cast", {graph_.node("Unsqueeze", {position_ids_, graph_.integers({2, 3})})},
+                                       {{"to", std::int64_t{TensorProto::FLOAT}}});
     const Name angles = graph_.node("Mul", {positions, graph_.floats("rotary.frequencies", frequencies)});
     cosines_ = graph_.node("Cos", {angles});
     sines_ = graph_.node("Sin", {angles});
@@ -85,7 +90,8 @@ class DecoderGraph {
   Name rotate(const Name& x) {
     const std::int64_t half = spec_.head_size / 2;
     const Name a = graph_.node("Slice", {x, graph_.integers({0}), graph_.integers({half}), graph_.integers({3})});
-    const Name b = graph_.node("Slice", {x, graph_.integers({half}), graph_.integers({2 * half}), graph_.integers({3})});
+    const Name b =
+        graph_.node("Slice", {x, graph_.integers({half}), graph_.integers({2 * half}), graph_.integers({3})});
     const Name first = graph_.node("Sub", {graph_.node("Mul", {a, cosines_}), graph_.node("Mul", {b, sines_})});
     const Name second = graph_.node("Add", {graph_.node("Mul", {b, cosines_}), graph_.node("Mul", {a, sines_})});
     return graph_.node("Concat", {first, second}, {{"axis", std::int64_t{-1}}});
@@ -94,8 +100,10 @@ class DecoderGraph {
   Name norm(const std::string& name, const Name& x) { return rms_norm(build_, name, x, spec_.hidden, spec_.epsilon); }
 
   Name block(std::int64_t index, const Name& x) {
-    const Name middle = graph_.node("Add", {attention(index, norm(DecoderNames::layer(index, DecoderNames::first_norm), x)), x});
-    return graph_.node("Add", {feed_forward(index, norm(DecoderNames::layer(index, DecoderNames::middle_norm), middle)), middle});
+    const Name middle =
+        graph_.node("Add", {attention(index, norm(DecoderNames::layer(index, DecoderNames::first_norm), x)), x});
+    return graph_.node(
+        "Add", {feed_forward(index, norm(DecoderNames::layer(index, DecoderNames::middle_norm), middle)), middle});
   }
 
   Name project(std::int64_t index, const char* part, const Name& x, std::int64_t heads) {
@@ -113,17 +121,20 @@ class DecoderGraph {
 
   Name attention(std::int64_t index, const Name& x) {
     const auto slot = static_cast<std::size_t>(2 * index);
-    const Name query = project(index, DecoderNames::query, x, spec_.heads), key = project(index, DecoderNames::key, x, spec_.key_heads);
+    const Name query = project(index, DecoderNames::query, x, spec_.heads),
+               key = project(index, DecoderNames::key, x, spec_.key_heads);
     const Name value = project(index, DecoderNames::value, x, spec_.key_heads);
     Name mixed;
     {
       const Graph::Scope scope(graph_, DecoderNames::layer(index, "self_attn"));
       const Name turned = rotate(query);
       const Name keys = remember(slot, rotate(key)), values = remember(slot + 1, value);
-      mixed = graph_.reshape(spec_.heads == spec_.key_heads ? attend(turned, keys, values) : attend_grouped(turned, keys, values),
-                             {0, 0, spec_.heads * spec_.head_size});
+      mixed = graph_.reshape(
+          spec_.heads == spec_.key_heads ? attend(turned, keys, values) : attend_grouped(turned, keys, values),
+          {0, 0, spec_.heads * spec_.head_size});
     }
-    return linear(build_, DecoderNames::layer(index, DecoderNames::output), mixed, spec_.heads * spec_.head_size, spec_.hidden);
+    return linear(build_, DecoderNames::layer(index, DecoderNames::output), mixed, spec_.heads * spec_.head_size,
+                  spec_.hidden);
   }
 
   Name shares(const Name& scores, const Name& mask) {
@@ -133,7 +144,8 @@ class DecoderGraph {
 
   // [batch, sequence, heads, size]
   Name attend(const Name& query, const Name& keys, const Name& values) {
-    const Name scores = graph_.node("MatMul", {graph_.transpose(query, {0, 2, 1, 3}), graph_.transpose(keys, {0, 1, 3, 2})});
+    const Name scores =
+        graph_.node("MatMul", {graph_.transpose(query, {0, 2, 1, 3}), graph_.transpose(keys, {0, 1, 3, 2})});
     return graph_.transpose(graph_.node("MatMul", {shares(scores, additive_), values}), {0, 2, 1, 3});
   }
 
@@ -144,11 +156,13 @@ class DecoderGraph {
     const Name turned = graph_.transpose(graph_.node("Unsqueeze", {keys, group}), {0, 1, 2, 4, 3});
     const Name scores = graph_.node("MatMul", {graph_.transpose(split, {0, 2, 3, 1, 4}), turned});
     const Name weights = shares(scores, graph_.node("Unsqueeze", {additive_, group}));
-    return graph_.transpose(graph_.node("MatMul", {weights, graph_.node("Unsqueeze", {values, group})}), {0, 3, 1, 2, 4});
+    return graph_.transpose(graph_.node("MatMul", {weights, graph_.node("Unsqueeze", {values, group})}),
+                            {0, 3, 1, 2, 4});
   }
 
   Name feed_forward(std::int64_t index, const Name& x) {
-    const Name gate = linear(build_, DecoderNames::layer(index, DecoderNames::gate), x, spec_.hidden, spec_.intermediate);
+    const Name gate =
+        linear(build_, DecoderNames::layer(index, DecoderNames::gate), x, spec_.hidden, spec_.intermediate);
     const Name up = linear(build_, DecoderNames::layer(index, DecoderNames::up), x, spec_.hidden, spec_.intermediate);
     Name wide;
     {
@@ -168,6 +182,8 @@ class DecoderGraph {
 
 }  // namespace
 
-void build_decoder(GraphBuild& build, const models::DecoderSpec& spec, bool with_past) { DecoderGraph(build, spec, with_past).run(); }
+void build_decoder(GraphBuild& build, const models::DecoderSpec& spec, bool with_past) {
+  DecoderGraph(build, spec, with_past).run();
+}
 
 }  // namespace comera::exporting

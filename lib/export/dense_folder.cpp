@@ -21,7 +21,8 @@ std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const W
     for (io::ChainPart& part : io::parts_of(chain)) parts.insert(std::move(part.name));
   std::vector<io::TensorToWrite> tensors;
   for (const io::ModelFolder::Entry& entry : folder.entries())
-    if (!parts.contains(entry.tensor.name)) tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
+    if (!parts.contains(entry.tensor.name))
+      tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
   for (const io::ChainSpec& chain : weights.block().chains) {
     const io::ModelFolder::Entry* first = folder.find(chain.core_name(0));
     tensors.push_back({chain.weight_name(), first ? first->tensor.type : io::StoredType::F32, chain.shape});
@@ -64,13 +65,21 @@ std::string dense_config(const io::ModelFolder& folder) {
 DenseFolder plan_dense_folder(const io::ModelFolder& folder) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
-  return {io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
+  return {io::weights_bytes(shards, metadata()),
+          folder.bytes(),
+          static_cast<std::int64_t>(weights.block().chains.size()),
+          {},
+          {}};
 }
 
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check) {
   const WeightReader weights(folder);
   const auto shards = sharded(tensors_of(folder, weights));
-  DenseFolder result{io::weights_bytes(shards, metadata()), folder.bytes(), static_cast<std::int64_t>(weights.block().chains.size()), {}, {}};
+  DenseFolder result{io::weights_bytes(shards, metadata()),
+                     folder.bytes(),
+                     static_cast<std::int64_t>(weights.block().chains.size()),
+                     {},
+                     {}};
   std::map<std::string, const io::ChainSpec*> chains;
   for (const io::ChainSpec& chain : weights.block().chains) chains[chain.weight_name()] = &chain;
   AtomicFolder making(target.path);

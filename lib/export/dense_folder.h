@@ -1,4 +1,5 @@
-// `comera export --to safetensors`: a plain Hugging Face folder of a compressed model, as if it had never been compressed.
+// `comera export --to safetensors`: a plain Hugging Face folder of a compressed model, as if it had never been
+// compressed.
 #pragma once
 
 #include <functional>
@@ -17,9 +18,10 @@ struct DenseFolder {
 
 // The sizes that write_dense_folder() would write, from headers alone.
 DenseFolder plan_dense_folder(const io::ModelFolder& folder);
-// Every chain multiplied out in the type of its cores, everything else as it is; config.json without the comera block. Shards of at most
-// 5 GB as Hugging Face makes them, where the folder has its own; no more than one weight is in memory. The folder appears whole or not at all.
-// `check` is called with the finished folder before it appears under its name.
+// Every chain multiplied out in the type of its cores, everything else as it is; config.json without the comera block.
+// Shards of at most 5 GB as Hugging Face makes them, where the folder has its own; no more than one weight is in
+// memory. The folder appears whole or not at all. `check` is called with the finished folder before it appears under
+// its name.
 using CheckFolder = std::function<void(const std::string& folder)>;
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {});
 

@@ -11,7 +11,8 @@ using models::EncoderSpec;
 
 class EncoderGraph {
  public:
-  EncoderGraph(GraphBuild& build, const EncoderSpec& spec) : build_(build), graph_(build.graph), spec_(spec), names_(spec) {}
+  EncoderGraph(GraphBuild& build, const EncoderSpec& spec)
+      : build_(build), graph_(build.graph), spec_(spec), names_(spec) {}
 
   void run() {
     const std::vector<Dim> tokens{"batch_size", "sequence_length"};
@@ -29,15 +30,16 @@ class EncoderGraph {
   // 0 where a key counts, the lowest float where it does not: [batch, 1, 1, sequence].
   Name additive_mask() {
     const Graph::Scope scope(graph_, "mask");
-    const Name mask =
-        graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+    const Name mask = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})},
+                                  {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
     const Name hidden = graph_.node("Sub", {graph_.scalar(1.0F), mask});
     return graph_.node("Mul", {hidden, graph_.scalar(std::numeric_limits<float>::lowest())});
   }
 
   Name embeddings() {
     Name sum = lookup(build_, names_.word, ids_, spec_.vocabulary, spec_.hidden);
-    if (spec_.types > 0) sum = graph_.node("Add", {sum, lookup(build_, names_.type, types_, spec_.types, spec_.hidden)});
+    if (spec_.types > 0)
+      sum = graph_.node("Add", {sum, lookup(build_, names_.type, types_, spec_.types, spec_.hidden)});
     sum = graph_.node("Add", {sum, positions()});
     return norm(names_.embedding_norm, sum);
   }
@@ -47,7 +49,8 @@ class EncoderGraph {
     const Graph::Scope scope(graph_, names_.position);
     const std::int64_t offset = spec_.pre_norm ? spec_.pad + 1 : 0;
     const Matrix table = build_.weights.table(names_.position, spec_.positions + offset, spec_.hidden);
-    const Name length = graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
+    const Name length =
+        graph_.node("Gather", {graph_.node("Shape", {ids_}), graph_.integers({1})}, {{"axis", std::int64_t{0}}});
     const Name end = offset == 0 ? length : graph_.node("Add", {length, graph_.integers({offset})});
     const Name weight = graph_.weight(names_.position + ".weight", {table.rows, table.columns}, table.values);
     return graph_.node("Slice", {weight, graph_.integers({offset}), end, graph_.integers({0})});
@@ -71,7 +74,9 @@ class EncoderGraph {
   }
 
   Name attention(std::int64_t index, const Name& x) {
-    const auto project = [&](const char* part) { return linear(build_, names_.layer(index, part), x, spec_.hidden, spec_.hidden); };
+    const auto project = [&](const char* part) {
+      return linear(build_, names_.layer(index, part), x, spec_.hidden, spec_.hidden);
+    };
     const Name query = project(names_.query), key = project(names_.key), value = project(names_.value);
     Name mixed;
     {
@@ -79,7 +84,8 @@ class EncoderGraph {
       const std::int64_t size = spec_.hidden / spec_.heads;
       const Name scores = graph_.node("MatMul", {heads(query, {0, 2, 1, 3}), heads(key, {0, 2, 3, 1})});
       const Name scaled = graph_.node("Div", {scores, graph_.scalar(std::sqrt(static_cast<float>(size)))});
-      const Name shares = graph_.node("Softmax", {graph_.node("Add", {scaled, additive_})}, {{"axis", std::int64_t{-1}}});
+      const Name shares =
+          graph_.node("Softmax", {graph_.node("Add", {scaled, additive_})}, {{"axis", std::int64_t{-1}}});
       const Name sums = graph_.node("MatMul", {shares, heads(value, {0, 2, 1, 3})});
       mixed = graph_.reshape(graph_.transpose(sums, {0, 2, 1, 3}), {0, 0, spec_.hidden});
     }
@@ -101,23 +107,28 @@ class EncoderGraph {
       const std::int64_t outputs = spec_.outputs();
       const Name first = graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}});
       const Name pooled = tanh(graph_, linear(build_, names_.head_dense, first, spec_.hidden, spec_.hidden));
-      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits", {"batch_size", outputs});
+      return graph_.output(linear(build_, names_.classifier, pooled, spec_.hidden, outputs), "logits",
+                           {"batch_size", outputs});
     }
     if (spec_.task == models::Task::embed) return embed(x);
-    const Name transformed = norm(names_.transform_norm, gelu(graph_, linear(build_, names_.transform, x, spec_.hidden, spec_.hidden)));
+    const Name transformed =
+        norm(names_.transform_norm, gelu(graph_, linear(build_, names_.transform, x, spec_.hidden, spec_.hidden)));
     const Name decoded = tied_decoder(build_, names_.word, transformed, spec_.vocabulary, spec_.hidden);
-    const Name bias = graph_.weight(names_.decoder_bias, {spec_.vocabulary}, build_.weights.tensor(names_.decoder_bias, {spec_.vocabulary}));
+    const Name bias = graph_.weight(names_.decoder_bias, {spec_.vocabulary},
+                                    build_.weights.tensor(names_.decoder_bias, {spec_.vocabulary}));
     graph_.output(graph_.node("Add", {decoded, bias}), "logits", {"batch_size", "sequence_length", spec_.vocabulary});
   }
 
   void embed(const Name& x) {
     graph_.output(x, "last_hidden_state", {"batch_size", "sequence_length", spec_.hidden});
     const Graph::Scope scope(graph_, "pooling");
-    Name pooled = spec_.sentence.pooling == kernels::Pooling::first ? graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}})
-                                                                    : mean_of_tokens(x);
+    Name pooled = spec_.sentence.pooling == kernels::Pooling::first
+                      ? graph_.node("Gather", {x, graph_.integer(0)}, {{"axis", std::int64_t{1}}})
+                      : mean_of_tokens(x);
     if (spec_.sentence.normalise) {
       const Name square = sum(graph_, graph_.node("Mul", {pooled, pooled}), -1, true);
-      const Name norm = graph_.node("Max", {graph_.node("Sqrt", {square}), graph_.scalar(static_cast<float>(kernels::smallest_norm))});
+      const Name norm = graph_.node(
+          "Max", {graph_.node("Sqrt", {square}), graph_.scalar(static_cast<float>(kernels::smallest_norm))});
       pooled = graph_.node("Div", {pooled, norm});
     }
     graph_.output(pooled, "sentence_embedding", {"batch_size", spec_.hidden});
@@ -125,8 +136,8 @@ class EncoderGraph {
 
   // Over the tokens that count: [batch, hidden].
   Name mean_of_tokens(const Name& x) {
-    const Name mask =
-        graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({2})})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+    const Name mask = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({2})})},
+                                  {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
     const Name total = sum(graph_, graph_.node("Mul", {x, mask}), 1, false);
     return graph_.node("Div", {total, graph_.node("Max", {sum(graph_, mask, 1, false), graph_.scalar(1.0F)})});
   }

@@ -37,7 +37,9 @@ ValueOf<T> value_of(const TensorProto& tensor, std::span<const std::byte> raw) {
     case TensorProto::FLOAT16: value.reals = read<std::uint16_t, T>(raw, half_to_float); break;
     case TensorProto::INT64: value.integers = read<std::int64_t, std::int64_t>(raw, same); break;
     case TensorProto::INT32: value.integers = read<std::int32_t, std::int64_t>(raw, same); break;
-    default: fail_input("[export] initialiser {} is of type {}, which is not evaluated", tensor.name(), io::onnx_type_name(tensor.data_type()));
+    default:
+      fail_input("[export] initialiser {} is of type {}, which is not evaluated", tensor.name(),
+                 io::onnx_type_name(tensor.data_type()));
   }
   value.is_real = value.integers.empty();
   if (static_cast<std::int64_t>(value.is_real ? value.reals.size() : value.integers.size()) != value.count())
@@ -54,7 +56,8 @@ std::span<const std::byte> bytes_inside(const TensorProto& tensor) {
 template <class T>
 class Run {
  public:
-  Run(const onnx::GraphProto& graph, const Arrays& inputs, const BytesOf& bytes_of) : graph_(graph), bytes_of_(bytes_of) {
+  Run(const onnx::GraphProto& graph, const Arrays& inputs, const BytesOf& bytes_of)
+      : graph_(graph), bytes_of_(bytes_of) {
     for (const TensorProto& tensor : graph.initializer()) initialisers_[tensor.name()] = &tensor;
     for (const onnx::ValueInfoProto& input : graph.input()) take(input.name(), inputs);
     for (int i = 0; i < graph.node_size(); ++i)
@@ -80,7 +83,8 @@ class Run {
     values_[name] = {array.dims, array.is_real, {array.reals.begin(), array.reals.end()}, array.integers};
   }
 
-  // Initialisers become values when they are first read and go after their last use, so that few are unpacked at a time.
+  // Initialisers become values when they are first read and go after their last use, so that few are unpacked at a
+  // time.
   const ValueOf<T>* find(const std::string& name) {
     if (name.empty()) return nullptr;
     if (const auto found = values_.find(name); found != values_.end()) return &found->second;
@@ -94,7 +98,8 @@ class Run {
     const onnx::NodeProto& node = graph_.node(index);
     Operator<T> run = find_arithmetic<T>(node.op_type());
     if (!run) run = find_shaping<T>(node.op_type());
-    if (!run || node.output_size() != 1) fail_input("[export] node {}: operator {} is not evaluated", node.name(), node.op_type());
+    if (!run || node.output_size() != 1)
+      fail_input("[export] node {}: operator {} is not evaluated", node.name(), node.op_type());
     Call<T> call{node, {}};
     for (const std::string& input : node.input()) find(input);
     for (const std::string& input : node.input()) call.inputs.push_back(find(input));
@@ -118,7 +123,9 @@ Arrays run(const onnx::ModelProto& model, const Arrays& inputs, Precision precis
 
 }  // namespace
 
-Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision) { return run(model, inputs, precision, bytes_inside); }
+Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision) {
+  return run(model, inputs, precision, bytes_inside);
+}
 
 Arrays evaluate(io::OnnxFile& file, const Arrays& inputs, Precision precision) {
   return run(file.model(), inputs, precision, [&](const TensorProto& tensor) { return file.bytes(tensor); });

@@ -23,18 +23,24 @@ void build_model(GraphBuild& build, const models::EncoderSpec& spec, const Expor
   if (options.with_past) fail_input("[export] --with-past: an encoder has no past; only decoders do");
   build_encoder(build, spec);
 }
-void build_model(GraphBuild& build, const models::DecoderSpec& spec, const ExportOptions& options) { build_decoder(build, spec, options.with_past); }
+void build_model(GraphBuild& build, const models::DecoderSpec& spec, const ExportOptions& options) {
+  build_decoder(build, spec, options.with_past);
+}
 
 std::int64_t types_of(const models::ModelSpec& spec) {
   const auto* encoder = std::get_if<models::EncoderSpec>(&spec);
   return encoder ? encoder->types : 0;
 }
 
-bool holds_model(const std::string& folder) { return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json")); }
+bool holds_model(const std::string& folder) {
+  return path_exists(join_path(join_path(folder, io::transformer_place(folder)), "config.json"));
+}
 
 void fail_difference(const char* what, const Difference& difference, const std::string& path) {
-  fail_run("[export] {}: the {} differs from the model by {}, and {} is the most that rounding explains; nothing was left, please report this", path,
-           what, format_digits(difference.largest, 3), format_digits(difference.bound, 3));
+  fail_run(
+      "[export] {}: the {} differs from the model by {}, and {} is the most that rounding explains; nothing was left, "
+      "please report this",
+      path, what, format_digits(difference.largest, 3), format_digits(difference.bound, 3));
 }
 
 onnx::ModelProto build_graph(const WeightReader& weights, const models::ModelSpec& spec, const ExportOptions& options) {
@@ -52,7 +58,8 @@ std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
   const models::Spec& common = models::common(spec);
   std::vector<RandomTokens> samples;
   for (const auto& [sequences, length] : {std::pair<std::int64_t, std::int64_t>{3, 16}, {1, 8}})
-    samples.push_back(random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec), samples.size() + 1));
+    samples.push_back(random_tokens(sequences, std::min(length, common.positions), common.vocabulary, types_of(spec),
+                                    samples.size() + 1));
   return samples;
 }
 
@@ -74,14 +81,18 @@ double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   for (const io::ChainSpec& chain : block.chains) {
     const io::ModelFolder::Entry* core = folder.find(chain.core_name(0));
     if (!core) continue;
-    coarser = std::max(coarser, core->tensor.type == io::StoredType::BF16 ? 0x1p16 : core->tensor.type == io::StoredType::F16 ? 0x1p13 : 1.0);
+    coarser = std::max(coarser, core->tensor.type == io::StoredType::BF16  ? 0x1p16
+                                : core->tensor.type == io::StoredType::F16 ? 0x1p13
+                                                                           : 1.0);
   }
   return coarser;
 }
 
-std::unique_ptr<train::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec, const plan::Machine& machine) {
-  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                                train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+std::unique_ptr<train::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec,
+                                          const plan::Machine& machine) {
+  auto engine =
+      std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
   engine->allocate();
   train::load_weights(folder, engine->weights());
   engine->weights_changed();
@@ -89,8 +100,8 @@ std::unique_ptr<train::Engine> open_dense(const std::string& folder, const model
 }
 
 // Writes `<place>` and answers how it compares.
-Exported write_and_compare(const std::string& place, const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
-                           train::Engine& engine) {
+Exported write_and_compare(const std::string& place, const io::ModelFolder& folder, const models::ModelSpec& spec,
+                           const ExportOptions& options, train::Engine& engine) {
   Exported exported;
   {
     const TaskProgress task("writing the graph");
@@ -123,12 +134,13 @@ void check_target(const Target& target) {
   if (!target.is_file() && folder && is_empty_folder(target.path)) return;
   if (target.force && folder != target.is_file() && (!folder || holds_model(target.path))) return;
   if (target.force)
-    fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}", target.path, folder ? "folder" : "file");
+    fail_input("[export] {}: is not what an export leaves, so --force does not replace it; name another {}",
+               target.path, folder ? "folder" : "file");
   fail_input("[export] {}: exists already; use another name, or --force to replace it", target.path);
 }
 
-Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source, const models::ModelSpec& spec,
-                              train::Engine& engine) {
+Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
+                              const models::ModelSpec& spec, train::Engine& engine) {
   const models::ModelSpec dense_spec = models::spec_from_folder(dense);
   const models::Spec& common = models::common(dense_spec);
   const plan::Machine exact{&kernels::reference_backend(), DType::f64, nullptr};
@@ -138,7 +150,8 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
   TaskProgress task("checking the folder on samples", 3 * std::ssize(samples));
   const auto answers = [&](const plan::Machine& machine) {
     const auto opened = open_dense(dense, dense_spec, machine);
-    products = std::ranges::count_if(opened->model().parameters().all(), [](const auto& parameter) { return parameter.shape.dims() == 2; });
+    products = std::ranges::count_if(opened->model().parameters().all(),
+                                     [](const auto& parameter) { return parameter.shape.dims() == 2; });
     std::vector<std::vector<double>> all;
     for (const RandomTokens& tokens : samples) {
       all.push_back(model_answers(common, *opened, tokens));
@@ -151,25 +164,29 @@ Difference check_dense_folder(const std::string& dense, const std::string& outpu
     add_batch(difference, {model_answers(models::common(spec), engine, samples[i]), doubled[i], single[i]});
     task.advance();
   }
-  finish(difference, products, coarseness(source, io::parse_comera_block(source.config(), source.config_path()).value_or(io::ComeraBlock{})));
+  finish(difference, products,
+         coarseness(source, io::parse_comera_block(source.config(), source.config_path()).value_or(io::ComeraBlock{})));
   if (!difference.fine()) fail_difference("folder", difference, output);
   return difference;
 }
 
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options) {
   const onnx::ModelProto model = build_graph(WeightReader(folder), spec, options);
-  return {.bytes = io::onnx_bytes(model), .bytes_source = folder.bytes(), .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
+  return {.bytes = io::onnx_bytes(model),
+          .bytes_source = folder.bytes(),
+          .nodes = static_cast<std::uint64_t>(model.graph().node_size())};
 }
 
-std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
-                                 const std::vector<io::ChainSpec>& chains) {
+std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec,
+                                 const ExportOptions& options, const std::vector<io::ChainSpec>& chains) {
   return io::planned_onnx_bytes(build_graph(WeightReader(folder, chains), spec, options));
 }
 
-Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,
-                     train::Engine& engine) {
+Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
+                     const Target& target, train::Engine& engine) {
   check_target(target);
-  // A file is made in a folder of its own first: its data file must have its final name, and neither may stay when they are wrong.
+  // A file is made in a folder of its own first: its data file must have its final name, and neither may stay when they
+  // are wrong.
   AtomicFolder making(target.path);
   const std::string name = target.is_file() ? base_name(target.path) : "model.onnx";
   Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);

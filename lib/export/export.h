@@ -28,7 +28,8 @@ struct Exported {
   std::optional<Difference> difference = {};
 };
 
-// The place of the graph. "<..>.onnx" is a file; anything else is a folder with model.onnx, config.json and the tokenizer's files.
+// The place of the graph. "<..>.onnx" is a file; anything else is a folder with model.onnx, config.json and the
+// tokenizer's files.
 struct Target {
   std::string path;
   bool force = false;  // replace what is there
@@ -42,18 +43,19 @@ void finish(AtomicFolder& made, const Target& target);
 // The bytes and nodes of the graph, without writing it. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
 
-// Bytes of all files of the graph that export_onnx() would write, were these weights of the folder chains; only headers are read.
-std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
-                                 const std::vector<io::ChainSpec>& chains);
+// Bytes of all files of the graph that export_onnx() would write, were these weights of the folder chains; only headers
+// are read.
+std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec,
+                                 const ExportOptions& options, const std::vector<io::ChainSpec>& chains);
 
-// Runs the dense folder that an export made of `source` beside `engine`, which has the weights of the source. RunError: they differ by more than
-// rounding; the message names `output`.
-Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source, const models::ModelSpec& spec,
-                              train::Engine& engine);
+// Runs the dense folder that an export made of `source` beside `engine`, which has the weights of the source. RunError:
+// they differ by more than rounding; the message names `output`.
+Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
+                              const models::ModelSpec& spec, train::Engine& engine);
 
-// Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they agree.
-// RunError: they do not; nothing is left behind then.
-Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options, const Target& target,
-                     train::Engine& engine);
+// Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they
+// agree. RunError: they do not; nothing is left behind then.
+Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
+                     const Target& target, train::Engine& engine);
 
 }  // namespace comera::exporting

@@ -16,7 +16,8 @@ using onnx::TensorProto;
 // The first message format that knows the opset: 7 came with opset 13, 8 with 15, 9 with 19, 10 with 21.
 int message_version(int opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : opset >= 15 ? 8 : 7; }
 
-void describe(onnx::ValueInfoProto& info, const std::string& name, TensorProto::DataType type, const std::vector<Dim>& dims) {
+void describe(onnx::ValueInfoProto& info, const std::string& name, TensorProto::DataType type,
+              const std::vector<Dim>& dims) {
   info.set_name(name);
   onnx::TypeProto::Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
   tensor.set_elem_type(type);
@@ -70,7 +71,8 @@ Graph::Graph(int opset, WeightType weights, std::string prefix)
       prefix_(std::move(prefix)),
       scope_(prefix_.empty() ? "" : prefix_.substr(0, prefix_.size() - 1)) {
   if (prefix_.empty() && (opset < oldest_opset || opset > newest_opset))
-    fail_input("[export] --opset {} is out of range; graphs are written for {} to {}", opset, oldest_opset, newest_opset);
+    fail_input("[export] --opset {} is out of range; graphs are written for {} to {}", opset, oldest_opset,
+               newest_opset);
   model_.set_ir_version(message_version(opset));
   model_.set_producer_name("comera");
   model_.set_producer_version(version().version);
@@ -98,7 +100,8 @@ void Graph::note(const std::string& key, const std::string& value) {
   entry.set_value(value);
 }
 
-TensorProto* Graph::add_initialiser(const std::string& name, TensorProto::DataType type, const std::vector<std::int64_t>& dims) {
+TensorProto* Graph::add_initialiser(const std::string& name, TensorProto::DataType type,
+                                    const std::vector<std::int64_t>& dims) {
   TensorProto* tensor = graph_->add_initializer();
   tensor->set_name(name);
   tensor->set_data_type(type);
@@ -119,22 +122,27 @@ Name Graph::weight(const std::string& name, const std::vector<std::int64_t>& dim
 }
 
 Name Graph::scalar(float value) {
-  const auto [found, fresh] = constants_.try_emplace(fmt::format("float {}", value), fmt::format("{}constant_{}", prefix_, value));
+  const auto [found, fresh] =
+      constants_.try_emplace(fmt::format("float {}", value), fmt::format("{}constant_{}", prefix_, value));
   if (fresh) store<float>(*add_initialiser(found->second, TensorProto::FLOAT, {}), std::span(&value, 1));
   return found->second;
 }
 
-Name Graph::integers_of(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const std::int64_t> values) {
+Name Graph::integers_of(const std::string& name, const std::vector<std::int64_t>& dims,
+                        std::span<const std::int64_t> values) {
   const auto [found, fresh] = constants_.try_emplace(name, name);
   if (fresh) store(*add_initialiser(name, TensorProto::INT64, dims), values);
   return found->second;
 }
 
 Name Graph::integers(const std::vector<std::int64_t>& values) {
-  return integers_of(fmt::format("{}sizes_{}", prefix_, fmt::join(values, "_")), {static_cast<std::int64_t>(values.size())}, values);
+  return integers_of(fmt::format("{}sizes_{}", prefix_, fmt::join(values, "_")),
+                     {static_cast<std::int64_t>(values.size())}, values);
 }
 
-Name Graph::integer(std::int64_t value) { return integers_of(fmt::format("{}integer_{}", prefix_, value), {}, std::span(&value, 1)); }
+Name Graph::integer(std::int64_t value) {
+  return integers_of(fmt::format("{}integer_{}", prefix_, value), {}, std::span(&value, 1));
+}
 
 Name Graph::indices(const std::string& name, std::span<const std::int32_t> values) {
   const auto [found, fresh] = constants_.try_emplace("indices " + name, name);

@@ -28,8 +28,8 @@ using Name = std::string;
 
 class Graph {
  public:
-  // InputError: an opset out of range. With a prefix it is a part of a graph of others: of any opset that is read, and constants that are no weights
-  // are called after the prefix.
+  // InputError: an opset out of range. With a prefix it is a part of a graph of others: of any opset that is read, and
+  // constants that are no weights are called after the prefix.
   Graph(int opset, WeightType weights, std::string prefix = "");
 
   int opset() const { return opset_; }
@@ -41,8 +41,9 @@ class Graph {
   void output(const Name& value, const std::string& name, const std::vector<Dim>& dims);
   void note(const std::string& key, const std::string& value);  // metadata_props
 
-  // A weight: stored in the type of weights, used as float. Calling again with the same name answers the one that is there.
-  // Without values it is declared, for sizes alone (io::planned_onnx_bytes). InputError: an entry is beyond half precision.
+  // A weight: stored in the type of weights, used as float. Calling again with the same name answers the one that is
+  // there. Without values it is declared, for sizes alone (io::planned_onnx_bytes). InputError: an entry is beyond half
+  // precision.
   Name weight(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const float> values);
   // Constants that keep their type. Equal ones are stored once.
   Name scalar(float value);
@@ -54,7 +55,9 @@ class Graph {
   // A node of one output, called after the scope and the operator.
   Name node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes = {});
   Name reshape(const Name& x, const std::vector<std::int64_t>& dims) { return node("Reshape", {x, integers(dims)}); }
-  Name transpose(const Name& x, const std::vector<std::int64_t>& order) { return node("Transpose", {x}, {{"perm", order}}); }
+  Name transpose(const Name& x, const std::vector<std::int64_t>& order) {
+    return node("Transpose", {x}, {{"perm", order}});
+  }
 
   // Names of nodes made while it lives begin with these words.
   class Scope {
@@ -70,8 +73,10 @@ class Graph {
   };
 
  private:
-  onnx::TensorProto* add_initialiser(const std::string& name, onnx::TensorProto::DataType type, const std::vector<std::int64_t>& dims);
-  Name integers_of(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const std::int64_t> values);
+  onnx::TensorProto* add_initialiser(const std::string& name, onnx::TensorProto::DataType type,
+                                     const std::vector<std::int64_t>& dims);
+  Name integers_of(const std::string& name, const std::vector<std::int64_t>& dims,
+                   std::span<const std::int64_t> values);
 
   int opset_;
   WeightType weights_;

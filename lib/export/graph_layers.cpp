@@ -22,7 +22,9 @@ Half core(Graph& graph, const Chain& chain, std::size_t k, std::int64_t rows) {
   return {graph.weight(core_name(chain, k), {rows, columns}, chain.cores[k]), rows, columns};
 }
 
-Half multiply(Graph& graph, const Half& a, const Half& b) { return {graph.node("MatMul", {a.name, b.name}), a.rows, b.columns}; }
+Half multiply(Graph& graph, const Half& a, const Half& b) {
+  return {graph.node("MatMul", {a.name, b.name}), a.rows, b.columns};
+}
 
 Half reshape(Graph& graph, const Half& half, std::int64_t rows) {
   const std::int64_t columns = half.rows * half.columns / rows;
@@ -38,7 +40,8 @@ Half merged_left(Graph& graph, const Chain& chain) {
     left = reshape(graph, left, left.rows * chain.left_modes[k]);
   }
   if (!chain.order.empty())
-    left.name = graph.node("Gather", {left.name, graph.indices(chain.name + ".rows", chain_rows(chain))}, {{"axis", std::int64_t{0}}});
+    left.name = graph.node("Gather", {left.name, graph.indices(chain.name + ".rows", chain_rows(chain))},
+                           {{"axis", std::int64_t{0}}});
   return left;
 }
 
@@ -47,10 +50,12 @@ Name identity(Graph& graph, const Chain& chain, std::int64_t size) {
   std::vector<std::int32_t> places(static_cast<std::size_t>(size));
   std::iota(places.begin(), places.end(), 0);
   const Name across = graph.indices(chain.name + ".diagonal", places);
-  return graph.node("Cast", {graph.node("Equal", {graph.reshape(across, {size, 1}), across})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
+  return graph.node("Cast", {graph.node("Equal", {graph.reshape(across, {size, 1}), across})},
+                    {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
 }
 
-// The columns of [identity | core] in the order of the outputs: what the gauge leaves out comes back when the file is loaded.
+// The columns of [identity | core] in the order of the outputs: what the gauge leaves out comes back when the file is
+// loaded.
 Half with_identity(Graph& graph, const Chain& chain, const Half& rest) {
   const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
   const Name columns = graph.indices(chain.name + ".columns", gauge_columns(chain));
@@ -69,7 +74,8 @@ Half merged_right(Graph& graph, const Chain& chain) {
 }
 
 LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
-  if (left.columns * (left.rows + right.columns) >= left.rows * right.columns) return {"", multiply(graph, left, right).name};
+  if (left.columns * (left.rows + right.columns) >= left.rows * right.columns)
+    return {"", multiply(graph, left, right).name};
   return {left.name, right.name};
 }
 
@@ -86,25 +92,30 @@ Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std
     const Chain chain = build.weights.chain(*spec);
     if (build.form == GraphForm::tt || worth_factors(chain)) return times_chain(build, chain, x);
   }
-  return build.graph.node("MatMul", {x, build.graph.weight(name + ".weight", {in, out}, build.weights.linear(name, in, out).values)});
+  return build.graph.node(
+      "MatMul", {x, build.graph.weight(name + ".weight", {in, out}, build.weights.linear(name, in, out).values)});
 }
 
-// A half of a table: [rows, columns], merged by nodes from the cores [first, last). Left halves end in the rank, right halves begin with it.
+// A half of a table: [rows, columns], merged by nodes from the cores [first, last). Left halves end in the rank, right
+// halves begin with it.
 struct TableHalf {
   Name name;
   std::int64_t rows = 1, columns = 1;
 };
 
 TableHalf merged_table_left(Graph& graph, const Chain& chain) {
-  TableHalf half{graph.weight(core_name(chain, 0), {chain.left_modes[0], chain.right_modes[0] * chain.ranks[1]}, chain.cores[0]), chain.left_modes[0],
-                 chain.right_modes[0]};
+  TableHalf half{
+      graph.weight(core_name(chain, 0), {chain.left_modes[0], chain.right_modes[0] * chain.ranks[1]}, chain.cores[0]),
+      chain.left_modes[0], chain.right_modes[0]};
   for (std::size_t k = 1; k < chain.middle(); ++k) {
     const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
-    const Half next =
-        multiply(graph, {graph.reshape(half.name, {half.rows * half.columns, chain.ranks[k]}), half.rows * half.columns, chain.ranks[k]},
-                 core(graph, chain, k, chain.ranks[k]));
+    const Half next = multiply(graph,
+                               {graph.reshape(half.name, {half.rows * half.columns, chain.ranks[k]}),
+                                half.rows * half.columns, chain.ranks[k]},
+                               core(graph, chain, k, chain.ranks[k]));
     const Name split = graph.reshape(next.name, {half.rows, half.columns, m, n, r});
-    half = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {half.rows * m, half.columns * n * r}), half.rows * m, half.columns * n};
+    half = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {half.rows * m, half.columns * n * r}),
+            half.rows * m, half.columns * n};
   }
   return half;
 }
@@ -119,7 +130,8 @@ TableHalf merged_table_right(Graph& graph, const Chain& chain) {
   for (std::size_t k = middle + 1; k < chain.cores.size(); ++k) {
     const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
     const std::int64_t height = rank * rows * columns;
-    const Half next = multiply(graph, {graph.reshape(name, {height, chain.ranks[k]}), height, chain.ranks[k]}, core(graph, chain, k, chain.ranks[k]));
+    const Half next = multiply(graph, {graph.reshape(name, {height, chain.ranks[k]}), height, chain.ranks[k]},
+                               core(graph, chain, k, chain.ranks[k]));
     name = graph.transpose(graph.reshape(next.name, {rank * rows, columns, m, n, r}), {0, 2, 1, 3, 4});
     rows *= m;
     columns *= n;
@@ -137,7 +149,8 @@ TablePair table_pair(GraphBuild& build, const Chain& chain) {
   if (build.form == GraphForm::tt) return {merged_table_left(graph, chain), merged_table_right(graph, chain)};
   const TableHalves halves = halves_of(chain);
   const Name left = graph.weight(chain.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
-  const Name right = graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
+  const Name right =
+      graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
   return {{left, halves.left_rows, halves.left_columns}, {right, halves.right_rows, halves.right_columns}};
 }
 
@@ -147,7 +160,8 @@ Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const Tabl
   const std::int64_t rank = chain.ranks[chain.middle()];
   if (right.rows == 1) {  // one right half for all: not a copy of it per token
     const Name rows = graph.reshape(graph.node("Gather", {left.name, ids}), {0, 0, left.columns, rank});
-    return graph.reshape(graph.node("MatMul", {rows, graph.reshape(right.name, {rank, right.columns})}), {0, 0, left.columns * right.columns});
+    return graph.reshape(graph.node("MatMul", {rows, graph.reshape(right.name, {rank, right.columns})}),
+                         {0, 0, left.columns * right.columns});
   }
   const Name quotient = graph.node("Div", {ids, graph.integer(right.rows)});
   const Name remainder = graph.node("Sub", {ids, graph.node("Mul", {quotient, graph.integer(right.rows)})});
@@ -157,17 +171,22 @@ Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const Tabl
 }
 
 Name exact_ids(Graph& graph, const Chain& chain) {
-  return graph.node("Cast", {graph.indices(chain.name + ".exact.ids", chain.exact_ids)}, {{"to", std::int64_t{onnx::TensorProto::INT64}}});
+  return graph.node("Cast", {graph.indices(chain.name + ".exact.ids", chain.exact_ids)},
+                    {{"to", std::int64_t{onnx::TensorProto::INT64}}});
 }
 
 Name exact_rows(Graph& graph, const Chain& chain) {
-  return graph.weight(chain.name + ".exact.rows", {chain.exact_rows.rows, chain.exact_rows.columns}, chain.exact_rows.values);
+  return graph.weight(chain.name + ".exact.rows", {chain.exact_rows.rows, chain.exact_rows.columns},
+                      chain.exact_rows.values);
 }
 
-Name exact_places(Graph& graph, const Chain& chain, const Name& ids) { return graph.reshape(ids, {chain.exact_rows.rows, 1}); }
+Name exact_places(Graph& graph, const Chain& chain, const Name& ids) {
+  return graph.reshape(ids, {chain.exact_rows.rows, 1});
+}
 
-// What the chain gave for `ids`, overwritten where an id is that of an exact row. A place among these is known for every id of the vocabulary (0 for
-// those that have none); the id that stands at that place tells whether it is its own.
+// What the chain gave for `ids`, overwritten where an id is that of an exact row. A place among these is known for
+// every id of the vocabulary (0 for those that have none); the id that stands at that place tells whether it is its
+// own.
 Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Name& y) {
   if (chain.exact_ids.empty()) return y;
   const Name own = exact_ids(graph, chain);
@@ -176,7 +195,8 @@ Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Na
   const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
   const Name place = graph.node("Gather", {place_of, ids});
   const Name is_exact = graph.node("Equal", {graph.node("Gather", {own, place}), ids});
-  return graph.node("Where", {graph.node("Unsqueeze", {is_exact, graph.integers({2})}), graph.node("Gather", {exact_rows(graph, chain), place}), y});
+  return graph.node("Where", {graph.node("Unsqueeze", {is_exact, graph.integers({2})}),
+                              graph.node("Gather", {exact_rows(graph, chain), place}), y});
 }
 
 Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t rows, std::int64_t columns) {
@@ -185,11 +205,14 @@ Name dense_table_name(GraphBuild& build, const std::string& name, std::int64_t r
 
 }  // namespace
 
-const char* name_of(GraphForm form) { return form == GraphForm::tt ? "tt" : form == GraphForm::factors ? "factors" : "dense"; }
+const char* name_of(GraphForm form) {
+  return form == GraphForm::tt ? "tt" : form == GraphForm::factors ? "factors" : "dense";
+}
 
 LinearConstants linear_constants(GraphBuild& build, const Chain& chain) {
   Graph& graph = build.graph;
-  if (build.form == GraphForm::tt && !chain.empty()) return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
+  if (build.form == GraphForm::tt && !chain.empty())
+    return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
   // An empty chain as a rank of 1 that is zero: it gives the shape of the outputs.
   const auto zeros = [](std::int64_t rows, std::int64_t columns) {
     return Matrix{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
@@ -201,12 +224,14 @@ LinearConstants linear_constants(GraphBuild& build, const Chain& chain) {
 
 TableConstants table_constants(GraphBuild& build, const Chain& chain) {
   const TablePair pair = table_pair(build, chain);
-  return {pair.left.name, pair.right.name, pair.left.columns, chain.ranks[chain.middle()], pair.right.rows, pair.right.columns};
+  return {pair.left.name,  pair.right.name,   pair.left.columns, chain.ranks[chain.middle()],
+          pair.right.rows, pair.right.columns};
 }
 
 Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
   const LinearConstants halves = linear_constants(build, chain);
-  return build.graph.node("MatMul", {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
+  return build.graph.node("MatMul",
+                          {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
 }
 
 Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) {
@@ -217,14 +242,16 @@ Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int6
   const Graph::Scope scope(build.graph, name);
   Name y = times_weight(build, name, x, in, out);
   if (!build.weights.has_tensor(name + ".bias")) return y;
-  return build.graph.node("Add", {y, build.graph.weight(name + ".bias", {out}, build.weights.tensor(name + ".bias", {out}))});
+  return build.graph.node("Add",
+                          {y, build.graph.weight(name + ".bias", {out}, build.weights.tensor(name + ".bias", {out}))});
 }
 
 Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns) {
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, name);
   const io::ChainSpec* spec = build.weights.chain_spec(name);
-  if (!spec || build.form == GraphForm::dense || spec->empty()) return graph.node("Gather", {dense_table_name(build, name, rows, columns), ids});
+  if (!spec || build.form == GraphForm::dense || spec->empty())
+    return graph.node("Gather", {dense_table_name(build, name, rows, columns), ids});
   return lookup_chain(build, build.weights.chain(*spec), ids);
 }
 
@@ -234,7 +261,8 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (!spec || build.form == GraphForm::dense || spec->empty())
     return graph.node("MatMul", {x, graph.transpose(dense_table_name(build, name, rows, columns), {1, 0})});
-  // The whole table from its halves: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and columns together.
+  // The whole table from its halves: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and
+  // columns together.
   const Chain chain = build.weights.chain(*spec);
   const std::int64_t rank = chain.ranks[chain.middle()];
   const auto [left, right] = table_pair(build, chain);
@@ -242,7 +270,9 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   const Name b = graph.reshape(right.name, {right.rows, rank, right.columns});
   const Name table = graph.reshape(graph.node("MatMul", {a, b}), {left.rows * right.rows, columns});
   Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
-  if (!chain.exact_ids.empty()) used = graph.node("ScatterND", {used, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
+  if (!chain.exact_ids.empty())
+    used =
+        graph.node("ScatterND", {used, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
   return graph.node("MatMul", {x, graph.transpose(used, {1, 0})});
 }
 
@@ -261,7 +291,8 @@ Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::
   const Name gain = graph.weight(name + ".weight", {columns}, build.weights.tensor(name + ".weight", {columns}));
   const Name shift = graph.weight(name + ".bias", {columns}, build.weights.tensor(name + ".bias", {columns}));
   if (graph.opset() >= 17)
-    return graph.node("LayerNormalization", {x, gain, shift}, {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(epsilon)}});
+    return graph.node("LayerNormalization", {x, gain, shift},
+                      {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(epsilon)}});
   const Name centred = graph.node("Sub", {x, mean(graph, x, -1)});
   const Name variance = mean(graph, graph.node("Mul", {centred, centred}), -1);
   const Name deviation = graph.node("Sqrt", {graph.node("Add", {variance, graph.scalar(static_cast<float>(epsilon))})});
@@ -282,7 +313,8 @@ Name silu(Graph& graph, const Name& x) { return graph.node("Mul", {x, graph.node
 
 Name gelu(Graph& graph, const Name& x) {
   const Name error = graph.node("Erf", {graph.node("Div", {x, graph.scalar(std::sqrt(2.0F))})});
-  return graph.node("Mul", {graph.node("Mul", {x, graph.node("Add", {error, graph.scalar(1.0F)})}), graph.scalar(0.5F)});
+  return graph.node("Mul",
+                    {graph.node("Mul", {x, graph.node("Add", {error, graph.scalar(1.0F)})}), graph.scalar(0.5F)});
 }
 
 Name tanh(Graph& graph, const Name& x) { return graph.node("Tanh", {x}); }

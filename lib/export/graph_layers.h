@@ -13,10 +13,11 @@ struct GraphBuild {
   GraphForm form;
 };
 
-// y [.., out] = x [.., in] W + b; the bias is added where the folder has one. Chains whose halves together would be slower than the dense
-// weight are multiplied out (by nodes in form tt).
+// y [.., out] = x [.., in] W + b; the bias is added where the folder has one. Chains whose halves together would be
+// slower than the dense weight are multiplied out (by nodes in form tt).
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out);
-// Two constants whose product is the chain's weight; `left` is empty where it is cheaper to multiply them out, then `right` is the weight.
+// Two constants whose product is the chain's weight; `left` is empty where it is cheaper to multiply them out, then
+// `right` is the weight.
 struct LinearConstants {
   Name left, right;  // [in, R], [R, out]
 };

@@ -19,7 +19,8 @@ using How = OnnxReader::How;
 
 // The type that the graph computes in with this weight.
 Name as_type(Graph& graph, const Name& value, std::int32_t type) {
-  return value.empty() || type == TensorProto::FLOAT ? value : graph.node("Cast", {value}, {{"to", std::int64_t{type}}});
+  return value.empty() || type == TensorProto::FLOAT ? value
+                                                     : graph.node("Cast", {value}, {{"to", std::int64_t{type}}});
 }
 
 // Chains as constants of the graph, and how every node that reads one reads it.
@@ -35,14 +36,16 @@ class Put {
     else
       gone_nodes_.insert(constant.node);
     if (constant.other.empty()) gone_nodes_.insert(constant.views.begin(), constant.views.end());
-    build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16 : WeightType::f32);
+    build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16
+                                                                                      : WeightType::f32);
     if (chain.table && !is_plain(chain)) return add_table(weight, chain);
     const LinearConstants whole = chain.table ? plain_table(chain) : linear_constants(build_, chain);
     // A table's own chain has its rows first, the pair that it may be in place of one has them last.
     const bool transposed = weight.transposed != (weight.table && !chain.table);
     if (!constant.other.empty()) restore(constant, whole, transposed);
     for (const OnnxReader& reader : constant.readers) {
-      SplitPair& pair = pairs_[reader.node] = {reader.how, constants(weight, whole, reader, reader.turned != transposed), {}, {}};
+      SplitPair& pair =
+          pairs_[reader.node] = {reader.how, constants(weight, whole, reader, reader.turned != transposed), {}, {}};
       if (reader.how != How::columns || pair.halves.left.empty()) continue;
       pair.height = build_.graph.integers({constant.tensor->dims(reader.turned ? 1 : 0)});
       pair.any_size = build_.graph.integers({-1});
@@ -57,7 +60,8 @@ class Put {
     onnx::GraphProto& graph = *model.mutable_graph();
     rewrite(graph);
     onnx::GraphProto& made = *build_.graph.model().mutable_graph();
-    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()), std::make_move_iterator(graph.mutable_node()->end()));
+    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()),
+                                       std::make_move_iterator(graph.mutable_node()->end()));
     *graph.mutable_node() = std::move(*made.mutable_node());
     for (onnx::NodeProto& node : nodes) *graph.add_node() = std::move(node);
     for (TensorProto& tensor : *made.mutable_initializer()) {
@@ -71,12 +75,14 @@ class Put {
   static bool is_plain(const Chain& chain) {
     const auto first = static_cast<std::ptrdiff_t>(chain.middle());
     const auto is_one = [](std::int64_t size) { return size == 1; };
-    const std::int64_t rows = std::accumulate(chain.left_modes.begin(), chain.left_modes.end(), std::int64_t{1}, std::multiplies<>());
+    const std::int64_t rows =
+        std::accumulate(chain.left_modes.begin(), chain.left_modes.end(), std::int64_t{1}, std::multiplies<>());
     return rows == chain.rows && std::all_of(chain.left_modes.begin() + first, chain.left_modes.end(), is_one) &&
            std::all_of(chain.right_modes.begin(), chain.right_modes.begin() + first, is_one);
   }
 
-  // The matrix under its own name, for nodes that read it as it is; a runtime multiplies it out when it loads the graph.
+  // The matrix under its own name, for nodes that read it as it is; a runtime multiplies it out when it loads the
+  // graph.
   void restore(const OnnxConstant& constant, const LinearConstants& halves, bool transposed) {
     Graph& graph = build_.graph;
     const auto& dims = constant.tensor->dims();
@@ -125,16 +131,20 @@ class Put {
   }
 
   // The factors as a reader wants them; equal wishes are stored once.
-  LinearConstants constants(const OnnxWeight& weight, const LinearConstants& whole, const OnnxReader& reader, bool turned) {
+  LinearConstants constants(const OnnxWeight& weight, const LinearConstants& whole, const OnnxReader& reader,
+                            bool turned) {
     const auto& dims = weight.constant.tensor->dims();
-    const auto [found, fresh] = typed_.try_emplace({weight.name, turned, reader.type, dims.size() > 2 ? reader.how : How::rows});
+    const auto [found, fresh] =
+        typed_.try_emplace({weight.name, turned, reader.type, dims.size() > 2 ? reader.how : How::rows});
     if (!fresh) return found->second;
     Graph& graph = build_.graph;
     LinearConstants made = whole;
     if (turned && whole.left.empty()) made.right = graph.transpose(whole.right, {1, 0});
-    if (turned && !whole.left.empty()) made = {graph.transpose(whole.right, {1, 0}), graph.transpose(whole.left, {1, 0})};
+    if (turned && !whole.left.empty())
+      made = {graph.transpose(whole.right, {1, 0}), graph.transpose(whole.left, {1, 0})};
     if (dims.size() > 2) {
-      // The leading sizes of 1 go to the factor that is multiplied with last: so the result has the rank that it had, for vectors too.
+      // The leading sizes of 1 go to the factor that is multiplied with last: so the result has the rank that it had,
+      // for vectors too.
       const bool left_last = reader.how == How::left && !made.left.empty();
       std::vector<std::int64_t> lifted(static_cast<std::size_t>(dims.size()), 1);
       lifted.end()[-2] = left_last || made.left.empty() ? dims.end()[reader.turned ? -1 : -2] : -1;
@@ -154,7 +164,8 @@ class Put {
     const auto drop = [&](auto& list) { list.erase(std::remove_if(list.begin(), list.end(), is_gone), list.end()); };
     drop(*graph.mutable_initializer());
     drop(*graph.mutable_input());
-    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()), std::make_move_iterator(graph.mutable_node()->end()));
+    std::vector<onnx::NodeProto> nodes(std::make_move_iterator(graph.mutable_node()->begin()),
+                                       std::make_move_iterator(graph.mutable_node()->end()));
     graph.clear_node();
     for (const onnx::NodeProto& node : restored_initialisers_[number]) *graph.add_node() = node;
     for (onnx::NodeProto& node : nodes) {
@@ -171,8 +182,10 @@ class Put {
   }
 
   void add_node(onnx::GraphProto& graph, onnx::NodeProto node, int index) const {
-    if (const auto table = tables_.find(index); table != tables_.end()) return split(graph, node, table->second, opset_);
-    if (const auto pair = pairs_.find(index); pair != pairs_.end()) return split(graph, std::move(node), pair->second, opset_);
+    if (const auto table = tables_.find(index); table != tables_.end())
+      return split(graph, node, table->second, opset_);
+    if (const auto pair = pairs_.find(index); pair != pairs_.end())
+      return split(graph, std::move(node), pair->second, opset_);
     *graph.add_node() = std::move(node);
   }
 

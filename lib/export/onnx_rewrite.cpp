@@ -23,24 +23,31 @@ std::string extracted(const std::string& source, const std::string& folder) {
 void check_opset(const onnx::ModelProto& model, const std::string& source) {
   const std::int64_t opset = opset_of(model);
   if (opset < oldest_read_opset || opset > newest_read_opset)
-    fail_input("{}: its graph is written for opset {}; those of {} to {} are read, convert it with onnx.version_converter", source, opset,
-               oldest_read_opset, newest_read_opset);
+    fail_input(
+        "{}: its graph is written for opset {}; those of {} to {} are read, convert it with onnx.version_converter",
+        source, opset, oldest_read_opset, newest_read_opset);
 }
 
 void check_fresh(const onnx::ModelProto& model, const std::string& source) {
   if (const std::int64_t chains = chains_of(model))
-    fail_input("[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still dense", source, chains);
+    fail_input(
+        "[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still "
+        "dense",
+        source, chains);
 }
 
 void check_found(const OnnxMatrices& found, std::int64_t chains, const std::string& source) {
   if (!found.weights.empty()) return;
-  if (found.left_out.empty() && chains > 0) fail_input("{}: {} of its weights are chains already, and none is left to tensorize", source, chains);
+  if (found.left_out.empty() && chains > 0)
+    fail_input("{}: {} of its weights are chains already, and none is left to tensorize", source, chains);
   if (found.left_out.empty())
-    fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize", source);
+    fail_input("{}: no MatMul, Gemm or Gather of this graph reads a constant matrix, so there is nothing to tensorize",
+               source);
   const OnnxLeftOut& first = found.left_out[0];
   const std::size_t more = found.left_out.size() - 1;
-  fail_input("{}: no constant of this graph can become a chain: {}: {}{}", source, first.name, first.why,
-             more == 0 ? "" : fmt::format("; {} smaller one{} stay{} too", more, more == 1 ? "" : "s", more == 1 ? "s" : ""));
+  fail_input(
+      "{}: no constant of this graph can become a chain: {}: {}{}", source, first.name, first.why,
+      more == 0 ? "" : fmt::format("; {} smaller one{} stay{} too", more, more == 1 ? "" : "s", more == 1 ? "s" : ""));
 }
 
 onnx::ModelProto without_data(onnx::ModelProto model) {
@@ -65,7 +72,9 @@ struct OnnxSource::Shapes {
 };
 
 OnnxSource::OnnxSource(std::string source, const std::string& folder, bool again)
-    : source_(std::move(source)), shapes_(std::make_shared<Shapes>(Shapes{checked(source_, again)})), folder_(extracted(source_, folder)) {
+    : source_(std::move(source)),
+      shapes_(std::make_shared<Shapes>(Shapes{checked(source_, again)})),
+      folder_(extracted(source_, folder)) {
   OnnxMatrices found = find_matrices(shapes_->model);
   for (const OnnxWeight& weight : found.weights)
     if (weight.table) tables_.insert(weight.name);

@@ -1,4 +1,5 @@
-// An ONNX file there and back: its weights as a folder that can be tensorized, and the graph again with the chains that became of them.
+// An ONNX file there and back: its weights as a folder that can be tensorized, and the graph again with the chains that
+// became of them.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ struct RewrittenOnnx {
 
 class OnnxSource {
  public:
-  // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie there already from a file of
-  // the same contents. InputError: the file is damaged, of an opset that is not known, holds no such matrix, or holds chains already and it is not
-  // `again` that it is compressed.
+  // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie
+  // there already from a file of the same contents. InputError: the file is damaged, of an opset that is not known,
+  // holds no such matrix, or holds chains already and it is not `again` that it is compressed.
   OnnxSource(std::string source, const std::string& folder, bool again);
 
   const std::string& folder() const { return folder_.path(); }

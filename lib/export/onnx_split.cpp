@@ -8,7 +8,8 @@ namespace {
 using onnx::TensorProto;
 using How = OnnxReader::How;
 
-onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs, const Name& output) {
+onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& op, const std::vector<Name>& inputs,
+                          const Name& output) {
   onnx::NodeProto& node = *graph.add_node();
   node.set_op_type(op);
   node.set_name(output);
@@ -24,8 +25,10 @@ void set_order(onnx::NodeProto& node, std::initializer_list<std::int64_t> order)
   for (const std::int64_t axis : order) attribute.add_ints(axis);
 }
 
-// What `node` made, out of `value`, of the shape [first, ..] where `shape` holds it. A size of 0 stands for itself, not for that of `value`.
-void make_result(onnx::GraphProto& graph, const onnx::NodeProto& node, const Name& value, const std::vector<Name>& shape, std::int64_t opset) {
+// What `node` made, out of `value`, of the shape [first, ..] where `shape` holds it. A size of 0 stands for itself, not
+// for that of `value`.
+void make_result(onnx::GraphProto& graph, const onnx::NodeProto& node, const Name& value,
+                 const std::vector<Name>& shape, std::int64_t opset) {
   const Name whole = node.output(0) + "/result_shape";
   set_integer(add_node(graph, "Concat", shape, whole), "axis", 0);
   onnx::NodeProto& last = add_node(graph, "Reshape", {value, whole}, node.output(0));
@@ -33,7 +36,8 @@ void make_result(onnx::GraphProto& graph, const onnx::NodeProto& node, const Nam
   if (opset >= 14) set_integer(last, "allowzero", 1);
 }
 
-// A product with a constant as two products; a Gemm keeps its scale and its bias in the second. The other operand may be read as its transpose.
+// A product with a constant as two products; a Gemm keeps its scale and its bias in the second. The other operand may
+// be read as its transpose.
 void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPair& pair) {
   const bool constant_first = pair.how == How::left;
   const int constant = constant_first ? 0 : 1, other = 1 - constant;
@@ -49,7 +53,8 @@ void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPai
       set_order(add_node(graph, "Transpose", {node.input(other)}, x), {1, 0});
       set_integer(node, flips[other], 0);
     }
-    add_node(graph, "MatMul", constant_first ? std::vector{pair.halves.right, x} : std::vector{x, pair.halves.left}, middle);
+    add_node(graph, "MatMul", constant_first ? std::vector{pair.halves.right, x} : std::vector{x, pair.halves.left},
+             middle);
     node.set_input(other, middle);
     node.set_input(constant, constant_first ? pair.halves.left : pair.halves.right);
   }
@@ -90,7 +95,8 @@ Name plain_ids(onnx::GraphProto& graph, const onnx::NodeProto& node, const Split
 void split(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPair& pair, std::int64_t opset) {
   const bool looks_up = pair.how == How::rows || pair.how == How::columns;
   if (!looks_up) return split_product(graph, std::move(node), pair);
-  if (!pair.halves.left.empty()) return pair.how == How::rows ? split_rows(graph, node, pair.halves) : split_columns(graph, node, pair, opset);
+  if (!pair.halves.left.empty())
+    return pair.how == How::rows ? split_rows(graph, node, pair.halves) : split_columns(graph, node, pair, opset);
   node.set_input(0, pair.halves.right);
   *graph.add_node() = std::move(node);
 }

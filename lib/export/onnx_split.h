@@ -16,8 +16,8 @@ struct SplitPair {
 // A table that is looked up by quotient and remainder of the id.
 struct SplitTable {
   TableConstants halves;
-  bool as_columns = false;                                            // read as its transpose, and columns of that
-  bool from_the_end = false;                                          // ids below zero count from the end, as they may since opset 11
+  bool as_columns = false;    // read as its transpose, and columns of that
+  bool from_the_end = false;  // ids below zero count from the end, as they may since opset 11
   Name shape_left, shape_right, shape_rows, width, rows, right_rows;  // constants
 };
 

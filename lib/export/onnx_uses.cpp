@@ -17,10 +17,12 @@ using How = OnnxReader::How;
 constexpr std::int64_t none = INT64_MAX;  // no axis
 
 bool is_float(std::int64_t type) {
-  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16;
+  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE || type == TensorProto::FLOAT16 ||
+         type == TensorProto::BFLOAT16;
 }
 
-// A constant under one of the names that nodes read it by: exporters put Identity, Transpose and Cast between a weight and its reader.
+// A constant under one of the names that nodes read it by: exporters put Identity, Transpose and Cast between a weight
+// and its reader.
 struct View {
   std::size_t constant = 0;
   bool turned = false;
@@ -33,7 +35,8 @@ struct Scope {
 
   const View* view(const std::string& name) const {
     for (const Scope* scope = this; scope; scope = scope->outer)
-      if (const auto found = scope->names.find(name); found != scope->names.end()) return found->second ? &*found->second : nullptr;
+      if (const auto found = scope->names.find(name); found != scope->names.end())
+        return found->second ? &*found->second : nullptr;
     return nullptr;
   }
 };
@@ -49,13 +52,16 @@ bool swaps_last_two(const onnx::NodeProto& node, int dims) {
 }
 
 const TensorProto* value_of_constant(const onnx::NodeProto& node) {
-  const onnx::AttributeProto* value = is_standard(node) && node.op_type() == "Constant" ? attribute_of(node, "value") : nullptr;
+  const onnx::AttributeProto* value =
+      is_standard(node) && node.op_type() == "Constant" ? attribute_of(node, "value") : nullptr;
   return value && value->has_t() && node.output_size() == 1 ? &value->t() : nullptr;
 }
 
 class Walk {
  public:
-  explicit Walk(const onnx::ModelProto& model) : lists_initialisers_(lists_initialisers(model)) { walk(model.graph(), nullptr); }
+  explicit Walk(const onnx::ModelProto& model) : lists_initialisers_(lists_initialisers(model)) {
+    walk(model.graph(), nullptr);
+  }
 
   std::vector<OnnxConstant> take() { return std::move(constants_); }
 
@@ -67,7 +73,8 @@ class Walk {
     for (const TensorProto& tensor : graph.initializer()) {
       const bool is_input = scope.names.contains(tensor.name());
       add_constant(scope, tensor.name(), {.name = tensor.name(), .tensor = &tensor, .graph = number});
-      if (is_input && (outer || !lists_initialisers_)) refuse(*scope.view(tensor.name()), "it is an input of the graph, which a caller may replace");
+      if (is_input && (outer || !lists_initialisers_))
+        refuse(*scope.view(tensor.name()), "it is an input of the graph, which a caller may replace");
     }
     for (const onnx::NodeProto& node : graph.node()) visit(node, scope, number);
     for (const onnx::ValueInfoProto& output : graph.output())
@@ -79,7 +86,8 @@ class Walk {
     const int number = nodes_++;
     const std::vector<const onnx::GraphProto*> inside = subgraphs(node);
     if (const TensorProto* value = inside.empty() ? value_of_constant(node) : nullptr)
-      return add_constant(scope, node.output(0), {.name = node.output(0), .tensor = value, .graph = graph, .node = number});
+      return add_constant(scope, node.output(0),
+                          {.name = node.output(0), .tensor = value, .graph = graph, .node = number});
     const bool passes_on = node.input_size() == 1 && node.output_size() == 1 && is_standard(node) && inside.empty();
     const View* whole = passes_on ? scope.view(node.input(0)) : nullptr;
     if (const std::optional<View> view = whole ? view_of(node, *whole) : std::nullopt) {
@@ -126,17 +134,22 @@ class Walk {
     const bool takes_two = node.input_size() >= 2 && node.output_size() == 1;
     const bool gemm = is("Gemm") && takes_two && is_plain, product = gemm || (is("MatMul") && takes_two);
     const std::int64_t axis = is("Gather") && takes_two && is_plain && input == 0 ? integer_of(node, "axis", 0) : none;
-    if (product && input == 0 && scope.view(node.input(1))) return refuse(view, io::onnx_node_name(node) + " multiplies it with another constant");
+    if (product && input == 0 && scope.view(node.input(1)))
+      return refuse(view, io::onnx_node_name(node) + " multiplies it with another constant");
     if (product && input < 2) {
       const bool flips = gemm && integer_of(node, input == 0 ? "transA" : "transB", 0) != 0;
       constant.readers.push_back({number, input == 0 ? How::left : How::right, view.turned != flips, view.type});
     } else if (axis >= -2 && axis < 2) {
       constant.readers.push_back({number, axis == 0 || axis == -2 ? How::rows : How::columns, view.turned, view.type});
     } else if (is("DequantizeLinear")) {
-      refuse(view, fmt::format("it is quantised, {} reads it; tensorize the model before it is quantised", io::onnx_node_name(node)));
+      refuse(view, fmt::format("it is quantised, {} reads it; tensorize the model before it is quantised",
+                               io::onnx_node_name(node)));
     } else {
-      read_whole(constant, fmt::format("{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up",
-                                       io::onnx_node_name(node)));
+      read_whole(
+          constant,
+          fmt::format(
+              "{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up",
+              io::onnx_node_name(node)));
     }
   }
 

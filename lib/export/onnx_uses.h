@@ -35,8 +35,8 @@ struct OnnxConstant {
   bool is_used() const { return !readers.empty() || !obstacle.empty() || !other.empty(); }
 };
 
-// In the order of the walk of lib/export/onnx_graphs.h, those of a graph before those of graphs inside. A name is looked for in the graph of the
-// node that reads it and then in those around it, so an inner one hides an outer one.
+// In the order of the walk of lib/export/onnx_graphs.h, those of a graph before those of graphs inside. A name is
+// looked for in the graph of the node that reads it and then in those around it, so an inner one hides an outer one.
 std::vector<OnnxConstant> constants_of(const onnx::ModelProto& model);
 
 // True for formats before 4, in which initialisers must be inputs too; runtimes treat them as constants all the same.

@@ -30,7 +30,8 @@ std::optional<io::StoredType> stored_type(std::int32_t type) {
 }
 
 bool is_matrix(const TensorProto& tensor) {
-  return tensor.dims_size() >= 2 && std::all_of(tensor.dims().begin(), tensor.dims().end() - 2, [](std::int64_t size) { return size == 1; });
+  return tensor.dims_size() >= 2 &&
+         std::all_of(tensor.dims().begin(), tensor.dims().end() - 2, [](std::int64_t size) { return size == 1; });
 }
 
 // The reason to leave the constant as it is; empty: there is none.
@@ -44,7 +45,8 @@ std::string obstacle_of(const OnnxConstant& constant) {
   if (!constant.obstacle.empty()) return constant.obstacle;
   if (constant.readers.empty()) return constant.other;
   if (!stored_type(tensor.data_type()))
-    return fmt::format("it is of type {}; a chain stands for FLOAT, DOUBLE, FLOAT16 or BFLOAT16", io::onnx_type_name(tensor.data_type()));
+    return fmt::format("it is of type {}; a chain stands for FLOAT, DOUBLE, FLOAT16 or BFLOAT16",
+                       io::onnx_type_name(tensor.data_type()));
   if (tensor.dims().end()[-2] < 2 || tensor.dims().end()[-1] < 2) return "it has a single row or column";
   return "";
 }
@@ -60,7 +62,8 @@ OnnxWeight weight_of(OnnxConstant constant, std::string name) {
   // The inputs of the first product are the inputs of the layer.
   const auto first = std::find_if_not(readers.begin(), readers.end(), looks_up);
   const OnnxReader& reader = first == readers.end() ? readers.front() : *first;
-  weight.transposed = weight.table ? reader.looks_up_columns() : reader.turned == (reader.how == OnnxReader::How::right);
+  weight.transposed =
+      weight.table ? reader.looks_up_columns() : reader.turned == (reader.how == OnnxReader::How::right);
   if (weight.transposed) std::swap(weight.rows, weight.columns);
   weight.constant = std::move(constant);
   return weight;
@@ -89,19 +92,21 @@ class WeightNames {
 };
 
 OnnxLeftOut left_out(const TensorProto& tensor, const std::string& name, std::string why) {
-  return {fmt::format("{} [{}]", printable(name), fmt::join(tensor.dims(), ", ")), static_cast<std::uint64_t>(io::onnx_elements(tensor, name)),
-          std::move(why)};
+  return {fmt::format("{} [{}]", printable(name), fmt::join(tensor.dims(), ", ")),
+          static_cast<std::uint64_t>(io::onnx_elements(tensor, name)), std::move(why)};
 }
 
 // Matrices that products and lookups within a function read, which sees nothing around it.
 void add_functions(const onnx::ModelProto& model, std::vector<OnnxLeftOut>& found) {
   for (const onnx::FunctionProto& function : model.functions())
     for (const onnx::NodeProto& node : function.node()) {
-      const onnx::AttributeProto* value = node.op_type() == "Constant" && node.output_size() == 1 ? attribute_of(node, "value") : nullptr;
+      const onnx::AttributeProto* value =
+          node.op_type() == "Constant" && node.output_size() == 1 ? attribute_of(node, "value") : nullptr;
       if (value && value->t().dims_size() >= 2 && stored_type(value->t().data_type()))
         found.push_back(
             left_out(value->t(), node.output(0),
-                     fmt::format("it is a constant of function {}, where no chain is put; inline it with onnx.inliner", printable(function.name()))));
+                     fmt::format("it is a constant of function {}, where no chain is put; inline it with onnx.inliner",
+                                 printable(function.name()))));
     }
 }
 
@@ -144,7 +149,8 @@ OnnxMatrices find_matrices(const onnx::ModelProto& model) {
     }
   }
   add_functions(model, found.left_out);
-  std::stable_sort(found.left_out.begin(), found.left_out.end(), [](const OnnxLeftOut& a, const OnnxLeftOut& b) { return a.elements > b.elements; });
+  std::stable_sort(found.left_out.begin(), found.left_out.end(),
+                   [](const OnnxLeftOut& a, const OnnxLeftOut& b) { return a.elements > b.elements; });
   return found;
 }
 
@@ -154,22 +160,26 @@ void write_weights_folder(io::OnnxFile& file, const std::string& path) {
   std::map<std::string, OnnxWeight> weights;
   std::vector<io::TensorToWrite> all;
   for (OnnxWeight& weight : find_weights(file.model())) {
-    const io::FileShape shape = weight.table ? io::FileShape{weight.rows, weight.columns} : io::FileShape{weight.columns, weight.rows};
+    const io::FileShape shape =
+        weight.table ? io::FileShape{weight.rows, weight.columns} : io::FileShape{weight.columns, weight.rows};
     all.push_back({weight.name + ".weight", *stored_type(weight.constant.tensor->data_type()), shape});
     weights[all.back().name] = std::move(weight);
   }
   make_folders(path);
-  io::write_safetensors(join_path(path, "model.safetensors"), all, {{"format", "pt"}}, [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
-    const OnnxWeight& weight = weights.at(tensor.name);
-    const std::vector<float> values = file.read_floats(*weight.constant.tensor);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (!std::isfinite(values[i]))
-        fail_input("{}: initialiser {}: its element {} is {}; the file is damaged or its training diverged, use another one", file.path(),
-                   printable(weight.name), i, values[i]);
-    if (weight.table != weight.transposed) return sink.floats(values);
-    const auto& dims = weight.constant.tensor->dims();
-    sink.floats(transposed({dims.end()[-2], dims.end()[-1], values}).values);
-  });
+  io::write_safetensors(join_path(path, "model.safetensors"), all, {{"format", "pt"}},
+                        [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+                          const OnnxWeight& weight = weights.at(tensor.name);
+                          const std::vector<float> values = file.read_floats(*weight.constant.tensor);
+                          for (std::size_t i = 0; i < values.size(); ++i)
+                            if (!std::isfinite(values[i]))
+                              fail_input(
+                                  "{}: initialiser {}: its element {} is {}; the file is damaged or its training "
+                                  "diverged, use another one",
+                                  file.path(), printable(weight.name), i, values[i]);
+                          if (weight.table != weight.transposed) return sink.floats(values);
+                          const auto& dims = weight.constant.tensor->dims();
+                          sink.floats(transposed({dims.end()[-2], dims.end()[-1], values}).values);
+                        });
   write_file_atomic(join_path(path, "config.json"), "{}\n");
 }
 

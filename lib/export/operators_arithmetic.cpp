@@ -25,7 +25,8 @@ Dims broadcast(const Call<T>& call, const Dims& a, const Dims& b) {
 // For each element of `out` in order, the place of the element of `in` that broadcasts to it.
 std::vector<std::int64_t> places(const Dims& in, const Dims& out) {
   std::vector<std::int64_t> strides(out.size(), 0);
-  for (std::int64_t i = static_cast<std::int64_t>(in.size()) - 1, stride = 1; i >= 0; stride *= in[static_cast<std::size_t>(i)], --i)
+  for (std::int64_t i = static_cast<std::int64_t>(in.size()) - 1, stride = 1; i >= 0;
+       stride *= in[static_cast<std::size_t>(i)], --i)
     if (in[static_cast<std::size_t>(i)] != 1) strides[out.size() - in.size() + static_cast<std::size_t>(i)] = stride;
   std::vector<std::int64_t> found(static_cast<std::size_t>(count_of(out))), index(out.size(), 0);
   std::int64_t place = 0;
@@ -84,7 +85,8 @@ ValueOf<T> mul(const Call<T>& call) {
 template <class T>
 ValueOf<T> div(const Call<T>& call) {
   return binary(
-      call, [](T a, T b) { return a / b; }, [&](std::int64_t a, std::int64_t b) { return b == 0 ? (call.fail("division by 0"), 0) : a / b; });
+      call, [](T a, T b) { return a / b; },
+      [&](std::int64_t a, std::int64_t b) { return b == 0 ? (call.fail("division by 0"), 0) : a / b; });
 }
 template <class T>
 ValueOf<T> maximum(const Call<T>& call) {
@@ -145,12 +147,12 @@ ValueOf<T> negate(const Call<T>& call) {
 }
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b, float* c) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1, a, static_cast<int>(k), b,
-              static_cast<int>(n), 0, c, static_cast<int>(n));
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
+              1, a, static_cast<int>(k), b, static_cast<int>(n), 0, c, static_cast<int>(n));
 }
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const double* a, const double* b, double* c) {
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1, a, static_cast<int>(k), b,
-              static_cast<int>(n), 0, c, static_cast<int>(n));
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
+              1, a, static_cast<int>(k), b, static_cast<int>(n), 0, c, static_cast<int>(n));
 }
 
 // Batches broadcast; the last two sizes are a product of matrices.
@@ -166,7 +168,8 @@ ValueOf<T> mat_mul(const Call<T>& call) {
   dims.insert(dims.end(), {m, n});
   ValueOf<T> out = ValueOf<T>::of_reals(dims);
   for (std::size_t i = 0; i < in_a.size() && m * n * k > 0; ++i)
-    multiply(m, n, k, a.reals.data() + in_a[i] * m * k, b.reals.data() + in_b[i] * k * n, out.reals.data() + static_cast<std::int64_t>(i) * m * n);
+    multiply(m, n, k, a.reals.data() + in_a[i] * m * k, b.reals.data() + in_b[i] * k * n,
+             out.reals.data() + static_cast<std::int64_t>(i) * m * n);
   return out;
 }
 
@@ -175,7 +178,8 @@ template <class T, class Row>
 ValueOf<T> by_rows(const Call<T>& call, Row&& row) {
   ValueOf<T> out = call.in(0);
   if (!out.is_real || out.dims.empty()) call.fail("it takes reals");
-  if (call.axis(call.integer("axis", -1), out.dims.size()) + 1 != out.dims.size()) call.fail("only the last axis is evaluated");
+  if (call.axis(call.integer("axis", -1), out.dims.size()) + 1 != out.dims.size())
+    call.fail("only the last axis is evaluated");
   const std::int64_t columns = out.dims.back();
   for (std::int64_t i = 0; columns > 0 && i < out.count(); i += columns) row(out.reals.data() + i, columns);
   return out;
@@ -214,15 +218,18 @@ template <class T>
 ValueOf<T> sum_over(const Call<T>& call, bool mean) {
   const ValueOf<T>& x = call.in(0);
   const onnx::AttributeProto* given = call.attribute("axes");
-  if (!x.is_real || !(given ? given->ints_size() == 1 : call.has(1) && call.in(1).integers.size() == 1)) call.fail("only one axis is evaluated");
+  if (!x.is_real || !(given ? given->ints_size() == 1 : call.has(1) && call.in(1).integers.size() == 1))
+    call.fail("only one axis is evaluated");
   const std::size_t axis = call.axis(given ? given->ints(0) : call.in(1).integers[0], x.dims.size());
   Dims dims = x.dims;
   dims[axis] = 1;
   ValueOf<T> out = ValueOf<T>::of_reals(dims);
-  const std::int64_t size = x.dims[axis], inner = count_of({x.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.dims.end()});
+  const std::int64_t size = x.dims[axis],
+                     inner = count_of({x.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.dims.end()});
   for (std::int64_t i = 0; i < out.count(); ++i) {
     T sum = 0;
-    for (std::int64_t j = 0; j < size; ++j) sum += x.reals[static_cast<std::size_t>((i / inner * size + j) * inner + i % inner)];
+    for (std::int64_t j = 0; j < size; ++j)
+      sum += x.reals[static_cast<std::size_t>((i / inner * size + j) * inner + i % inner)];
     out.reals[static_cast<std::size_t>(i)] = mean ? sum / static_cast<T>(size) : sum;
   }
   if (call.integer("keepdims", 1) == 0) out.dims.erase(out.dims.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -242,7 +249,8 @@ ValueOf<T> where(const Call<T>& call) {
   const ValueOf<T>&condition = call.in(0), &a = call.in(1), &b = call.in(2);
   if (condition.is_real || a.is_real != b.is_real) call.fail("its inputs are of different types");
   const Dims dims = broadcast(call, broadcast(call, condition.dims, a.dims), b.dims);
-  const std::vector<std::int64_t> in_c = places(condition.dims, dims), in_a = places(a.dims, dims), in_b = places(b.dims, dims);
+  const std::vector<std::int64_t> in_c = places(condition.dims, dims), in_a = places(a.dims, dims),
+                                  in_b = places(b.dims, dims);
   ValueOf<T> out = ValueOf<T>::like(dims, a);
   for (std::size_t i = 0; i < in_c.size(); ++i) {
     const bool first = condition.integers[static_cast<std::size_t>(in_c[i])] != 0;

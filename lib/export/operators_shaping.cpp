@@ -58,7 +58,8 @@ template <class T>
 ValueOf<T> gather(const Call<T>& call) {
   const ValueOf<T>&x = call.in(0), &indices = call.in(1);
   const std::size_t axis = call.axis(call.integer("axis", 0), x.dims.size());
-  const std::int64_t size = x.dims[axis], inner = count_of({x.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.dims.end()});
+  const std::int64_t size = x.dims[axis],
+                     inner = count_of({x.dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.dims.end()});
   const std::int64_t outer = count_of({x.dims.begin(), x.dims.begin() + static_cast<std::ptrdiff_t>(axis)});
   std::vector<std::int64_t> places;
   for (std::int64_t o = 0; o < outer; ++o)
@@ -127,7 +128,9 @@ ValueOf<T> slice(const Call<T>& call) {
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = call.axis(axes[i], x.dims.size());
-    const auto clamp = [&](std::int64_t value) { return std::clamp<std::int64_t>(value < 0 ? value + x.dims[axis] : value, 0, x.dims[axis]); };
+    const auto clamp = [&](std::int64_t value) {
+      return std::clamp<std::int64_t>(value < 0 ? value + x.dims[axis] : value, 0, x.dims[axis]);
+    };
     dims[axis] = std::max<std::int64_t>(0, clamp(ends.at(i)) - clamp(starts.at(i)));
     begin += clamp(starts[i]) * strides[axis];
   }
@@ -189,7 +192,8 @@ ValueOf<T> shape(const Call<T>& call) {
 
 template <class T>
 ValueOf<T> range(const Call<T>& call) {
-  const std::int64_t start = integers_of(call, 0).at(0), limit = integers_of(call, 1).at(0), step = integers_of(call, 2).at(0);
+  const std::int64_t start = integers_of(call, 0).at(0), limit = integers_of(call, 1).at(0),
+                     step = integers_of(call, 2).at(0);
   if (step != 1) call.fail("only steps of 1 are evaluated");
   ValueOf<T> out = ValueOf<T>::of_integers({std::max<std::int64_t>(0, limit - start)});
   for (std::size_t i = 0; i < out.integers.size(); ++i) out.integers[i] = start + static_cast<std::int64_t>(i);
@@ -201,7 +205,8 @@ template <class T>
 ValueOf<T> scatter_nd(const Call<T>& call) {
   ValueOf<T> out = call.in(0);
   const ValueOf<T>&places = call.in(1), &updates = call.in(2);
-  if (out.dims.empty() || places.dims.size() != 2 || places.dims[1] != 1 || updates.is_real != out.is_real) call.fail("its inputs do not fit");
+  if (out.dims.empty() || places.dims.size() != 2 || places.dims[1] != 1 || updates.is_real != out.is_real)
+    call.fail("its inputs do not fit");
   const std::int64_t length = count_of({out.dims.begin() + 1, out.dims.end()});
   if (updates.count() != places.dims[0] * length) call.fail("its inputs do not fit");
   std::int64_t from = 0;
@@ -227,7 +232,8 @@ template <class T>
 ValueOf<T> eye_like(const Call<T>& call) {
   if (call.in(0).dims.size() != 2) call.fail("it takes a matrix");
   ValueOf<T> out = ValueOf<T>::of_reals(call.in(0).dims);
-  for (std::int64_t i = 0; i < std::min(out.dims[0], out.dims[1]); ++i) out.reals[static_cast<std::size_t>(i * out.dims[1] + i)] = 1;
+  for (std::int64_t i = 0; i < std::min(out.dims[0], out.dims[1]); ++i)
+    out.reals[static_cast<std::size_t>(i * out.dims[1] + i)] = 1;
   return out;
 }
 
@@ -239,10 +245,12 @@ ValueOf<T> cast(const Call<T>& call) {
   if (to == onnx::TensorProto::FLOAT) {
     if (x.is_real) return x;
     ValueOf<T> out = ValueOf<T>::of_reals(x.dims);
-    std::transform(x.integers.begin(), x.integers.end(), out.reals.begin(), [](std::int64_t value) { return static_cast<T>(value); });
+    std::transform(x.integers.begin(), x.integers.end(), out.reals.begin(),
+                   [](std::int64_t value) { return static_cast<T>(value); });
     return out;
   }
-  if ((to != onnx::TensorProto::INT64 && to != onnx::TensorProto::BOOL) || x.is_real) call.fail("this conversion is not evaluated");
+  if ((to != onnx::TensorProto::INT64 && to != onnx::TensorProto::BOOL) || x.is_real)
+    call.fail("this conversion is not evaluated");
   ValueOf<T> out = x;
   if (to == onnx::TensorProto::BOOL)
     for (std::int64_t& value : out.integers) value = value != 0;
@@ -254,9 +262,12 @@ ValueOf<T> cast(const Call<T>& call) {
 template <class T>
 Operator<T> find_shaping(const std::string& op) {
   static const std::map<std::string, Operator<T>> all{
-      {"Identity", identity<T>},   {"Gather", gather<T>},        {"Reshape", reshape<T>}, {"Unsqueeze", unsqueeze<T>},
-      {"Transpose", transpose<T>}, {"Slice", slice<T>},          {"Concat", concat<T>},   {"Expand", expand<T>},
-      {"Shape", shape<T>},         {"Range", range<T>},          {"Cast", cast<T>},       {"ConstantOfShape", constant_of_shape<T>},
+      {"Identity", identity<T>},   {"Gather", gather<T>},
+      {"Reshape", reshape<T>},     {"Unsqueeze", unsqueeze<T>},
+      {"Transpose", transpose<T>}, {"Slice", slice<T>},
+      {"Concat", concat<T>},       {"Expand", expand<T>},
+      {"Shape", shape<T>},         {"Range", range<T>},
+      {"Cast", cast<T>},           {"ConstantOfShape", constant_of_shape<T>},
       {"EyeLike", eye_like<T>},    {"ScatterND", scatter_nd<T>},
   };
   const auto found = all.find(op);

@@ -15,7 +15,9 @@ namespace comera::exporting {
 
 using Dims = std::vector<std::int64_t>;
 
-inline std::int64_t count_of(const Dims& dims) { return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>()); }
+inline std::int64_t count_of(const Dims& dims) {
+  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
+}
 
 // T is what reals are computed in.
 template <class T>
@@ -36,7 +38,9 @@ struct ValueOf {
     value.integers.resize(static_cast<std::size_t>(value.count()));
     return value;
   }
-  static ValueOf like(Dims dims, const ValueOf& other) { return other.is_real ? of_reals(std::move(dims)) : of_integers(std::move(dims)); }
+  static ValueOf like(Dims dims, const ValueOf& other) {
+    return other.is_real ? of_reals(std::move(dims)) : of_integers(std::move(dims));
+  }
 };
 
 // A node with its inputs; absent optional inputs are null.
@@ -46,7 +50,8 @@ struct Call {
   std::vector<const ValueOf<T>*> inputs;
 
   const ValueOf<T>& in(std::size_t index) const {
-    if (index >= inputs.size() || !inputs[index]) fail_input("[export] node {} ({}) lacks its input {}", node.name(), node.op_type(), index);
+    if (index >= inputs.size() || !inputs[index])
+      fail_input("[export] node {} ({}) lacks its input {}", node.name(), node.op_type(), index);
     return *inputs[index];
   }
   bool has(std::size_t index) const { return index < inputs.size() && inputs[index]; }
@@ -59,7 +64,9 @@ struct Call {
     const onnx::AttributeProto* found = attribute(name);
     return found ? found->i() : otherwise;
   }
-  [[noreturn]] void fail(const std::string& what) const { fail_input("[export] node {} ({}): {}", node.name(), node.op_type(), what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    fail_input("[export] node {} ({}): {}", node.name(), node.op_type(), what);
+  }
   // An axis counted from the front.
   std::size_t axis(std::int64_t given, std::size_t dims) const {
     const std::int64_t found = given < 0 ? given + static_cast<std::int64_t>(dims) : given;

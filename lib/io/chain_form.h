@@ -5,7 +5,8 @@
 
 namespace comera::io {
 
-// "lowrank" where the weight is one pair of factors (a table's chain then has the modes [rows, 1] and [1, columns]), else "tt" or "ttm".
+// "lowrank" where the weight is one pair of factors (a table's chain then has the modes [rows, 1] and [1, columns]),
+// else "tt" or "ttm".
 const char* form_name(ChainKind kind, const FileShape& modes);
 
 }  // namespace comera::io

@@ -14,8 +14,8 @@ namespace {
 
 bool is_numbered(std::string_view name, std::string_view kind) {
   const std::size_t dot = name.rfind('.');
-  return dot != std::string_view::npos && dot + 1 < name.size() && name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos &&
-         name.substr(0, dot).ends_with(kind);
+  return dot != std::string_view::npos && dot + 1 < name.size() &&
+         name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos && name.substr(0, dot).ends_with(kind);
 }
 
 std::string dense_kind(const StoredTensor& tensor) {
@@ -58,8 +58,10 @@ class Describer {
     form.exact = chain.exact;
     form.parameters_dense = elements_of(chain.shape);
     if (find(form.name))
-      fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name), printable(chain.name));
-    if (!weights_.insert(form.name).second) fail_input("{}: two chains of config.json stand for {}", place_, printable(form.name));
+      fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name),
+                 printable(chain.name));
+    if (!weights_.insert(form.name).second)
+      fail_input("{}: two chains of config.json stand for {}", place_, printable(form.name));
     chains_.insert(chain.name);
     for (const ChainPart& part : parts_of(chain)) add_part(part, form);
     form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element_bytes_;
@@ -71,15 +73,19 @@ class Describer {
       const StoredTensor& tensor = entry.tensor;
       if (taken_.contains(tensor.name)) continue;
       if (is_of_chain(tensor.name))
-        fail_input("{}: tensor {}: belongs to a tensor train that config.json does not describe so; is config.json that of another model?", place_,
-                   printable(tensor.name));
+        fail_input(
+            "{}: tensor {}: belongs to a tensor train that config.json does not describe so; is config.json that of "
+            "another model?",
+            place_, printable(tensor.name));
       forms.push_back(dense_form(tensor));
     }
   }
 
  private:
   const StoredTensor* find(const std::string& name) const {
-    const auto less = [](const ModelFolder::Entry& entry, const std::string& wanted) { return natural_less(entry.tensor.name, wanted); };
+    const auto less = [](const ModelFolder::Entry& entry, const std::string& wanted) {
+      return natural_less(entry.tensor.name, wanted);
+    };
     const auto found = std::lower_bound(entries_.begin(), entries_.end(), name, less);
     return found != entries_.end() && found->tensor.name == name ? &found->tensor : nullptr;
   }
@@ -98,15 +104,17 @@ class Describer {
   void add_part(const ChainPart& part, TensorForm& form) {
     using Kind = ChainPart::Kind;
     const StoredTensor* tensor = find(part.name);
-    if (!tensor) fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(part.name));
+    if (!tensor)
+      fail_input("{}: tensor {} is missing, though config.json describes its chain", place_, printable(part.name));
     if (tensor->shape != part.shape)
-      fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(part.name), to_string(tensor->shape),
-                 to_string(part.shape));
+      fail_input("{}: tensor {}: has shape {}, but the chain in config.json needs {}", place_, printable(part.name),
+                 to_string(tensor->shape), to_string(part.shape));
     if (part.kind == Kind::indices && tensor->type != StoredType::I32)
       fail_input("{}: tensor {}: is {}, but indices are I32", place_, printable(part.name), name_of(tensor->type));
     if (part.kind != Kind::indices && !is_floating(tensor->type))
       fail_input("{}: tensor {}: {} is no floating-point type", place_, printable(part.name), name_of(tensor->type));
-    if (!taken_.insert(part.name).second) fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
+    if (!taken_.insert(part.name).second)
+      fail_input("{}: tensor {}: belongs to two chains of config.json", place_, printable(part.name));
     form.bytes += tensor->bytes();
     if (part.kind == Kind::diagonal) form.rank_entries += tensor->elements();
     if (part.kind != Kind::core && part.kind != Kind::rows) return;
@@ -127,7 +135,8 @@ const char* form_name(ChainKind kind, const FileShape& modes) {
   return modes.size() == 4 && modes[1] == 1 && modes[2] == 1 ? "lowrank" : "ttm";
 }
 
-std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place) {
+std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,
+                                 const std::string& place) {
   Describer describer(entries, place);
   std::vector<TensorForm> forms;
   for (const ChainSpec& chain : block.chains) forms.push_back(describer.chain_form(chain));

@@ -22,7 +22,8 @@ struct Magic {
 };
 
 constexpr const char* convert = "convert it to safetensors where it came from";
-constexpr const char* pickled = "opening such a file can run any code; save the model as safetensors where it came from";
+constexpr const char* pickled =
+    "opening such a file can run any code; save the model as safetensors where it came from";
 constexpr const char* unpack = "unpack it first";
 
 constexpr std::array magics{
@@ -46,7 +47,8 @@ constexpr std::array magics{
     Magic{257, "ustar"sv, {"a tar archive", unpack}},
     Magic{0,
           "version https://git-lfs"sv,
-          {"a pointer of Git LFS, not the file itself", "run `git lfs pull` in that folder, or fetch it with `hf download`"}},
+          {"a pointer of Git LFS, not the file itself",
+           "run `git lfs pull` in that folder, or fetch it with `hf download`"}},
     Magic{0, "<!DOCTYPE"sv, {"a web page", "the download failed; fetch the file again"}},
     Magic{0, "<html"sv, {"a web page", "the download failed; fetch the file again"}},
     Magic{0,
@@ -55,7 +57,8 @@ constexpr std::array magics{
           {"a program or library", "a model is expected here"}},
 };
 
-// An ONNX graph begins with its IR version (field 1, a small number) and then names its producer, its opsets, its graph or metadata.
+// An ONNX graph begins with its IR version (field 1, a small number) and then names its producer, its opsets, its graph
+// or metadata.
 bool is_onnx(std::string_view start) {
   if (start.size() < 3 || start[0] != 0x08 || start[1] < 1 || start[1] > 20) return false;
   return "\x12\x1a\x22\x3a\x42\x72"sv.find(start[2]) != std::string_view::npos;
@@ -80,7 +83,8 @@ const FileKind* kind_of(std::string_view start) {
   if (is_onnx(start)) return &onnx;
   if (!is_text(start)) return nullptr;
   const std::size_t first = start.find_first_not_of(" \n\r\t");
-  return first != std::string_view::npos && start[first] == '{' ? &json : &text;  // '[' also begins a vocabulary, with [PAD]
+  return first != std::string_view::npos && start[first] == '{' ? &json
+                                                                : &text;  // '[' also begins a vocabulary, with [PAD]
 }
 
 const FileKind* kind_of_file(const std::string& path) {
@@ -93,7 +97,8 @@ const FileKind* kind_of_file(const std::string& path) {
 
 void require_model_folder(std::string_view where, const std::string& path) {
   if (is_folder(path)) return;
-  if (!path_exists(path)) fail_input("{} {}: no such folder; name a model folder or a run folder{}", where, path, hub_hint(path));
+  if (!path_exists(path))
+    fail_input("{} {}: no such folder; name a model folder or a run folder{}", where, path, hub_hint(path));
   const FileKind* kind = kind_of_file(path);
   if (kind) fail_input("{} {}: is {}, no folder; {}", where, path, kind->name, kind->advice);
   fail_input("{} {}: is no folder; name a model folder or a run folder", where, path);

@@ -13,11 +13,13 @@ bool matches_any(const std::string& name, std::initializer_list<const char*> pat
 
 }  // namespace
 
-bool is_pickled(const std::string& name) { return matches_any(name, {"*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle"}); }
+bool is_pickled(const std::string& name) {
+  return matches_any(name, {"*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle"});
+}
 
 bool is_foreign_weights(const std::string& name) {
-  return is_pickled(name) || matches_any(name, {"*.onnx", "*.onnx_data", "*.onnx.data", "*.h5", "*.msgpack", "*.gguf", "*.tflite", "*.ot", "*.npz",
-                                                "*.mlmodel", "*.bin.index.json"});
+  return is_pickled(name) || matches_any(name, {"*.onnx", "*.onnx_data", "*.onnx.data", "*.h5", "*.msgpack", "*.gguf",
+                                                "*.tflite", "*.ot", "*.npz", "*.mlmodel", "*.bin.index.json"});
 }
 
 }  // namespace comera::io

@@ -11,11 +11,13 @@
 namespace comera::io {
 namespace {
 
-// Builds the value while the text is read. The library's own builder looks for every key among those before it, which is quadratic for objects
-// that keep their order; here the keys of an open object stand in a set and values are put behind the others.
+// Builds the value while the text is read. The library's own builder looks for every key among those before it, which
+// is quadratic for objects that keep their order; here the keys of an open object stand in a set and values are put
+// behind the others.
 class Builder {
  public:
-  Builder(const std::string& file_name, int max_depth) : file_name_(file_name), max_depth_(static_cast<std::size_t>(max_depth)) {}
+  Builder(const std::string& file_name, int max_depth)
+      : file_name_(file_name), max_depth_(static_cast<std::size_t>(max_depth)) {}
 
   Json take() { return std::move(root_); }
 
@@ -38,7 +40,8 @@ class Builder {
   }
   [[noreturn]] bool parse_error(std::size_t byte, const std::string& /*token*/, const Json::exception& error) {
     if (dynamic_cast<const Json::out_of_range*>(&error))
-      fail_input("{}: not valid JSON at byte {}: a number is too large for the format; the file is damaged", file_name_, byte);
+      fail_input("{}: not valid JSON at byte {}: a number is too large for the format; the file is damaged", file_name_,
+                 byte);
     fail_input("{}: not valid JSON at byte {}; the file is damaged or not what its name says", file_name_, byte);
   }
 
@@ -53,7 +56,8 @@ class Builder {
   static bool is_new(Open& open, const std::string& name) {
     constexpr std::size_t few = 16;
     const std::vector<std::pair<const std::string, Json>>& members = open.value.get_ref<Json::object_t&>();
-    if (members.size() < few) return std::none_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
+    if (members.size() < few)
+      return std::none_of(members.begin(), members.end(), [&](const auto& member) { return member.first == name; });
     if (open.keys.empty())
       for (const auto& member : members) open.keys.insert(member.first);
     return open.keys.insert(name).second;

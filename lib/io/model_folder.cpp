@@ -23,12 +23,16 @@ constexpr const char* index_name = "model.safetensors.index.json";
   for (const std::string& name : list_folder(folder))
     if (is_pickled(name))
       fail_input(
-          "{}: pickled weights are not read, because opening them can run any code; convert them once where they came from, with Python: "
+          "{}: pickled weights are not read, because opening them can run any code; convert them once where they came "
+          "from, with Python: "
           "transformers.AutoModel.from_pretrained(\"{}\").save_pretrained(\"NEW_FOLDER\", safe_serialization=True)",
           join_path(folder, name), folder);
   for (const std::string& name : list_folder(folder))
-    if (is_foreign_weights(name)) fail_input("{}: weights in this format are not read; give a folder with {}", join_path(folder, name), single_name);
-  fail_input("{}: holds neither {} nor {}; give a Hugging Face model folder or a run folder", folder, single_name, index_name);
+    if (is_foreign_weights(name))
+      fail_input("{}: weights in this format are not read; give a folder with {}", join_path(folder, name),
+                 single_name);
+  fail_input("{}: holds neither {} nor {}; give a Hugging Face model folder or a run folder", folder, single_name,
+             index_name);
 }
 
 Json read_config(const std::string& path) {
@@ -37,7 +41,9 @@ Json read_config(const std::string& path) {
   return config;
 }
 
-std::size_t digits_at(std::string_view text, std::size_t at) { return std::min(text.find_first_not_of("0123456789", at), text.size()) - at; }
+std::size_t digits_at(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of("0123456789", at), text.size()) - at;
+}
 
 }  // namespace
 
@@ -49,7 +55,10 @@ ModelFolder::ModelFolder(std::string path) : path_(std::move(path)), config_(std
   if (!path_exists(path_)) fail_input("{}: no such file or folder; check the path{}", path_, hub_hint(path_));
   if (!is_folder(path_)) {
     if (is_pickled(path_))
-      fail_input("{}: pickled weights are not read, because opening them can run any code; save the model as safetensors first", path_);
+      fail_input(
+          "{}: pickled weights are not read, because opening them can run any code; save the model as safetensors "
+          "first",
+          path_);
     files_.emplace_back(path_);
     for (const StoredTensor& tensor : files_[0].tensors()) entries_.push_back({tensor, 0});
     path_ = parent_path(path_);
@@ -86,19 +95,22 @@ void ModelFolder::open_shards(const std::string& name) {
     const SafetensorsFile& file = files_[static_cast<std::size_t>(found->second)];
     const StoredTensor* tensor = file.find(tensor_name);
     if (!tensor)
-      fail_input("{}: tensor {} is not in {}, where the index looks for it; fetch the folder again", index_path, printable(tensor_name), file_name);
+      fail_input("{}: tensor {} is not in {}, where the index looks for it; fetch the folder again", index_path,
+                 printable(tensor_name), file_name);
     entries_.push_back({*tensor, found->second});
   }
   if (files_.empty()) fail_input("{}: names no tensor; fetch the folder again", index_path);
 }
 
 void ModelFolder::sort_entries() {
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return natural_less(a.tensor.name, b.tensor.name); });
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return natural_less(a.tensor.name, b.tensor.name); });
 }
 
 const ModelFolder::Entry* ModelFolder::find(std::string_view name) const {
-  const auto found = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                      [](const Entry& entry, std::string_view wanted) { return natural_less(entry.tensor.name, wanted); });
+  const auto found = std::lower_bound(
+      entries_.begin(), entries_.end(), name,
+      [](const Entry& entry, std::string_view wanted) { return natural_less(entry.tensor.name, wanted); });
   return found != entries_.end() && found->tensor.name == name ? &*found : nullptr;
 }
 
@@ -107,8 +119,8 @@ void ModelFolder::read_floats(std::string_view name, const FileShape& shape, std
   if (!entry) fail_input("{}: has no tensor {}; is it a model of another architecture?", path_, printable(name));
   const SafetensorsFile& file = file_of(*entry);
   if (entry->tensor.shape != shape)
-    fail_input("{}: tensor {}: expected {}, found {}; does config.json belong to these weights?", file.path(), printable(name), to_string(shape),
-               to_string(entry->tensor.shape));
+    fail_input("{}: tensor {}: expected {}, found {}; does config.json belong to these weights?", file.path(),
+               printable(name), to_string(shape), to_string(entry->tensor.shape));
   file.read_floats(entry->tensor, out);
 }
 
@@ -133,8 +145,8 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (!is_inside(name) || name.find('/') != std::string::npos || !name.ends_with(".safetensors"))
-      fail_input("{}: tensor {} is said to lie in '{}'; only .safetensors files of the same folder are opened", file_name, printable(tensor),
-                 printable(file.dump()));
+      fail_input("{}: tensor {} is said to lie in '{}'; only .safetensors files of the same folder are opened",
+                 file_name, printable(tensor), printable(file.dump()));
     map.emplace_back(tensor, name);
   }
   return map;

@@ -14,8 +14,8 @@ namespace comera::io {
 // An open model; no weights are read until they are asked for.
 class ModelFolder {
  public:
-  // A folder, or one .safetensors file (then there is no config). InputError: nothing there, weights in a pickled or foreign format only,
-  // an index that names tensors or files that are not there.
+  // A folder, or one .safetensors file (then there is no config). InputError: nothing there, weights in a pickled or
+  // foreign format only, an index that names tensors or files that are not there.
   explicit ModelFolder(std::string path);
   ModelFolder(ModelFolder&&) noexcept;
   ModelFolder& operator=(ModelFolder&&) noexcept;
@@ -66,8 +66,9 @@ bool natural_less(std::string_view a, std::string_view b);
 // The place of the transformer in a copy: the same as in the original, or the folder itself.
 enum class CopyLayout { same, on_top };
 
-// What a model folder carries besides configuration and weights: tokenizer files, licence, other modules, ... Copies them, sub-folders
-// included, and answers what was copied and which files were left out because they hold weights in another format.
+// What a model folder carries besides configuration and weights: tokenizer files, licence, other modules, ... Copies
+// them, sub-folders included, and answers what was copied and which files were left out because they hold weights in
+// another format.
 struct CopiedFiles {
   std::vector<std::string> copied, left_out;  // relative names in the original
 };

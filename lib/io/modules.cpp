@@ -21,7 +21,8 @@ bool is_transformer(const Module& module) { return module.kind() == "Transformer
 std::string text_of(const Json& module, const char* key, const std::string& file_name) {
   const auto found = module.is_object() ? module.find(key) : module.end();
   if (!module.is_object() || found == module.end()) return "";
-  if (!found->is_string()) fail_input("{}: the {} of a module is {}; it must be text", file_name, key, printable(found->dump()));
+  if (!found->is_string())
+    fail_input("{}: the {} of a module is {}; it must be text", file_name, key, printable(found->dump()));
   return found->get<std::string>();
 }
 
@@ -31,8 +32,8 @@ Module module_of(const Json& json, const std::string& file_name) {
   if (module.path == ".") module.path.clear();
   if (module.path.size() > 1 && module.path.ends_with('/')) module.path.pop_back();
   if (!module.path.empty() && !is_inside(module.path))
-    fail_input("{}: the path '{}' of module '{}' leaves the folder; it must be the name of a folder in it", file_name, printable(said),
-               printable(module.type));
+    fail_input("{}: the path '{}' of module '{}' leaves the folder; it must be the name of a folder in it", file_name,
+               printable(said), printable(module.type));
   return module;
 }
 
@@ -62,13 +63,13 @@ std::string module_folder(const std::string& folder, const Module& module) {
   std::string place = join_path(folder, module.path);
   const std::string file = join_path(folder, modules_name);
   if (!is_folder(place))
-    fail_input("{}: module '{}' lies in '{}', which is no folder of {}; fetch the model again", file, printable(module.type), printable(module.path),
-               folder);
+    fail_input("{}: module '{}' lies in '{}', which is no folder of {}; fetch the model again", file,
+               printable(module.type), printable(module.path), folder);
   namespace fs = std::filesystem;
   const fs::path root = fs::weakly_canonical(folder), real = fs::weakly_canonical(place);
   if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end())
-    fail_input("{}: the path '{}' of module '{}' is a link that leaves the folder; put the files there themselves", file, printable(module.path),
-               printable(module.type));
+    fail_input("{}: the path '{}' of module '{}' is a link that leaves the folder; put the files there themselves",
+               file, printable(module.path), printable(module.type));
   return place;
 }
 

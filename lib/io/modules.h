@@ -21,8 +21,8 @@ std::vector<Module> read_modules(const std::string& folder);
 // The folder of a module. InputError: it is not there, or a link leads out of `folder`.
 std::string module_folder(const std::string& folder, const Module& module);
 
-// Where in `folder` the transformer's config.json, weights and tokenizer lie; "": in the folder itself, as everywhere but in folders whose
-// modules.json says otherwise. InputError as above.
+// Where in `folder` the transformer's config.json, weights and tokenizer lie; "": in the folder itself, as everywhere
+// but in folders whose modules.json says otherwise. InputError as above.
 std::string transformer_place(const std::string& folder);
 
 // modules.json of a folder whose transformer lies in the folder itself.

@@ -1,4 +1,5 @@
-// ONNX files: protobuf's messages as they are (namespace onnx), with reading that trusts nothing and writing that repeats exactly.
+// ONNX files: protobuf's messages as they are (namespace onnx), with reading that trusts nothing and writing that
+// repeats exactly.
 #pragma once
 
 #include <onnx.pb.h>
@@ -23,13 +24,14 @@ std::size_t onnx_element_bytes(std::int32_t type);
 // Product of the dims. InputError (naming `where`) when one is negative or the product is beyond 2^60.
 std::int64_t onnx_elements(const onnx::TensorProto& tensor, const std::string& where);
 
-// Every tensor that the graph holds: its initialisers, and those in attributes of its nodes and in the graphs inside of these.
+// Every tensor that the graph holds: its initialisers, and those in attributes of its nodes and in the graphs inside of
+// these.
 std::vector<onnx::TensorProto*> onnx_tensors(onnx::GraphProto& graph);
 std::vector<const onnx::TensorProto*> onnx_tensors(const onnx::GraphProto& graph);
 
-// Every name is made before it is used (so no cycle), initialisers hold exactly the bytes of their shapes, names are unique, a version of
-// the standard operators is named. External data is only looked at where `folder` is given (its files, sizes and that they lie inside).
-// Unknown operators and attributes are fine. InputErrors open with `name`.
+// Every name is made before it is used (so no cycle), initialisers hold exactly the bytes of their shapes, names are
+// unique, a version of the standard operators is named. External data is only looked at where `folder` is given (its
+// files, sizes and that they lie inside). Unknown operators and attributes are fine. InputErrors open with `name`.
 void check_onnx(const onnx::ModelProto& model, const std::string& name, const std::string& folder = "");
 
 // Messages out of bytes that nobody vouches for; checked as above.
@@ -74,7 +76,9 @@ struct OnnxWritten {
 OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const OnnxWriting& options = {});
 // Bytes that write_onnx() would write (of all files).
 std::uint64_t onnx_bytes(const onnx::ModelProto& model);
-// The same of a model whose initialisers may be declared only (dims and type, no data yet), once they have their data. Its file is called `file`.
-std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file = "model.onnx", const OnnxWriting& options = {});
+// The same of a model whose initialisers may be declared only (dims and type, no data yet), once they have their data.
+// Its file is called `file`.
+std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file = "model.onnx",
+                                 const OnnxWriting& options = {});
 
 }  // namespace comera::io

@@ -42,7 +42,8 @@ class Checker {
       for (const std::string& output : node.output()) scope.later.insert(output);
     for (const onnx::NodeProto& node : graph.node()) check(node, scope);
     for (const onnx::ValueInfoProto& output : graph.output())
-      if (!scope.has(output.name())) fail_input("{}: output {} of the graph is made by no node; {}", name_, printable(output.name()), remedy);
+      if (!scope.has(output.name()))
+        fail_input("{}: output {} of the graph is made by no node; {}", name_, printable(output.name()), remedy);
   }
 
  private:
@@ -60,8 +61,9 @@ class Checker {
   void check(const onnx::NodeProto& node, Scope& scope) {
     for (const std::string& input : node.input()) {
       if (input.empty() || scope.has(input)) continue;
-      const char* why =
-          scope.later.contains(input) ? "which only a later node makes (the graph has a cycle or its nodes are not sorted)" : "which nothing makes";
+      const char* why = scope.later.contains(input)
+                            ? "which only a later node makes (the graph has a cycle or its nodes are not sorted)"
+                            : "which nothing makes";
       fail_input("{}: {} reads {}, {}; {}", name_, onnx_node_name(node), printable(input), why, remedy);
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) check(attribute, node, scope);
@@ -71,7 +73,8 @@ class Checker {
   }
 
   void check(const onnx::AttributeProto& attribute, const onnx::NodeProto& node, const Scope& scope) {
-    const std::string where = fmt::format("{}: attribute {} of {}", name_, printable(attribute.name()), onnx_node_name(node));
+    const std::string where =
+        fmt::format("{}: attribute {} of {}", name_, printable(attribute.name()), onnx_node_name(node));
     if (attribute.has_t()) check(attribute.t(), where);
     for (const TensorProto& tensor : attribute.tensors()) check(tensor, where);
     if (attribute.has_g()) check(attribute.g(), &scope);
@@ -84,8 +87,10 @@ class Checker {
     if (tensor.data_location() == TensorProto::EXTERNAL) return check_external(tensor, elements, where);
     const std::size_t size = onnx_element_bytes(tensor.data_type());
     if (tensor.has_raw_data()) {
-      if (size == 0) fail_input("{}: type {} cannot be stored as raw bytes; {}", where, onnx_type_name(tensor.data_type()), remedy);
-      if (tensor.raw_data().size() != elements * size) fail_size(tensor, where, elements * size, tensor.raw_data().size(), "bytes");
+      if (size == 0)
+        fail_input("{}: type {} cannot be stored as raw bytes; {}", where, onnx_type_name(tensor.data_type()), remedy);
+      if (tensor.raw_data().size() != elements * size)
+        fail_size(tensor, where, elements * size, tensor.raw_data().size(), "bytes");
       return;
     }
     check_field(tensor, elements, where);
@@ -94,8 +99,9 @@ class Checker {
   // Every reader looks into one of them: which one must not matter.
   static int fields_used(const TensorProto& tensor) {
     const bool external = tensor.data_location() == TensorProto::EXTERNAL;
-    return external + !tensor.raw_data().empty() + (tensor.float_data_size() > 0) + (tensor.double_data_size() > 0) + (tensor.int32_data_size() > 0) +
-           (tensor.int64_data_size() > 0) + (tensor.uint64_data_size() > 0) + (tensor.string_data_size() > 0);
+    return external + !tensor.raw_data().empty() + (tensor.float_data_size() > 0) + (tensor.double_data_size() > 0) +
+           (tensor.int32_data_size() > 0) + (tensor.int64_data_size() > 0) + (tensor.uint64_data_size() > 0) +
+           (tensor.string_data_size() > 0);
   }
 
   // Typed fields: each element type has one that holds it.
@@ -112,21 +118,26 @@ class Checker {
       case TensorProto::STRING: held = tensor.string_data_size(); break;
       default: held = tensor.int32_data_size(); break;
     }
-    if (onnx_element_bytes(tensor.data_type()) == 0 && tensor.data_type() != TensorProto::STRING) return;  // a type of a later version
-    if (static_cast<std::uint64_t>(held) != elements) fail_size(tensor, where, elements, static_cast<std::uint64_t>(held), "elements");
+    if (onnx_element_bytes(tensor.data_type()) == 0 && tensor.data_type() != TensorProto::STRING)
+      return;  // a type of a later version
+    if (static_cast<std::uint64_t>(held) != elements)
+      fail_size(tensor, where, elements, static_cast<std::uint64_t>(held), "elements");
   }
 
   void check_external(const TensorProto& tensor, std::uint64_t elements, const std::string& where) const {
     const OnnxExternal external = onnx_external(tensor, where);
     if (folder_.empty()) return;
     const std::string path = join_path(folder_, external.location);
-    if (!path_exists(path)) fail_input("{}: its data file {} is missing; it belongs beside the model", where, printable(external.location));
+    if (!path_exists(path))
+      fail_input("{}: its data file {} is missing; it belongs beside the model", where, printable(external.location));
     check_stays_inside(path, where);
     const std::uint64_t wanted = elements * onnx_element_bytes(tensor.data_type()), size = file_size(path);
-    const std::uint64_t length = external.length == 0 && external.offset <= size ? size - external.offset : external.length;
+    const std::uint64_t length =
+        external.length == 0 && external.offset <= size ? size - external.offset : external.length;
     if (length != wanted) fail_size(tensor, where, wanted, length, "bytes");
     if (external.offset > size || wanted > size - external.offset)
-      fail_input("{}: its data ends at byte {} of {}, which has {}; {}", where, external.offset + wanted, printable(external.location), size, remedy);
+      fail_input("{}: its data ends at byte {} of {}, which has {}; {}", where, external.offset + wanted,
+                 printable(external.location), size, remedy);
   }
 
   // A link inside the folder may point out of it.
@@ -140,10 +151,10 @@ class Checker {
       fail_input("{}: its data file is a link that leaves the model's folder; put the file itself there", where);
   }
 
-  [[noreturn]] static void fail_size(const TensorProto& tensor, const std::string& where, std::uint64_t wanted, std::uint64_t came,
-                                     const char* unit) {
-    fail_input("{}: {} of shape [{}] take {} {}, but {} are there; {}", where, onnx_type_name(tensor.data_type()), fmt::join(tensor.dims(), ", "),
-               wanted, unit, came, remedy);
+  [[noreturn]] static void fail_size(const TensorProto& tensor, const std::string& where, std::uint64_t wanted,
+                                     std::uint64_t came, const char* unit) {
+    fail_input("{}: {} of shape [{}] take {} {}, but {} are there; {}", where, onnx_type_name(tensor.data_type()),
+               fmt::join(tensor.dims(), ", "), wanted, unit, came, remedy);
   }
 
   const std::string& name_;
@@ -159,7 +170,8 @@ std::string onnx_node_name(const onnx::NodeProto& node) {
 }
 
 std::string onnx_type_name(std::int32_t type) {
-  return TensorProto::DataType_IsValid(type) ? TensorProto::DataType_Name(static_cast<TensorProto::DataType>(type)) : fmt::format("type {}", type);
+  return TensorProto::DataType_IsValid(type) ? TensorProto::DataType_Name(static_cast<TensorProto::DataType>(type))
+                                             : fmt::format("type {}", type);
 }
 
 std::size_t onnx_element_bytes(std::int32_t type) {
@@ -188,7 +200,8 @@ std::int64_t onnx_elements(const TensorProto& tensor, const std::string& where) 
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
     if (dim < 0) fail_input("{}: shape [{}] has a negative size; {}", where, fmt::join(tensor.dims(), ", "), remedy);
-    if (dim > 0 && elements > most / dim) fail_input("{}: shape [{}] is larger than any file; {}", where, fmt::join(tensor.dims(), ", "), remedy);
+    if (dim > 0 && elements > most / dim)
+      fail_input("{}: shape [{}] is larger than any file; {}", where, fmt::join(tensor.dims(), ", "), remedy);
     elements *= dim;
   }
   return elements;
@@ -201,18 +214,21 @@ OnnxExternal onnx_external(const TensorProto& tensor, const std::string& where) 
     if (entry.key() != "offset" && entry.key() != "length") continue;
     const auto number = parse_integer(entry.value());
     if (!number || *number < 0)
-      fail_input("{}: its external data has the {} '{}'; a number of bytes was wanted; {}", where, entry.key(), printable(entry.value()), remedy);
+      fail_input("{}: its external data has the {} '{}'; a number of bytes was wanted; {}", where, entry.key(),
+                 printable(entry.value()), remedy);
     (entry.key() == "offset" ? external.offset : external.length) = static_cast<std::uint64_t>(*number);
   }
   if (!is_inside(external.location))
-    fail_input("{}: its data is said to lie in '{}'; only files inside the model's folder are opened", where, printable(external.location));
+    fail_input("{}: its data is said to lie in '{}'; only files inside the model's folder are opened", where,
+               printable(external.location));
   return external;
 }
 
 void check_onnx(const onnx::ModelProto& model, const std::string& name, const std::string& folder) {
   if (!model.has_graph() || model.ir_version() < 3) fail_input("{}: holds no ONNX graph; is it an ONNX model?", name);
   const auto& imports = model.opset_import();
-  if (std::none_of(imports.begin(), imports.end(), [](const auto& one) { return one.domain().empty() || one.domain() == "ai.onnx"; }))
+  if (std::none_of(imports.begin(), imports.end(),
+                   [](const auto& one) { return one.domain().empty() || one.domain() == "ai.onnx"; }))
     fail_input("{}: names no version of the standard operators (opset_import); {}", name, remedy);
   Checker(name, folder).check(model.graph(), nullptr);
 }

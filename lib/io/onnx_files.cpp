@@ -18,7 +18,8 @@ std::vector<std::string> onnx_data_files(const std::string& path) {
   OnnxFile file(path);
   std::set<std::string> files;
   for (const onnx::TensorProto* tensor : onnx_tensors(*file.model().mutable_graph()))
-    if (tensor->data_location() == onnx::TensorProto::EXTERNAL) files.insert(join_path(parent_path(path), onnx_external(*tensor, path).location));
+    if (tensor->data_location() == onnx::TensorProto::EXTERNAL)
+      files.insert(join_path(parent_path(path), onnx_external(*tensor, path).location));
   return {files.begin(), files.end()};
 }
 
@@ -30,8 +31,8 @@ constexpr const char* data_ending = ".data";
 std::string identity_of(const Folder& folder, const std::string& name) {
   struct stat status {};
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return "";
-  return fmt::format("data file {}:{}, {} bytes, {}.{:09}\n", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+  return fmt::format("data file {}:{}, {} bytes, {}.{:09}\n", status.st_dev, status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 // A graph that cannot be read is not ours to judge: then its data is taken for its own.
@@ -80,21 +81,26 @@ void remove_half_onnx(const std::string& path) {
 void require_free_data(const std::string& verb, const std::string& path) {
   const std::string data = path + data_ending;
   if (path_exists(data))
-    fail_input("[{}] {}: exists already, and is where the weights of a large graph go; use another name, or remove it first", verb, data);
+    fail_input(
+        "[{}] {}: exists already, and is where the weights of a large graph go; use another name, or remove it first",
+        verb, data);
 }
 
-// Two files cannot appear in one instant. So the data comes first, with a marker beside it until the graph is there; a graph that is replaced goes
-// before its data does.
+// Two files cannot appear in one instant. So the data comes first, with a marker beside it until the graph is there; a
+// graph that is replaced goes before its data does.
 void move_onnx(const std::vector<std::string>& files, const std::string& path, bool replace) {
   const Folder target(parent_path(path)), from(parent_path(files.front()));
   const std::string name = base_name(path), data = name + data_ending, made = base_name(files.front());
   require_place(target, name, replace);
   const bool pair = files.size() > 1;
-  const bool replaces_pair = replace && target.kind(name) != EntryKind::none && target.kind(data) == EntryKind::file && has_data(path);
+  const bool replaces_pair =
+      replace && target.kind(name) != EntryKind::none && target.kind(data) == EntryKind::file && has_data(path);
   if (pair) require_place(target, data, replaces_pair);
   std::optional<Temporary> marker;
   if (pair || replaces_pair)
-    marker.emplace(mark(target, data, (replaces_pair ? identity_of(target, data) : "") + (pair ? identity_of(from, made + data_ending) : "")));
+    marker.emplace(
+        mark(target, data,
+             (replaces_pair ? identity_of(target, data) : "") + (pair ? identity_of(from, made + data_ending) : "")));
   if (pair && replaces_pair) target.remove(name);
   if (pair) from.rename(made + data_ending, target, data);
   from.rename(made, target, name);

@@ -59,12 +59,14 @@ std::vector<TensorProto*> onnx_tensors(onnx::GraphProto& graph) {
 }
 
 std::vector<const TensorProto*> onnx_tensors(const onnx::GraphProto& graph) {
-  const std::vector<TensorProto*> found = onnx_tensors(const_cast<onnx::GraphProto&>(graph));  // nothing is changed through them
+  const std::vector<TensorProto*> found =
+      onnx_tensors(const_cast<onnx::GraphProto&>(graph));  // nothing is changed through them
   return {found.begin(), found.end()};
 }
 
 onnx::ModelProto parse_onnx(std::string_view bytes, const std::string& name, const std::string& folder) {
-  if (bytes.size() > static_cast<std::size_t>(INT_MAX)) fail_input("{}: is larger than 2 GiB; such a model keeps its weights in a second file", name);
+  if (bytes.size() > static_cast<std::size_t>(INT_MAX))
+    fail_input("{}: is larger than 2 GiB; such a model keeps its weights in a second file", name);
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     fail_input("{}: is no ONNX model, or it is damaged; export the model again", name);
@@ -78,12 +80,14 @@ OnnxFile::OnnxFile(std::string path) : path_(std::move(path)) {
 }
 
 std::span<const std::byte> OnnxFile::bytes(const TensorProto& tensor) {
-  if (tensor.data_location() != TensorProto::EXTERNAL) return std::as_bytes(std::span(tensor.raw_data().data(), tensor.raw_data().size()));
+  if (tensor.data_location() != TensorProto::EXTERNAL)
+    return std::as_bytes(std::span(tensor.raw_data().data(), tensor.raw_data().size()));
   const std::string where = fmt::format("{}: initialiser {}", path_, printable(tensor.name()));
   const OnnxExternal external = onnx_external(tensor, where);
   const auto [found, fresh] = external_.try_emplace(external.location);
   if (fresh) found->second = MappedFile(join_path(parent_path(path_), external.location));
-  const std::uint64_t size = static_cast<std::uint64_t>(onnx_elements(tensor, where)) * onnx_element_bytes(tensor.data_type());
+  const std::uint64_t size =
+      static_cast<std::uint64_t>(onnx_elements(tensor, where)) * onnx_element_bytes(tensor.data_type());
   const std::span<const std::byte> all = found->second.bytes();
   if (external.offset > all.size() || size > all.size() - external.offset)
     fail_input("{}: its data file has become shorter; export the model again", where);
@@ -93,7 +97,8 @@ std::span<const std::byte> OnnxFile::bytes(const TensorProto& tensor) {
 std::vector<float> OnnxFile::read_floats(const TensorProto& tensor) {
   StoredType type{};
   if (!stored_type_of(tensor.data_type(), type))
-    fail_input("{}: initialiser {} is of type {}; a floating type was wanted", path_, printable(tensor.name()), onnx_type_name(tensor.data_type()));
+    fail_input("{}: initialiser {} is of type {}; a floating type was wanted", path_, printable(tensor.name()),
+               onnx_type_name(tensor.data_type()));
   if (tensor.data_location() != TensorProto::EXTERNAL && !tensor.has_raw_data()) return floats_of_field(tensor);
   std::vector<float> out(static_cast<std::size_t>(onnx_elements(tensor, path_)));
   to_floats(type, bytes(tensor), out);

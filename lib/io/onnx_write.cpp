@@ -9,7 +9,7 @@ namespace {
 
 using onnx::TensorProto;
 
-constexpr std::uint64_t page = 4096;             // runtimes map the data file: offsets are multiples of a page (ExternalData.md)
+constexpr std::uint64_t page = 4096;  // runtimes map the data file: offsets are multiples of a page (ExternalData.md)
 constexpr std::size_t smallest_external = 1024;  // what is smaller stays in the message
 
 class WriterStream final : public google::protobuf::io::CopyingOutputStream {
@@ -34,7 +34,8 @@ void write_message(const std::string& path, const onnx::ModelProto& model) {
     coded.SetSerializationDeterministic(true);
     fine = model.SerializeToCodedStream(&coded);
   }
-  if (!adaptor.Flush() || !fine) fail_run("{}: the graph itself, without its weights, is beyond the 2 GiB of an ONNX message", path);
+  if (!adaptor.Flush() || !fine)
+    fail_run("{}: the graph itself, without its weights, is beyond the 2 GiB of an ONNX message", path);
   file.commit();
 }
 
@@ -53,7 +54,8 @@ void set_external(TensorProto& tensor, const std::string& location, std::uint64_
 }
 
 bool is_large(const TensorProto& tensor) {
-  return tensor.data_location() == TensorProto::EXTERNAL || (tensor.has_raw_data() && tensor.raw_data().size() >= smallest_external);
+  return tensor.data_location() == TensorProto::EXTERNAL ||
+         (tensor.has_raw_data() && tensor.raw_data().size() >= smallest_external);
 }
 
 std::uint64_t data_bytes(const TensorProto& tensor) {
@@ -70,16 +72,20 @@ std::uint64_t external_bytes(const onnx::ModelProto& model) {
 std::uint64_t varint_bytes(std::uint64_t value) { return google::protobuf::io::CodedOutputStream::VarintSize64(value); }
 
 bool is_declared(const TensorProto& tensor) {
-  return data_bytes(tensor) > 0 && !tensor.has_raw_data() && tensor.data_location() != TensorProto::EXTERNAL && tensor.float_data_size() == 0 &&
-         tensor.int32_data_size() == 0 && tensor.int64_data_size() == 0 && tensor.double_data_size() == 0 && tensor.uint64_data_size() == 0 &&
-         tensor.string_data_size() == 0;
+  return data_bytes(tensor) > 0 && !tensor.has_raw_data() && tensor.data_location() != TensorProto::EXTERNAL &&
+         tensor.float_data_size() == 0 && tensor.int32_data_size() == 0 && tensor.int64_data_size() == 0 &&
+         tensor.double_data_size() == 0 && tensor.uint64_data_size() == 0 && tensor.string_data_size() == 0;
 }
 
 // A message that grows by `more` bytes inside another: the length in front of it may take more bytes too.
-std::uint64_t growth(std::uint64_t bytes, std::uint64_t more) { return more + varint_bytes(bytes + more) - varint_bytes(bytes); }
+std::uint64_t growth(std::uint64_t bytes, std::uint64_t more) {
+  return more + varint_bytes(bytes + more) - varint_bytes(bytes);
+}
 
 // By how much declared data makes a message longer.
-std::uint64_t missing_bytes(const TensorProto& tensor) { return is_declared(tensor) ? 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor) : 0; }
+std::uint64_t missing_bytes(const TensorProto& tensor) {
+  return is_declared(tensor) ? 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor) : 0;
+}
 
 std::uint64_t missing_bytes(const onnx::GraphProto& graph);
 
@@ -128,8 +134,10 @@ std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& la
   return chosen;
 }
 
-// All of these into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them back.
-void write_data(const std::string& path, const std::vector<TensorProto*>& large, OnnxFile* source, std::vector<std::string>& kept) {
+// All of these into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them
+// back.
+void write_data(const std::string& path, const std::vector<TensorProto*>& large, OnnxFile* source,
+                std::vector<std::string>& kept) {
   const std::string location = base_name(path);
   AtomicFile file(path);
   FileWriter& writer = file.writer();
@@ -138,7 +146,8 @@ void write_data(const std::string& path, const std::vector<TensorProto*>& large,
     const std::string zeros((page - writer.position() % page) % page, '\0');
     writer.write(zeros);
     COMERA_CHECK(source || tensor.data_location() != TensorProto::EXTERNAL);
-    const std::span<const std::byte> bytes = source ? source->bytes(tensor) : std::as_bytes(std::span(tensor.raw_data()));
+    const std::span<const std::byte> bytes =
+        source ? source->bytes(tensor) : std::as_bytes(std::span(tensor.raw_data()));
     const std::uint64_t offset = writer.position();
     writer.write(bytes.data(), bytes.size());
     const std::size_t length = bytes.size();
@@ -172,11 +181,15 @@ OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const O
 }
 
 std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file, const OnnxWriting& options) {
-  if (external_bytes(model) == 0 && filled_message_bytes(model) <= options.message_limit) return filled_message_bytes(model);
+  if (external_bytes(model) == 0 && filled_message_bytes(model) <= options.message_limit)
+    return filled_message_bytes(model);
   std::uint64_t end = 0;
-  const auto goes_out = [](const TensorProto& tensor) { return is_declared(tensor) ? data_bytes(tensor) >= smallest_external : is_large(tensor); };
+  const auto goes_out = [](const TensorProto& tensor) {
+    return is_declared(tensor) ? data_bytes(tensor) >= smallest_external : is_large(tensor);
+  };
   for (TensorProto* tensor : chosen_tensors(model, goes_out)) {
-    const std::uint64_t length = tensor->has_raw_data() ? tensor->raw_data().size() : data_bytes(*tensor), offset = (end + page - 1) / page * page;
+    const std::uint64_t length = tensor->has_raw_data() ? tensor->raw_data().size() : data_bytes(*tensor),
+                        offset = (end + page - 1) / page * page;
     set_external(*tensor, base_name(file) + ".data", offset, length);
     end = offset + length;
   }

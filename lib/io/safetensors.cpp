@@ -47,13 +47,15 @@ constexpr std::array<TypeInfo, 15> types{{{"F64", 8},
                                           {"F8_E5M2", 1}}};
 
 // The begin of a message about one tensor.
-std::string place(const std::string& file, const std::string& tensor) { return fmt::format("{}: tensor {}", file, printable(tensor)); }
+std::string place(const std::string& file, const std::string& tensor) {
+  return fmt::format("{}: tensor {}", file, printable(tensor));
+}
 
 void check_name(const std::string& name, const std::string& file) {
   const bool control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   if (name.empty() || name.size() > longest_name || control)
-    fail_input("{}: a tensor has an unusable name '{}'; names are 1 to {} bytes without control characters", file, printable(name.substr(0, 64)),
-               longest_name);
+    fail_input("{}: a tensor has an unusable name '{}'; names are 1 to {} bytes without control characters", file,
+               printable(name.substr(0, 64)), longest_name);
 }
 
 StoredType type_from(const Json& json, const std::string& where) {
@@ -84,7 +86,8 @@ FileShape shape_from(const Json& json, const std::string& where) {
 StoredTensor tensor_from(const std::string& name, const Json& json, const std::string& file) {
   check_name(name, file);
   const std::string where = place(file, name);
-  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") || !json.contains("data_offsets"))
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets"))
     fail_input("{}: its entry must have exactly dtype, shape and data_offsets", where);
   StoredTensor tensor{name, type_from(json["dtype"], where), shape_from(json["shape"], where), 0, 0};
   const Json& offsets = json["data_offsets"];
@@ -93,8 +96,8 @@ StoredTensor tensor_from(const std::string& name, const Json& json, const std::s
   tensor.end = unsigned_from(offsets[1], "data_offsets", where);
   const std::uint64_t bytes = static_cast<std::uint64_t>(tensor.elements()) * size_of(tensor.type);  // below 2^63
   if (tensor.begin > tensor.end || tensor.bytes() != bytes)
-    fail_input("{}: {} {} needs {} bytes, but data_offsets are [{}, {}]; the file is damaged", where, name_of(tensor.type), to_string(tensor.shape),
-               bytes, tensor.begin, tensor.end);
+    fail_input("{}: {} {} needs {} bytes, but data_offsets are [{}, {}]; the file is damaged", where,
+               name_of(tensor.type), to_string(tensor.shape), bytes, tensor.begin, tensor.end);
   return tensor;
 }
 
@@ -113,13 +116,17 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, con
   std::uint64_t expected = 0;
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.end > data_bytes)
-      fail_input("{}: its data ends at byte {} of {}; the file is truncated, fetch it again", place(file, tensor.name), tensor.end, data_bytes);
-    if (tensor.begin < expected) fail_input("{}: its data overlaps with another tensor's; the file is damaged", place(file, tensor.name));
+      fail_input("{}: its data ends at byte {} of {}; the file is truncated, fetch it again", place(file, tensor.name),
+                 tensor.end, data_bytes);
+    if (tensor.begin < expected)
+      fail_input("{}: its data overlaps with another tensor's; the file is damaged", place(file, tensor.name));
     if (tensor.begin > expected)
-      fail_input("{}: {} unused bytes lie before its data; the file is damaged", place(file, tensor.name), tensor.begin - expected);
+      fail_input("{}: {} unused bytes lie before its data; the file is damaged", place(file, tensor.name),
+                 tensor.begin - expected);
     expected = tensor.end;
   }
-  if (expected != data_bytes) fail_input("{}: {} bytes follow the last tensor; the file is damaged", file, data_bytes - expected);
+  if (expected != data_bytes)
+    fail_input("{}: {} bytes follow the last tensor; the file is damaged", file, data_bytes - expected);
 }
 
 // Files of other kinds are named; what begins as a header does is read as one.
@@ -128,7 +135,8 @@ void check_kind(std::string_view start, const std::string& file) {
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), length_bytes);
   if (start.size() > length_bytes && length <= longest_header && start[length_bytes] == '{') return;
-  if (const FileKind* kind = kind_of(start)) fail_input("{}: is {}, no safetensors file; {}", file, kind->name, kind->advice);
+  if (const FileKind* kind = kind_of(start))
+    fail_input("{}: is {}, no safetensors file; {}", file, kind->name, kind->advice);
 }
 
 std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, const std::string& file) {
@@ -137,10 +145,14 @@ std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, co
   check_kind(start, file);
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), 8);
-  if (length > longest_header) fail_input("{}: claims a header of {} bytes (at most {}); this is no safetensors file", file, length, longest_header);
+  if (length > longest_header)
+    fail_input("{}: claims a header of {} bytes (at most {}); this is no safetensors file", file, length,
+               longest_header);
   if (length > file_bytes - 8 || length > start.size() - 8)
-    fail_input("{}: claims a header of {} bytes, but only {} follow; it is truncated, fetch it again", file, length, file_bytes - 8);
-  if (length == 0 || start[8] != '{') fail_input("{}: the header does not begin with '{{'; this is no safetensors file", file);
+    fail_input("{}: claims a header of {} bytes, but only {} follow; it is truncated, fetch it again", file, length,
+               file_bytes - 8);
+  if (length == 0 || start[8] != '{')
+    fail_input("{}: the header does not begin with '{{'; this is no safetensors file", file);
   return length;
 }
 
@@ -197,7 +209,8 @@ SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_b
     }
   }
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);  // empty tensors before the one that starts there
+    return std::tie(a.begin, a.end, a.name) <
+           std::tie(b.begin, b.end, b.name);  // empty tensors before the one that starts there
   });
   check_layout(header, file_bytes - header.data_begin, file_name);
   return header;
@@ -207,12 +220,14 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), fil
   header_ = parse_safetensors(file_.text(), file_.bytes().size(), path_);
   by_name_.resize(tensors().size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(), [&](std::uint32_t a, std::uint32_t b) { return tensors()[a].name < tensors()[b].name; });
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return tensors()[a].name < tensors()[b].name; });
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
   const auto found =
-      std::lower_bound(by_name_.begin(), by_name_.end(), name, [&](std::uint32_t i, std::string_view wanted) { return tensors()[i].name < wanted; });
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](std::uint32_t i, std::string_view wanted) { return tensors()[i].name < wanted; });
   return found != by_name_.end() && tensors()[*found].name == name ? &tensors()[*found] : nullptr;
 }
 
@@ -222,7 +237,8 @@ std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) co
 
 void SafetensorsFile::require_floating(const StoredTensor& tensor) const {
   if (!is_floating(tensor.type))
-    fail_input("{}: {} cannot be read as float; convert it to F32, F16 or BF16", place(path_, tensor.name), name_of(tensor.type));
+    fail_input("{}: {} cannot be read as float; convert it to F32, F16 or BF16", place(path_, tensor.name),
+               name_of(tensor.type));
 }
 
 void SafetensorsFile::read_floats(const StoredTensor& tensor, std::span<float> out) const {
@@ -241,11 +257,14 @@ void SafetensorsFile::read_rows(const StoredTensor& tensor, const TakeRows& take
   for (std::int64_t first = 0; first < rows; first += strip) {
     const std::int64_t count = std::min(strip, rows - first);
     const std::span<float> part = std::span(values).first(static_cast<std::size_t>(count * columns));
-    to_floats(tensor.type, bytes(tensor).subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes), part);
+    to_floats(
+        tensor.type,
+        bytes(tensor).subspan(static_cast<std::size_t>(first) * row_bytes, static_cast<std::size_t>(count) * row_bytes),
+        part);
     for (std::size_t i = 0; i < part.size(); ++i)
       if (!std::isfinite(part[i]))
-        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", path_,
-                   printable(tensor.name), static_cast<std::size_t>(first * columns) + i, part[i]);
+        fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one",
+                   path_, printable(tensor.name), static_cast<std::size_t>(first * columns) + i, part[i]);
     require_whole_range(file_.bytes().data());
     take(first, part);
   }

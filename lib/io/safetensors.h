@@ -1,5 +1,6 @@
-// Safetensors files: 8 bytes little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the data in C order.
-// Readers are strict: a header that does not describe exactly the bytes of the file is an InputError that names file and tensor.
+// Safetensors files: 8 bytes little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the
+// data in C order. Readers are strict: a header that does not describe exactly the bytes of the file is an InputError
+// that names file and tensor.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,23 @@
 
 namespace comera::io {
 
-enum class StoredType : std::uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, F8_E4M3, F8_E5M2 };
+enum class StoredType : std::uint8_t {
+  F64,
+  F32,
+  F16,
+  BF16,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  BOOL,
+  F8_E4M3,
+  F8_E5M2
+};
 
 const char* name_of(StoredType type);  // as the file spells it
 std::size_t size_of(StoredType type);  // bytes
@@ -42,7 +59,8 @@ struct SafetensorsHeader {
   std::uint64_t data_begin = 0;  // from the start of the file
 };
 
-// `start` holds the file from its first byte, at least the whole header if there is one; `file_bytes` is the size of the whole file.
+// `start` holds the file from its first byte, at least the whole header if there is one; `file_bytes` is the size of
+// the whole file.
 SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name);
 
 // An open file: only the header is read until a tensor's bytes are asked for.
@@ -57,10 +75,12 @@ class SafetensorsFile {
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;  // any alignment
   // Memory of a tensor that was read and is not needed again soon: so a file of any size is read within little memory.
   void forget(const StoredTensor& tensor) const { file_.forget(bytes(tensor)); }
-  // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an InputError.
+  // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an
+  // InputError.
   void read_floats(const StoredTensor& tensor, std::span<float> out) const;
   std::vector<float> read_floats(std::string_view name) const;  // a missing tensor is an InputError
-  // The same a few rows (of the first dimension) at a time, so that no copy of the whole is made. A number that is not finite is an InputError too.
+  // The same a few rows (of the first dimension) at a time, so that no copy of the whole is made. A number that is not
+  // finite is an InputError too.
   using TakeRows = std::function<void(std::int64_t first, std::span<const float> rows)>;
   void read_rows(const StoredTensor& tensor, const TakeRows& take) const;
 
@@ -85,14 +105,15 @@ struct TensorToWrite {
   bool from_float = false;     // `data` is float*, `type` any floating type
 };
 
-// Writes the whole file or nothing. The same tensors and metadata give the same bytes, in whatever order they come: wide types first,
-// then by name, every tensor aligned to its type.
+// Writes the whole file or nothing. The same tensors and metadata give the same bytes, in whatever order they come:
+// wide types first, then by name, every tensor aligned to its type.
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata);
 
 // Whole-file bytes of what write_safetensors() would write.
 std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metadata& metadata);
 
-// The same with values that come when they are needed: `fill` is called once per tensor, in the order of the file, and writes its bytes.
+// The same with values that come when they are needed: `fill` is called once per tensor, in the order of the file, and
+// writes its bytes.
 class TensorSink {
  public:
   TensorSink(FileWriter& writer, const TensorToWrite& tensor) : writer_(&writer), tensor_(&tensor) {}
@@ -106,12 +127,15 @@ class TensorSink {
   std::uint64_t written_ = 0;
 };
 using FillTensor = std::function<void(const TensorToWrite&, TensorSink&)>;
-void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
-void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill);
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata,
+                       const FillTensor& fill);
+void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata,
+                       const FillTensor& fill);
 
-// A model's weights as a folder has them: one shard is model.safetensors, several are model-00001-of-00003.safetensors, ... and their index.
-// A tensor's values are asked for when they are written, so no more than one is in memory.
-void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata, const FillTensor& fill);
+// A model's weights as a folder has them: one shard is model.safetensors, several are model-00001-of-00003.safetensors,
+// ... and their index. A tensor's values are asked for when they are written, so no more than one is in memory.
+void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata,
+                   const FillTensor& fill);
 // Whole-file bytes of the .safetensors files that write_weights() would write.
 std::uint64_t weights_bytes(const std::vector<std::vector<TensorToWrite>>& shards, const Metadata& metadata);
 

@@ -36,7 +36,9 @@ bool before(const TensorToWrite& a, const TensorToWrite& b) {
   return a.name < b.name;
 }
 
-std::uint64_t bytes_of(const TensorToWrite& tensor) { return static_cast<std::uint64_t>(elements_of(tensor.shape)) * size_of(tensor.type); }
+std::uint64_t bytes_of(const TensorToWrite& tensor) {
+  return static_cast<std::uint64_t>(elements_of(tensor.shape)) * size_of(tensor.type);
+}
 
 std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadata& metadata) {
   Json header = Json::object();
@@ -105,12 +107,14 @@ std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metada
   return bytes;
 }
 
-void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
+void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata,
+                       const FillTensor& fill) {
   AtomicFile file(path);
   write_safetensors(file, std::move(tensors), metadata, fill);
 }
 
-void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata, const FillTensor& fill) {
+void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata,
+                       const FillTensor& fill) {
   std::sort(tensors.begin(), tensors.end(), before);
   const std::string header = header_text(tensors, metadata);
   const std::uint64_t length = header.size();
@@ -140,8 +144,10 @@ std::uint64_t weights_bytes(const std::vector<std::vector<TensorToWrite>>& shard
   return bytes;
 }
 
-void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata, const FillTensor& fill) {
-  if (shards.size() == 1) return write_safetensors(join_path(folder, "model.safetensors"), std::move(shards[0]), metadata, fill);
+void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata,
+                   const FillTensor& fill) {
+  if (shards.size() == 1)
+    return write_safetensors(join_path(folder, "model.safetensors"), std::move(shards[0]), metadata, fill);
   std::map<std::string, std::string> files;  // by tensor
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -27,10 +27,12 @@ bool is_on_top(const std::string& name) { return name.find('/') == std::string::
 
 // Files of an earlier run, and hidden files: neither is copied.
 bool is_diary(const std::string& name) {
-  return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*", "*.tmp", "*.tmp/*"});
+  return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*",
+                            "*.tmp", "*.tmp/*"});
 }
 
-// The places of a folder's side files, by name; "" for files that the maker of the new folder writes itself, or that are left out.
+// The places of a folder's side files, by name; "" for files that the maker of the new folder writes itself, or that
+// are left out.
 class SideFiles {
  public:
   SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
@@ -43,7 +45,8 @@ class SideFiles {
     if (!moves_) return name;
     if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
     // If two files have one name, the transformer's counts.
-    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? "" : name;
+    return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? ""
+                                                                                                               : name;
   }
 
  private:
@@ -51,7 +54,8 @@ class SideFiles {
     return is_on_top(name) && matches_any(name, {"config.json", "*.safetensors", "*.safetensors.index.json"});
   }
   bool is_beside_transformer(const std::string& name) const {
-    return place_.empty() ? is_on_top(name) : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
+    return place_.empty() ? is_on_top(name)
+                          : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
   }
   // Not those of other modules.
   bool is_transformers(const std::string& name) const {
@@ -63,8 +67,8 @@ class SideFiles {
   bool moves_;
 };
 
-// Names of the regular files below a folder, links to such files included. Links to folders are not followed: they lead anywhere, also in
-// circles.
+// Names of the regular files below a folder, links to such files included. Links to folders are not followed: they lead
+// anywhere, also in circles.
 class Collector {
  public:
   Collector(const std::string& root, SkippedFiles& skipped) : root_(root), skipped_(skipped) { collect("", 0); }
@@ -98,7 +102,8 @@ class Collector {
 void warn(const std::string& folder, const SkippedFiles& skipped) {
   for (std::size_t i = 0; i < std::min(skipped.size(), most_named); ++i)
     log_warning("{}: not copied: {}", printable(join_path(folder, skipped[i].first)), skipped[i].second);
-  if (skipped.size() > most_named) log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
+  if (skipped.size() > most_named)
+    log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
 }
 
 // The folder below `top` that a file of this relative name belongs into; made where it is not there.
@@ -112,7 +117,8 @@ Folder folder_for(const Folder& top, const std::string& name) {
 
 }  // namespace
 
-CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped) {
+CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over,
+                            SkippedFiles& skipped) {
   CopiedFiles result;
   const SideFiles files(Collector(from, skipped).take(), transformer_place(from), layout);
   std::uint64_t room = most_bytes;

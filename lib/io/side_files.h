@@ -1,4 +1,5 @@
-// What a model folder carries besides configuration and weights: where a copy may be finished later, and what does not go along.
+// What a model folder carries besides configuration and weights: where a copy may be finished later, and what does not
+// go along.
 #pragma once
 
 #include <string>
@@ -16,6 +17,7 @@ enum class CopyOver { replace, keep };
 using SkippedFiles = std::vector<std::pair<std::string, std::string>>;
 
 // copy_side_files() of model_folder.h; a warning names each skipped file too.
-CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over, SkippedFiles& skipped);
+CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over,
+                            SkippedFiles& skipped);
 
 }  // namespace comera::io

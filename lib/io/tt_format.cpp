@@ -40,7 +40,8 @@ FileShape sizes_from(const Json& json, const char* key, std::int64_t least, cons
   return sizes;
 }
 
-std::string text_from(const Json& json, const char* key, std::initializer_list<const char*> choices, const std::string& where) {
+std::string text_from(const Json& json, const char* key, std::initializer_list<const char*> choices,
+                      const std::string& where) {
   const Json& value = member(json, key, where);
   for (const char* choice : choices)
     if (value == choice) return choice;
@@ -56,7 +57,8 @@ std::int64_t bounded_product(std::span<const std::int64_t> sizes) {
 
 void check_ranks(const ChainSpec& chain, const FileShape& ranks, const char* key, const std::string& where) {
   if (ranks.size() != chain.cores() + 1 || ranks.front() != 1 || ranks.back() != 1)
-    fail_input("{}: \"{}\" {} must be {} numbers, the first and the last of them 1", where, key, to_string(ranks), chain.cores() + 1);
+    fail_input("{}: \"{}\" {} must be {} numbers, the first and the last of them 1", where, key, to_string(ranks),
+               chain.cores() + 1);
   const auto zeros = std::count(ranks.begin(), ranks.end(), 0);
   if (zeros != 0 && zeros != static_cast<std::ptrdiff_t>(ranks.size()) - 2)
     fail_input("{}: \"{}\" {}: where one inner rank is 0 all must be", where, key, to_string(ranks));
@@ -79,7 +81,8 @@ void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
 std::int64_t exact_from(const Json& json, const std::string& where) {
   const auto found = json.find("exact");
   if (found == json.end()) return 0;
-  if (!found->is_number_integer() || *found < 1 || *found > largest_size) fail_input("{}: \"exact\" is not a number of rows from 1", where);
+  if (!found->is_number_integer() || *found < 1 || *found > largest_size)
+    fail_input("{}: \"exact\" is not a number of rows from 1", where);
   return found->get<std::int64_t>();
 }
 
@@ -135,7 +138,8 @@ std::vector<ChainPart> parts_of(const ChainSpec& chain) {
     parts.push_back({Kind::rows, chain.exact_rows_name(), {chain.exact, chain.shape[1]}});
   }
   if (chain.empty()) return parts;
-  for (std::size_t k = 0; k < chain.cores(); ++k) parts.push_back({Kind::core, chain.core_name(k), chain.core_shape(k)});
+  for (std::size_t k = 0; k < chain.cores(); ++k)
+    parts.push_back({Kind::core, chain.core_name(k), chain.core_shape(k)});
   for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k)
     parts.push_back({Kind::diagonal, chain.diagonal_name(k), {chain.ranks[k + 1]}});
   if (chain.sorted) parts.push_back({Kind::indices, chain.order_name(), {chain.in()}});
@@ -153,7 +157,8 @@ void check_core_sizes(const ChainSpec& chain, const std::string& where) {
       const std::array<std::int64_t, 4> sizes{std::max<std::int64_t>((*ranks)[k], 1), chain.modes[k], second,
                                               std::max<std::int64_t>((*ranks)[k + 1], 1)};
       if (bounded_product(sizes) > largest_size)
-        fail_input("{}: ranks {} and {} around core {} make it larger than 2^40 elements", where, sizes[0], sizes[3], k);
+        fail_input("{}: ranks {} and {} around core {} make it larger than 2^40 elements", where, sizes[0], sizes[3],
+                   k);
     }
 }
 
@@ -162,7 +167,8 @@ void check_gauge(const ChainSpec& chain, const std::string& where) {
   if (chain.kind != ChainKind::tt || chain.cores() != chain.middle() + 1 || !chain.folded)
     fail_input("{}: \"gauge\" needs one out mode and folded diagonals", where);
   const std::int64_t rank = chain.ranks[chain.middle()];
-  if (rank > chain.modes.back()) fail_input("{}: rank {} is above the {} outputs, so no identity block fits in", where, rank, chain.modes.back());
+  if (rank > chain.modes.back())
+    fail_input("{}: rank {} is above the {} outputs, so no identity block fits in", where, rank, chain.modes.back());
 }
 
 }  // namespace
@@ -171,22 +177,26 @@ void check_chain(const ChainSpec& chain, const std::string& where) {
   if (chain.shape.size() != 2 || bounded_product(chain.shape) > largest_size)
     fail_input("{}: shape {} is not that of a matrix of at most 2^40 elements", where, to_string(chain.shape));
   const std::span<const std::int64_t> modes(chain.modes);
-  const std::int64_t first = bounded_product(modes.first(chain.middle())), second = bounded_product(modes.subspan(chain.middle()));
+  const std::int64_t first = bounded_product(modes.first(chain.middle())),
+                     second = bounded_product(modes.subspan(chain.middle()));
   if (chain.kind == ChainKind::tt && (first != chain.in() || second != chain.out()))
-    fail_input("{}: in_modes and out_modes {} multiply to {} and {}, not to the {} inputs and {} outputs", where, to_string(chain.modes), first,
-               second, chain.in(), chain.out());
+    fail_input("{}: in_modes and out_modes {} multiply to {} and {}, not to the {} inputs and {} outputs", where,
+               to_string(chain.modes), first, second, chain.in(), chain.out());
   if (chain.kind == ChainKind::ttm && (first < chain.shape[0] || first > largest_size || second != chain.shape[1]))
-    fail_input("{}: row_modes and column_modes {} multiply to {} and {}; {} rows or a few more and {} columns are wanted", where,
-               to_string(chain.modes), first, second, chain.shape[0], chain.shape[1]);
+    fail_input(
+        "{}: row_modes and column_modes {} multiply to {} and {}; {} rows or a few more and {} columns are wanted",
+        where, to_string(chain.modes), first, second, chain.shape[0], chain.shape[1]);
   if (chain.cores() == 0) fail_input("{}: has no modes", where);
   check_ranks(chain, chain.ranks, "ranks", where);
   check_ranks(chain, chain.initial_ranks, "initial_ranks", where);
   for (std::size_t k = 0; k < chain.ranks.size(); ++k)
     if (chain.ranks[k] > chain.initial_ranks[k])
-      fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k, chain.initial_ranks[k]);
+      fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k,
+                 chain.initial_ranks[k]);
   check_core_sizes(chain, where);
   check_gauge(chain, where);
-  if (chain.exact > chain.shape[0]) fail_input("{}: {} exact rows are more than the {} rows of the table", where, chain.exact, chain.shape[0]);
+  if (chain.exact > chain.shape[0])
+    fail_input("{}: {} exact rows are more than the {} rows of the table", where, chain.exact, chain.shape[0]);
 }
 
 Json to_json(const ComeraBlock& block) {
@@ -221,8 +231,8 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
   if (!json.is_object()) fail_input("{}: is not an object", where);
   const Json& version = member(json, "version", where);
   if (!version.is_number_integer() || version < 1 || version > format_version)
-    fail_input("{}: version {} is not one this program reads (1 to {}); use a newer comera", where, printable(version.dump().substr(0, 64)),
-               format_version);
+    fail_input("{}: version {} is not one this program reads (1 to {}); use a newer comera", where,
+               printable(version.dump().substr(0, 64)), format_version);
   check_keys(json, {"version", "threshold", "model", "tensors"}, where);
   ComeraBlock block;
   if (const auto found = json.find("threshold"); found != json.end()) {
@@ -247,8 +257,10 @@ void check_diagonals(const ModelFolder& folder, const ComeraBlock& block) {
     for (std::size_t k = 0; k + 1 < chain.cores(); ++k) {
       const std::vector<float> diagonal = folder.read_floats(chain.diagonal_name(k), {chain.ranks[k + 1]});
       if (!std::all_of(diagonal.begin(), diagonal.end(), [](float value) { return std::isfinite(value); }))
-        fail_input("{}: tensor {}: holds a value that is not finite; the run diverged or the file is damaged, take an earlier checkpoint",
-                   folder.path(), chain.diagonal_name(k));
+        fail_input(
+            "{}: tensor {}: holds a value that is not finite; the run diverged or the file is damaged, take an earlier "
+            "checkpoint",
+            folder.path(), chain.diagonal_name(k));
     }
   }
 }
@@ -258,7 +270,8 @@ void transpose(const float* in, std::int64_t rows, std::int64_t columns, float* 
   for (std::int64_t row = 0; row < rows; row += tile)
     for (std::int64_t column = 0; column < columns; column += tile)
       for (std::int64_t i = row; i < std::min(row + tile, rows); ++i)
-        for (std::int64_t j = column; j < std::min(column + tile, columns); ++j) out[j * rows + i] = in[i * columns + j];
+        for (std::int64_t j = column; j < std::min(column + tile, columns); ++j)
+          out[j * rows + i] = in[i * columns + j];
 }
 
 }  // namespace comera::io

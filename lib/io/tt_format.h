@@ -1,4 +1,5 @@
-// Tensor trains in Hugging Face folders, as FORMAT.md says: cores and rank diagonals by name, and a `comera` block in config.json.
+// Tensor trains in Hugging Face folders, as FORMAT.md says: cores and rank diagonals by name, and a `comera` block in
+// config.json.
 #pragma once
 
 #include <optional>
@@ -18,11 +19,12 @@ enum class ChainKind : std::uint8_t { tt, ttm };
 
 // A dense weight that is stored as a chain of cores.
 struct ChainSpec {
-  std::string name;  // of the dense weight, without ".weight"; `bare`: its name is all of this, as that of "in_proj_weight"
+  std::string
+      name;  // of the dense weight, without ".weight"; `bare`: its name is all of this, as that of "in_proj_weight"
   ChainKind kind = ChainKind::tt;
-  FileShape shape;           // of the dense weight in file order: linear [out, in], table [rows, columns]
-  FileShape modes;           // tt: in modes then out modes; ttm: row modes then as many column modes
-  FileShape ranks;           // cores + 1, first and last 1; an inner 0 (then all are): the chain is zero and has no tensors
+  FileShape shape;  // of the dense weight in file order: linear [out, in], table [rows, columns]
+  FileShape modes;  // tt: in modes then out modes; ttm: row modes then as many column modes
+  FileShape ranks;  // cores + 1, first and last 1; an inner 0 (then all are): the chain is zero and has no tensors
   FileShape initial_ranks;   // as the model started; what "ranks" was before anything was removed
   bool folded = false;       // rank diagonals are multiplied into the cores: there are no `.rank.` tensors
   std::size_t in_count = 0;  // tt: how many of the modes are in modes; 0: half of them
@@ -33,14 +35,16 @@ struct ChainSpec {
   std::int64_t exact = 0;  // ttm: rows that stand beside the chain as they are: `.exact.ids`, `.exact.rows`
 
   std::size_t cores() const { return kind == ChainKind::tt ? modes.size() : modes.size() / 2; }
-  std::size_t middle() const { return in_count != 0 ? in_count : modes.size() / 2; }  // the bond between in and out modes
-  std::int64_t in() const { return shape[conv1d ? 0 : 1]; }                           // tt
-  std::int64_t out() const { return shape[conv1d ? 1 : 0]; }                          // tt
-  bool empty() const;                                                                 // a rank is 0
-  FileShape core_shape(std::size_t k) const;                                          // as stored
-  std::string weight_name() const { return bare ? name : name + ".weight"; }          // the dense tensor
-  std::string core_name(std::size_t k) const;                                         // k < cores()
-  std::string diagonal_name(std::size_t k) const;                                     // between core k and core k + 1
+  std::size_t middle() const {
+    return in_count != 0 ? in_count : modes.size() / 2;
+  }                                                                           // the bond between in and out modes
+  std::int64_t in() const { return shape[conv1d ? 0 : 1]; }                   // tt
+  std::int64_t out() const { return shape[conv1d ? 1 : 0]; }                  // tt
+  bool empty() const;                                                         // a rank is 0
+  FileShape core_shape(std::size_t k) const;                                  // as stored
+  std::string weight_name() const { return bare ? name : name + ".weight"; }  // the dense tensor
+  std::string core_name(std::size_t k) const;                                 // k < cores()
+  std::string diagonal_name(std::size_t k) const;                             // between core k and core k + 1
   std::string order_name() const { return name + ".order"; }
   std::string gauge_name() const { return name + ".gauge"; }
   std::string exact_ids_name() const { return name + ".exact.ids"; }
@@ -55,7 +59,8 @@ struct ComeraBlock {
 };
 
 Json to_json(const ComeraBlock& block);
-// nullopt where `config` has no such block. Unknown keys, values that contradict each other and newer versions are InputErrors.
+// nullopt where `config` has no such block. Unknown keys, values that contradict each other and newer versions are
+// InputErrors.
 std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::string& file_name);
 void check_chain(const ChainSpec& chain, const std::string& where);
 
@@ -73,25 +78,30 @@ struct TensorForm {
   std::uint64_t bytes = 0, bytes_dense = 0;  // diagonals, order, gauge and exact rows included in `bytes`
 };
 
-// Every weight of a folder from headers and config alone, in the order of their names. InputError: cores that do not chain or are missing,
-// a chain the block does not know, a dense weight beside its chain.
+// Every weight of a folder from headers and config alone, in the order of their names. InputError: cores that do not
+// chain or are missing, a chain the block does not know, a dense weight beside its chain.
 std::vector<TensorForm> describe(const ModelFolder& folder);
-std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block, const std::string& place);
+std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,
+                                 const std::string& place);
 
-// The tensors of a chain, read and checked. Diagonals are multiplied into the core on their left (an entry D counts where D > `threshold`, as in
-// kernels/tt_cores.h).
+// The tensors of a chain, read and checked. Diagonals are multiplied into the core on their left (an entry D counts
+// where D > `threshold`, as in kernels/tt_cores.h).
 struct ChainTensors {
   std::vector<std::vector<float>> cores;  // as core_shape() says: a gauge's identity block is not in the last one
   std::vector<std::int32_t> order;        // [in] where sorted: row order[p] of W is row p of the chain
   std::vector<std::int32_t> gauge;        // [R] where gauge: column gauge[r] of the last core is the unit vector e_r
-  std::vector<std::int32_t> exact_ids;    // [E], rising: row exact_ids[e] of the table is row e of exact_rows, whatever the cores give
-  std::vector<float> exact_rows;          // [E, columns]
+  std::vector<std::int32_t>
+      exact_ids;  // [E], rising: row exact_ids[e] of the table is row e of exact_rows, whatever the cores give
+  std::vector<float> exact_rows;  // [E, columns]
 };
 // The tensor of that name: `count` different numbers in [0, limit), I32; anything else is an InputError.
-std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit);
+std::vector<std::int32_t> distinct_indices(const ModelFolder& folder, const std::string& name, std::int64_t count,
+                                           std::int64_t limit);
 // The same in rising order.
-std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::string& name, std::int64_t count, std::int64_t limit);
-// InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist, exact ids that do not rise.
+std::vector<std::int32_t> rising_indices(const ModelFolder& folder, const std::string& name, std::int64_t count,
+                                         std::int64_t limit);
+// InputError: a value that is not finite, an order that is no permutation, gauge columns that repeat or do not exist,
+// exact ids that do not rise.
 ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold);
 
 // The last core [R, out] in full: the identity's columns put back between the stored ones. `stored` is [R, out - R].

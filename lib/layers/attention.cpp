@@ -25,8 +25,9 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   out_ = walk.make("attention", {pass.tokens(), wide});
   if (saves) lse_ = walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
   walk.run(pass.backend().attention_forward,
-           kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow, pass.dropout(settings_.dropout, site_, pass.length),
-                                     out_.data, wide, saves ? lse_.data : nullptr});
+           kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
+                                     pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide,
+                                     saves ? lse_.data : nullptr});
   Value out{out_, nullptr};
   if (saves) {
     walk.keep(out_);
@@ -39,14 +40,16 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
   return out;
 }
 
-Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin, const Tensor& key_end) {
+Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin,
+                                const Tensor& key_end) {
   key_begin_ = key_begin, key_end_ = key_end;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
   Value out{pass.walk.make("attention", {pass.tokens(), wide}), nullptr};
   kernels::AttentionShape cached = shape(pass);
   cached.keys = keys.shape[0] / pass.sequences;
   pass.walk.run(pass.backend().attention_forward,
-                kernels::AttentionForward{cached, q.data, wide, keys.data, narrow, values.data, narrow, {}, out.tensor.data, wide, nullptr});
+                kernels::AttentionForward{
+                    cached, q.data, wide, keys.data, narrow, values.data, narrow, {}, out.tensor.data, wide, nullptr});
   pass.walk.drop(q);
   return out;
 }
@@ -57,9 +60,10 @@ void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tenso
   dq = walk.make("dq", q_.shape);
   dk = walk.make("dk", k_.shape);
   dv = walk.make("dv", v_.shape);
-  walk.run(pass.backend().attention_backward, kernels::AttentionBackward{shape(pass), q_.data, wide, k_.data, narrow, v_.data, narrow,
-                                                                         pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide,
-                                                                         lse_.data, d_out.data, dq.data, dk.data, dv.data});
+  walk.run(pass.backend().attention_backward,
+           kernels::AttentionBackward{shape(pass), q_.data, wide, k_.data, narrow, v_.data, narrow,
+                                      pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide, lse_.data,
+                                      d_out.data, dq.data, dk.data, dv.data});
   walk.drop(q_);
   walk.drop(k_);
   walk.drop(v_);

@@ -16,10 +16,12 @@ class Attention {
 
   Attention(Builder& builder, const Settings& settings) : settings_(settings), site_(builder.dropout_site()) {}
 
-  // Takes q [K, H D], k and v [K, Hkv D]; the caller drops the output [K, H D]. key_begin, key_end: i32 [B, T], device memory, each may be empty.
+  // Takes q [K, H D], k and v [K, Hkv D]; the caller drops the output [K, H D]. key_begin, key_end: i32 [B, T], device
+  // memory, each may be empty.
   Value forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end);
   // Without a backward: takes q; keys and values [B * capacity, Hkv D] are a cache's, the ranges count its rows.
-  Value forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin, const Tensor& key_end);
+  Value forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin,
+                       const Tensor& key_end);
   // Takes d_out; the caller drops dq, dk, dv.
   void backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv);
 

@@ -20,7 +20,8 @@ Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
   parameter.role = Role::core;
   parameter.shape = core_shape(train, k);
   const double order = static_cast<double>(train.sizes.size());
-  parameter.init = {Init::Kind::normal, std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.ranks[k + 1]))};
+  parameter.init = {Init::Kind::normal,
+                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.ranks[k + 1]))};
   parameter.decay = true;
   parameter.from_halves = true;
   return parameter;
@@ -42,7 +43,8 @@ std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviati
   builder.parameters_dense += train.rows * train.columns;
   const bool empty = std::any_of(train.ranks.begin(), train.ranks.end(), [](std::int64_t rank) { return rank == 0; });
   if (!empty) {
-    for (std::size_t k = 0; k < train.sizes.size(); ++k) train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
+    for (std::size_t k = 0; k < train.sizes.size(); ++k)
+      train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
     for (std::size_t k = 0; !train.chain.folded && k + 1 < train.sizes.size(); ++k)
       train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
   }

@@ -26,9 +26,10 @@ struct Builder {
   }
 };
 
-// Cores and diagonals of a chain, added as parameters `<name>.tt.<k>` and `<name>.rank.<k>` and registered as a tensor train. Nothing is
-// added for a chain with an empty bond, and no diagonals for one that is folded. `deviation` is that of an entry of the dense weight: every core
-// starts with standard deviation deviation^(1/cores) / sqrt(right rank), diagonals at 1 (CoMERA's initialisation). Returns the index of the train.
+// Cores and diagonals of a chain, added as parameters `<name>.tt.<k>` and `<name>.rank.<k>` and registered as a tensor
+// train. Nothing is added for a chain with an empty bond, and no diagonals for one that is folded. `deviation` is that
+// of an entry of the dense weight: every core starts with standard deviation deviation^(1/cores) / sqrt(right rank),
+// diagonals at 1 (CoMERA's initialisation). Returns the index of the train.
 std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation);
 
 }  // namespace comera::layers

@@ -1,5 +1,5 @@
-// Keys and values of the tokens that a decoder has read, so that the next token costs one row: a slab with two tensors per layer, and the
-// rotary tables of all positions. Keys are stored turned.
+// Keys and values of the tokens that a decoder has read, so that the next token costs one row: a slab with two tensors
+// per layer, and the rotary tables of all positions. Keys are stored turned.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,16 @@ class KeyValueCache {
   const CacheShape& shape() const { return shape_; }
   plan::Slab& slab() { return slab_; }
   const plan::Slab& slab() const { return slab_; }
-  Tensor keys(std::int64_t layer) const { return slab_[first_ + static_cast<int>(2 * layer)]; }  // [sequences * capacity, width]
+  Tensor keys(std::int64_t layer) const {
+    return slab_[first_ + static_cast<int>(2 * layer)];
+  }  // [sequences * capacity, width]
   Tensor values(std::int64_t layer) const { return slab_[first_ + static_cast<int>(2 * layer) + 1]; }
   RotaryTables tables() const { return {slab_[0], slab_[1]}; }
 
   // Empties the cache and fills the tables.
   void clear(Walk& walk, const Rotary& rotary) const;
-  // Row k of k and v [K, width] becomes row index[k] of the layer; a row is written once between clears, a negative index is skipped.
+  // Row k of k and v [K, width] becomes row index[k] of the layer; a row is written once between clears, a negative
+  // index is skipped.
   void store(Pass& pass, std::int64_t layer, const Tensor& index, const Tensor& k, const Tensor& v) const;
 
  private:

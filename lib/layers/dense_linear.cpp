@@ -45,7 +45,8 @@ class DenseLinear final : public Linear {
 
   Tensor rebuild(Walk& walk) override {
     Tensor y = walk.make("y", pre_.shape);
-    walk.run(walk.backend().activation_forward, kernels::ActivationForward{activation_, pre_.elements(), pre_.data, y.data});
+    walk.run(walk.backend().activation_forward,
+             kernels::ActivationForward{activation_, pre_.elements(), pre_.data, y.data});
     return y;
   }
 
@@ -81,7 +82,8 @@ class DenseLinear final : public Linear {
 
 }  // namespace
 
-std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation) {
+std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
+                                          kernels::Activation activation) {
   return std::make_unique<DenseLinear>(builder, spec, in, activation);
 }
 

@@ -23,8 +23,9 @@ void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch,
   const kernels::VectorDistanceBackward shape = shape_of(pass);
   Tensor distances = walk.make_statistic("distances", {vectors});
   walk.run(pass.backend().vector_distance,
-           kernels::VectorDistance{shape.distance, shape.sequences, shape.length, shape.columns, shape.lengths, x.tensor.data, target_.data,
-                                   shape.weight, &state.scalars.sequence_scale, distances.data, state.loss});
+           kernels::VectorDistance{shape.distance, shape.sequences, shape.length, shape.columns, shape.lengths,
+                                   x.tensor.data, target_.data, shape.weight, &state.scalars.sequence_scale,
+                                   distances.data, state.loss});
   walk.drop(distances);
   if (pass.policy.saves()) {
     x_ = pass.policy.save(walk, x, Use::value);
@@ -52,10 +53,11 @@ void DivergenceLoss::forward(Pass& pass, StepState& state, const data::Batch& ba
   const double temperature = pass.distillation->temperature;
   teacher_ = walk.input(batch[teacher_logits]);
   state_ = walk.make_statistic("divergence", {rows, kernels::divergence_state});
-  walk.run(pass.backend().divergence_chunk,
-           kernels::DivergenceChunk{rows, columns, true, temperature, logits.data, columns, teacher_.data, columns, state_.data});
+  walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, true, temperature, logits.data,
+                                                                     columns, teacher_.data, columns, state_.data});
   walk.run(pass.backend().divergence_loss,
-           kernels::DivergenceLoss{rows, temperature, nullptr, state_.data, pass.distillation->weight, &state.scalars.sequence_scale, state.loss});
+           kernels::DivergenceLoss{rows, temperature, nullptr, state_.data, pass.distillation->weight,
+                                   &state.scalars.sequence_scale, state.loss});
   if (pass.policy.saves()) return;
   walk.drop(state_);
   walk.drop(teacher_);
@@ -65,8 +67,9 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
   pass.walk.run(pass.backend().divergence_backward,
-                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, nullptr, logits.data, columns, teacher_.data, columns,
-                                            state_.data, pass.distillation->weight, &pass.scalars->sequence_scale, d_logits.data});
+                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, nullptr, logits.data,
+                                            columns, teacher_.data, columns, state_.data, pass.distillation->weight,
+                                            &pass.scalars->sequence_scale, d_logits.data});
   pass.walk.drop(state_);
   pass.walk.drop(teacher_);
   return d_logits;
@@ -82,14 +85,16 @@ void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t fi
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   if (first == 0) state_ = pass.walk.make_statistic("divergence", {rows, kernels::divergence_state});
   Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
-  pass.walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
-                                                                          columns, teacher.data, columns, state_.data});
+  pass.walk.run(pass.backend().divergence_chunk,
+                kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
+                                         columns, teacher.data, columns, state_.data});
   pass.walk.drop(teacher);
 }
 
 void VocabularyDivergence::finish(Pass& pass, StepState& state, const Tensor& targets) {
   pass.walk.run(pass.backend().divergence_loss,
-                kernels::DivergenceLoss{state_.shape[0], pass.distillation->temperature, static_cast<const std::int32_t*>(targets.data), state_.data,
+                kernels::DivergenceLoss{state_.shape[0], pass.distillation->temperature,
+                                        static_cast<const std::int32_t*>(targets.data), state_.data,
                                         pass.distillation->weight, &state.scalars.loss_scale, state.loss});
 }
 
@@ -97,10 +102,11 @@ Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
-  pass.walk.run(
-      pass.backend().divergence_backward,
-      kernels::DivergenceBackward{rows, columns, pass.distillation->temperature, static_cast<const std::int32_t*>(targets.data), logits.data, columns,
-                                  teacher.data, columns, state_.data, pass.distillation->weight, &pass.scalars->loss_scale, d_logits.data});
+  pass.walk.run(pass.backend().divergence_backward,
+                kernels::DivergenceBackward{rows, columns, pass.distillation->temperature,
+                                            static_cast<const std::int32_t*>(targets.data), logits.data, columns,
+                                            teacher.data, columns, state_.data, pass.distillation->weight,
+                                            &pass.scalars->loss_scale, d_logits.data});
   pass.walk.drop(teacher);
   return d_logits;
 }

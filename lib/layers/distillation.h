@@ -1,5 +1,6 @@
-// Losses against a teacher, whose outputs lie in the batch: "teacher_hidden" [B*T, N], "teacher_embedding" [B, N], "teacher_logits"
-// [B, labels] or "teacher_decoder_input" [P, its own N], in the element type of the machine. A batch without them has no such loss.
+// Losses against a teacher, whose outputs lie in the batch: "teacher_hidden" [B*T, N], "teacher_embedding" [B, N],
+// "teacher_logits" [B, labels] or "teacher_decoder_input" [P, its own N], in the element type of the machine. A batch
+// without them has no such loss.
 #pragma once
 
 #include "kernels/distillation.h"
@@ -47,9 +48,9 @@ class DivergenceLoss {
   Tensor teacher_, state_;
 };
 
-// Between the words' logits of student and teacher, by divergence at the settings' temperature: the mean over the rows that predict a word.
-// Both sides' logits exist for a chunk of the vocabulary at a time: the batch holds what the teacher's decoder reads, and that decoder
-// gives the logits of a chunk, in the forward and again in the backward.
+// Between the words' logits of student and teacher, by divergence at the settings' temperature: the mean over the rows
+// that predict a word. Both sides' logits exist for a chunk of the vocabulary at a time: the batch holds what the
+// teacher's decoder reads, and that decoder gives the logits of a chunk, in the forward and again in the backward.
 class VocabularyDivergence {
  public:
   void begin(Pass& pass, const data::Batch& batch);

@@ -26,12 +26,14 @@ class DenseTable final : public Table {
   void prepare(Walk&) override {}
 
   void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
-    walk.run(walk.backend().embedding_forward, kernels::EmbeddingForward{bags, rows_, columns_, brought(walk, *weight_).data, y.data, accumulate});
+    walk.run(walk.backend().embedding_forward,
+             kernels::EmbeddingForward{bags, rows_, columns_, brought(walk, *weight_).data, y.data, accumulate});
   }
 
   void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
     Tensor gradient = sink.open(walk, *weight_);
-    walk.run(walk.backend().embedding_backward, kernels::EmbeddingBackward{bags, rows_, columns_, dy.data, gradient.data});
+    walk.run(walk.backend().embedding_backward,
+             kernels::EmbeddingBackward{bags, rows_, columns_, dy.data, gradient.data});
     sink.close(walk, *weight_, gradient);
   }
 
@@ -46,8 +48,9 @@ class DenseTable final : public Table {
   void rows_backward(Walk& walk, Sink& sink, const Tensor&, std::int64_t first, std::int64_t count, const Tensor& left,
                      const Tensor& right) override {
     Tensor gradient = sink.open(walk, *weight_);
-    walk.run(walk.backend().product, kernels::Product{left.elements() / count, count, columns_, left.data, count, right.data, columns_,
-                                                      slice(gradient, first, count).data, columns_});
+    walk.run(walk.backend().product,
+             kernels::Product{left.elements() / count, count, columns_, left.data, count, right.data, columns_,
+                              slice(gradient, first, count).data, columns_});
     sink.close(walk, *weight_, gradient);
   }
 
@@ -117,14 +120,17 @@ class TtmEmbedding final : public Table {
     COMERA_CHECK(!accumulate);  // what is overwritten must be this table's alone
     chain_forward(walk, bags, y, false);
     Tensor ids = exact_ids(walk);
-    walk.run(walk.backend().exact_rows_forward, kernels::ExactRowsForward{exact(bags, ids), exact_rows()->value.data, y.data});
+    walk.run(walk.backend().exact_rows_forward,
+             kernels::ExactRowsForward{exact(bags, ids), exact_rows()->value.data, y.data});
     walk.drop(ids);
   }
 
   void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
     if (!exact_rows()) return chain_backward(walk, bags, dy);
-    Tensor d_chain = walk.make("d_chain", {bags.bags, columns_}), ids = exact_ids(walk), gradient = sink.open(walk, *exact_rows());
-    walk.run(walk.backend().exact_rows_backward, kernels::ExactRowsBackward{exact(bags, ids), dy.data, gradient.data, d_chain.data});
+    Tensor d_chain = walk.make("d_chain", {bags.bags, columns_}), ids = exact_ids(walk),
+           gradient = sink.open(walk, *exact_rows());
+    walk.run(walk.backend().exact_rows_backward,
+             kernels::ExactRowsBackward{exact(bags, ids), dy.data, gradient.data, d_chain.data});
     sink.close(walk, *exact_rows(), gradient);
     walk.drop(ids);
     chain_backward(walk, bags, d_chain);
@@ -137,12 +143,12 @@ class TtmEmbedding final : public Table {
     return rows;
   }
 
-  void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& left,
-                     const Tensor& right) override {
+  void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count,
+                     const Tensor& left, const Tensor& right) override {
     Tensor d_rows = walk.make("d_rows", {count, columns_});
     const std::int64_t tokens = left.elements() / count;
-    walk.run(walk.backend().matmul,
-             kernels::MatMul{count, columns_, tokens, left.data, count, true, right.data, columns_, false, d_rows.data, columns_, false});
+    walk.run(walk.backend().matmul, kernels::MatMul{count, columns_, tokens, left.data, count, true, right.data,
+                                                    columns_, false, d_rows.data, columns_, false});
     backward(walk, sink, bags_of(ids, first, count), d_rows);
     walk.drop(d_rows);
   }
@@ -153,8 +159,10 @@ class TtmEmbedding final : public Table {
     const TensorTrain& train = trains_[train_];
     Tensor open[2 * kernels::max_cores];
     int next = 0;
-    for (std::size_t k = 0; k < train.cores.size(); ++k) table_.d_cores[k] = (open[next++] = sink.open(walk, *train.cores[k])).data;
-    for (std::size_t k = 0; k < train.diagonals.size(); ++k) table_.d_diagonals[k] = (open[next++] = sink.open(walk, *train.diagonals[k])).data;
+    for (std::size_t k = 0; k < train.cores.size(); ++k)
+      table_.d_cores[k] = (open[next++] = sink.open(walk, *train.cores[k])).data;
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k)
+      table_.d_diagonals[k] = (open[next++] = sink.open(walk, *train.diagonals[k])).data;
     walk.run(walk.backend().ttm_merge_backward, kernels::TtmMergeBackward{&table_});
     next = 0;
     for (Parameter* core : train.cores) sink.close(walk, *core, open[next++]);
@@ -172,11 +180,12 @@ class TtmEmbedding final : public Table {
   void chain_backward(Walk& walk, const kernels::Bags& bags, const Tensor& dy) {
     if (empty_) return;
     describe();
-    walk.run(walk.backend().ttm_backward,
-             kernels::TtmBackward{bags, &table_, dy.data, step_gradients_[d_left_].data, step_gradients_[d_right_].data});
+    walk.run(walk.backend().ttm_backward, kernels::TtmBackward{bags, &table_, dy.data, step_gradients_[d_left_].data,
+                                                               step_gradients_[d_right_].data});
   }
 
-  // A parameter like a dense table, of any ids until the real ones are loaded. The chain counts its rows in the dense model.
+  // A parameter like a dense table, of any ids until the real ones are loaded. The chain counts its rows in the dense
+  // model.
   static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";
@@ -205,8 +214,10 @@ class TtmEmbedding final : public Table {
     const std::int64_t left = empty_ ? 0 : left_elements(table_), right = empty_ ? 0 : right_elements(table_);
     left_ = halves_.add(name + ".left", plan::Kind::scratch, builder.dtype, {left});
     right_ = halves_.add(name + ".right", plan::Kind::scratch, builder.dtype, {right});
-    d_left_ = step_gradients_.add(name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {left});
-    d_right_ = step_gradients_.add(name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {right});
+    d_left_ =
+        step_gradients_.add(name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {left});
+    d_right_ =
+        step_gradients_.add(name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {right});
   }
 
   // Addresses change when memory is planned again; sizes do not.

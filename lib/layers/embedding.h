@@ -1,5 +1,5 @@
-// Tables that ids look up: dense, and TTM (tensor-train matrix), some rows of which may stand beside it as they are. A table may also be the decoder
-// of a language model (tied).
+// Tables that ids look up: dense, and TTM (tensor-train matrix), some rows of which may stand beside it as they are. A
+// table may also be the decoder of a language model (tied).
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ class Table {
   // Rows [first, first + count) as a matrix; to be dropped. `ids` holds 0, 1, 2, ... up to the number of rows.
   virtual Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) = 0;
   // d_rows += left^T right for the same rows, left [K, count], right [K, N].
-  virtual void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count, const Tensor& left,
-                             const Tensor& right) = 0;
+  virtual void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count,
+                             const Tensor& left, const Tensor& right) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;
 };
 

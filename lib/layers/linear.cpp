@@ -15,7 +15,8 @@ Parameter* add_bias(Builder& builder, const LinearSpec& spec) {
   return builder.add(std::move(bias));
 }
 
-LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation) {
+LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
+                          kernels::Activation activation) {
   LinearSet set;
   std::vector<LinearSpec> trains;
   std::vector<int> train_outputs;

@@ -8,7 +8,8 @@
 
 namespace comera::layers {
 
-// What one output of a linear layer is. `modes` and `ranks` are those of lib/tt/modes.h; a low-rank pair has the modes {in, out}.
+// What one output of a linear layer is. `modes` and `ranks` are those of lib/tt/modes.h; a low-rank pair has the modes
+// {in, out}.
 struct LinearSpec {
   std::string name;  // Hugging Face name of the layer, without ".weight"
   std::int64_t out = 0;
@@ -27,10 +28,12 @@ class Linear : public Producer {
   virtual void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) = 0;
 };
 
-// All linears of a layer that read the same x: those in tensor-train form share one wide left half, dense ones stand alone.
+// All linears of a layer that read the same x: those in tensor-train form share one wide left half, dense ones stand
+// alone.
 class LinearSet {
  public:
-  static LinearSet make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation);
+  static LinearSet make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
+                        kernels::Activation activation);
 
   void forward(Pass& pass, const Value& x, Tensor* y);
   // dx is written by the first and added to by the others, or added to by all.
@@ -49,8 +52,10 @@ class LinearSet {
 // Standard deviation of a weight's entries at the start: sqrt(1 / (in + out)), of dense and TT weights alike (CoMERA).
 double linear_deviation(std::int64_t in, std::int64_t out);
 
-std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in, kernels::Activation activation);
-std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation);
+std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
+                                          kernels::Activation activation);
+std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
+                                       kernels::Activation activation);
 
 // A bias, uniform at the start in [-1/sqrt(out), 1/sqrt(out)], as in the released code; null where the layer has none.
 Parameter* add_bias(Builder& builder, const LinearSpec& spec);

@@ -23,15 +23,17 @@ void CrossEntropy::add(Pass& pass, const Tensor& logits, std::int64_t first, con
     target_logit_ = pass.walk.make_statistic("target_logit", {rows});
     best_ = pass.walk.make("best", {rows}, DType::i32);
   }
-  pass.walk.run(pass.backend().cross_entropy_chunk,
-                kernels::CrossEntropyChunk{rows, columns, first, start, logits.data, columns, ids_of(targets), maximum_.data, sum_.data,
-                                           target_logit_.data, static_cast<std::int32_t*>(best_.data)});
+  pass.walk.run(
+      pass.backend().cross_entropy_chunk,
+      kernels::CrossEntropyChunk{rows, columns, first, start, logits.data, columns, ids_of(targets), maximum_.data,
+                                 sum_.data, target_logit_.data, static_cast<std::int32_t*>(best_.data)});
 }
 
 Tensor CrossEntropy::finish(Pass& pass, StepState& state, const Tensor& targets) {
-  pass.walk.run(pass.backend().cross_entropy_loss,
-                kernels::CrossEntropyLoss{maximum_.shape[0], ids_of(targets), maximum_.data, sum_.data, target_logit_.data, ids_of(best_),
-                                          &state.scalars.loss_scale, state.loss, &state.correct});
+  pass.walk.run(
+      pass.backend().cross_entropy_loss,
+      kernels::CrossEntropyLoss{maximum_.shape[0], ids_of(targets), maximum_.data, sum_.data, target_logit_.data,
+                                ids_of(best_), &state.scalars.loss_scale, state.loss, &state.correct});
   pass.walk.drop(target_logit_);
   Tensor best = best_;
   best_ = Tensor{};
@@ -40,8 +42,8 @@ Tensor CrossEntropy::finish(Pass& pass, StepState& state, const Tensor& targets)
 
 void CrossEntropy::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
   pass.walk.run(pass.backend().cross_entropy_backward,
-                kernels::CrossEntropyBackward{logits.shape[0], logits.shape[1], first, logits.data, logits.shape[1], ids_of(targets), maximum_.data,
-                                              sum_.data, &pass.scalars->loss_scale});
+                kernels::CrossEntropyBackward{logits.shape[0], logits.shape[1], first, logits.data, logits.shape[1],
+                                              ids_of(targets), maximum_.data, sum_.data, &pass.scalars->loss_scale});
 }
 
 void CrossEntropy::release(Pass& pass) {
@@ -49,7 +51,8 @@ void CrossEntropy::release(Pass& pass) {
   pass.walk.drop(sum_);
 }
 
-VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary, std::int64_t columns)
+VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name,
+                                     std::int64_t vocabulary, std::int64_t columns)
     : table_(table), vocabulary_(vocabulary), columns_(columns), numbers_(static_cast<std::size_t>(vocabulary)) {
   std::iota(numbers_.begin(), numbers_.end(), 0);
   if (bias_name.empty()) return;
@@ -64,8 +67,10 @@ void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t 
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
   if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
   Tensor zeros = pass.walk.input({zeros_.data(), DType::i32, {tokens}});
-  const char* bias = static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
-  pass.walk.run(pass.backend().embedding_forward, kernels::EmbeddingForward{{tokens, tokens, ids_of(zeros), nullptr}, 1, count, bias, logits.data});
+  const char* bias =
+      static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
+  pass.walk.run(pass.backend().embedding_forward,
+                kernels::EmbeddingForward{{tokens, tokens, ids_of(zeros), nullptr}, 1, count, bias, logits.data});
   pass.walk.drop(zeros);
 }
 
@@ -73,8 +78,8 @@ Tensor VocabularyDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows
   const std::int64_t tokens = h.elements() / columns_, count = rows.shape[0];
   Tensor logits = pass.walk.make("logits", {tokens, count});
   if (bias_) add_bias(pass, logits, first);
-  pass.walk.run(pass.backend().matmul,
-                kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data, columns_, true, logits.data, count, bias_ != nullptr});
+  pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, count, columns_, h.data, columns_, false, rows.data,
+                                                       columns_, true, logits.data, count, bias_ != nullptr});
   return logits;
 }
 
@@ -86,22 +91,25 @@ Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
     Tensor rows = table_.rows(pass.walk, words, first, std::min(chunk, vocabulary_ - first));
     char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
-    pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true, part,
-                                                         vocabulary_, bias_ != nullptr});
+    pass.walk.run(pass.backend().matmul,
+                  kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true,
+                                  part, vocabulary_, bias_ != nullptr});
     pass.walk.drop(rows);
   }
   pass.walk.drop(words);
   return all;
 }
 
-Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first, std::int64_t count) {
+Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first,
+                                       std::int64_t count) {
   Tensor rows = table_.rows(pass.walk, numbers, first, count);
   Tensor part = logits(pass, h, rows, first);
   pass.walk.drop(rows);
   return part;
 }
 
-Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets) {
+Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h,
+                                  const Tensor& targets) {
   divergence_.begin(pass, batch);
   Tensor words = numbers(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
@@ -142,13 +150,14 @@ void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::i
   pass.walk.drop(towards_teacher);
 }
 
-void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words, std::int64_t first) {
+void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words,
+                                       std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
   Tensor rows = table_.rows(pass.walk, words, first, count);
   Tensor d_logits = logits(pass, h, rows, first);
   logits_backward(pass, d_logits, first);
-  pass.walk.run(pass.backend().matmul,
-                kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data, columns_, false, dh.data, columns_, first > 0});
+  pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data,
+                                                       columns_, false, dh.data, columns_, first > 0});
   pass.walk.drop(rows);
   if (bias_) bias_backward(pass, sink, d_logits, first);
   table_.rows_backward(pass.walk, sink, words, first, count, d_logits, h);

@@ -23,8 +23,8 @@ struct ChainShape {
   std::size_t in_count = 0;  // tt: how many of the modes are the input's; 0: half of them
   bool folded = false;       // no diagonals: they are multiplied into the cores
   bool sorted = false;       // tt: inputs were permuted before they were split into modes
-  bool gauge = false;        // tt with one output mode, folded: the right half holds an identity block, which is not stored
-  std::int64_t exact = 0;    // ttm: rows that stand beside the chain as they are
+  bool gauge = false;  // tt with one output mode, folded: the right half holds an identity block, which is not stored
+  std::int64_t exact = 0;  // ttm: rows that stand beside the chain as they are
 };
 
 // A weight in tensor-train form as the rank machinery sees it: a chain of cores with diagonals on the inner bonds.
@@ -43,7 +43,9 @@ struct TensorTrain {
   std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0; diagonals also when folded
   Parameter* exact_rows = nullptr;           // [E, columns] where exact
 
-  std::size_t middle() const { return chain.in_count != 0 ? chain.in_count : modes.size() / 2; }  // tt: the bond between in and out modes
+  std::size_t middle() const {
+    return chain.in_count != 0 ? chain.in_count : modes.size() / 2;
+  }  // tt: the bond between in and out modes
 };
 
 // Ranks by the name of the tensor train; what a smaller model is built from.
@@ -51,9 +53,10 @@ using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
 // What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
 struct Outputs {
-  Tensor logits;          // classify: [B, labels]; regression: [B, 1]; decoders, where the batch asks for rows: [P, vocabulary]
-  Tensor best;            // i32: classify [B], mlm [P]: the predicted class or id
-  Tensor hidden = {};     // embed, clm: [B*T, N], the last hidden states; mlm, where it teaches: [P, N], what the decoder reads
+  Tensor logits;  // classify: [B, labels]; regression: [B, 1]; decoders, where the batch asks for rows: [P, vocabulary]
+  Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
+  Tensor hidden =
+      {};  // embed, clm: [B*T, N], the last hidden states; mlm, where it teaches: [P, N], what the decoder reads
   Tensor embedding = {};  // embed: [B, N]
 
   void drop(Walk& walk) {
@@ -72,7 +75,8 @@ class Model {
   std::vector<TensorTrain>& tensor_trains() { return trains_; }
   std::int64_t parameters_dense() const { return parameters_dense_; }  // of the same model in dense form
 
-  // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own to the latter).
+  // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own
+  // to the latter).
   plan::Slab& halves() { return halves_; }
   plan::Slab& step_gradients() { return step_gradients_; }
   // Copies of dense weights, as long-lived as the halves.
@@ -91,9 +95,13 @@ class Model {
   virtual void backward(Walk& walk, Sink& sink) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;
 
-  // A cache for so many sequences of up to `capacity` tokens; null where the model cannot generate. Its memory is the caller's.
-  virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t /*sequences*/, std::int64_t /*capacity*/) const { return nullptr; }
-  // From here on an evaluating forward reads and extends the cache (null: not any more), at the places that the batch's `cache_rows` say.
+  // A cache for so many sequences of up to `capacity` tokens; null where the model cannot generate. Its memory is the
+  // caller's.
+  virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t /*sequences*/, std::int64_t /*capacity*/) const {
+    return nullptr;
+  }
+  // From here on an evaluating forward reads and extends the cache (null: not any more), at the places that the batch's
+  // `cache_rows` say.
   void set_cache(KeyValueCache* cache) { cache_ = cache; }
   virtual void clear_cache(Walk& /*walk*/) {}
 

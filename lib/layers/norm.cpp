@@ -23,7 +23,8 @@ ResidualNorm::ResidualNorm(Builder& builder, const std::string& name, std::int64
 
 Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream) {
   const std::int64_t tokens = x.elements() / columns_;
-  if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes()) observer->join(residual, x);
+  if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes())
+    observer->join(residual, x);
   sum_ = x;
   mean_ = pass.walk.make_statistic("mean", {tokens});
   rstd_ = pass.walk.make_statistic("rstd", {tokens});
@@ -48,8 +49,9 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
 Tensor ResidualNorm::rebuild(Walk& walk) {
   const std::int64_t tokens = sum_.elements() / columns_;
   Tensor y = walk.make("norm", {tokens, columns_});
-  walk.run(walk.backend().norm_apply, kernels::NormApply{settings_.kind, tokens, columns_, sum_.data, mean_.data, rstd_.data, gain_->value.data,
-                                                         shift_ ? shift_->value.data : nullptr, output_dropout_, y.data});
+  walk.run(walk.backend().norm_apply,
+           kernels::NormApply{settings_.kind, tokens, columns_, sum_.data, mean_.data, rstd_.data, gain_->value.data,
+                              shift_ ? shift_->value.data : nullptr, output_dropout_, y.data});
   return y;
 }
 
@@ -61,7 +63,8 @@ Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream
   Tensor d_shift = shift_ ? sink.open(pass.walk, *shift_) : Tensor{};
   kernels::NormBackward call;
   call.kind = settings_.kind, call.tokens = tokens, call.columns = columns_;
-  call.dy = dy.data, call.sum = sum_.data, call.mean = mean_.data, call.rstd = rstd_.data, call.gain = gain_->value.data;
+  call.dy = dy.data, call.sum = sum_.data, call.mean = mean_.data, call.rstd = rstd_.data,
+  call.gain = gain_->value.data;
   call.dropout = dropout, call.output_dropout = output_dropout_;
   call.d_sum_in = d_stream.data, call.d_sum = dy.data, call.dx = dx ? dx->data : nullptr;
   call.d_gain = d_gain.data, call.d_shift = d_shift.data;

@@ -40,8 +40,8 @@ void fill_random(const Parameter& parameter, std::uint64_t seed) {
   const std::int64_t count = parameter.shape.elements();
   for (std::int64_t i = 0; i < count; i += 2) {
     const auto pair = static_cast<std::uint64_t>(i / 2);
-    const kernels::PhiloxBlock block =
-        kernels::philox4x32_10({{low_word(pair), high_word(pair), low_word(name), high_word(name)}}, {{low_word(seed), high_word(seed)}});
+    const kernels::PhiloxBlock block = kernels::philox4x32_10(
+        {{low_word(pair), high_word(pair), low_word(name), high_word(name)}}, {{low_word(seed), high_word(seed)}});
     double first = 2 * uniform_of(block.word[0]) - 1, second = 2 * uniform_of(block.word[1]) - 1;
     if (parameter.init.kind == Init::Kind::normal) std::tie(first, second) = normals_of(block);
     store(parameter.value, i, parameter.init.scale * first);
@@ -53,7 +53,8 @@ void fill_random(const Parameter& parameter, std::uint64_t seed) {
 void require_different_names(const std::deque<Parameter>& all) {
   std::unordered_set<std::string_view> names;
   for (const Parameter& parameter : all)
-    if (!names.insert(parameter.name).second) throw std::logic_error(fmt::format("[layers] parameter {} is added twice", parameter.name));
+    if (!names.insert(parameter.name).second)
+      throw std::logic_error(fmt::format("[layers] parameter {} is added twice", parameter.name));
 }
 
 }  // namespace
@@ -88,7 +89,8 @@ std::int64_t Parameters::rank_entries() const {
 
 DType Parameters::stored_type() const {
   std::map<DType, std::int64_t> elements;
-  for (const Parameter& parameter : all_) elements[parameter.stored.value_or(parameter.value.dtype)] += parameter.shape.elements();
+  for (const Parameter& parameter : all_)
+    elements[parameter.stored.value_or(parameter.value.dtype)] += parameter.shape.elements();
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   return elements.empty() ? dtype_ : std::max_element(elements.begin(), elements.end(), less)->first;
 }
@@ -123,7 +125,9 @@ void store(const Tensor& tensor, std::int64_t index, double value) {
     case DType::f32: static_cast<float*>(tensor.data)[index] = static_cast<float>(value); return;
     case DType::f64: static_cast<double*>(tensor.data)[index] = value; return;
     case DType::c128: static_cast<std::complex<double>*>(tensor.data)[index] = value; return;
-    case DType::bf16: static_cast<std::uint16_t*>(tensor.data)[index] = float_to_bf16(static_cast<float>(value)); return;
+    case DType::bf16:
+      static_cast<std::uint16_t*>(tensor.data)[index] = float_to_bf16(static_cast<float>(value));
+      return;
     default: COMERA_CHECK(!"a floating-point tensor");
   }
 }

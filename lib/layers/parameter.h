@@ -17,7 +17,8 @@ using plan::Tensor;
 // The three groups with learning rates of their own (CoMERA, released settings).
 enum class Role : std::uint8_t { core, diagonal, other };
 
-// The start of a parameter. Normal: mean 0, deviation `scale`; uniform: in [-scale, scale]; constant: every entry is `scale`.
+// The start of a parameter. Normal: mean 0, deviation `scale`; uniform: in [-scale, scale]; constant: every entry is
+// `scale`.
 struct Init {
   enum class Kind : std::uint8_t { normal, uniform, constant } kind = Kind::constant;
   double scale = 0;
@@ -68,7 +69,8 @@ class Parameters {
   void bind(void* memory);
   // These take no part in bytes() and bind() any more. For models that evaluate.
   void leave_to(ParameterSource& source, const std::function<bool(const Parameter&)>& which);
-  // Random numbers by counter: a parameter's values depend on the seed and its own name alone. Memory must be the host's.
+  // Random numbers by counter: a parameter's values depend on the seed and its own name alone. Memory must be the
+  // host's.
   void initialise(std::uint64_t seed);
 
  private:

@@ -5,14 +5,16 @@
 namespace comera::layers {
 
 void Rotary::fill(Walk& walk, const RotaryTables& tables) const {
-  walk.run(walk.backend().rotary_table, kernels::RotaryTable{tables.cosines.shape[0], head_size_, theta_, tables.cosines.data, tables.sines.data});
+  walk.run(walk.backend().rotary_table,
+           kernels::RotaryTable{tables.cosines.shape[0], head_size_, theta_, tables.cosines.data, tables.sines.data});
 }
 
 void Rotary::begin(Pass& pass, const Tensor& positions, std::int64_t count, const RotaryTables& ready) {
   positions_ = positions;
   tables_ = ready;
   if (!ready.cosines.empty()) return;
-  tables_ = {pass.walk.make_statistic("cosines", {count, head_size_ / 2}), pass.walk.make_statistic("sines", {count, head_size_ / 2})};
+  tables_ = {pass.walk.make_statistic("cosines", {count, head_size_ / 2}),
+             pass.walk.make_statistic("sines", {count, head_size_ / 2})};
   fill(pass.walk, tables_);
 }
 
@@ -24,9 +26,9 @@ void Rotary::end(Walk& walk) {
 
 void Rotary::turn(Pass& pass, const Tensor& x, bool back) const {
   const std::int64_t tokens = pass.tokens();
-  pass.walk.run(pass.backend().rotary,
-                kernels::Rotary{tokens, x.elements() / (tokens * head_size_), head_size_, static_cast<const std::int32_t*>(positions_.data),
-                                tables_.cosines.data, tables_.sines.data, back, x.data, x.data});
+  pass.walk.run(pass.backend().rotary, kernels::Rotary{tokens, x.elements() / (tokens * head_size_), head_size_,
+                                                       static_cast<const std::int32_t*>(positions_.data),
+                                                       tables_.cosines.data, tables_.sines.data, back, x.data, x.data});
 }
 
 }  // namespace comera::layers

@@ -15,7 +15,8 @@ class Rotary {
 
   // Fills tables of the given shape; they may be of any origin.
   void fill(Walk& walk, const RotaryTables& tables) const;
-  // Where a pass begins: positions i32 [K], each below `count`; `ready`: tables that fill() made, empty: they are made for this pass.
+  // Where a pass begins: positions i32 [K], each below `count`; `ready`: tables that fill() made, empty: they are made
+  // for this pass.
   void begin(Pass& pass, const Tensor& positions, std::int64_t count, const RotaryTables& ready);
   void end(Walk& walk);
 

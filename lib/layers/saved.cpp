@@ -12,7 +12,8 @@ Tensor Saved::value(Walk& walk) {
   return std::exchange(kept_, Tensor{});
 }
 
-void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result, std::int64_t in, std::int64_t out) {
+void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+                    std::int64_t in, std::int64_t out) {
   Tensor x = value(walk);
   kernels::Product product{x.elements() / in, in, out, x.data, in, g.data, ldg, result.data, ld_result};
   walk.run(walk.backend().product, product);

@@ -1,5 +1,6 @@
-// What is saved for the backward is a policy. A producer offers its output; a consumer says which use it will make of it; the policy
-// decides whether the tensor is kept or computed again. Gradients are the same bits under every policy that keeps exact values.
+// What is saved for the backward is a policy. A producer offers its output; a consumer says which use it will make of
+// it; the policy decides whether the tensor is kept or computed again. Gradients are the same bits under every policy
+// that keeps exact values.
 #pragma once
 
 #include "kernels/distillation.h"
@@ -24,9 +25,10 @@ class VocabularyDecoder;
 
 // The losses of a model against a teacher (lib/layers/distillation.h).
 struct Distillation {
-  bool active = false;                                      // false: the batch is not looked at
-  bool teaches = false;                                     // language models: leaves what its decoder of words reads, and no loss
-  VocabularyDecoder* teacher = nullptr;                     // of the teacher, for its logits of words; its weights are in memory in a replay
+  bool active = false;   // false: the batch is not looked at
+  bool teaches = false;  // language models: leaves what its decoder of words reads, and no loss
+  VocabularyDecoder* teacher =
+      nullptr;  // of the teacher, for its logits of words; its weights are in memory in a replay
   kernels::Distance distance = kernels::Distance::squared;  // of hidden states and embeddings
   double temperature = 2;                                   // of logits
   double weight = 1;                                        // beside the loss on labels
@@ -52,7 +54,8 @@ class Saved {
   // The numbers; to be given back with Walk::drop(). May be asked once.
   Tensor value(Walk& walk);
   // result += X^T G, with X seen as [tokens, in]. May be asked once; releases the hold.
-  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result, std::int64_t in, std::int64_t out);
+  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+               std::int64_t in, std::int64_t out);
 
  private:
   Tensor kept_;

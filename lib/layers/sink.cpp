@@ -7,7 +7,8 @@ namespace comera::layers {
 AccumulateSink::AccumulateSink(Parameters& parameters, plan::Slab& step_gradients) : step_gradients_(step_gradients) {
   for (const Parameter& parameter : parameters.all()) {
     plan::Slab& slab = parameter.from_halves ? from_halves_ : step_gradients_;
-    const int slot = slab.add("gradient." + parameter.name, plan::Kind::gradients, parameter.value.dtype, parameter.shape);
+    const int slot =
+        slab.add("gradient." + parameter.name, plan::Kind::gradients, parameter.value.dtype, parameter.shape);
     gradients_.push_back({parameter.from_halves, slot, {}});
   }
 }
@@ -23,7 +24,8 @@ Tensor AccumulateSink::open(Walk& walk, Parameter& parameter) {
   Gradient& gradient = gradients_[static_cast<std::size_t>(parameter.index)];
   if (!gradient.from_halves) return step_gradients_[gradient.slot];
   if (memory_.empty()) {
-    memory_ = walk.make("gradients of cores", {static_cast<std::int64_t>(from_halves_.bytes())}, DType::u8, plan::Kind::gradients);
+    memory_ = walk.make("gradients of cores", {static_cast<std::int64_t>(from_halves_.bytes())}, DType::u8,
+                        plan::Kind::gradients);
     walk.run(walk.backend().fill, kernels::Fill{memory_.data, memory_.bytes()});
     from_halves_.bind(memory_.data);
   }

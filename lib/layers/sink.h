@@ -1,5 +1,6 @@
-// Where finished gradients go. A layer asks for a place, adds to it and says that it is done; what the place is (an accumulator, a
-// buffer to be reduced over processes, a projection, a tensor that is applied at once) is the sink's business, not the layer's.
+// Where finished gradients go. A layer asks for a place, adds to it and says that it is done; what the place is (an
+// accumulator, a buffer to be reduced over processes, a projection, a tensor that is applied at once) is the sink's
+// business, not the layer's.
 #pragma once
 
 #include "lib/layers/parameter.h"
@@ -19,18 +20,20 @@ class Sink {
   virtual void close(Walk& walk, Parameter& parameter, Tensor& gradient) = 0;
 };
 
-// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) are one tensor of the finishing walk, made and set to
-// zero by the first open(): there are hundreds of small ones.
+// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) are one tensor of the
+// finishing walk, made and set to zero by the first open(): there are hundreds of small ones.
 class AccumulateSink final : public Sink {
  public:
-  // Adds the step-long gradients to `step_gradients`, which begin() sets to zero as a whole (halves' gradients included).
+  // Adds the step-long gradients to `step_gradients`, which begin() sets to zero as a whole (halves' gradients
+  // included).
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients);
 
   void begin(Walk& walk) override;
   Tensor open(Walk& walk, Parameter& parameter) override;
   void close(Walk& walk, Parameter& parameter, Tensor& gradient) override;
 
-  // The gradient of the parameter of that index, valid in the finishing walk between the model's finish() and release().
+  // The gradient of the parameter of that index, valid in the finishing walk between the model's finish() and
+  // release().
   const Tensor& gradient(std::size_t index) const { return gradients_[index].tensor; }
   void release(Walk& walk);
 

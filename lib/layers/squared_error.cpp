@@ -15,22 +15,25 @@ void SquaredError::forward(Pass& pass, StepState& state, const data::Batch& batc
   const TensorView view{numbers_.data(), walk.dtype(), {pass.sequences, 1}};
   for (std::size_t b = 0; b < given.size(); ++b) {
     known_[b] = std::isnan(given[b]) ? 0 : 1;
-    store({view.data, view.dtype, view.shape, -1}, static_cast<std::int64_t>(b), known_[b] ? static_cast<double>(given[b]) : 0);
+    store({view.data, view.dtype, view.shape, -1}, static_cast<std::int64_t>(b),
+          known_[b] ? static_cast<double>(given[b]) : 0);
   }
   scores_ = walk.input(view);
   counts_ = walk.input({known_.data(), DType::i32, {pass.sequences}});
   Tensor distances = walk.make_statistic("distances", {pass.sequences});
   walk.run(pass.backend().vector_distance,
-           kernels::VectorDistance{kernels::Distance::squared, pass.sequences, 1, 1, static_cast<const std::int32_t*>(counts_.data), predictions.data,
-                                   scores_.data, 1, &state.scalars.loss_scale, distances.data, state.loss});
+           kernels::VectorDistance{kernels::Distance::squared, pass.sequences, 1, 1,
+                                   static_cast<const std::int32_t*>(counts_.data), predictions.data, scores_.data, 1,
+                                   &state.scalars.loss_scale, distances.data, state.loss});
   walk.drop(distances);
   if (!pass.policy.saves()) release(pass);
 }
 
 void SquaredError::backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions) {
   pass.walk.run(pass.backend().vector_distance_backward,
-                kernels::VectorDistanceBackward{kernels::Distance::squared, pass.sequences, 1, 1, static_cast<const std::int32_t*>(counts_.data),
-                                                predictions.data, scores_.data, 1, &pass.scalars->loss_scale, d_predictions.data, false});
+                kernels::VectorDistanceBackward{kernels::Distance::squared, pass.sequences, 1, 1,
+                                                static_cast<const std::int32_t*>(counts_.data), predictions.data,
+                                                scores_.data, 1, &pass.scalars->loss_scale, d_predictions.data, false});
   release(pass);
 }
 

@@ -9,12 +9,14 @@
 
 namespace comera::layers {
 
-// loss = sum over the texts with a known score of (prediction - score)^2, times the step's loss scale. The scores are the batch's "scores".
+// loss = sum over the texts with a known score of (prediction - score)^2, times the step's loss scale. The scores are
+// the batch's "scores".
 class SquaredError {
  public:
   // predictions [B, 1]; adds to the step's loss.
   void forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& predictions);
-  // Writes d_predictions [B, 1], 0 where the score is not known; once after each training forward, whose predictions they must be.
+  // Writes d_predictions [B, 1], 0 where the score is not known; once after each training forward, whose predictions
+  // they must be.
   void backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions);
 
  private:

@@ -1,4 +1,5 @@
-// The scalars of a step, in the device's memory: what the kernels read by pointer and what the host reads back after the step.
+// The scalars of a step, in the device's memory: what the kernels read by pointer and what the host reads back after
+// the step.
 #pragma once
 
 #include "kernels/optimizer.h"

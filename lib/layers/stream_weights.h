@@ -1,4 +1,5 @@
-// Dense weights as products read them: the parameters themselves, or, where the stream is of another type, copies in that type.
+// Dense weights as products read them: the parameters themselves, or, where the stream is of another type, copies in
+// that type.
 #pragma once
 
 #include <vector>
@@ -21,7 +22,9 @@ class StreamWeights {
   // A number to ask of() with.
   int add(Parameter* weight);
   // For a call that comes at once.
-  Tensor of(const Walk& walk, int weight) const { return copied() ? copies_[weight] : brought(walk, *weights_[static_cast<std::size_t>(weight)]); }
+  Tensor of(const Walk& walk, int weight) const {
+    return copied() ? copies_[weight] : brought(walk, *weights_[static_cast<std::size_t>(weight)]);
+  }
   // Makes all copies anew; where a version of the weights begins to be used.
   void prepare(Walk& walk);
   // Memory of the copies; empty where there are none.

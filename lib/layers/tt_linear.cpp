@@ -9,8 +9,9 @@
 namespace comera::layers {
 namespace {
 
-// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's. T1 = x A is all that
-// the backward needs besides x: what the activation saw is T1 B again, which costs no more than reading it back would.
+// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's.
+// T1 = x A is all that the backward needs besides x: what the activation saw is T1 B again, which costs no more than
+// reading it back would.
 class TtLinear final : public Linear {
  public:
   TtLinear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation)
@@ -23,7 +24,8 @@ class TtLinear final : public Linear {
       width_ += outputs_.back().rank;
     }
     left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
-    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {in, width_});
+    d_left_ = step_gradients_.add(specs[0].name + ".d_left", plan::Kind::gradients,
+                                  kernels::parameter_type(builder.dtype), {in, width_});
     for (std::size_t i = 0; i < specs.size(); ++i) add_output(builder, specs[i], outputs_[i]);
   }
 
@@ -110,10 +112,11 @@ class TtLinear final : public Linear {
     add_indices(train);
     const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
     output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});
-    output.d_right =
-        step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {output.rank, spec.out});
+    output.d_right = step_gradients_.add(spec.name + ".d_right", plan::Kind::gradients,
+                                         kernels::parameter_type(builder.dtype), {output.rank, spec.out});
     output.bias = add_bias(builder, spec);
-    if (output.rank > 0) builder.merger.add(index, {left_, output.right, d_left_, output.d_right, output.offset, width_});
+    if (output.rank > 0)
+      builder.merger.add(index, {left_, output.right, d_left_, output.d_right, output.offset, width_});
   }
 
   kernels::TtOutput describe(const Output& output) const {
@@ -157,7 +160,8 @@ class TtLinear final : public Linear {
 
 }  // namespace
 
-std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation) {
+std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
+                                       kernels::Activation activation) {
   return std::make_unique<TtLinear>(builder, specs, in, activation);
 }
 

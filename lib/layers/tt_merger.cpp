@@ -21,7 +21,8 @@ void TtMerger::add(std::size_t train, const Place& place) {
 const std::int32_t* TtMerger::input(Walk& walk, const std::vector<std::int32_t>& indices) {
   if (indices.empty()) return nullptr;
   // The kernels only read; a view of the host's memory has no const form.
-  const TensorView view{const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
+  const TensorView view{
+      const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
   return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(view)).data);
 }
 
@@ -63,10 +64,13 @@ void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
     kernels::TtMatrix& matrix = matrices_[i];
     describe(walk, items_[i], threshold, matrix);
     const TensorTrain& train = trains_[items_[i].train];
-    for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.d_cores[k] = open_.emplace_back(sink.open(walk, *train.cores[k])).data;
-    for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.d_diagonals[k] = open_.emplace_back(sink.open(walk, *train.diagonals[k])).data;
+    for (std::size_t k = 0; k < train.cores.size(); ++k)
+      matrix.d_cores[k] = open_.emplace_back(sink.open(walk, *train.cores[k])).data;
+    for (std::size_t k = 0; k < train.diagonals.size(); ++k)
+      matrix.d_diagonals[k] = open_.emplace_back(sink.open(walk, *train.diagonals[k])).data;
   }
-  walk.run(walk.backend().tt_merge_backward, kernels::TtMergeBackward{matrices_.data(), static_cast<int>(matrices_.size())});
+  walk.run(walk.backend().tt_merge_backward,
+           kernels::TtMergeBackward{matrices_.data(), static_cast<int>(matrices_.size())});
   drop_indices(walk);
   std::size_t next = 0;
   for (const Item& item : items_) {

@@ -1,4 +1,5 @@
-// The batch-independent half of all TT linear layers at once: cores to halves when a step begins, halves' gradients to cores when it ends.
+// The batch-independent half of all TT linear layers at once: cores to halves when a step begins, halves' gradients to
+// cores when it ends.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,8 @@ namespace comera::layers {
 
 class TtMerger {
  public:
-  // The place of the halves of one weight: a slice of a wide left half (slab item, first column, width) and a right half.
+  // The place of the halves of one weight: a slice of a wide left half (slab item, first column, width) and a right
+  // half.
   struct Place {
     int left = -1, right = -1;      // items of the halves' slab
     int d_left = -1, d_right = -1;  // items of the step gradients' slab

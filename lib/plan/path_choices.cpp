@@ -37,7 +37,9 @@ const char* name_of(kernels::Activation activation) {
 
 // What is computed again from T1 goes the way that it went before.
 std::string ending(const TtLinearForward&) { return ""; }
-std::string ending(const TtLinearBackward& a) { return std::string(!a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : "") + (a.x ? "" : ", no dA"); }
+std::string ending(const TtLinearBackward& a) {
+  return std::string(!a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : "") + (a.x ? "" : ", no dA");
+}
 
 template <class Args>
 std::string key_of(const char* op, DType dtype, const Args& a) {
@@ -106,8 +108,8 @@ void check(const Backend& backend, const std::string& what, Status status) {
 
 using Graph = std::unique_ptr<void, void (*)(void*)>;
 
-// Some calls in a row, recorded as a step's are: what it costs the host to ask for them does not count. One call runs first, unrecorded, for
-// what a library does only once.
+// Some calls in a row, recorded as a step's are: what it costs the host to ask for them does not count. One call runs
+// first, unrecorded, for what a library does only once.
 template <class Args>
 Graph record(const Backend& backend, const Context& context, const Op<Args>& op, const Args& call) {
   check(backend, op.name, op.run(context, call));
@@ -135,15 +137,21 @@ double median(std::vector<double> samples) {
 
 }  // namespace
 
-const char* name_of(Path path) { return path == Path::fused ? "fused" : path == Path::library ? "library" : "automatic"; }
+const char* name_of(Path path) {
+  return path == Path::fused ? "fused" : path == Path::library ? "library" : "automatic";
+}
 
 PathTable parse_paths(const std::map<std::string, std::string>& texts, const std::string& where) {
   PathTable table;
   for (const auto& [key, name] : texts) {
-    const Path path = name == name_of(Path::fused) ? Path::fused : name == name_of(Path::library) ? Path::library : Path::automatic;
+    const Path path = name == name_of(Path::fused)     ? Path::fused
+                      : name == name_of(Path::library) ? Path::library
+                                                       : Path::automatic;
     if (!is_key(key) || path == Path::automatic)
-      fail_input("{}: \"{:.100}\" = \"{:.20}\": no choice between fused and library; remove this line, and the call is measured again", where, key,
-                 name);
+      fail_input(
+          "{}: \"{:.100}\" = \"{:.20}\": no choice between fused and library; remove this line, and the call is "
+          "measured again",
+          where, key, name);
     table.emplace(key, path);
   }
   return table;
@@ -170,7 +178,8 @@ Path PathChoices::find(const Backend& backend, const Context& context, const Op<
 
 // Rounds of both paths take turns, so that a clock that rises or falls meanwhile favours none.
 template <class Args>
-Path PathChoices::measure(const std::string& key, const Backend& backend, const Context& context, const Op<Args>& op, Args call) const {
+Path PathChoices::measure(const std::string& key, const Backend& backend, const Context& context, const Op<Args>& op,
+                          Args call) const {
   std::array<std::size_t, 2> needs{};
   for (std::size_t i = 0; i < needs.size(); ++i) call.path = paths[i], needs[i] = op.workspace_bytes(context, call);
   const std::size_t workspace = std::max(needs[0], needs[1]);

@@ -1,5 +1,5 @@
-// Which of two ways a call takes on a device, measured when a recording meets its shape first. The ways round differently, so the choices
-// belong to a run: they are kept with it and read again where it goes on or is repeated.
+// Which of two ways a call takes on a device, measured when a recording meets its shape first. The ways round
+// differently, so the choices belong to a run: they are kept with it and read again where it goes on or is repeated.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,8 @@ namespace comera::plan {
 
 using kernels::Path;
 
-// By the text of a call, such as "tt_linear_forward bf16 4096 x 768 -> 3072/32 gelu" (tokens, in, out and padded rank of each output).
+// By the text of a call, such as "tt_linear_forward bf16 4096 x 768 -> 3072/32 gelu" (tokens, in, out and padded rank
+// of each output).
 using PathTable = std::map<std::string, Path>;
 
 const char* name_of(Path path);
@@ -26,8 +27,8 @@ class PathChoices {
 
   explicit PathChoices(PathTable table = {}, Stopwatch stopwatch = {});  // by default the clock of the wall
 
-  // As the table says; what it lacks is measured on zeros in memory of its own, logged and added. Sizes alone are read of the call, its
-  // pointers say what it has. Path::automatic, not in the table, where the backend has one way.
+  // As the table says; what it lacks is measured on zeros in memory of its own, logged and added. Sizes alone are read
+  // of the call, its pointers say what it has. Path::automatic, not in the table, where the backend has one way.
   Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearForward& call);
   Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearBackward& call);
 
@@ -35,10 +36,11 @@ class PathChoices {
 
  private:
   template <class Args>
-  Path find(const kernels::Backend& backend, const kernels::Context& context, const kernels::Op<Args>& op, const Args& call);
+  Path find(const kernels::Backend& backend, const kernels::Context& context, const kernels::Op<Args>& op,
+            const Args& call);
   template <class Args>
-  Path measure(const std::string& key, const kernels::Backend& backend, const kernels::Context& context, const kernels::Op<Args>& op,
-               Args call) const;
+  Path measure(const std::string& key, const kernels::Backend& backend, const kernels::Context& context,
+               const kernels::Op<Args>& op, Args call) const;
 
   PathTable table_;
   Stopwatch stopwatch_;

@@ -33,11 +33,13 @@ std::size_t lowest_gap(std::vector<const PlannedTensor*>& neighbours, std::size_
 
 }  // namespace
 
-// Greedy by size: the largest tensors choose first. Ties go to the earlier one, so the layout depends on the table alone.
+// Greedy by size: the largest tensors choose first. Ties go to the earlier one, so the layout depends on the table
+// alone.
 void Plan::lay_out(bool overlay) {
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return tensors[a].bytes > tensors[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tensors[a].bytes > tensors[b].bytes; });
   std::vector<const PlannedTensor*> placed, neighbours;
   bytes = 0;
   for (std::size_t index : order) {

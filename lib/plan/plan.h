@@ -1,4 +1,5 @@
-// Memory is a table before it is an allocation: every tensor of a walk with its lifetime, and where in the arena it lies.
+// Memory is a table before it is an allocation: every tensor of a walk with its lifetime, and where in the arena it
+// lies.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ constexpr int kinds = 5;
 const char* name_of(Kind kind);
 using BytesByKind = std::array<std::size_t, kinds>;
 
-// The address of what has no memory yet: tensors of a recording, slabs before bind(). Never read; not null, so that calls with optional
-// tensors look the same when recorded.
+// The address of what has no memory yet: tensors of a recording, slabs before bind(). Never read; not null, so that
+// calls with optional tensors look the same when recorded.
 inline void* const unbound = reinterpret_cast<void*>(static_cast<std::uintptr_t>(4096));
 
 // A tensor in use. `id` is its row in the plan, or -1 where the plan does not own it (weights, inputs).
@@ -61,7 +62,8 @@ class Plan {
   std::size_t bytes = 0;        // of the arena
   std::size_t input_bytes = 0;  // of host data that the walk hands to a device
 
-  // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its own.
+  // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its
+  // own.
   void lay_out(bool overlay = true);
   // The first tick at which the live bytes are most.
   int peak_tick() const;

@@ -10,11 +10,14 @@ Arena::Arena(const kernels::Backend& backend, std::size_t bytes, const char* wha
   if (bytes == 0) return;
   data_ = backend.memory.allocate(bytes);
   if (!data_)
-    fail_run("[memory] {} needs {:.1f} MiB on {} and there is not enough; use a smaller --batch or --seq, or --recompute block", what,
-             static_cast<double>(bytes) / (1 << 20), backend.name);
+    fail_run(
+        "[memory] {} needs {:.1f} MiB on {} and there is not enough; use a smaller --batch or --seq, or --recompute "
+        "block",
+        what, static_cast<double>(bytes) / (1 << 20), backend.name);
 }
 
-Arena::Arena(Arena&& other) noexcept : backend_(other.backend_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+Arena::Arena(Arena&& other) noexcept
+    : backend_(other.backend_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
   std::swap(backend_, other.backend_);

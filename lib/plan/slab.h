@@ -1,4 +1,5 @@
-// Tensors that live as long as each other, side by side: the weights, the optimiser's moments, what lives for a whole step.
+// Tensors that live as long as each other, side by side: the weights, the optimiser's moments, what lives for a whole
+// step.
 #pragma once
 
 #include <string>

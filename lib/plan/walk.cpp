@@ -33,7 +33,8 @@ void Profile::add(const char* op, double seconds) {
 
 Walk::Walk(const Machine& machine, Plan& recorded) : machine_(machine), recorded_(&recorded) { recorded = Plan{}; }
 
-Walk::Walk(const Machine& machine, const Plan& plan, void* arena) : machine_(machine), plan_(&plan), arena_(static_cast<char*>(arena)) {
+Walk::Walk(const Machine& machine, const Plan& plan, void* arena)
+    : machine_(machine), plan_(&plan), arena_(static_cast<char*>(arena)) {
 #ifdef COMERA_POISON
   set_poison(machine.backend->memory.host_accessible);
 #endif
@@ -88,7 +89,8 @@ void Walk::drop(Tensor& tensor) {
 
 void Walk::poison_if_dead(const Tensor& tensor) {
   COMERA_CHECK(uses_[tensor.id] > 0);
-  if (--uses_[tensor.id] == 0 && tensor.bytes() > 0) std::memset(tensor.data, 0xff, tensor.bytes());  // NaN in f32, f64 and complex
+  if (--uses_[tensor.id] == 0 && tensor.bytes() > 0)
+    std::memset(tensor.data, 0xff, tensor.bytes());  // NaN in f32, f64 and complex
 }
 
 Tensor Walk::input(const TensorView& host) {
@@ -121,16 +123,18 @@ void Walk::end() {
     return;
   }
   for (std::size_t i = 0; i < uses_.size(); ++i)
-    if (uses_[i] != 0) throw std::logic_error(fmt::format("[plan] tensor {} is never dropped", recorded_->tensors[i].name));
+    if (uses_[i] != 0)
+      throw std::logic_error(fmt::format("[plan] tensor {} is never dropped", recorded_->tensors[i].name));
   recorded_->lay_out();
 }
 
 void Walk::record_call(const char* op, bool present, std::size_t workspace, double flops) {
   if (!present)
-    fail_input("[device] the {} backend has no op {}; use another --device, or leave out the option that needs it", machine_.backend->name,
-               op ? op : "for this step");
+    fail_input("[device] the {} backend has no op {}; use another --device, or leave out the option that needs it",
+               machine_.backend->name, op ? op : "for this step");
   if (workspace > 0) {
-    Tensor space = record_tensor(std::string(op) + ".workspace", {static_cast<std::int64_t>(workspace)}, DType::u8, Kind::scratch);
+    Tensor space =
+        record_tensor(std::string(op) + ".workspace", {static_cast<std::int64_t>(workspace)}, DType::u8, Kind::scratch);
     drop(space);
   }
   ++recorded_->ticks;
@@ -156,11 +160,14 @@ kernels::Context Walk::next_call(std::size_t workspace) {
 void Walk::check(const char* op, kernels::Status status) const {
   if (status == kernels::Status::ok) return;
   const kernels::Device& device = machine_.backend->device;
-  if (status == kernels::Status::failed && device.failure) fail_run("[{}] op {} failed: {}", machine_.backend->name, op, device.failure());
+  if (status == kernels::Status::failed && device.failure)
+    fail_run("[{}] op {} failed: {}", machine_.backend->name, op, device.failure());
   throw std::logic_error(fmt::format("[{}] op {} {}", machine_.backend->name, op, sentence_of(status)));
 }
 
-double Walk::now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double Walk::now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void Walk::add_time(const char* op, const kernels::Context& call, double start) {
   if (machine_.backend->device.wait) check(op, machine_.backend->device.wait(call));

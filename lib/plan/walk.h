@@ -1,6 +1,7 @@
-// A walk through a step. Layers are written once, as straight lists of kernel calls between make() and drop(); the first walk at a
-// shape *records* (no memory, no arithmetic: it finds lifetimes, workspaces and FLOPs), later walks *replay* the same list with every
-// tensor at its planned place. So the plan cannot differ from what runs, and nothing is allocated in a replay.
+// A walk through a step. Layers are written once, as straight lists of kernel calls between make() and drop(); the
+// first walk at a shape *records* (no memory, no arithmetic: it finds lifetimes, workspaces and FLOPs), later walks
+// *replay* the same list with every tensor at its planned place. So the plan cannot differ from what runs, and nothing
+// is allocated in a replay.
 #pragma once
 
 #include <string>
@@ -23,15 +24,16 @@ struct Profile {
   void add(const char* op, double seconds);
 };
 
-// Host data on its way to a device that does not read the host's memory: copied to `host` piece by piece, read by the kernels at the same
-// distance in `device`.
+// Host data on its way to a device that does not read the host's memory: copied to `host` piece by piece, read by the
+// kernels at the same distance in `device`.
 struct InputStage {
   std::byte* host = nullptr;
   std::byte* device = nullptr;
   std::size_t used = 0;
 };
 
-// What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls recorded in a graph.
+// What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls
+// recorded in a graph.
 enum class Pass : std::uint8_t { all, inputs, calls };
 
 // The machine: a backend's table, the element type of the stream (kernels/types.h), the backend's stream.
@@ -61,12 +63,15 @@ class Walk {
   Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
   Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
   // A tensor of the parameters' type, for sums, norms and maxima.
-  Tensor make_statistic(const char* name, Shape shape) { return make(name, shape, kernels::parameter_type(machine_.dtype)); }
+  Tensor make_statistic(const char* name, Shape shape) {
+    return make(name, shape, kernels::parameter_type(machine_.dtype));
+  }
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
   // Host data for the kernels to read; where the backend cannot reach the host it goes through the input stage.
   Tensor input(const TensorView& host);
-  // Sets the place of inputs and the part that a replay does, on a backend that cannot read host memory. Before the first make().
+  // Sets the place of inputs and the part that a replay does, on a backend that cannot read host memory. Before the
+  // first make().
   void set_inputs(InputStage* stage, Pass pass) { stage_ = stage, pass_ = pass; }
 
   // Labels tensors of the forward that are still alive as saved; called at the begin of the backward.

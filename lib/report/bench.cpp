@@ -19,7 +19,8 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
   std::uint64_t state = options.seed;
   const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // past the special pieces of the usual vocabularies
   for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())
-    id = static_cast<std::int32_t>(first + static_cast<std::int64_t>(next_random(state) % static_cast<std::uint64_t>(vocabulary - first)));
+    id = static_cast<std::int32_t>(
+        first + static_cast<std::int64_t>(next_random(state) % static_cast<std::uint64_t>(vocabulary - first)));
   for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = static_cast<std::int32_t>(options.length);
   if (batch.has("labels"))
     for (std::int32_t& label : batch["labels"].as<std::int32_t>())
@@ -37,13 +38,16 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
   batch.length = options.length;
   batch.tokens = options.batch * options.length;
   batch.counted =
-      data::learns_labels(task) ? options.batch : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
+      data::learns_labels(task)
+          ? options.batch
+          : static_cast<std::int64_t>(batch[task == data::Task::clm ? "targets" : "masked_index"].elements());
   return batch;
 }
 
 class Stepper {
  public:
-  Stepper(train::Engine& engine, const data::Batch& batch, std::uint64_t seed) : engine_(engine), batch_(batch), seed_(seed) {}
+  Stepper(train::Engine& engine, const data::Batch& batch, std::uint64_t seed)
+      : engine_(engine), batch_(batch), seed_(seed) {}
 
   double step_ms() {
     layers::StepState& state = engine_.state();
@@ -85,9 +89,13 @@ std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, St
   return ms;
 }
 
-double gflops_of(const BenchRow& row) { return row.flops > 0 && row.ms.median > 0 ? row.flops / row.ms.median * 1e-6 : NAN; }
+double gflops_of(const BenchRow& row) {
+  return row.flops > 0 && row.ms.median > 0 ? row.flops / row.ms.median * 1e-6 : NAN;
+}
 
-Cell optional_bytes(const std::optional<std::uint64_t>& bytes) { return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell(); }
+Cell optional_bytes(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell();
+}
 
 // A rate above the machine's best was measured in other company on the machine than that best: the share is not known.
 Cell share_cell(double part, double whole) { return whole > 0 && part <= whole ? Cell(part / whole) : Cell(); }
@@ -110,7 +118,8 @@ std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double rep
 
 // Benches of single layers alone: the least bytes that must be moved, and the share of the machine's bound.
 void add_bounds(const BenchReport& report, Table& table) {
-  if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.moved_bytes > 0; })) return;
+  if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.moved_bytes > 0; }))
+    return;
   table.columns.push_back({"moved_bytes", "moved", Unit::bytes});
   table.columns.push_back({"share_of_bound", "of the bound", Unit::share});
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
@@ -123,7 +132,9 @@ void add_bounds(const BenchReport& report, Table& table) {
 
 // Devices alone start calls.
 void add_launches(const BenchReport& report, Table& table) {
-  if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.launches.has_value(); })) return;
+  if (std::none_of(report.rows.begin(), report.rows.end(),
+                   [](const BenchRow& row) { return row.launches.has_value(); }))
+    return;
   table.columns.push_back({"launches", "launches"});
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     table.rows[i].emplace_back();
@@ -139,7 +150,8 @@ Cell cell_of(const Json& value) {
 
 }  // namespace
 
-std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
+std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+                                 const BenchOptions& options) {
   train::MemoryMeter memory(engine.machine());
   const data::Batch batch = random_batch(task, vocabulary, labels, options);
   Stepper stepper(engine, batch, options.seed);
@@ -159,7 +171,8 @@ std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::in
   for (const plan::OpCount& count : engine.op_counts())
     for (BenchRow& row : rows)
       if (row.work == count.op) row.flops = count.flops;
-  std::sort(rows.begin() + 1, rows.end(), [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
+  std::sort(rows.begin() + 1, rows.end(),
+            [](const BenchRow& a, const BenchRow& b) { return a.ms.median > b.ms.median; });
   return rows;
 }
 
@@ -172,7 +185,8 @@ void add_step(BenchReport& report, const BenchReport& other) {
 }
 
 std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row) {
-  if (row.moved_bytes <= 0 || row.flops <= 0 || report.peak_gflops <= 0 || report.copy_gb_per_s <= 0) return std::nullopt;
+  if (row.moved_bytes <= 0 || row.flops <= 0 || report.peak_gflops <= 0 || report.copy_gb_per_s <= 0)
+    return std::nullopt;
   return 1e-6 * std::max(row.flops / report.peak_gflops, row.moved_bytes / report.copy_gb_per_s);
 }
 
@@ -213,10 +227,12 @@ Json to_json(const BenchReport& report) {
 
 std::string to_html(const BenchReport& report) {
   Facts facts{{"peak, " + report.peak_work, show(report.peak_gflops, Unit::plain) + " GFLOP/s"}};
-  if (report.copy_gb_per_s > 0) facts.emplace_back("copies, read and written", show(report.copy_gb_per_s, Unit::plain) + " GB/s");
+  if (report.copy_gb_per_s > 0)
+    facts.emplace_back("copies, read and written", show(report.copy_gb_per_s, Unit::plain) + " GB/s");
   Table settings;
   settings.columns = {{"option", "setting"}, {"value", "value"}};
-  for (const auto& [key, value] : report.settings.items()) settings.rows.push_back({key, show(cell_of(value), Unit::plain)});
+  for (const auto& [key, value] : report.settings.items())
+    settings.rows.push_back({key, show(cell_of(value), Unit::plain)});
   Page page("bench");
   page.facts(facts).table(without_empty_columns(bench_table(report, false))).heading("Settings").table(settings);
   return page.text();

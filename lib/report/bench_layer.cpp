@@ -18,7 +18,8 @@ using Body = std::function<void(layers::Walk&, int set)>;
 // Walks of one plan, each with memory of its own, as one graph where there is a device.
 class Walks {
  public:
-  Walks(const plan::Machine& machine, int sets, Body body) : machine_(machine), sets_(sets), body_(std::move(body)), steps_(machine) {
+  Walks(const plan::Machine& machine, int sets, Body body)
+      : machine_(machine), sets_(sets), body_(std::move(body)), steps_(machine) {
     layers::Walk recording(machine, plan_);
     body_(recording, 0);
     recording.end();
@@ -85,7 +86,8 @@ void LayerAlone::take_memory() {
   weights_ = plan::Arena(*machine_.backend, parameters_.bytes(), "the weights of the layer");
   train::initialise(machine_, parameters_, weights_.data(), 1);
   const std::size_t copies = stream_weights_.copies().bytes();
-  slab_memory_ = plan::Arena(*machine_.backend, halves_.bytes() + copies + step_gradients_.bytes(), "the halves of the layer");
+  slab_memory_ =
+      plan::Arena(*machine_.backend, halves_.bytes() + copies + step_gradients_.bytes(), "the halves of the layer");
   auto* base = static_cast<char*>(slab_memory_.data());
   halves_.bind(base);
   stream_weights_.copies().bind(base += halves_.bytes());
@@ -97,7 +99,8 @@ void LayerAlone::fill(const plan::Tensor& tensor, std::uint64_t seed) const {
   std::vector<std::byte> bytes(tensor.bytes());
   const plan::Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
   const std::int64_t first = std::min(period, tensor.elements());
-  for (std::int64_t i = 0; i < first; ++i) layers::store(host, i, static_cast<double>(next_random(seed) % 1000) / 500.0 - 1);
+  for (std::int64_t i = 0; i < first; ++i)
+    layers::store(host, i, static_cast<double>(next_random(seed) % 1000) / 500.0 - 1);
   const std::size_t repeated = static_cast<std::size_t>(first) * size_of(tensor.dtype);
   for (std::size_t at = repeated; at < bytes.size(); at += repeated)
     std::copy_n(bytes.begin(), std::min(repeated, bytes.size() - at), bytes.begin() + static_cast<std::ptrdiff_t>(at));
@@ -140,7 +143,8 @@ BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, con
   report.rows.push_back(row_of("tokens", sets, rounds, [&](layers::Walk& walk, int set) { layer.tokens(walk, set); }));
   report.rows.back().moved_bytes = layer.moved_bytes();
   report.rows.back().flops = layer.least_flops(report.rows.back().flops);
-  if (layer.has_cores()) report.rows.push_back(row_of("cores", 1, rounds, [&](layers::Walk& walk, int) { layer.cores(walk); }));
+  if (layer.has_cores())
+    report.rows.push_back(row_of("cores", 1, rounds, [&](layers::Walk& walk, int) { layer.cores(walk); }));
   report.settings["parameters"] = layer.parameters();
   return report;
 }

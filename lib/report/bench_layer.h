@@ -19,7 +19,8 @@ class LayerAlone {
 
   // Forward and backward over the tokens of that set, a copy of the data elsewhere in memory.
   virtual void tokens(layers::Walk& walk, int set) = 0;
-  // The work that does not depend on the number of tokens: halves and copies of weights before them, gradients of cores after them.
+  // The work that does not depend on the number of tokens: halves and copies of weights before them, gradients of cores
+  // after them.
   void step(layers::Walk& walk);
   void cores(layers::Walk& walk);
 
@@ -56,8 +57,9 @@ class LayerAlone {
   plan::Arena weights_, slab_memory_;
 };
 
-// Rows "step" (all of it, waited for each time: what a caller waits), "tokens" (forward and backward) and "cores" (what is left, where there is any).
-// On a device tokens are taken from as many sets in turn as keep its cache cold, one behind another without waiting.
+// Rows "step" (all of it, waited for each time: what a caller waits), "tokens" (forward and backward) and "cores" (what
+// is left, where there is any). On a device tokens are taken from as many sets in turn as keep its cache cold, one
+// behind another without waiting.
 BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options);
 
 }  // namespace comera::report

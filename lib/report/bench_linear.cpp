@@ -26,7 +26,9 @@ class LinearAlone final : public LayerAlone {
     set_.backward(pass, *sink_, &gradient, data.dx, false);
   }
 
-  std::size_t set_bytes() const override { return 2 * plan::aligned(bytes(tokens_ * in_)) + plan::aligned(bytes(tokens_ * out_)); }
+  std::size_t set_bytes() const override {
+    return 2 * plan::aligned(bytes(tokens_ * in_)) + plan::aligned(bytes(tokens_ * out_));
+  }
 
   void make_sets(int sets) override {
     sets_.clear();
@@ -45,7 +47,8 @@ class LinearAlone final : public LayerAlone {
   // X, Y, dY, dX and the weights as products read them, of the stream's type, and the gradients of the weights.
   double moved_bytes() const override {
     return static_cast<double>(bytes(2 * tokens_ * (in_ + out_)) +
-                               static_cast<std::size_t>(weights()) * (bytes(1) + size_of(kernels::parameter_type(machine_.dtype))));
+                               static_cast<std::size_t>(weights()) *
+                                   (bytes(1) + size_of(kernels::parameter_type(machine_.dtype))));
   }
   double least_flops(double) const override { return 6.0 * static_cast<double>(tokens_ * weights()); }
 
@@ -61,8 +64,12 @@ class LinearAlone final : public LayerAlone {
     Tensor x, dx, dy;
   };
   // Elements of both halves without the padding of their ranks, or of W.
-  std::int64_t weights() const { return has_cores() ? trains_.front().ranks[trains_.front().middle()] * (in_ + out_) : in_ * out_; }
-  std::size_t bytes(std::int64_t elements) const { return static_cast<std::size_t>(elements) * size_of(machine_.dtype); }
+  std::int64_t weights() const {
+    return has_cores() ? trains_.front().ranks[trains_.front().middle()] * (in_ + out_) : in_ * out_;
+  }
+  std::size_t bytes(std::int64_t elements) const {
+    return static_cast<std::size_t>(elements) * size_of(machine_.dtype);
+  }
 
   std::int64_t in_, out_, tokens_;
   layers::LinearSet set_;

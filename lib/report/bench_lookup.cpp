@@ -10,7 +10,11 @@ using layers::Tensor;
 class TableAlone final : public LayerAlone {
  public:
   TableAlone(const plan::Machine& machine, const layers::TableSpec& spec, const BenchOptions& options)
-      : LayerAlone(machine), rows_(spec.rows), columns_(spec.columns), tokens_(options.batch * options.length), seed_(options.seed) {
+      : LayerAlone(machine),
+        rows_(spec.rows),
+        columns_(spec.columns),
+        tokens_(options.batch * options.length),
+        seed_(options.seed) {
     layers::Builder build = builder();
     table_ = layers::make_table(build, spec);
     take_memory();
@@ -37,13 +41,16 @@ class TableAlone final : public LayerAlone {
       char* base = static_cast<char*>(data_.data()) + static_cast<std::size_t>(i) * set_bytes();
       sets_.push_back({{base, DType::i32, {tokens_}}, {base + id_bytes(), machine_.dtype, {tokens_, columns_}}});
       std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens_));
-      for (std::int32_t& id : ids) id = static_cast<std::int32_t>(next_random(random) % static_cast<std::uint64_t>(rows_));
+      for (std::int32_t& id : ids)
+        id = static_cast<std::int32_t>(next_random(random) % static_cast<std::uint64_t>(rows_));
       train::write(machine_, sets_.back().ids, std::as_bytes(std::span(ids)));
       fill(sets_.back().dy, static_cast<std::uint64_t>(i) + 1);
     }
   }
 
-  double moved_bytes() const override { return static_cast<double>(2 * row_bytes() + static_cast<std::size_t>(tokens_) * sizeof(std::int32_t)); }
+  double moved_bytes() const override {
+    return static_cast<double>(2 * row_bytes() + static_cast<std::size_t>(tokens_) * sizeof(std::int32_t));
+  }
 
  protected:
   void prepare(layers::Walk& walk) override { table_->prepare(walk); }

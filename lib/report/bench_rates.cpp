@@ -44,15 +44,19 @@ void fill_random(const plan::Machine& machine, void* data, std::int64_t elements
   std::vector<std::byte> bytes(tensor.bytes());
   const plan::Tensor host{bytes.data(), tensor.dtype, tensor.shape, -1};
   std::uint64_t random = 1;
-  for (std::int64_t i = 0; i < elements; ++i) layers::store(host, i, static_cast<double>(next_random(random) % 1000) / 500 - 1);
+  for (std::int64_t i = 0; i < elements; ++i)
+    layers::store(host, i, static_cast<double>(next_random(random) % 1000) / 500 - 1);
   train::write(machine, tensor, bytes);
 }
 
 bool is_device(const plan::Machine& machine) { return machine.backend->device.open != nullptr; }
 
-bool has_multiply_adds(const plan::Machine& machine) { return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, 1) > 0; }
+bool has_multiply_adds(const plan::Machine& machine) {
+  return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, 1) > 0;
+}
 
-// All threads at work for a while, each of them counted with its best short try: on a machine that others use, some tries are not disturbed.
+// All threads at work for a while, each of them counted with its best short try: on a machine that others use, some
+// tries are not disturbed.
 double registers_gflops(const plan::Machine& machine) {
   constexpr std::int64_t rounds = 1 << 17;  // some tenths of a millisecond
   constexpr double while_seconds = 0.1;
@@ -64,7 +68,8 @@ double registers_gflops(const plan::Machine& machine) {
     for (double start = wall_seconds(), end = 0; end < begin + while_seconds; start = end) {
       const double flops = kernels::run_multiply_adds(machine.backend->variant, rounds);
       end = wall_seconds();
-      best[static_cast<std::size_t>(thread)] = std::max(best[static_cast<std::size_t>(thread)], flops / (end - start) * 1e-9);
+      best[static_cast<std::size_t>(thread)] =
+          std::max(best[static_cast<std::size_t>(thread)], flops / (end - start) * 1e-9);
     }
   });
   return std::accumulate(best.begin(), best.end(), 0.0);
@@ -76,15 +81,24 @@ double products_gflops(const plan::Machine& machine) {
   plan::Arena memory(*machine.backend, 3 * matrix, "the measurement of the machine's peak");
   auto* base = static_cast<char*>(memory.data());
   fill_random(machine, base, 2 * size * size);
-  const kernels::MatMul product{
-      .m = size, .n = size, .k = size, .a = base, .lda = size, .b = base + matrix, .ldb = size, .c = base + 2 * matrix, .ldc = size};
+  const kernels::MatMul product{.m = size,
+                                .n = size,
+                                .k = size,
+                                .a = base,
+                                .lda = size,
+                                .b = base + matrix,
+                                .ldb = size,
+                                .c = base + 2 * matrix,
+                                .ldc = size};
   const double seconds = fastest(machine, machine.backend->matmul, product, is_device(machine) ? 4 : 1);
   return seconds > 0 ? kernels::flops(product) / seconds * 1e-9 : 0;
 }
 
 }  // namespace
 
-double measure_peak_gflops(const plan::Machine& machine) { return has_multiply_adds(machine) ? registers_gflops(machine) : products_gflops(machine); }
+double measure_peak_gflops(const plan::Machine& machine) {
+  return has_multiply_adds(machine) ? registers_gflops(machine) : products_gflops(machine);
+}
 
 const char* peak_work(const plan::Machine& machine) {
   return has_multiply_adds(machine) ? "multiply-adds in registers" : "products of large matrices";

@@ -29,7 +29,8 @@ Spread spread_of(std::vector<double> samples) {
   return {median, samples.front(), samples.back()};
 }
 
-BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample) {
+BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work,
+                      const std::function<double()>& sample) {
   TaskProgress task("timing " + work, options.warmup + options.repetitions);
   const auto one = [&] {
     check_stop();
@@ -41,7 +42,8 @@ BenchRow time_samples(const kernels::Device& device, const BenchOptions& options
   std::vector<double> ms;
   EnergyMeter energy = EnergyMeter::of(device);
   const double start = wall_seconds();
-  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds)) ms.push_back(one());
+  while (std::ssize(ms) < options.repetitions || (device.joules && wall_seconds() - start < energy_seconds))
+    ms.push_back(one());
   BenchRow row{.work = std::move(work), .ms = spread_of(ms), .peak_bytes = {}, .joules = {}};
   if (const auto joules = energy.joules()) row.joules = *joules / static_cast<double>(ms.size());
   return row;

@@ -36,9 +36,10 @@ struct BenchOptions {
   bool parts = true;  // rows of a step's ops, too
 };
 
-// Calls `sample`, which answers the milliseconds of one step, for the warm-up, then as often as asked and, on a device, for a second at least: the
-// counters of its energy tick that slowly.
-BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work, const std::function<double()>& sample);
+// Calls `sample`, which answers the milliseconds of one step, for the warm-up, then as often as asked and, on a device,
+// for a second at least: the counters of its energy tick that slowly.
+BenchRow time_samples(const kernels::Device& device, const BenchOptions& options, std::string work,
+                      const std::function<double()>& sample);
 
 // Random numbers that are the same everywhere; not part of any result.
 std::uint64_t next_random(std::uint64_t& state);

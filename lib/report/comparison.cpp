@@ -48,7 +48,8 @@ std::vector<Metric> metrics_of(const compress::Comparison& comparison) {
     if (value) metrics.emplace_back(name, *value);
   };
   if (comparison.embedding) add("cosine", comparison.embedding->mean), add("cosine_least", comparison.embedding->least);
-  if (comparison.hidden) add("hidden_cosine", comparison.hidden->mean), add("hidden_cosine_least", comparison.hidden->least);
+  if (comparison.hidden)
+    add("hidden_cosine", comparison.hidden->mean), add("hidden_cosine_least", comparison.hidden->least);
   add("order", comparison.order);
   if (comparison.scores) {
     metrics.emplace_back("score_difference", comparison.scores->difference);
@@ -67,22 +68,26 @@ std::string cost_words(const compress::Comparison& comparison) {
   std::vector<std::string> words;
   if (const auto& answers = comparison.answers) {
     if (answers->perplexity)
-      words.push_back(fmt::format("perplexity {} -> {}", format_digits(*answers->perplexity_before, 4), format_digits(*answers->perplexity, 4)));
+      words.push_back(fmt::format("perplexity {} -> {}", format_digits(*answers->perplexity_before, 4),
+                                  format_digits(*answers->perplexity, 4)));
     if (answers->kl) words.push_back(fmt::format("KL {:.4f} nats", *answers->kl));
-    words.push_back(fmt::format("the same {} in {}", comparison.words ? "likeliest word" : "label", show(answers->same_best, Unit::share)));
+    words.push_back(fmt::format("the same {} in {}", comparison.words ? "likeliest word" : "label",
+                                show(answers->same_best, Unit::share)));
   }
   if (comparison.scores)
-    words.push_back(fmt::format("scores differ by {:.4g} (root of the mean square), rank correlation {:.4f}", comparison.scores->difference,
-                                comparison.scores->spearman));
+    words.push_back(fmt::format("scores differ by {:.4g} (root of the mean square), rank correlation {:.4f}",
+                                comparison.scores->difference, comparison.scores->spearman));
   if (comparison.embedding) words.push_back(cosine_words("embeddings", *comparison.embedding));
   if (comparison.order) words.push_back(fmt::format("rank correlation of similarities {:.4f}", *comparison.order));
   if (comparison.hidden) words.push_back(cosine_words("hidden states", *comparison.hidden));
-  return fmt::format("{}; {} texts, {} tokens of {}", fmt::join(words, ", "), comparison.sequences, comparison.tokens, comparison.text);
+  return fmt::format("{}; {} texts, {} tokens of {}", fmt::join(words, ", "), comparison.sequences, comparison.tokens,
+                     comparison.text);
 }
 
 Facts cost_facts(const compress::Comparison& comparison) {
   Facts facts;
-  for (const auto& [name, value] : metrics_of(comparison)) facts.emplace_back(titles.at(name), show(value, unit_of(name)));
+  for (const auto& [name, value] : metrics_of(comparison))
+    facts.emplace_back(titles.at(name), show(value, unit_of(name)));
   return facts;
 }
 

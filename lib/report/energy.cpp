@@ -30,7 +30,8 @@ EnergyMeter::EnergyMeter(const std::string& root) {
     const std::string zone = join_path(root, name);
     if (!read_word(join_path(zone, "name")).starts_with("package")) continue;
     const std::string file = join_path(zone, "energy_uj");
-    if (const auto now = read_number(file)) zones_.push_back({file, *now, read_number(join_path(zone, "max_energy_range_uj")).value_or(0)});
+    if (const auto now = read_number(file))
+      zones_.push_back({file, *now, read_number(join_path(zone, "max_energy_range_uj")).value_or(0)});
   }
 }
 

@@ -1,4 +1,5 @@
-// Energy of the processor packages as the system counts it (Linux powercap, RAPL), or of a device as its driver does, where it may be read.
+// Energy of the processor packages as the system counts it (Linux powercap, RAPL), or of a device as its driver does,
+// where it may be read.
 #pragma once
 
 #include <optional>

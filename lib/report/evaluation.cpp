@@ -18,7 +18,11 @@ std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& e
   const train::Evaluation& result = evaluation.result;
   if (evaluation.task == data::Task::regression) {
     const train::ScoreMetrics& scores = result.scores;
-    return {{"spearman", scores.spearman}, {"pearson", scores.pearson}, {"rmse", scores.rmse()}, {"mse", scores.mse}, {"loss", result.loss}};
+    return {{"spearman", scores.spearman},
+            {"pearson", scores.pearson},
+            {"rmse", scores.rmse()},
+            {"mse", scores.mse},
+            {"loss", result.loss}};
   }
   std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
   if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
@@ -67,7 +71,9 @@ Table label_table(const EvaluationReport& evaluation) {
                    {"recall", "recall", Unit::share},
                    {"precision", "precision", Unit::share},
                    {"taken_for", "most often taken for"}};
-  const auto share = [](std::int64_t part, std::int64_t all) { return all ? Cell(static_cast<double>(part) / static_cast<double>(all)) : Cell(); };
+  const auto share = [](std::int64_t part, std::int64_t all) {
+    return all ? Cell(static_cast<double>(part) / static_cast<double>(all)) : Cell();
+  };
   for (std::size_t label = 0; label < confusion.size(); ++label) {
     std::int64_t examples = 0, predicted = 0;
     std::size_t other = label == 0 ? 1 : 0;
@@ -77,8 +83,10 @@ Table label_table(const EvaluationReport& evaluation) {
       if (i != label && confusion[label][i] > confusion[label][other]) other = i;
     }
     const bool mistaken = other < confusion.size() && confusion[label][other] > 0;
-    table.rows.push_back({evaluation.labels[label], examples, share(confusion[label][label], examples), share(confusion[label][label], predicted),
-                          mistaken ? Cell(fmt::format("{} ({})", evaluation.labels[other], confusion[label][other])) : Cell()});
+    table.rows.push_back(
+        {evaluation.labels[label], examples, share(confusion[label][label], examples),
+         share(confusion[label][label], predicted),
+         mistaken ? Cell(fmt::format("{} ({})", evaluation.labels[other], confusion[label][other])) : Cell()});
   }
   return table;
 }
@@ -104,7 +112,8 @@ Requirement parse_requirement(const std::string& text, const std::vector<std::st
   const std::string relation = end == std::string::npos ? "" : text.substr(begin, end - begin);
   const auto bound = end == std::string::npos ? std::nullopt : parse_real(trimmed(text.substr(end)));
   if (!bound || (relation != ">=" && relation != ">" && relation != "<=" && relation != "<"))
-    fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8", text);
+    fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8",
+               text);
   const std::string name = trimmed(text.substr(0, begin));
   if (std::find(metrics.begin(), metrics.end(), name) == metrics.end())
     fail_input("[evaluate] --require '{}': there is no metric '{}'; use {}", text, name, fmt::join(metrics, ", "));
@@ -120,7 +129,9 @@ Requirement parse_requirement(const std::string& text, data::Task task) {
   return parse_requirement(text, names);
 }
 
-void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) { require_metric(metrics_of(evaluation), requirement); }
+void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) {
+  require_metric(metrics_of(evaluation), requirement);
+}
 
 void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement) {
   for (const auto& [metric, value] : metrics)

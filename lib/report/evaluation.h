@@ -20,7 +20,8 @@ struct EvaluationReport {
 
 Table summary_table(const EvaluationReport& evaluation);
 Table confusion_table(const EvaluationReport& evaluation);  // a row per label, a column per prediction
-Table label_table(const EvaluationReport& evaluation);      // a row per label: recall, precision, what it was most often taken for
+Table label_table(
+    const EvaluationReport& evaluation);  // a row per label: recall, precision, what it was most often taken for
 Json to_json(const EvaluationReport& evaluation);
 
 // "accuracy>=0.8": >=, >, <= or < between a metric's name and a number.

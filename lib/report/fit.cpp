@@ -41,7 +41,8 @@ void each_cell(Table& table, std::size_t column, const std::function<void(Cell&)
 
 std::size_t widest_cell(Table& table, std::size_t column) {
   std::size_t widest = 0;
-  each_cell(table, column, [&](const Cell& cell) { widest = std::max(widest, width_of(show(cell, table.columns[column].unit))); });
+  each_cell(table, column,
+            [&](const Cell& cell) { widest = std::max(widest, width_of(show(cell, table.columns[column].unit))); });
   return widest;
 }
 
@@ -74,7 +75,9 @@ std::string cut_in_the_middle(const std::string& text, std::size_t most) {
   return text.substr(0, head) + ".." + text.substr(text.size() - (most - 2 - head));
 }
 
-bool is_text(const Cell& cell) { return std::holds_alternative<std::string>(cell) || std::holds_alternative<std::vector<std::int64_t>>(cell); }
+bool is_text(const Cell& cell) {
+  return std::holds_alternative<std::string>(cell) || std::holds_alternative<std::vector<std::int64_t>>(cell);
+}
 
 // The column of texts or lists that takes most room; none where all are narrow.
 std::optional<std::size_t> widest_text(Table& table) {

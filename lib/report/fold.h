@@ -5,8 +5,9 @@
 
 namespace comera::report {
 
-// Rows that differ in their first cell alone, a name of parts with points between, become one at the place of the first; parts in which the names
-// differ are ranges of numbers ("0-5"), up to three words ("key|query|value"), or "*". Where any row was folded a column "layers" counts them.
+// Rows that differ in their first cell alone, a name of parts with points between, become one at the place of the
+// first; parts in which the names differ are ranges of numbers ("0-5"), up to three words ("key|query|value"), or "*".
+// Where any row was folded a column "layers" counts them.
 Table fold_equal_rows(Table table);
 
 // Enough of a weight's name to know it by: "layer.0.attention.self.query".

@@ -60,7 +60,8 @@ font-variant-numeric:tabular-nums}
 // A command may be broken before an option, not inside of one.
 std::string breakable(std::string command) {
   constexpr std::string_view between = "</span> <span>";
-  for (std::size_t at = 0; (at = command.find(" -", at)) != std::string::npos; at += between.size()) command.replace(at, 1, between);
+  for (std::size_t at = 0; (at = command.find(" -", at)) != std::string::npos; at += between.size())
+    command.replace(at, 1, between);
   return command;
 }
 
@@ -75,7 +76,8 @@ Page& Page::facts(const Facts& names_and_values) {
   const std::size_t count = std::max<std::size_t>(1, names_and_values.size()), rows = (count + most - 1) / most;
   body_ += fmt::format("<div class=\"facts\" style=\"--columns:{}\">\n", (count + rows - 1) / rows);
   for (const auto& [name, value] : names_and_values)
-    body_ += fmt::format("<div><b>{}</b><span>{}</span></div>\n", escape_html(printable(value)), escape_html(printable(name)));
+    body_ += fmt::format("<div><b>{}</b><span>{}</span></div>\n", escape_html(printable(value)),
+                         escape_html(printable(name)));
   return raw("</div>\n");
 }
 
@@ -110,15 +112,17 @@ std::string table_page(const std::string& title, const Facts& facts, const Table
 
 std::string shared_legend(const std::vector<std::string>& names) {
   std::string out = "<div class=\"legend\">";
-  for (std::size_t i = 0; i < names.size(); ++i) out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i, escape_html(names[i]));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i, escape_html(names[i]));
   return out + "</div>\n";
 }
 
 std::string Page::text() const {
   const std::string title = escape_html(printable(title_));
   const Origin from = origin();
-  const std::string head = fmt::format("<p class=\"origin\">{}, {}, {}</p>\n<p class=\"origin\"><code><span>{}</span></code></p>\n", from.time,
-                                       from.program, escape_html(printable(from.machine)), breakable(escape_html(printable(from.command))));
+  const std::string head = fmt::format(
+      "<p class=\"origin\">{}, {}, {}</p>\n<p class=\"origin\"><code><span>{}</span></code></p>\n", from.time,
+      from.program, escape_html(printable(from.machine)), breakable(escape_html(printable(from.command))));
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
       "content=\"width=device-width,initial-scale=1\">\n"

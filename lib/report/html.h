@@ -1,4 +1,5 @@
-// A page that is one file: style and pictures inside, nothing fetched, readable on a phone and on paper, light and dark.
+// A page that is one file: style and pictures inside, nothing fetched, readable on a phone and on paper, light and
+// dark.
 #pragma once
 
 #include <string>

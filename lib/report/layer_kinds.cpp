@@ -9,7 +9,8 @@
 namespace comera::report {
 namespace {
 
-constexpr std::array<const char*, 4> names = {"tables", "attention layers", "feed-forward layers", "other linear layers"};
+constexpr std::array<const char*, 4> names = {"tables", "attention layers", "feed-forward layers",
+                                              "other linear layers"};
 
 struct Count {
   std::int64_t cut = 0, of = 0;

@@ -23,13 +23,15 @@ constexpr double plain_period = 10;
 constexpr auto redraw = std::chrono::milliseconds(100);
 
 std::string amount(const TaskView& task, std::int64_t count) {
-  return task.unit == TaskUnit::bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0))) : std::to_string(count);
+  return task.unit == TaskUnit::bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0)))
+                                      : std::to_string(count);
 }
 
 // "reading train.tsv 1.2 MiB/14 MiB"
 std::string text_of(const TaskView& task) {
   std::string text = printable(task.what);
-  if (task.of > 0) return fmt::format("{} {}/{}", text, amount(task, std::min(task.done, task.of)), amount(task, task.of));
+  if (task.of > 0)
+    return fmt::format("{} {}/{}", text, amount(task, std::min(task.done, task.of)), amount(task, task.of));
   return task.done > 0 ? fmt::format("{} {}", text, amount(task, task.done)) : text;
 }
 
@@ -47,7 +49,8 @@ std::string bar_of(std::span<const TaskView> tasks) {
   constexpr int cells = 10;
   const auto known = std::find_if(tasks.begin(), tasks.end(), [](const TaskView& task) { return task.of > 0; });
   if (known == tasks.end()) return "";
-  const double share = static_cast<double>(std::clamp<std::int64_t>(known->done, 0, known->of)) / static_cast<double>(known->of);
+  const double share =
+      static_cast<double>(std::clamp<std::int64_t>(known->done, 0, known->of)) / static_cast<double>(known->of);
   return fmt::format("[{:.<{}}] ", std::string(static_cast<std::size_t>(cells * share), '#'), cells);
 }
 
@@ -70,7 +73,9 @@ std::string eta_text(const std::optional<double>& seconds) {
   return "  eta " + (*seconds < 10 ? fmt::format("{:.0f}s", *seconds) : format_seconds(*seconds));
 }
 
-std::string note_of(std::span<const TaskView> tasks) { return tasks.back().note.empty() ? "" : "  " + tasks.back().note; }
+std::string note_of(std::span<const TaskView> tasks) {
+  return tasks.back().note.empty() ? "" : "  " + tasks.back().note;
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// What the tasks at hand (lib/core/task_progress.h) look like to the person who waits: a line on a terminal, elsewhere a line
-// every ten seconds.
+// What the tasks at hand (lib/core/task_progress.h) look like to the person who waits: a line on a terminal, elsewhere
+// a line every ten seconds.
 #pragma once
 
 #include <condition_variable>

@@ -22,7 +22,9 @@ Totals totals_of(const std::vector<io::TensorForm>& layers) {
   return totals;
 }
 
-double share_of(std::int64_t part, std::int64_t all) { return all ? static_cast<double>(part) / static_cast<double>(all) : 0; }
+double share_of(std::int64_t part, std::int64_t all) {
+  return all ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
 
 std::vector<Cell> total_row(const std::string& name, const Totals& totals, const Totals& model) {
   const Cell none;
@@ -75,7 +77,8 @@ using Pair = std::pair<const io::TensorForm*, const io::TensorForm*>;
 std::vector<Pair> pairs_of(const ModelReport& a, const ModelReport& b) {
   std::vector<Pair> pairs;
   const auto find = [](const ModelReport& report, const std::string& name) -> const io::TensorForm* {
-    const auto found = std::find_if(report.layers.begin(), report.layers.end(), [&](const io::TensorForm& layer) { return layer.name == name; });
+    const auto found = std::find_if(report.layers.begin(), report.layers.end(),
+                                    [&](const io::TensorForm& layer) { return layer.name == name; });
     return found == report.layers.end() ? nullptr : &*found;
   };
   for (const io::TensorForm& layer : a.layers) pairs.emplace_back(&layer, find(b, layer.name));
@@ -98,13 +101,19 @@ std::string bars_of(const io::TensorForm& layer) {
   for (const auto* ranks : {&layer.ranks, &layer.initial_ranks})
     for (const std::int64_t rank : *ranks) scale = std::max(scale, static_cast<double>(rank));
   for (std::size_t k = 1; k + 1 < layer.ranks.size(); ++k) bars.now.push_back(static_cast<double>(layer.ranks[k]));
-  for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k) bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
-  return "<figure><figcaption>" + escape_html(printable(short_name(layer.name))) + "</figcaption>" + rank_bars(bars, scale) + "</figure>\n";
+  for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k)
+    bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
+  return "<figure><figcaption>" + escape_html(printable(short_name(layer.name))) + "</figcaption>" +
+         rank_bars(bars, scale) + "</figure>\n";
 }
 
 void add_ranks(Page& page, const ModelReport& report) {
-  if (std::none_of(report.layers.begin(), report.layers.end(), [](const io::TensorForm& layer) { return layer.ranks.size() > 2; })) return;
-  page.heading("Ranks per bond").paragraph("Each bar is an inner bond of the weight: its rank now (blue, the number below) and at the start (grey).");
+  if (std::none_of(report.layers.begin(), report.layers.end(),
+                   [](const io::TensorForm& layer) { return layer.ranks.size() > 2; }))
+    return;
+  page.heading("Ranks per bond")
+      .paragraph(
+          "Each bar is an inner bond of the weight: its rank now (blue, the number below) and at the start (grey).");
   page.raw("<div class=\"small\">\n");
   for (const io::TensorForm& layer : report.layers)
     if (layer.ranks.size() > 2) page.raw(bars_of(layer));
@@ -145,7 +154,8 @@ void sort(ModelReport& report, std::string_view key) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i].emplace_back(static_cast<std::int64_t>(i));
   sort_rows(table, key);
   std::vector<io::TensorForm> sorted;
-  for (const auto& row : table.rows) sorted.push_back(report.layers[static_cast<std::size_t>(std::get<std::int64_t>(row.back()))]);
+  for (const auto& row : table.rows)
+    sorted.push_back(report.layers[static_cast<std::size_t>(std::get<std::int64_t>(row.back()))]);
   report.layers = std::move(sorted);
 }
 
@@ -158,9 +168,10 @@ Table layer_table(const ModelReport& report) {
                          {"ratio", "ratio", Unit::ratio},
                          {"share", "share", Unit::share}});
   for (const io::TensorForm& layer : report.layers) {
-    table.rows.push_back(weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks, layer.exact));
-    append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes), ratio_of(layer),
-                               share_of(layer.parameters, report.totals.parameters)});
+    table.rows.push_back(
+        weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks, layer.exact));
+    append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes),
+                               ratio_of(layer), share_of(layer.parameters, report.totals.parameters)});
   }
   table.dispensable = {"initial_ranks", "share", "modes", "kind", "parameters", "shape", "ratio"};
   const Totals shown = totals_of(report.layers);
@@ -190,7 +201,8 @@ void add_curves_and_ranks(Page& page, const ModelReport& report) {
   const auto flat = [](const Series& series) {
     return std::all_of(series.y.begin(), series.y.end(), [&](double y) { return y == series.y.front(); });
   };
-  std::erase_if(charts, [&](const Chart& chart) { return std::all_of(chart.series.begin(), chart.series.end(), flat); });
+  std::erase_if(charts,
+                [&](const Chart& chart) { return std::all_of(chart.series.begin(), chart.series.end(), flat); });
   if (charts.empty()) return;
   std::size_t bonds = 0;
   for (Chart& chart : charts) chart.title = short_name(chart.title), bonds = std::max(bonds, chart.series.size());
@@ -220,14 +232,18 @@ Table compare_table(const ModelReport& a, const ModelReport& b) {
                    {"bytes_b", "bytes B", Unit::bytes},
                    {"ratio", "A / B", Unit::ratio}};
   table.dispensable = {"bytes_a", "bytes_b", "ranks_a", "ranks_b", "form_a", "form_b"};
-  const auto quotient = [](std::int64_t x, std::int64_t y) { return y ? Cell(static_cast<double>(x) / static_cast<double>(y)) : Cell(); };
+  const auto quotient = [](std::int64_t x, std::int64_t y) {
+    return y ? Cell(static_cast<double>(x) / static_cast<double>(y)) : Cell();
+  };
   const Cell none;
   for (const auto& [x, y] : pairs_of(a, b))
-    table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none, x ? list_or_nothing(x->ranks) : none,
-                          y ? list_or_nothing(y->ranks) : none, x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none,
-                          x ? whole(x->bytes) : none, y ? whole(y->bytes) : none, x && y ? quotient(x->parameters, y->parameters) : none});
-  table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters, whole(a.totals.bytes),
-                          whole(b.totals.bytes), quotient(a.totals.parameters, b.totals.parameters)});
+    table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none,
+                          x ? list_or_nothing(x->ranks) : none, y ? list_or_nothing(y->ranks) : none,
+                          x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none, x ? whole(x->bytes) : none,
+                          y ? whole(y->bytes) : none, x && y ? quotient(x->parameters, y->parameters) : none});
+  table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters,
+                          whole(a.totals.bytes), whole(b.totals.bytes),
+                          quotient(a.totals.parameters, b.totals.parameters)});
   return table;
 }
 
@@ -249,12 +265,14 @@ Json compare_json(const ModelReport& a, const ModelReport& b) {
 std::string compare_html(const ModelReport& a, const ModelReport& b) {
   Page page(a.path + " and " + b.path);
   const auto number = [](std::int64_t value) { return show(static_cast<double>(value), Unit::count); };
-  page.facts(
-      {{"parameters of A: " + a.path, number(a.totals.parameters)},
-       {"parameters of B: " + b.path, number(b.totals.parameters)},
-       {"A / B", show(static_cast<double>(a.totals.parameters) / static_cast<double>(std::max<std::int64_t>(1, b.totals.parameters)), Unit::ratio)}});
+  page.facts({{"parameters of A: " + a.path, number(a.totals.parameters)},
+              {"parameters of B: " + b.path, number(b.totals.parameters)},
+              {"A / B", show(static_cast<double>(a.totals.parameters) /
+                                 static_cast<double>(std::max<std::int64_t>(1, b.totals.parameters)),
+                             Unit::ratio)}});
   if (a.history && b.history)
-    if (const auto curves = compared_curves(*a.history, a.path, *b.history, b.path); !curves.empty()) page.heading("Training").charts(curves);
+    if (const auto curves = compared_curves(*a.history, a.path, *b.history, b.path); !curves.empty())
+      page.heading("Training").charts(curves);
   page.heading("Weights").table(compare_table(a, b));
   return page.text();
 }

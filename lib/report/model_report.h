@@ -18,7 +18,9 @@ struct Totals {
   std::uint64_t bytes = 0, bytes_dense = 0;
 
   void add(const io::TensorForm& layer);
-  double ratio() const { return parameters ? static_cast<double>(parameters_dense) / static_cast<double>(parameters) : 0; }
+  double ratio() const {
+    return parameters ? static_cast<double>(parameters_dense) / static_cast<double>(parameters) : 0;
+  }
 };
 
 struct ModelReport {
@@ -33,7 +35,8 @@ struct ModelReport {
 // A run folder, a checkpoint, a Hugging Face folder or one .safetensors file.
 ModelReport read_model_report(const std::string& path);
 
-// Keeps the weights whose name matches the pattern; one without wildcards matches any part of a name. InputError when none does.
+// Keeps the weights whose name matches the pattern; one without wildcards matches any part of a name. InputError when
+// none does.
 void filter(ModelReport& report, const std::string& pattern);
 // By a column of layer_table(), as sort_rows() does it.
 void sort(ModelReport& report, std::string_view key);
@@ -42,7 +45,8 @@ Table layer_table(const ModelReport& report);
 Json to_json(const ModelReport& report);
 std::string to_html(const ModelReport& report);
 
-// The middle of a page: curves of the training, ranks per bond, ranks over the steps; nothing where there is nothing to draw.
+// The middle of a page: curves of the training, ranks per bond, ranks over the steps; nothing where there is nothing to
+// draw.
 void add_curves_and_ranks(Page& page, const ModelReport& report);
 
 // Two models, weight by weight, by the name of the dense weight.

@@ -77,22 +77,26 @@ Table memory_table(const train::MemoryTable& memory) {
   Table table;
   table.columns = {{"kind", "memory"}, {"bytes", "bytes", Unit::bytes}};
   for (int kind = 0; kind < plan::kinds; ++kind)
-    table.rows.push_back({std::string(plan::name_of(static_cast<plan::Kind>(kind))), bytes_cell(memory.of(static_cast<plan::Kind>(kind)))});
+    table.rows.push_back({std::string(plan::name_of(static_cast<plan::Kind>(kind))),
+                          bytes_cell(memory.of(static_cast<plan::Kind>(kind)))});
   table.totals.push_back({std::string("peak"), bytes_cell(memory.peak)});
   return table;
 }
 
 Table memory_by_place(const train::MemoryTable& memory) {
   Table table;
-  table.columns = {{"place", "place"}, {"kind", "kind"}, {"tensors", "tensors", Unit::count}, {"bytes", "bytes", Unit::bytes}};
+  table.columns = {
+      {"place", "place"}, {"kind", "kind"}, {"tensors", "tensors", Unit::count}, {"bytes", "bytes", Unit::bytes}};
   for (const train::MemoryTable::Row& row : memory.rows)
-    table.rows.push_back({row.group, std::string(plan::name_of(row.kind)), std::int64_t{row.tensors}, bytes_cell(row.bytes)});
+    table.rows.push_back(
+        {row.group, std::string(plan::name_of(row.kind)), std::int64_t{row.tensors}, bytes_cell(row.bytes)});
   return table;
 }
 
 Json memory_json(const train::MemoryTable& memory) {
   Json json;
-  for (int kind = 0; kind < plan::kinds; ++kind) json[plan::name_of(static_cast<plan::Kind>(kind))] = memory.of(static_cast<plan::Kind>(kind));
+  for (int kind = 0; kind < plan::kinds; ++kind)
+    json[plan::name_of(static_cast<plan::Kind>(kind))] = memory.of(static_cast<plan::Kind>(kind));
   json["peak"] = memory.peak;
   return json;
 }
@@ -110,10 +114,12 @@ Json to_json(const RunPlan& plan) {
 
 std::string to_text(const RunPlan& plan) {
   const Totals& totals = plan.model.totals;
-  std::string out =
-      fmt::format("{} parameters ({} dense, ratio {}), {} rank entries\n", show(static_cast<double>(totals.parameters), Unit::count),
-                  show(static_cast<double>(totals.parameters_dense), Unit::count), show(totals.ratio(), Unit::ratio), totals.rank_entries);
-  out += fmt::format("{} GFLOP and {} tokens per step\n\n", format_digits(plan.memory.flops * 1e-9, 3), plan.tokens_per_step);
+  std::string out = fmt::format("{} parameters ({} dense, ratio {}), {} rank entries\n",
+                                show(static_cast<double>(totals.parameters), Unit::count),
+                                show(static_cast<double>(totals.parameters_dense), Unit::count),
+                                show(totals.ratio(), Unit::ratio), totals.rank_entries);
+  out += fmt::format("{} GFLOP and {} tokens per step\n\n", format_digits(plan.memory.flops * 1e-9, 3),
+                     plan.tokens_per_step);
   return out + render(memory_table(plan.memory), Format::table);
 }
 

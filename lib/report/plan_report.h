@@ -1,4 +1,5 @@
-// The needs of a run before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a run's head.
+// The needs of a run before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a
+// run's head.
 #pragma once
 
 #include "lib/layers/model.h"
@@ -12,7 +13,7 @@ ModelReport report_of(const layers::Model& model, const std::string& name);
 
 Table memory_table(const train::MemoryTable& memory);     // by kind, and the peak
 Table memory_by_place(const train::MemoryTable& memory);  // every group of tensors
-Json memory_json(const train::MemoryTable& memory);       // {weights, gradients, optimizer, saved, scratch, peak}, bytes
+Json memory_json(const train::MemoryTable& memory);  // {weights, gradients, optimizer, saved, scratch, peak}, bytes
 
 struct RunPlan {
   ModelReport model;

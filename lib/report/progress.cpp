@@ -26,10 +26,11 @@ std::string to_string(const StepLine& line, int columns) {
     int rank;  // the lowest is left out first
     std::string text;
   };
-  std::vector<Field> fields = {{9, line.steps > 0 ? fmt::format("step {}/{}", line.step, line.steps) : fmt::format("step {}", line.step)},
-                               {8, fmt::format("loss {:.3g}", line.loss)},
-                               {2, "lr " + format_digits(line.learning_rate, 2)},
-                               {1, fmt::format("gnorm {:.2f}", line.gradient_norm)}};
+  std::vector<Field> fields = {
+      {9, line.steps > 0 ? fmt::format("step {}/{}", line.step, line.steps) : fmt::format("step {}", line.step)},
+      {8, fmt::format("loss {:.3g}", line.loss)},
+      {2, "lr " + format_digits(line.learning_rate, 2)},
+      {1, fmt::format("gnorm {:.2f}", line.gradient_norm)}};
   if (line.rank) fields.push_back({4, fmt::format("rank {:.1f}", *line.rank)});
   if (line.ratio) fields.push_back({5, fmt::format("ratio {:.1f}x", *line.ratio)});
   fields.push_back({6, short_ms(line.step_ms)});
@@ -41,7 +42,8 @@ std::string to_string(const StepLine& line, int columns) {
     text.clear();
     for (const Field& field : fields) text.append(text.empty() ? "" : "  ").append(field.text);
     if (text.size() <= static_cast<std::size_t>(columns) || fields.size() == 1) return text;
-    fields.erase(std::min_element(fields.begin(), fields.end(), [](const Field& a, const Field& b) { return a.rank < b.rank; }));
+    fields.erase(
+        std::min_element(fields.begin(), fields.end(), [](const Field& a, const Field& b) { return a.rank < b.rank; }));
   }
 }
 
@@ -61,7 +63,8 @@ void Eta::step_done(std::int64_t step, double now) {
 
 std::optional<double> Eta::seconds(std::int64_t steps) const {
   if (!first_step_ || last_step_ <= *first_step_ || steps < last_step_) return std::nullopt;
-  return (last_time_ - first_time_) / static_cast<double>(last_step_ - *first_step_) * static_cast<double>(steps - last_step_);
+  return (last_time_ - first_time_) / static_cast<double>(last_step_ - *first_step_) *
+         static_cast<double>(steps - last_step_);
 }
 
 std::optional<double> Eta::seconds(std::int64_t steps, double now) const {
@@ -77,7 +80,8 @@ void Progress::step(StepLine line, bool report) {
   if (!task_) task_.emplace("step", line.steps);
   task_->done(line.step);
   if (report || now - last_told_ >= told_every) task_->tell(live_note(line), line.eta_seconds), last_told_ = now;
-  if (report) log_message(LogLevel::info, to_string(line, stderr_is_terminal() ? terminal_columns(STDERR_FILENO) : INT_MAX));
+  if (report)
+    log_message(LogLevel::info, to_string(line, stderr_is_terminal() ? terminal_columns(STDERR_FILENO) : INT_MAX));
 }
 
 }  // namespace comera::report

@@ -23,10 +23,12 @@ struct StepLine {
 // "step 120/5000  loss 3.21  lr 2.9e-4  gnorm 0.84  rank 14.2  ratio 43.1x  42 ms  97k tok/s  peak 812 MiB  eta 3m20s"
 // Where `columns` are too few, fields that say less are left out.
 std::string to_string(const StepLine& line, int columns = INT_MAX);
-// What stands behind steps and time that are left in the live line: "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97k tok/s  peak 812 MiB"
+// What stands behind steps and time that are left in the live line: "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97k
+// tok/s  peak 812 MiB"
 std::string live_note(const StepLine& line);
 
-// Time to the end from the steps seen so far, the first left out: it also plans, fills caches and waits for the readers.
+// Time to the end from the steps seen so far, the first left out: it also plans, fills caches and waits for the
+// readers.
 class Eta {
  public:
   void step_done(std::int64_t step, double now_seconds);

@@ -61,7 +61,8 @@ Chart chart_of(const RunHistory& history, const Curve& curve) {
   return chart;
 }
 
-// Numbers that never change are among the facts of a page: the ratio of a dense run, its memory. Two runs may differ in them.
+// Numbers that never change are among the facts of a page: the ratio of a dense run, its memory. Two runs may differ in
+// them.
 bool changes(const Chart& chart, bool two_runs) {
   return std::any_of(chart.series.begin(), chart.series.end(), [&](const Series& series) {
     const double first = two_runs ? chart.series.front().y.front() : series.y.front();
@@ -158,7 +159,8 @@ std::vector<Chart> curves_of(const RunHistory& history) {
   return charts;
 }
 
-std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_a, const RunHistory& b, const std::string& name_b) {
+std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_a, const RunHistory& b,
+                                   const std::string& name_b) {
   std::vector<Chart> charts;
   for (const Curve& curve : known_curves()) {
     Chart chart{.title = curve.title, .unit = curve.unit, .from_zero = curve.from_zero};
@@ -174,7 +176,8 @@ std::vector<Chart> compared_curves(const RunHistory& a, const std::string& name_
 std::vector<Chart> rank_charts(const RunHistory& history) {
   std::vector<Chart> charts;
   for (auto& [name, series] : rank_series(history)) {
-    Chart chart{.title = name, .series = std::move(series), .from_zero = true, .legend = false, .width = 220, .height = 120};
+    Chart chart{
+        .title = name, .series = std::move(series), .from_zero = true, .legend = false, .width = 220, .height = 120};
     charts.push_back(std::move(chart));
   }
   return charts;

@@ -130,7 +130,8 @@ void add_confusion(Page& page, const RunReport& report) {
 // The kinds are those of the last step: while ranks are removed a step takes less and less.
 void add_memory(Page& page, const train::RunResult& result) {
   std::string words = "The planned memory of the last training step by kind, at the moment when their sum is largest.";
-  if (result.planned_peak > result.memory.peak) words += fmt::format(" The step that took most took {}.", format_bytes(result.planned_peak));
+  if (result.planned_peak > result.memory.peak)
+    words += fmt::format(" The step that took most took {}.", format_bytes(result.planned_peak));
   std::vector<ShareBar> bars;
   for (int kind = 0; kind < plan::kinds; ++kind)
     bars.push_back({plan::name_of(static_cast<plan::Kind>(kind)), result.memory.of(static_cast<plan::Kind>(kind))});
@@ -139,10 +140,11 @@ void add_memory(Page& page, const train::RunResult& result) {
 
 }  // namespace
 
-RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, std::vector<std::string> labels,
-                          const train::RunResult& result) {
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task,
+                          std::vector<std::string> labels, const train::RunResult& result) {
   ModelReport model = read_model_report(folder);
-  return {std::move(verb), std::move(folder), std::move(settings), task, std::move(labels), result, peak_memory(), std::move(model)};
+  return {std::move(verb), std::move(folder), std::move(settings), task, std::move(labels),
+          result,          peak_memory(),     std::move(model)};
 }
 
 Json to_json(const RunReport& report) {
@@ -163,7 +165,8 @@ std::string to_html(const RunReport& report) {
   add_memory(page, report.result);
   page.folded("by place in the model", render(memory_by_place(report.result.memory), Format::html));
   page.heading("Settings").table(settings_table(report.settings));
-  page.heading("Weights").folded("every weight: shape, modes, ranks, sizes", render(layer_table(report.model), Format::html));
+  page.heading("Weights").folded("every weight: shape, modes, ranks, sizes",
+                                 render(layer_table(report.model), Format::html));
   return page.text();
 }
 
@@ -176,8 +179,8 @@ void write_run_report(const RunReport& report, const Folder& folder) {
 std::string memory_line(const Json& report) {
   const Json& memory = report.at("memory");
   const auto bytes = [&](const char* key) { return format_bytes(memory.at(key).get<std::uint64_t>()); };
-  return fmt::format("memory: {} planned, {} measured, {} of the whole process", bytes("planned_peak"), bytes("measured_peak"),
-                     bytes("process_peak"));
+  return fmt::format("memory: {} planned, {} measured, {} of the whole process", bytes("planned_peak"),
+                     bytes("measured_peak"), bytes("process_peak"));
 }
 
 }  // namespace comera::report

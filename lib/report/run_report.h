@@ -24,8 +24,8 @@ struct RunReport {
 };
 
 // Reads the model and the metrics of the folder back.
-RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task, std::vector<std::string> labels,
-                          const train::RunResult& result);
+RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task,
+                          std::vector<std::string> labels, const train::RunResult& result);
 
 Json to_json(const RunReport& report);
 std::string to_html(const RunReport& report);

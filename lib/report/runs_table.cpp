@@ -20,11 +20,13 @@ struct Run {
 
 Run read_run(const std::string& folder) {
   const std::string path = join_path(folder, "report.json");
-  if (!path_exists(path)) fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
+  if (!path_exists(path))
+    fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
   const auto history = read_run_history(folder);
   Run run{folder, io::read_json(path, io::largest_report), history ? history->closing("step_ms") : NAN};
   for (const char* key : {"step", "file_bytes", "totals", "memory"})
-    if (!run.report.is_object() || !run.report.contains(key)) fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
+    if (!run.report.is_object() || !run.report.contains(key))
+      fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
   return run;
 }
 
@@ -50,7 +52,8 @@ std::vector<Cell> row_of(const Run& run, const Run& first) {
 }
 
 void remove_column(Table& table, std::string_view key) {
-  const auto column = std::find_if(table.columns.begin(), table.columns.end(), [&](const auto& one) { return one.key == key; });
+  const auto column =
+      std::find_if(table.columns.begin(), table.columns.end(), [&](const auto& one) { return one.key == key; });
   const auto index = column - table.columns.begin();
   table.columns.erase(column);
   for (auto& row : table.rows) row.erase(row.begin() + index);
@@ -74,9 +77,11 @@ Table runs_table(std::span<const std::string> folders) {
                    {"measured_peak", "peak memory", Unit::bytes}};
   table.dispensable = {"step", "speedup", "ratio"};
   for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
-  // Accuracy and correlation are of different tasks: the column that no run has is left out, accuracy where none has either.
+  // Accuracy and correlation are of different tasks: the column that no run has is left out, accuracy where none has
+  // either.
   const auto any = [&](const char* key) {
-    return std::any_of(runs.begin(), runs.end(), [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
+    return std::any_of(runs.begin(), runs.end(),
+                       [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
   };
   if (!any("spearman"))
     remove_column(table, "spearman");

@@ -32,7 +32,8 @@ std::vector<double> ticks(Range range, int count) {
   if (!(range.high > range.low)) return {range.low};
   const double step = round_step((range.high - range.low) / count);
   const double first = std::ceil(range.low / step - 1e-9);
-  for (int i = 0; i <= 2 * count + 2 && (first + i) * step <= range.high + 1e-9 * step; ++i) at.push_back((first + i) * step);
+  for (int i = 0; i <= 2 * count + 2 && (first + i) * step <= range.high + 1e-9 * step; ++i)
+    at.push_back((first + i) * step);
   return at;
 }
 
@@ -46,7 +47,8 @@ Range on_ticks(Range range, int count) {
 }
 
 std::vector<double> log_ticks(Range range, int count) {
-  const int low = static_cast<int>(std::floor(std::log10(range.low))), high = static_cast<int>(std::ceil(std::log10(range.high)));
+  const int low = static_cast<int>(std::floor(std::log10(range.low))),
+            high = static_cast<int>(std::ceil(std::log10(range.high)));
   std::vector<double> at;
   const int every = std::max(1, (high - low) / count);
   const bool few = high - low <= 2;

@@ -11,8 +11,8 @@ struct Range {
   double low = 0, high = 1;
 };
 
-// About `count` round numbers (1, 2 or 5 times a power of ten) that cover the range; for a log scale powers of ten, or the round numbers
-// between them where the range is short.
+// About `count` round numbers (1, 2 or 5 times a power of ten) that cover the range; for a log scale powers of ten, or
+// the round numbers between them where the range is short.
 std::vector<double> ticks(Range range, int count);
 // The range with both ends on ticks, so that every value lies between two labels.
 Range on_ticks(Range range, int count);

@@ -11,7 +11,9 @@ double sentences_per_second(const train::Similarity& similarity) {
 }
 
 std::vector<Metric> metrics_of(const train::Similarity& similarity) {
-  return {{"spearman", similarity.spearman}, {"spearman_error", similarity.spearman_error}, {"pearson", similarity.pearson}};
+  return {{"spearman", similarity.spearman},
+          {"spearman_error", similarity.spearman_error},
+          {"pearson", similarity.pearson}};
 }
 
 }  // namespace
@@ -39,6 +41,8 @@ Json to_json(const train::Similarity& similarity) {
   return json;
 }
 
-void require_metric(const train::Similarity& similarity, const Requirement& requirement) { require_metric(metrics_of(similarity), requirement); }
+void require_metric(const train::Similarity& similarity, const Requirement& requirement) {
+  require_metric(metrics_of(similarity), requirement);
+}
 
 }  // namespace comera::report

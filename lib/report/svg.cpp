@@ -27,7 +27,8 @@ struct Frame {
 
   double at_x(double value) const { return left + (value - x.low) / (x.high - x.low) * (width - left - right); }
   double at_y(double value) const {
-    const double share = log_scale ? std::log(value / y.low) / std::log(y.high / y.low) : (value - y.low) / (y.high - y.low);
+    const double share =
+        log_scale ? std::log(value / y.low) / std::log(y.high / y.low) : (value - y.low) / (y.high - y.low);
     return height - bottom - share * (height - top - bottom);
   }
 };
@@ -51,9 +52,12 @@ Range widened(Range range) {
 }
 
 // Bytes have round numbers in the unit that they are shown in.
-double tick_scale(double high, Unit unit) { return unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, high)) / 10)) : 1; }
+double tick_scale(double high, Unit unit) {
+  return unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, high)) / 10)) : 1;
+}
 
-// Shares are drawn over ten percentage points at least, so that noise does not look like progress, and never beyond 0 and 100 %.
+// Shares are drawn over ten percentage points at least, so that noise does not look like progress, and never beyond 0
+// and 100 %.
 Range sane_share(Range y) {
   constexpr double least = 0.1;
   const double middle = (y.low + y.high) / 2, half = std::max(least, y.high - y.low) / 2;
@@ -76,7 +80,8 @@ Frame frame_of(const Chart& chart, const std::vector<Series>& series) {
   frame.width = chart.width, frame.height = chart.height;
   frame.x = range_of(series, true);
   if (frame.x.low > 0 && frame.x.low <= 0.2 * frame.x.high) frame.x.low = 0;
-  if (frame.x.high == frame.x.low) frame.x.low = std::min(0.0, frame.x.low), frame.x.high = std::max(frame.x.low + 1, frame.x.high);
+  if (frame.x.high == frame.x.low)
+    frame.x.low = std::min(0.0, frame.x.low), frame.x.high = std::max(frame.x.low + 1, frame.x.high);
   const Range y = range_of(series, false);
   frame.log_scale = chart.log_scale && y.low > 0 && y.high > 1.5 * y.low;
   frame.y = frame.log_scale ? y : linear_range(chart, y);
@@ -125,7 +130,8 @@ void make_room(Frame& frame, Unit unit) {
 std::vector<double> x_ticks(const Frame& frame, const Chart& chart) {
   std::vector<double> at = two_ticks(frame.x, std::max(2, static_cast<int>(frame.width / x_label_room)));
   std::vector<double> whole;
-  std::copy_if(at.begin(), at.end(), std::back_inserter(whole), [](double tick) { return std::abs(tick - std::round(tick)) < 1e-9; });
+  std::copy_if(at.begin(), at.end(), std::back_inserter(whole),
+               [](double tick) { return std::abs(tick - std::round(tick)) < 1e-9; });
   return chart.x_label == "step" && whole.size() >= 2 ? whole : at;
 }
 
@@ -133,17 +139,19 @@ std::string axes(const Frame& frame, const Chart& chart) {
   std::string out;
   for (const double tick : y_ticks(frame, chart.unit)) {
     const double y = frame.at_y(tick);
-    out += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, y, y);
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4, short_number(tick, chart.unit));
+    out += fmt::format("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left,
+                       frame.width - frame.right, y, y);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.left - 5, y + 4,
+                       short_number(tick, chart.unit));
   }
   const double base = frame.height - frame.bottom;
   for (const double tick : x_ticks(frame, chart))
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick), base + 15,
-                       short_number(tick, Unit::plain));
-  out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left, frame.width - frame.right, base,
-                     base);
-  return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.width - frame.right, frame.height - 4,
-                           escape_html(chart.x_label));
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", frame.at_x(tick),
+                       base + 15, short_number(tick, Unit::plain));
+  out += fmt::format("<line class=\"axis\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", frame.left,
+                     frame.width - frame.right, base, base);
+  return out + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", frame.width - frame.right,
+                           frame.height - 4, escape_html(chart.x_label));
 }
 
 std::string path_of(const Frame& frame, const Series& series) {
@@ -170,7 +178,8 @@ std::string lone_mark(const Frame& frame, double x, double y, std::size_t colour
   return fmt::format(
       "<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/><text class=\"mark\" x=\"{:.1f}\" y=\"{:.1f}\" "
       "text-anchor=\"{}\">{}</text>\n",
-      colour, frame.at_x(x), frame.at_y(y), frame.at_x(x) + (right ? -8 : 8), frame.at_y(y) - 6, right ? "end" : "start", show(y, unit));
+      colour, frame.at_x(x), frame.at_y(y), frame.at_x(x) + (right ? -8 : 8), frame.at_y(y) - 6,
+      right ? "end" : "start", show(y, unit));
 }
 
 std::optional<std::size_t> only_point(const Series& series) {
@@ -190,8 +199,9 @@ std::string drawing(const Frame& frame, const Series& series, std::size_t index,
   if (!series.points) return out;
   for (std::size_t i = 0; i < series.x.size(); ++i)
     if (std::isfinite(series.y[i]))
-      out += fmt::format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{:g}: {}</title></circle>\n", colour,
-                         frame.at_x(series.x[i]), frame.at_y(series.y[i]), series.x[i], show(series.y[i], unit));
+      out += fmt::format(
+          "<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{:g}: {}</title></circle>\n", colour,
+          frame.at_x(series.x[i]), frame.at_y(series.y[i]), series.x[i], show(series.y[i], unit));
   return out;
 }
 
@@ -199,7 +209,8 @@ std::string legend(const Chart& chart) {
   if (chart.series.size() < 2 || !chart.legend) return "";
   std::string out = "<div class=\"legend\">";
   for (std::size_t i = 0; i < chart.series.size(); ++i)
-    out += fmt::format("<span><i class=\"c{}\"></i>{}</span>", i % colours, escape_html(printable(chart.series[i].name)));
+    out +=
+        fmt::format("<span><i class=\"c{}\"></i>{}</span>", i % colours, escape_html(printable(chart.series[i].name)));
   return out + "</div>";
 }
 
@@ -212,8 +223,9 @@ std::string line_chart(const Chart& chart) {
   Frame frame = frame_of(chart, series);
   make_room(frame, chart.unit);
   const std::string title = escape_html(printable(chart.title));
-  std::string out = fmt::format("<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", title,
-                                chart.width, chart.height, title);
+  std::string out = fmt::format(
+      "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\">\n", title,
+      chart.width, chart.height, title);
   out += axes(frame, chart);
   for (std::size_t i = 0; i < series.size(); ++i) out += drawing(frame, series[i], i, chart.unit);
   return out + "</svg>" + legend(chart) + "</figure>\n";
@@ -224,7 +236,8 @@ std::string rank_bars(const RankBars& bars, double scale) {
   const double largest = bars.now.empty() ? 0 : *std::max_element(bars.now.begin(), bars.now.end());
   const double bar = std::max(18.0, character * static_cast<double>(fmt::format("{:g}", largest).size()) - gap / 2);
   const double width = static_cast<double>(bars.now.size()) * (bar + gap) + gap;
-  std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">", width, height + text, width);
+  std::string out = fmt::format("<svg class=\"bars\" viewBox=\"0 0 {:g} {:g}\" style=\"width:{:g}px\" role=\"img\">",
+                                width, height + text, width);
   const auto rectangle = [&](const char* look, std::size_t i, double value) {
     const double tall = scale > 0 ? std::min(1.0, value / scale) * height : 0;
     out += fmt::format("<rect class=\"{}\" x=\"{:g}\" y=\"{:.1f}\" width=\"{:g}\" height=\"{:.1f}\"/>", look,
@@ -233,8 +246,8 @@ std::string rank_bars(const RankBars& bars, double scale) {
   for (std::size_t i = 0; i < bars.now.size(); ++i) {
     if (i < bars.start.size()) rectangle("was", i, bars.start[i]);
     rectangle("now", i, bars.now[i]);
-    out += fmt::format("<text x=\"{:g}\" y=\"{:g}\" text-anchor=\"middle\">{:g}</text>", gap + static_cast<double>(i) * (bar + gap) + bar / 2,
-                       height + text - 2, bars.now[i]);
+    out += fmt::format("<text x=\"{:g}\" y=\"{:g}\" text-anchor=\"middle\">{:g}</text>",
+                       gap + static_cast<double>(i) * (bar + gap) + bar / 2, height + text - 2, bars.now[i]);
   }
   return out + "</svg>";
 }

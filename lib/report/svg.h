@@ -1,5 +1,6 @@
-// Charts as inline SVG: no script, no network, colours from the page (lib/report/html.h), so that they follow light and dark.
-// Sizes are in the units of the viewBox, chosen so that text stays readable when a phone shows the chart 340 px wide.
+// Charts as inline SVG: no script, no network, colours from the page (lib/report/html.h), so that they follow light and
+// dark. Sizes are in the units of the viewBox, chosen so that text stays readable when a phone shows the chart 340 px
+// wide.
 #pragma once
 
 #include <string>

@@ -25,7 +25,9 @@ std::string with_commas(std::int64_t value) {
   return digits;
 }
 
-bool is_number(const Cell& cell) { return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell); }
+bool is_number(const Cell& cell) {
+  return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell);
+}
 
 double number_of(const Cell& cell) {
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*whole);
@@ -37,7 +39,8 @@ bool right_aligned(const Table& table, std::size_t column) { return table.column
 // Once per table: a column of text alone is read to its end.
 Table aligned(Table table) {
   for (std::size_t c = 0; c < table.columns.size(); ++c)
-    table.columns[c].right = std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return is_number(row[c]); });
+    table.columns[c].right =
+        std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return is_number(row[c]); });
   return table;
 }
 
@@ -68,9 +71,11 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
   return right ? gap + text : text + gap;
 }
 
-std::string aligned_line(const Table& table, const std::vector<std::string>& line, const std::vector<std::size_t>& widths, std::string_view between) {
+std::string aligned_line(const Table& table, const std::vector<std::string>& line,
+                         const std::vector<std::size_t>& widths, std::string_view between) {
   std::string out;
-  for (std::size_t i = 0; i < line.size(); ++i) out.append(i ? between : "").append(padded(line[i], widths[i], right_aligned(table, i)));
+  for (std::size_t i = 0; i < line.size(); ++i)
+    out.append(i ? between : "").append(padded(line[i], widths[i], right_aligned(table, i)));
   return out;
 }
 
@@ -83,7 +88,8 @@ std::string strip_right(std::string line) {
 Texts title_lines(const Table& table) {
   Texts titles;
   std::size_t height = 1;
-  for (const Column& column : table.columns) height = std::max(height, titles.emplace_back(split(column.title, '\n')).size());
+  for (const Column& column : table.columns)
+    height = std::max(height, titles.emplace_back(split(column.title, '\n')).size());
   Texts lines(height, std::vector<std::string>(titles.size()));
   for (std::size_t c = 0; c < titles.size(); ++c)
     for (std::size_t i = 0; i < titles[c].size(); ++i) lines[height - titles[c].size() + i][c] = titles[c][i];
@@ -141,7 +147,8 @@ std::string csv_value(const Cell& cell) {
 
 std::string render_csv(const Table& table) {
   std::string out;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) out.append(i ? "," : "").append(csv_field(table.columns[i].key));
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    out.append(i ? "," : "").append(csv_field(table.columns[i].key));
   out += "\n";
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) out.append(i ? "," : "").append(csv_value(row[i]));
@@ -213,7 +220,9 @@ std::string show(double value, Unit unit) {
   if (std::isnan(value)) return "-";
   switch (unit) {
     case Unit::count: return std::abs(value) < 9e15 ? with_commas(std::llround(value)) : format_digits(value, 3);
-    case Unit::bytes: return value >= 0 && value < 1e19 ? format_bytes(static_cast<std::uint64_t>(value)) : format_digits(value, 3) + " B";
+    case Unit::bytes:
+      return value >= 0 && value < 1e19 ? format_bytes(static_cast<std::uint64_t>(value))
+                                        : format_digits(value, 3) + " B";
     case Unit::ratio: return fmt::format("{:.{}f}x", value, value < 100 ? (value < 10 ? 2 : 1) : 0);
     case Unit::share: return fmt::format("{:.1f} %", 100 * value);
     case Unit::ms: return fmt::format("{:.{}f}", value, value < 100 ? (value < 10 ? 3 : 2) : 1);
@@ -227,14 +236,17 @@ std::string show(double value, Unit unit) {
 std::string show(const Cell& cell, Unit unit) {
   if (std::holds_alternative<std::monostate>(cell)) return "-";
   if (const auto* text = std::get_if<std::string>(&cell)) return printable(*text);
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell)) return fmt::format("{}", fmt::join(*list, unit == Unit::sizes ? "x" : " "));
-  if (const auto* whole = std::get_if<std::int64_t>(&cell); whole && unit == Unit::plain) return fmt::format("{}", *whole);
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&cell))
+    return fmt::format("{}", fmt::join(*list, unit == Unit::sizes ? "x" : " "));
+  if (const auto* whole = std::get_if<std::int64_t>(&cell); whole && unit == Unit::plain)
+    return fmt::format("{}", *whole);
   return show(number_of(cell), unit);
 }
 
 Table without_empty_columns(const Table& table) {
   const auto empty = [&](std::size_t c) {
-    return std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return std::holds_alternative<std::monostate>(row[c]); });
+    return std::all_of(table.rows.begin(), table.rows.end(),
+                       [&](const auto& row) { return std::holds_alternative<std::monostate>(row[c]); });
   };
   Table kept;
   kept.dispensable = table.dispensable;
@@ -259,8 +271,9 @@ void sort_rows(Table& table, std::string_view key) {
     fail_input("--sort {}: no such column{}; there are {}", name, did_you_mean(name, keys), fmt::join(keys, ", "));
   }
   const auto at = static_cast<std::size_t>(column);
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [&](const auto& a, const auto& b) { return reversed ? cell_before(b[at], a[at]) : cell_before(a[at], b[at]); });
+  std::stable_sort(table.rows.begin(), table.rows.end(), [&](const auto& a, const auto& b) {
+    return reversed ? cell_before(b[at], a[at]) : cell_before(a[at], b[at]);
+  });
 }
 
 std::string escape_html(std::string_view text) {
@@ -274,7 +287,9 @@ std::string escape_html(std::string_view text) {
       case '\'': out += "&#39;"; break;
       case '\n':
       case '\t': out += c; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? printable({&c, 1}) : std::string(1, c);  // HTML has no others
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? printable({&c, 1})
+                                                                 : std::string(1, c);  // HTML has no others
     }
   }
   return out;

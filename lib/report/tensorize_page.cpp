@@ -21,7 +21,8 @@ using compress::LayerOutcome;
 using compress::Result;
 
 std::string layers_cut(const Result& result) {
-  const auto cut = std::count_if(result.layers.begin(), result.layers.end(), [](const LayerOutcome& layer) { return layer.chain.has_value(); });
+  const auto cut = std::count_if(result.layers.begin(), result.layers.end(),
+                                 [](const LayerOutcome& layer) { return layer.chain.has_value(); });
   return fmt::format("{} of {}", cut, result.layers.size());
 }
 
@@ -41,8 +42,8 @@ void add_cost(Page& page, const Result& result) {
     page.paragraph(fmt::format("Not measured{}.", result.cost ? ": " + result.cost->left_out : ""));
   } else {
     page.facts(cost_facts(*result.cost));
-    page.paragraph(fmt::format("Answers of the compressed model beside those of the source, {} texts, {} tokens of {}.", result.cost->sequences,
-                               result.cost->tokens, result.cost->text));
+    page.paragraph(fmt::format("Answers of the compressed model beside those of the source, {} texts, {} tokens of {}.",
+                               result.cost->sequences, result.cost->tokens, result.cost->text));
   }
   if (may_calibrate(result)) page.paragraph(fmt::format("Hint: {}.", calibration_hint));
 }
@@ -50,7 +51,8 @@ void add_cost(Page& page, const Result& result) {
 void add_source(Page& page, const Result& result) {
   page.paragraph(fmt::format("Source: {}. Written to {}.", result.source, result.output));
   if (const auto& text = result.calibration)
-    page.paragraph(fmt::format("Calibrated on {}: {} tokens, {} of them held out.", fmt::join(text->files, ", "), text->tokens, text->held_tokens));
+    page.paragraph(fmt::format("Calibrated on {}: {} tokens, {} of them held out.", fmt::join(text->files, ", "),
+                               text->tokens, text->held_tokens));
 }
 
 // Weights that stayed as they were are in the table alone.
@@ -63,14 +65,16 @@ void add_bars(Page& page, const Result& result) {
 
 void add_layers(Page& page, const Result& result) {
   page.heading("Bytes and error of each layer").paragraph("Cut: " + kinds_cut(result) + ".");
-  page.paragraph("Blue: the bytes that are left of those before (grey). Orange: the " + error_name(result) + ", all on one scale.");
+  page.paragraph("Blue: the bytes that are left of those before (grey). Orange: the " + error_name(result) +
+                 ", all on one scale.");
   add_bars(page, result);
   LayerLines layers = tensorize_layers(result);
   shorten_names(layers.table);
   page.heading("All layers").table(layers.table);
   for (const std::string& note : layers.notes) page.paragraph(note);
   if (!result.files.left_out.empty())
-    page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.", fmt::join(result.files.left_out, ", ")));
+    page.paragraph(fmt::format("Left out, because they hold the dense weights in another format: {}.",
+                               fmt::join(result.files.left_out, ", ")));
 }
 
 void add_all(Page& page, const Result& result) {
@@ -81,7 +85,8 @@ void add_all(Page& page, const Result& result) {
 }
 
 // A number of each result over the size of its file.
-Chart over_size(std::span<const Result> results, const std::string& title, const std::function<std::optional<double>(const Result&)>& value) {
+Chart over_size(std::span<const Result> results, const std::string& title,
+                const std::function<std::optional<double>(const Result&)>& value) {
   Chart chart{.title = title, .x_label = "MiB of the weights file", .unit = Unit::plain, .from_zero = false};
   Series series{title, {}, {}, true};
   for (const Result& result : results)
@@ -103,7 +108,9 @@ std::string to_html(const Result& result) {
 
 std::string to_html(std::span<const Result> results) {
   Page page("tensorize: bytes against error");
-  if (!results.empty()) page.paragraph(fmt::format("Source: {}, {}.", results.front().source, format_bytes(results.front().file_bytes_dense)));
+  if (!results.empty())
+    page.paragraph(
+        fmt::format("Source: {}, {}.", results.front().source, format_bytes(results.front().file_bytes_dense)));
   page.charts({over_size(results, "mean " + (results.empty() ? "error" : error_name(results.front())), mean_error),
                over_size(results, "cosine to the source", cosine_of), over_size(results, "perplexity", perplexity_of)});
   page.table(tensorize_ratios(results));

@@ -13,15 +13,19 @@ Cell cell_of(const std::optional<double>& value) { return value ? Cell(*value) :
 
 Table layer_columns() {
   Table table{weight_columns(), {}, {}};
-  append(table.columns, {{"bytes_dense", "before", Unit::bytes}, {"bytes", "after", Unit::bytes}, {"ratio", "ratio", Unit::ratio}});
+  append(table.columns,
+         {{"bytes_dense", "before", Unit::bytes}, {"bytes", "after", Unit::bytes}, {"ratio", "ratio", Unit::ratio}});
   return table;
 }
 
-std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape, const std::string& form, const io::ChainSpec* chain,
-                              std::uint64_t dense, std::uint64_t bytes) {
-  std::vector<Cell> cells = weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->modes : io::FileShape{},
-                                         chain ? chain->ranks : io::FileShape{}, chain ? chain->exact : 0);
-  append(cells, {whole(dense), whole(bytes), static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
+std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::FileShape& shape,
+                              const std::string& form, const io::ChainSpec* chain, std::uint64_t dense,
+                              std::uint64_t bytes) {
+  std::vector<Cell> cells =
+      weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->modes : io::FileShape{},
+                   chain ? chain->ranks : io::FileShape{}, chain ? chain->exact : 0);
+  append(cells, {whole(dense), whole(bytes),
+                 static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
   return cells;
 }
 
@@ -37,8 +41,9 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
     const bool dense = plan.form == compress::PlannedForm::keep_dense;
     const io::ChainSpec chain = dense ? io::ChainSpec{} : compress::chain_of(plan, candidates[i]);
     std::vector<Cell> row =
-        first_cells(weight_name(candidates[i].name, candidates[i].bare(), tensorizer.graph()), candidates[i].table, candidates[i].shape,
-                    compress::name_of(plan.form), dense ? nullptr : &chain, candidates[i].bytes(), compress::planned_bytes(plan, candidates[i]));
+        first_cells(weight_name(candidates[i].name, candidates[i].bare(), tensorizer.graph()), candidates[i].table,
+                    candidates[i].shape, compress::name_of(plan.form), dense ? nullptr : &chain, candidates[i].bytes(),
+                    compress::planned_bytes(plan, candidates[i]));
     row.push_back(text_or_nothing(plan.reason));
     table.rows.push_back(std::move(row));
   }
@@ -58,7 +63,9 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
 }
 
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
-  Json json{{"output", planned.output}, {"file_bytes", planned.file_bytes}, {"file_bytes_dense", tensorizer.file_bytes_dense()}};
+  Json json{{"output", planned.output},
+            {"file_bytes", planned.file_bytes},
+            {"file_bytes_dense", tensorizer.file_bytes_dense()}};
   if (planned.counted_bytes) json["onnx_bytes"] = *planned.counted_bytes;
   const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
   json["calibration_bytes"] = needs.memory;
@@ -69,10 +76,12 @@ Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& 
 
 LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
   Table table = tensorize_plan(tensorizer, planned);
-  const auto form = static_cast<std::size_t>(table.column("form")), reason = static_cast<std::size_t>(table.column("reason"));
+  const auto form = static_cast<std::size_t>(table.column("form")),
+             reason = static_cast<std::size_t>(table.column("reason"));
   Reasons reasons;
   for (std::vector<Cell>& row : table.rows)
-    if (const auto* why = std::get_if<std::string>(&row[reason])) row[form] = reasons.marked(std::get<std::string>(row[form]), *why);
+    if (const auto* why = std::get_if<std::string>(&row[reason]))
+      row[form] = reasons.marked(std::get<std::string>(row[form]), *why);
   table.columns.pop_back();
   for (auto* rows : {&table.rows, &table.totals})
     for (std::vector<Cell>& row : *rows) row.pop_back();
@@ -88,9 +97,10 @@ Table verification_table(const compress::Verification& verification) {
                    {"stored_output_error", "certified output error", Unit::error},
                    {"fault", "fault"}};
   for (const compress::LayerCheck& layer : verification.layers)
-    table.rows.push_back({layer.name, layer.rel_error, layer.stored_rel_error, cell_of(layer.output_error), cell_of(layer.stored_output_error),
-                          text_or_nothing(layer.fault)});
-  for (const compress::OtherFault& other : verification.other_faults) table.rows.push_back({other.name, Cell(), Cell(), Cell(), Cell(), other.fault});
+    table.rows.push_back({layer.name, layer.rel_error, layer.stored_rel_error, cell_of(layer.output_error),
+                          cell_of(layer.stored_output_error), text_or_nothing(layer.fault)});
+  for (const compress::OtherFault& other : verification.other_faults)
+    table.rows.push_back({other.name, Cell(), Cell(), Cell(), Cell(), other.fault});
   return table;
 }
 

@@ -34,7 +34,8 @@ Json layer_json(const LayerOutcome& layer, bool graph) {
             {"form", layer.form}};
   json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
   json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
-  if (layer.chain) json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
+  if (layer.chain)
+    json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
   if (layer.chain && layer.chain->exact > 0) json["exact_rows"] = layer.chain->exact;
   json["parameters"] = layer.parameters;
   json["parameters_dense"] = layer.parameters_dense;
@@ -52,7 +53,8 @@ Json layer_json(const LayerOutcome& layer, bool graph) {
 
 Json totals_json(const Result& result) {
   std::int64_t parameters = 0, parameters_dense = 0;
-  for (const LayerOutcome& layer : result.layers) parameters += layer.parameters, parameters_dense += layer.parameters_dense;
+  for (const LayerOutcome& layer : result.layers)
+    parameters += layer.parameters, parameters_dense += layer.parameters_dense;
   Json json{{"file_bytes", result.file_bytes},
             {"file_bytes_dense", result.file_bytes_dense},
             {"ratio", result.ratio()},
@@ -119,8 +121,9 @@ LayerLines tensorize_layers(const Result& result) {
     const io::FileShape none;
     table.rows.push_back({weight_name(layer.name, layer.bare, result.graph), layer.shape,
                           reasons.marked(form_words(layer.form, layer.chain ? layer.chain->exact : 0), layer.reason),
-                          list_or_nothing(pair ? none : layer.chain->modes), list_or_nothing(layer.chain ? layer.chain->ranks : none),
-                          whole(layer.bytes_dense), whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
+                          list_or_nothing(pair ? none : layer.chain->modes),
+                          list_or_nothing(layer.chain ? layer.chain->ranks : none), whole(layer.bytes_dense),
+                          whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
                           rounded(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
   }
   std::vector<Cell> total(table.columns.size());
@@ -134,7 +137,9 @@ LayerLines tensorize_layers(const Result& result) {
   if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
     lines.notes.emplace_back("optimum of a ttm: a bound, what every ttm of its ranks loses at least");
   if (result.calibration)
-    lines.notes.emplace_back("output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted to");
+    lines.notes.emplace_back(
+        "output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted "
+        "to");
   return lines;
 }
 
@@ -145,12 +150,15 @@ Json to_json(const Result& result) {
 }
 
 std::string summary(const Result& result, bool last) {
-  std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output, format_bytes(result.file_bytes_dense),
-                                format_bytes(result.file_bytes), show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
+  std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output,
+                                format_bytes(result.file_bytes_dense), format_bytes(result.file_bytes),
+                                show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
                                 mean_error(result), result.worst_error(), format_seconds(result.seconds));
-  if (result.counted_bytes) out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
+  if (result.counted_bytes)
+    out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
   if (!result.files.left_out.empty())
-    out += fmt::format("left out, because they hold the dense weights in another format: {}\n", fmt::join(result.files.left_out, ", "));
+    out += fmt::format("left out, because they hold the dense weights in another format: {}\n",
+                       fmt::join(result.files.left_out, ", "));
   out += fmt::format("cut: {}\n", kinds_cut(result));
   out += fmt::format("cost: {}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
                      last && may_calibrate(result) ? fmt::format("; {}", calibration_hint) : "");
@@ -171,8 +179,9 @@ Table tensorize_ratios(std::span<const Result> results) {
   for (const Result& result : results) {
     std::int64_t dense = 0;
     for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
-    table.rows.push_back({result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(), mean_error(result), result.worst_error(),
-                          dense, rounded(cosine_of(result)), rounded(perplexity_of(result))});
+    table.rows.push_back({result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(),
+                          mean_error(result), result.worst_error(), dense, rounded(cosine_of(result)),
+                          rounded(perplexity_of(result))});
   }
   return without_empty_columns(table);
 }

@@ -1,4 +1,5 @@
-// Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and for several ratios bytes against error.
+// Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and for several ratios bytes
+// against error.
 #pragma once
 
 #include <span>
@@ -28,7 +29,8 @@ std::string to_html(std::span<const compress::Result> results);
 
 // --dry-run: forms, ranks and bytes, nothing of errors.
 Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
-LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned);  // for people
+LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer,
+                                const compress::Planned& planned);  // for people
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
 
 // The findings of `inspect --verify`.

@@ -7,7 +7,9 @@
 
 namespace comera::report {
 
-std::string weight_name(const std::string& layer, bool bare, bool graph) { return bare || graph ? layer : layer + ".weight"; }
+std::string weight_name(const std::string& layer, bool bare, bool graph) {
+  return bare || graph ? layer : layer + ".weight";
+}
 std::string stored_file(bool graph) { return graph ? "ONNX file" : "weights file"; }
 
 double ratio_of(const compress::LayerOutcome& layer) {

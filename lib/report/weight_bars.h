@@ -1,4 +1,5 @@
-// Pictures of sizes: the weights of a compressed model before and after with their errors, and the parts of a sum of bytes.
+// Pictures of sizes: the weights of a compressed model before and after with their errors, and the parts of a sum of
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ struct WeightBar {
   std::optional<double> error;          // relative; nothing where the weight stayed as it was
 };
 
-// A bar is the share of a weight's bytes that is left; errors are on one scale. HTML without script, escaped. "" where there are no bars.
+// A bar is the share of a weight's bytes that is left; errors are on one scale. HTML without script, escaped. "" where
+// there are no bars.
 std::string weight_bars(std::span<const WeightBar> bars, const std::string& error_name);
 
 struct ShareBar {

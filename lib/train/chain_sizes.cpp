@@ -132,7 +132,8 @@ double surrogate_at_start(const Model& model) {
   double sum = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
     for (std::size_t k = 0; k < train.sizes.size(); ++k)
-      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.sizes[k]) * static_cast<double>(train.initial_ranks[k + 1]);
+      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.sizes[k]) *
+             static_cast<double>(train.initial_ranks[k + 1]);
   return sum;
 }
 

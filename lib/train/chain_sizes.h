@@ -1,4 +1,5 @@
-// Sizes as functions of the rank diagonals, on the host: what is active, what a target means, and which entries stay when it is met.
+// Sizes as functions of the rank diagonals, on the host: what is active, what a target means, and which entries stay
+// when it is met.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ using Kept = std::vector<std::vector<std::vector<std::int64_t>>>;
 Kept above(const std::vector<Chain>& chains, double threshold);
 std::int64_t entries_of(const std::vector<Chain>& chains);
 std::int64_t entries_of(const Kept& kept);
-// sum_k R_{k-1} s_k R_k over chains without an empty bond: the entries of the cores that stay (kernels/rank_objective.h).
+// sum_k R_{k-1} s_k R_k over chains without an empty bond: the entries of the cores that stay
+// (kernels/rank_objective.h).
 std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept);
 
 // A size to be met, in entries of cores plus `per_entry` for every diagonal entry of a chain that stays.
@@ -40,8 +42,9 @@ struct SizeTarget {
   bool close(double measure) const;
 };
 
-// The entries with the largest values, as many as the target allows, so that it is met as closely as single entries allow. Where the
-// entries above the threshold are below the target already, all of them stay and the largest of the others join them.
+// The entries with the largest values, as many as the target allows, so that it is met as closely as single entries
+// allow. Where the entries above the threshold are below the target already, all of them stay and the largest of the
+// others join them.
 Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target);
 
 // S^ at D = 1 with the ranks that the model started with: CoMERA's penalty is divided by it.

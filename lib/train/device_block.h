@@ -1,4 +1,5 @@
-// One block of a device's memory for everything of an engine: a single allocation, which the driver accounts for as planned.
+// One block of a device's memory for everything of an engine: a single allocation, which the driver accounts for as
+// planned.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,9 @@ class DeviceBlock {
     std::size_t inputs = 0;   // batches on their way in
     std::size_t step = 0;     // what a step makes
 
-    std::size_t bytes() const { return plan::aligned(weights) + plan::aligned(state) + plan::aligned(inputs) + plan::aligned(step); }
+    std::size_t bytes() const {
+      return plan::aligned(weights) + plan::aligned(state) + plan::aligned(inputs) + plan::aligned(step);
+    }
   };
 
   // The block that is there goes first, with what it holds. RunError when there is not enough memory.
@@ -27,8 +30,8 @@ class DeviceBlock {
     layout_ = layout;
   }
   bool holds(const Layout& wanted) const {
-    return arena_.data() && wanted.weights == layout_.weights && wanted.state <= layout_.state && wanted.inputs <= layout_.inputs &&
-           wanted.step <= layout_.step;
+    return arena_.data() && wanted.weights == layout_.weights && wanted.state <= layout_.state &&
+           wanted.inputs <= layout_.inputs && wanted.step <= layout_.step;
   }
 
   std::byte* weights() const { return static_cast<std::byte*>(arena_.data()); }

@@ -12,11 +12,13 @@ PinnedMemory::PinnedMemory(const kernels::Backend& backend, std::size_t bytes) :
   if (bytes == 0) return;
   data_ = {static_cast<std::byte*>(backend.device.allocate_pinned(bytes)), backend.device.release_pinned};
   if (!data_)
-    fail_run("[memory] {} bytes of pinned memory for batches on their way to the device cannot be had: {}", bytes, backend.device.failure());
+    fail_run("[memory] {} bytes of pinned memory for batches on their way to the device cannot be had: {}", bytes,
+             backend.device.failure());
 }
 
 void DeviceSteps::check(kernels::Status status, const char* what) const {
-  if (status != kernels::Status::ok) fail_run("[{}] {} failed: {}", machine_.backend->name, what, machine_.backend->device.failure());
+  if (status != kernels::Status::ok)
+    fail_run("[{}] {} failed: {}", machine_.backend->name, what, machine_.backend->device.failure());
 }
 
 void DeviceSteps::set_inputs(std::byte* places, std::size_t bytes) {
@@ -33,7 +35,8 @@ void DeviceSteps::wait() {
 
 // Also what was sent ahead, to a place that may go.
 void DeviceSteps::forget() {
-  if (ahead_.bytes > 0 && machine_.backend->device.join_copies(context()) == kernels::Status::ok) machine_.backend->device.wait(context());
+  if (ahead_.bytes > 0 && machine_.backend->device.join_copies(context()) == kernels::Status::ok)
+    machine_.backend->device.wait(context());
   ahead_.bytes = 0;
   for (const auto& [key, graph] : graphs_) machine_.backend->device.release_graph(graph);
   graphs_.clear();
@@ -88,7 +91,8 @@ void DeviceSteps::send_ahead(const Body& body) {
   body(&stage, plan::Pass::inputs);
   ahead_.bytes = stage.used;
   if (stage.used == 0) return;
-  check(machine_.backend->device.upload_beside(context(), stage.device, stage.host, stage.used), "sending a batch ahead");
+  check(machine_.backend->device.upload_beside(context(), stage.device, stage.host, stage.used),
+        "sending a batch ahead");
 }
 
 // Only the bytes tell whether what was sent ahead is what is wanted now.

@@ -1,6 +1,7 @@
-// Steps on a device with a queue of its own: inputs go there in one copy from pinned memory, and the calls of a walk are recorded once per
-// batch shape in a graph and launched again from then on. Nothing waits for the device before the step's results are read. The inputs of the next
-// step may be sent while one runs: they go where that one does not read, so that two graphs take turns.
+// Steps on a device with a queue of its own: inputs go there in one copy from pinned memory, and the calls of a walk
+// are recorded once per batch shape in a graph and launched again from then on. Nothing waits for the device before the
+// step's results are read. The inputs of the next step may be sent while one runs: they go where that one does not
+// read, so that two graphs take turns.
 #pragma once
 
 #include <functional>
@@ -45,21 +46,24 @@ class DeviceSteps {
   using Key = std::pair<const plan::Plan*, bool>;
   void run(const Key& key, const Body& body);     // call by call
   void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
-  // Calls f, which takes no memory of the device that it keeps: what its driver takes meanwhile goes to kernels called for the first time.
+  // Calls f, which takes no memory of the device that it keeps: what its driver takes meanwhile goes to kernels called
+  // for the first time.
   void count_modules(const std::function<void()>& f);
   // Sends the inputs of body's walks beside what runs; the next launch that has the same ones finds them there.
   void send_ahead(const Body& body);
   void wait();  // until the device has done everything that was asked for
   // It has: pinned memory may be written again.
   void arrived() { pending_ = 0; }
-  // Device memory that the driver took: for kernels, which are loaded on their first call, for cuBLASLt itself, and for graphs.
+  // Device memory that the driver took: for kernels, which are loaded on their first call, for cuBLASLt itself, and for
+  // graphs.
   struct DriverMemory {
     std::size_t modules = 0, graphs = 0;
   };
   const DriverMemory& driver_memory() const { return driver_memory_; }
   // The calls of the graph with most calls. Each call costs the device time.
   std::size_t graph_calls() const { return graph_calls_; }
-  // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again. Nothing runs any more.
+  // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again.
+  // Nothing runs any more.
   void forget();
 
  private:
@@ -71,7 +75,8 @@ class DeviceSteps {
   void send(const plan::InputStage& stage);
   void* record(const Body& body);
 
-  // Inputs that were sent ahead: their bytes, and their slot of two in pinned memory. The other slot may be written meanwhile.
+  // Inputs that were sent ahead: their bytes, and their slot of two in pinned memory. The other slot may be written
+  // meanwhile.
   struct Ahead {
     std::size_t bytes = 0, slot = 0;
   };

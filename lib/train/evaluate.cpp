@@ -27,7 +27,8 @@ void add_classified(const data::Batch& batch, const Scores& scores, std::int64_t
     const std::int32_t predicted = scores.best[b];
     if (labels[b] >= 0 && static_cast<std::size_t>(labels[b]) < classes) ++result.confusion[labels[b]][predicted];
     if (each)
-      each({first_row + static_cast<std::int64_t>(b), labels[b], predicted, probability_of(scores.logits.subspan(b * classes, classes), predicted)});
+      each({first_row + static_cast<std::int64_t>(b), labels[b], predicted,
+            probability_of(scores.logits.subspan(b * classes, classes), predicted)});
   }
 }
 
@@ -55,11 +56,13 @@ void check_answer(const Scores& scores) {
     return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
   };
   if (!std::isfinite(scores.loss) || !finite(scores.logits) || !finite(scores.embedding))
-    fail_run("[model] its answer is not a finite number; config.json or the weights are damaged, or the training diverged: use another checkpoint");
+    fail_run(
+        "[model] its answer is not a finite number; config.json or the weights are damaged, or the training diverged: "
+        "use another checkpoint");
 }
 
-Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
-                    const std::function<void(const Prediction&)>& each) {
+Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
+                    const EvaluationOptions& options, const std::function<void(const Prediction&)>& each) {
   const double start = wall_seconds();
   data::LoaderOptions loading;
   loading.batch = options.batch;

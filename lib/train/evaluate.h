@@ -18,9 +18,9 @@ constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed 
 
 struct Evaluation {
   data::Task task = data::Task::classify;
-  double loss = 0;                                   // mean over `counted`
-  double accuracy = 0;                               // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
-  std::int64_t counted = 0;                          // with a known label, or all without labels; 0: loss and accuracy mean nothing
+  double loss = 0;           // mean over `counted`
+  double accuracy = 0;       // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
+  std::int64_t counted = 0;  // with a known label, or all without labels; 0: loss and accuracy mean nothing
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   ScoreMetrics scores;                               // regression: of the examples with a known number
   double seconds = 0;
@@ -47,8 +47,9 @@ struct EvaluationOptions {
   std::string task = "evaluating";  // what the live line names; "": it names nothing
 };
 
-// One pass over the data in its order; Stopped if a signal comes. `each` (classify, regression) is called for every example.
-Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset, const EvaluationOptions& options,
-                    const std::function<void(const Prediction&)>& each = {});
+// One pass over the data in its order; Stopped if a signal comes. `each` (classify, regression) is called for every
+// example.
+Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
+                    const EvaluationOptions& options, const std::function<void(const Prediction&)>& each = {});
 
 }  // namespace comera::train

@@ -24,7 +24,8 @@ Ranked rank(std::span<const double> logits, double temperature) {
   Ranked ranked;
   ranked.ids.resize(logits.size());
   std::iota(ranked.ids.begin(), ranked.ids.end(), 0);
-  std::stable_sort(ranked.ids.begin(), ranked.ids.end(), [&](std::int32_t a, std::int32_t b) { return logits[a] > logits[b]; });
+  std::stable_sort(ranked.ids.begin(), ranked.ids.end(),
+                   [&](std::int32_t a, std::int32_t b) { return logits[a] > logits[b]; });
   const double largest = logits[ranked.ids.front()];
   for (const std::int32_t id : ranked.ids) ranked.weights.push_back(std::exp((logits[id] - largest) / temperature));
   return ranked;
@@ -32,7 +33,8 @@ Ranked rank(std::span<const double> logits, double temperature) {
 
 // Uniform in [0, 1).
 double draw(std::uint64_t number, std::int64_t position, std::uint64_t seed) {
-  const kernels::PhiloxBlock block = data::Random(seed, 0, data::Purpose::generate).draw(number, static_cast<std::uint32_t>(position));
+  const kernels::PhiloxBlock block =
+      data::Random(seed, 0, data::Purpose::generate).draw(number, static_cast<std::uint32_t>(position));
   const std::uint64_t bits = std::uint64_t{block.word[0]} << 32 | block.word[1];
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
@@ -43,27 +45,32 @@ std::span<std::int32_t> row(data::Batch& batch, const char* name, std::int64_t l
 
 }  // namespace
 
-std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position, const GenerateOptions& options) {
-  if (options.temperature <= 0) return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position,
+                    const GenerateOptions& options) {
+  if (options.temperature <= 0)
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const Ranked ranked = rank(logits, options.temperature);
   const double all = std::accumulate(ranked.weights.begin(), ranked.weights.end(), 0.0);
   std::size_t count = 0;
   double nucleus = 0;
-  while (count < ranked.weights.size() && (count == 0 || nucleus < options.top_p * all)) nucleus += ranked.weights[count++];
+  while (count < ranked.weights.size() && (count == 0 || nucleus < options.top_p * all))
+    nucleus += ranked.weights[count++];
   double left = draw(number, position, options.seed) * nucleus;
   for (std::size_t i = 0; i < count; ++i)
     if ((left -= ranked.weights[i]) < 0) return ranked.ids[i];
   return ranked.ids[count - 1];
 }
 
-void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin, std::int64_t capacity) {
+void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin,
+                           std::int64_t capacity) {
   const auto fresh = ids.subspan(static_cast<std::size_t>(begin));
   const auto count = static_cast<std::int64_t>(fresh.size());
   const std::int64_t length = count == 1 ? 1 : data::round_up_length(count);
   batch.sequences = 1;
   batch.length = length;
   batch.tokens = count;
-  const auto tokens = row(batch, "input_ids", length), positions = row(batch, "position_ids", length), ends = row(batch, "key_end", length);
+  const auto tokens = row(batch, "input_ids", length), positions = row(batch, "position_ids", length),
+             ends = row(batch, "key_end", length);
   batch.add("lengths", DType::i32, {1}).as<std::int32_t>()[0] = static_cast<std::int32_t>(count);
   batch.add("samples", DType::i64, {1}).as<std::int64_t>()[0] = 0;
   batch.add("logit_rows", DType::i32, {1}).as<std::int32_t>()[0] = static_cast<std::int32_t>(count - 1);
@@ -76,14 +83,16 @@ void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids
   }
   if (capacity == 0) return;
   const auto rows = row(batch, "cache_rows", length);
-  for (std::int64_t t = 0; t < length; ++t) rows[static_cast<std::size_t>(t)] = t < count ? static_cast<std::int32_t>(begin + t) : -1;
+  for (std::int64_t t = 0; t < length; ++t)
+    rows[static_cast<std::size_t>(t)] = t < count ? static_cast<std::int32_t>(begin + t) : -1;
 }
 
 Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number, const GenerateOptions& options,
                    const std::function<void(std::int32_t)>& each) {
   const auto known = static_cast<std::int64_t>(prompt.size());
   if (known >= options.positions)
-    fail_input("[predict] the prompt has {} tokens and the model knows {} positions; shorten it", known, options.positions);
+    fail_input("[predict] the prompt has {} tokens and the model knows {} positions; shorten it", known,
+               options.positions);
   const std::int64_t capacity = std::min(options.positions, known + options.max_tokens);
   if (options.cache) engine.open_cache(1, capacity);
   data::Ids ids = prompt;

@@ -13,7 +13,8 @@ namespace comera::train {
 
 struct GenerateOptions {
   double temperature = 0;  // of the softmax that is drawn from; 0: the most probable token
-  double top_p = 1;        // draws among the fewest tokens whose probabilities sum up to this (Holtzman et al. 2020, arXiv 1904.09751)
+  double top_p =
+      1;  // draws among the fewest tokens whose probabilities sum up to this (Holtzman et al. 2020, arXiv 1904.09751)
   std::uint64_t seed = 0;
   std::int64_t max_tokens = 128;
   std::int64_t positions = 0;      // the longest text that the model knows, prompt included
@@ -33,10 +34,12 @@ Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number
                    const std::function<void(std::int32_t)>& each = {});
 
 // The next id: the first of the largest logits, or a draw that depends on (seed, number, position) alone.
-std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position, const GenerateOptions& options);
+std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::int64_t position,
+                    const GenerateOptions& options);
 
-// A batch that asks for the logits of row `last` of one text: ids [begin, end) of `ids`; with `capacity` > 0 behind `begin` ids in a cache of
-// that many rows.
-void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin, std::int64_t capacity);
+// A batch that asks for the logits of row `last` of one text: ids [begin, end) of `ids`; with `capacity` > 0 behind
+// `begin` ids in a cache of that many rows.
+void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin,
+                           std::int64_t capacity);
 
 }  // namespace comera::train

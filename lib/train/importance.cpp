@@ -33,7 +33,8 @@ void keep_of(Sensitivity& sensitivity, const Kept& kept) {
   COMERA_CHECK(sensitivity.size() == kept.size());
   Sensitivity next;
   for (std::size_t c = 0; c < kept.size(); ++c) {
-    if (std::any_of(kept[c].begin(), kept[c].end(), [](const auto& bond) { return bond.empty(); })) continue;  // the chain goes
+    if (std::any_of(kept[c].begin(), kept[c].end(), [](const auto& bond) { return bond.empty(); }))
+      continue;  // the chain goes
     auto& bonds = next.emplace_back();
     for (std::size_t bond = 0; bond < kept[c].size(); ++bond) {
       std::vector<double>& values = bonds.emplace_back();

@@ -11,7 +11,8 @@ namespace comera::train {
 
 struct MemoryTable {
   struct Row {
-    std::string group;  // "weights", "moments", "halves", "copies of weights", "gradients", or a tensor's place in the model ("layer.attention.t1")
+    std::string group;  // "weights", "moments", "halves", "copies of weights", "gradients", or a tensor's place in the
+                        // model ("layer.attention.t1")
     plan::Kind kind = plan::Kind::scratch;
     std::size_t bytes = 0;
     int tensors = 0;
@@ -30,7 +31,8 @@ struct MemoryTable {
 // Bytes of a device that nobody has taken, or 0 where its driver does not say.
 std::size_t free_on(const kernels::Device& device);
 
-// Memory taken beyond what it was when the meter was made: resident memory of this process, or what the driver says of a device.
+// Memory taken beyond what it was when the meter was made: resident memory of this process, or what the driver says of
+// a device.
 class MemoryMeter {
  public:
   MemoryMeter();                                       // of this process

@@ -34,7 +34,9 @@ std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::ui
   };
   const std::string path = folder.path_of(name);
   if (folder.kind(name) != EntryKind::none) read_blocks(folder.open_file(name), path, take);
-  if (whole < keep) log_warning("{}: {} of the {} bytes that were written before are there; what is lost stays lost", path, whole, keep);
+  if (whole < keep)
+    log_warning("{}: {} of the {} bytes that were written before are there; what is lost stays lost", path, whole,
+                keep);
   return whole;
 }
 
@@ -52,7 +54,8 @@ void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
   line["bytes"] = bytes_;
 }
 
-// Writes, for the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step pushed.
+// Writes, for the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step
+// pushed.
 void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankState& state) {
   const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
   line["objective"] = {{"surrogate", state.surrogate},
@@ -103,7 +106,8 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   nlohmann::ordered_json& dev = line["dev"] = {{"loss", evaluation.loss}};
   if (has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
   if (evaluation.scores.count > 0)
-    dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson, dev["spearman"] = evaluation.scores.spearman;
+    dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson,
+    dev["spearman"] = evaluation.scores.spearman;
   dev["counted"] = evaluation.counted;
   dev["seconds"] = evaluation.seconds;
   add_sizes(line, engine);
@@ -116,18 +120,22 @@ void Metrics::event(std::int64_t step, double seconds, const std::string& what) 
 }
 
 void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::Event& event) {
-  const nlohmann::ordered_json line{{"step", step},           {"time", seconds}, {"event", "removal"}, {"removed", event.removed()},
+  const nlohmann::ordered_json line{{"step", step},           {"time", seconds},
+                                    {"event", "removal"},     {"removed", event.removed()},
                                     {"fallen", event.fallen}, {"cut", event.cut}};
   append(line);
 }
 
-// A line that would pass the limit of a file's size (ulimit -f) is left out: the run ends with a checkpoint after this step.
+// A line that would pass the limit of a file's size (ulimit -f) is left out: the run ends with a checkpoint after this
+// step.
 void Metrics::append(const nlohmann::ordered_json& line) {
   const std::string text = line.dump() + "\n";
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && file_.size() + text.size() > limit.rlim_cur) {
     std::raise(SIGXFSZ);
-    if (stop_signal() != 0) return log_warning("metrics.jsonl: the line of step {} would pass the limit of a file's size", line["step"].dump());
+    if (stop_signal() != 0)
+      return log_warning("metrics.jsonl: the line of step {} would pass the limit of a file's size",
+                         line["step"].dump());
   }
   file_.append(text);
 }

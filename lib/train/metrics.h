@@ -1,4 +1,5 @@
-// metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top, dev lines in `dev`.
+// metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top, dev lines in
+// `dev`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -21,7 +22,8 @@ struct StepReport {
   double seconds = 0;  // trained so far
 };
 
-// Counts those of the file's first `keep` bytes that exist and end with a whole line. A warning tells if lines were lost.
+// Counts those of the file's first `keep` bytes that exist and end with a whole line. A warning tells if lines were
+// lost.
 std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::uint64_t keep);
 
 class Metrics {

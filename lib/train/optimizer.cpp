@@ -13,8 +13,11 @@ bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::
 Optimizer::Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options)
     : weights_(weights), sink_(sink), options_(options) {
   const auto& parameters = weights.model().parameters().all();
-  const auto count_if = [&](auto what) { return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), what)); };
-  for (const layers::TensorTrain& train : weights.model().tensor_trains()) chains_.resize(chains_.size() + !train.diagonals.empty());
+  const auto count_if = [&](auto what) {
+    return static_cast<std::size_t>(std::count_if(parameters.begin(), parameters.end(), what));
+  };
+  for (const layers::TensorTrain& train : weights.model().tensor_trains())
+    chains_.resize(chains_.size() + !train.diagonals.empty());
   cores_.resize(count_if(is_core));
   gradients_.resize(parameters.size());
   updates_.resize(parameters.size());
@@ -52,7 +55,8 @@ void Optimizer::fill_tensors(layers::StepState* state) {
                        &state->adamw[static_cast<int>(parameter.role)][parameter.decay]};
     if (is_core(parameter)) *core++ = {count, parameter.value.data};
     if (weighed_.empty() || is_diagonal(parameter)) continue;
-    *weighed++ = {count, gradient, is_core(parameter) ? parameter.value.data : nullptr, is_core(parameter) ? 2 * options_.beta : 0};
+    *weighed++ = {count, gradient, is_core(parameter) ? parameter.value.data : nullptr,
+                  is_core(parameter) ? 2 * options_.beta : 0};
   }
 }
 

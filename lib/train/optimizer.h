@@ -14,8 +14,8 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
 };
 
-// Gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then AdamW with the scalars of
-// StepState::adamw[role][decay]. A model without tensor trains has L alone.
+// Gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then AdamW with the scalars
+// of StepState::adamw[role][decay]. A model without tensor trains has L alone.
 class Optimizer {
  public:
   // Everything given must outlive the optimiser; `sink` is the one that the model's gradients went to.

@@ -19,7 +19,8 @@ bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\' && 
 // Names are any bytes, TOML is UTF-8.
 std::string escaped(const std::string& name) {
   std::string text;
-  for (const char c : name) text += is_plain(c) ? std::string(1, c) : fmt::format("%{:02x}", static_cast<unsigned char>(c));
+  for (const char c : name)
+    text += is_plain(c) ? std::string(1, c) : fmt::format("%{:02x}", static_cast<unsigned char>(c));
   return text;
 }
 
@@ -69,7 +70,10 @@ OwnedFiles owned_files(const Folder& folder) {
 }
 
 std::string recipe_text(const OwnedFiles& files) {
-  std::string text = files.empty() ? "" : "\n# of the model and the tokenizer, with their checksums: --force removes them with the run\n[files]\n";
+  std::string text =
+      files.empty()
+          ? ""
+          : "\n# of the model and the tokenizer, with their checksums: --force removes them with the run\n[files]\n";
   for (const auto& [name, checksum] : files) text += fmt::format("\"{}\" = \"{}\"\n", escaped(name), checksum);
   return text;
 }

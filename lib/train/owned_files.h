@@ -1,4 +1,5 @@
-// The files at the top of a run folder that the run has from its model and tokenizer. recipe.toml lists them with their checksums, so that
+// The files at the top of a run folder that the run has from its model and tokenizer. recipe.toml lists them with their
+// checksums, so that
 // --force removes them with the run, and nothing of the user's.
 #pragma once
 

@@ -49,14 +49,18 @@ bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 
 
 }  // namespace
 
-RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options) : RankAdaptation(engine, options, RankProgress{}) {
+RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options)
+    : RankAdaptation(engine, options, RankProgress{}) {
   if (engine.options().optimizer.penalty == kernels::RankPenalty::size && has_ranks(engine.model()))
     progress_.surrogate_start = surrogate_at_start(engine.model());
   check_target();
 }
 
 RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankProgress progress)
-    : engine_(engine), options_(options), progress_(std::move(progress)), active_(options.adapt && has_ranks(engine.model())) {
+    : engine_(engine),
+      options_(options),
+      progress_(std::move(progress)),
+      active_(options.adapt && has_ranks(engine.model())) {
   check_progress();
   set_threshold();
 }
@@ -69,14 +73,17 @@ void RankAdaptation::check_progress() const {
   for (const layers::TensorTrain& train : engine_.model().tensor_trains()) {
     if (train.cores.empty()) continue;
     fits = fits && kept != progress_.sensitivity.end() && kept->size() == train.diagonals.size();
-    for (std::size_t bond = 0; fits && bond < kept->size(); ++bond) fits = std::ssize((*kept)[bond]) == train.diagonals[bond]->shape.elements();
+    for (std::size_t bond = 0; fits && bond < kept->size(); ++bond)
+      fits = std::ssize((*kept)[bond]) == train.diagonals[bond]->shape.elements();
     if (fits) ++kept;
   }
   fits = fits && kept == progress_.sensitivity.end();
   if (!fits) fail_input("[resume] the checkpoint's sensitivities do not fit its ranks; it is damaged");
 }
 
-void RankAdaptation::set_threshold() { engine_.model().set_threshold(active_ && !progress_.reached ? options_.threshold : no_threshold); }
+void RankAdaptation::set_threshold() {
+  engine_.model().set_threshold(active_ && !progress_.reached ? options_.threshold : no_threshold);
+}
 
 SizeTarget RankAdaptation::size_target() const {
   const Model& model = engine_.model();
@@ -84,7 +91,8 @@ SizeTarget RankAdaptation::size_target() const {
   switch (options_.target) {
     case TargetKind::none: return {};
     case TargetKind::fraction: return {progress_.target_size, 0, 0};
-    case TargetKind::ratio: return {static_cast<double>(model.parameters_dense()) / options_.target_value - rest, 0, rest};
+    case TargetKind::ratio:
+      return {static_cast<double>(model.parameters_dense()) / options_.target_value - rest, 0, rest};
     case TargetKind::bytes: {
       const Widths widths = widths_of(model);
       const double fixed = file_rest(model, widths) / widths.core;
@@ -104,10 +112,13 @@ void RankAdaptation::check_target() const {
   const SizeTarget target = size_target();
   if (target.size > 0) return;
   if (options_.target == TargetKind::ratio)
-    fail_input("[rank] --target-ratio {} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
-               format_real(options_.target_value), static_cast<double>(engine_.model().parameters_dense()) / target.rest);
-  fail_input("[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} bytes",
-             options_.target_value, target.rest * widths_of(engine_.model()).core);
+    fail_input(
+        "[rank] --target-ratio {} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
+        format_real(options_.target_value), static_cast<double>(engine_.model().parameters_dense()) / target.rest);
+  fail_input(
+      "[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} "
+      "bytes",
+      options_.target_value, target.rest * widths_of(engine_.model()).core);
 }
 
 // L0 and S0 are fixed here, on the model without what has fallen to the threshold.
@@ -121,7 +132,8 @@ void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
   const std::vector<Chain> chains = read_chains(engine_.weights());
   const Kept kept = above(chains, options_.threshold);
-  if (options_.target == TargetKind::fraction) progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
+  if (options_.target == TargetKind::fraction)
+    progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
   if (options_.target != TargetKind::fraction) progress_.target_size = size_target().size;
   progress_.late_size = size_target().measure(chains, kept);
 }
@@ -157,13 +169,17 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
 
 bool RankAdaptation::cut_due(std::int64_t step) const {
   if (!progress_.late || options_.late_deadline <= progress_.late_step) return false;
-  return (step - progress_.late_step) % std::max<std::int64_t>((options_.late_deadline - progress_.late_step) / cuts, 1) == 0;
+  return (step - progress_.late_step) %
+             std::max<std::int64_t>((options_.late_deadline - progress_.late_step) / cuts, 1) ==
+         0;
 }
 
-// Many small cuts cost less than one: what is too much goes with the cube of the time left (Zhu and Gupta 2017, arXiv 1710.01878).
+// Many small cuts cost less than one: what is too much goes with the cube of the time left (Zhu and Gupta 2017, arXiv
+// 1710.01878).
 SizeTarget RankAdaptation::allowed(std::int64_t step) const {
   SizeTarget size = size_target();
-  const double left = static_cast<double>(options_.late_deadline - step) / static_cast<double>(options_.late_deadline - progress_.late_step);
+  const double left = static_cast<double>(options_.late_deadline - step) /
+                      static_cast<double>(options_.late_deadline - progress_.late_step);
   size.size += std::max(progress_.late_size - size.size, 0.0) * std::pow(std::max(left, 0.0), 3);
   return size;
 }

@@ -1,5 +1,6 @@
-// CoMERA's two stages (arXiv 2405.14377, section 3), driven from the host between steps: the early stage weighs the task against the
-// size; the late stage pushes whichever of the two is further from its target. What falls to the threshold is removed for good.
+// CoMERA's two stages (arXiv 2405.14377, section 3), driven from the host between steps: the early stage weighs the
+// task against the size; the late stage pushes whichever of the two is further from its target. What falls to the
+// threshold is removed for good.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,10 @@ struct RankOptions {
   double threshold = 0.01, gamma = 0.01, rho_loss = 0.1, rho_size = 0.01;
   TargetKind target = TargetKind::none;
   double target_value = 0;
-  std::int64_t prune_every = 100;   // steps between removals; 0: only when the target is met
-  std::int64_t late_start = -1;     // first step of the late stage; -1: never
-  std::int64_t late_deadline = -1;  // step at which the target is enforced if it was not reached by then; -1: when the run ends
+  std::int64_t prune_every = 100;  // steps between removals; 0: only when the target is met
+  std::int64_t late_start = -1;    // first step of the late stage; -1: never
+  std::int64_t late_deadline =
+      -1;  // step at which the target is enforced if it was not reached by then; -1: when the run ends
 };
 
 // The state that a checkpoint keeps.
@@ -62,7 +64,8 @@ class RankAdaptation {
   struct Event {
     bool late_begins = false, target_met = false;
     std::int64_t fallen = 0;  // entries removed because their diagonal fell to the threshold
-    std::int64_t cut = 0;     // entries removed by a scheduled cut: D^2 times AdamW's second moment decides, not the objective
+    std::int64_t cut =
+        0;  // entries removed by a scheduled cut: D^2 times AdamW's second moment decides, not the objective
 
     std::int64_t removed() const { return fallen + cut; }
   };

@@ -16,7 +16,8 @@ void refuse_or_warn(bool override_changes, const std::string& what) {
 }  // namespace
 
 std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes) {
-  return to_toml(values) + fmt::format("\n[hashes]\ndata = \"{}\"\ndev = \"{}\"\ntokenizer = \"{}\"\n", hashes.data, hashes.dev, hashes.tokenizer);
+  return to_toml(values) + fmt::format("\n[hashes]\ndata = \"{}\"\ndev = \"{}\"\ntokenizer = \"{}\"\n", hashes.data,
+                                       hashes.dev, hashes.tokenizer);
 }
 
 std::string recipe_text(const plan::PathTable& paths) {
@@ -43,15 +44,18 @@ RecipeHashes recipe_hashes(const std::string& recipe, const std::string& file_na
 void check_resume(const OptionValues& before, const OptionValues& now, bool override_changes) {
   std::string changes;
   for (const std::string& name : changed_options(before, now))
-    changes += fmt::format("{}--{} was {} and is {}", changes.empty() ? "" : ", ", name, before.has(name) ? before.canonical(name) : "not set",
+    changes += fmt::format("{}--{} was {} and is {}", changes.empty() ? "" : ", ", name,
+                           before.has(name) ? before.canonical(name) : "not set",
                            now.has(name) ? now.canonical(name) : "not set");
-  if (!changes.empty()) refuse_or_warn(override_changes, "options that change the result differ from the run's: " + changes);
+  if (!changes.empty())
+    refuse_or_warn(override_changes, "options that change the result differ from the run's: " + changes);
 }
 
 void check_resume(const RecipeHashes& before, const RecipeHashes& now, bool override_changes) {
   const auto check = [&](const char* what, const std::string& old_hash, const std::string& new_hash) {
     if (old_hash != new_hash)
-      refuse_or_warn(override_changes, fmt::format("the {} changed since the run began (hash {} then, {} now)", what, old_hash, new_hash));
+      refuse_or_warn(override_changes, fmt::format("the {} changed since the run began (hash {} then, {} now)", what,
+                                                   old_hash, new_hash));
   };
   check("training data", before.data, now.data);
   check("dev data", before.dev, now.dev);

@@ -28,7 +28,8 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
       continue;
     }
     for (std::size_t k = 0; k < train.cores.size(); ++k)
-      cuts[train.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1], k + 1 == train.cores.size() ? Indices{0} : (*bonds)[k]};
+      cuts[train.cores[k]->name] = {k == 0 ? Indices{0} : (*bonds)[k - 1],
+                                    k + 1 == train.cores.size() ? Indices{0} : (*bonds)[k]};
     for (std::size_t k = 0; k < train.diagonals.size(); ++k) cuts[train.diagonals[k]->name] = {Indices{0}, (*bonds)[k]};
     ++bonds;
   }
@@ -48,7 +49,8 @@ void transfer(const Place& source, const Place& target, const Cut* cut) {
   const std::int64_t r_right = from.shape[from.shape.dims() - 1];
   const std::int64_t r_left = from.shape.dims() == 1 ? 1 : from.shape[0];
   const std::int64_t middle = from.elements() / std::max<std::int64_t>(r_left * r_right, 1);
-  write(target.machine, target.tensor, slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
+  write(target.machine, target.tensor,
+        slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
 }
 
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
@@ -64,7 +66,8 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
     transfer({from.machine(), source->value}, {to.machine(), target.value}, which);
     for (int moment = 0; from.training() && to.training() && moment < Weights::moments; ++moment)
-      transfer({from.machine(), from.moment(moment, source->index)}, {to.machine(), to.moment(moment, target.index)}, which);
+      transfer({from.machine(), from.moment(moment, source->index)}, {to.machine(), to.moment(moment, target.index)},
+               which);
   }
 }
 
@@ -77,7 +80,8 @@ layers::RankTable ranks_of(const Model& model, const Kept& kept) {
     std::vector<std::int64_t>& ranks = table[train.name] = train.ranks;
     if (train.cores.empty()) continue;
     const bool dead = std::any_of(bonds->begin(), bonds->end(), [](const Indices& bond) { return bond.empty(); });
-    for (std::size_t k = 0; k < bonds->size(); ++k) ranks[k + 1] = dead ? 0 : static_cast<std::int64_t>((*bonds)[k].size());
+    for (std::size_t k = 0; k < bonds->size(); ++k)
+      ranks[k + 1] = dead ? 0 : static_cast<std::int64_t>((*bonds)[k].size());
     ++bonds;
   }
   return table;
@@ -103,8 +107,9 @@ LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
   copy_weights(cuts_of(engine.model(), kept), engine.weights(), *copy_);
 }
 
-std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle, std::int64_t r_right,
-                             std::span<const std::int64_t> left, std::span<const std::int64_t> right) {
+std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle,
+                             std::int64_t r_right, std::span<const std::int64_t> left,
+                             std::span<const std::int64_t> right) {
   std::vector<std::byte> out(left.size() * static_cast<std::size_t>(middle) * right.size() * element);
   std::byte* next = out.data();
   for (std::int64_t a : left)

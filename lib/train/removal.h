@@ -1,4 +1,5 @@
-// Physical removal of rank entries: cores, diagonals and moments are sliced alike, the model is built again with the smaller ranks.
+// Physical removal of rank entries: cores, diagonals and moments are sliced alike, the model is built again with the
+// smaller ranks.
 #pragma once
 
 #include <memory>
@@ -8,15 +9,16 @@
 
 namespace comera::train {
 
-// Ranks of every tensor train of the model when only `kept` stays (read_chains() order). A chain with an empty bond loses all of
-// them: its layer becomes its bias.
+// Ranks of every tensor train of the model when only `kept` stays (read_chains() order). A chain with an empty bond
+// loses all of them: its layer becomes its bias.
 layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
 // Removes everything but `kept`. Returns the number of entries removed; 0 leaves the engine alone.
 std::int64_t remove_all_but(Engine& engine, const Kept& kept);
 
-// The weights of an engine without entries that count as zero (at or below the model's threshold): what is handed on. The engine keeps its own,
-// so that training does not depend on when it saves. A copy, on the host and without moments, is made only where there are such entries.
+// The weights of an engine without entries that count as zero (at or below the model's threshold): what is handed on.
+// The engine keeps its own, so that training does not depend on when it saves. A copy, on the host and without moments,
+// is made only where there are such entries.
 class LiveWeights {
  public:
   explicit LiveWeights(Engine& engine);
@@ -28,7 +30,8 @@ class LiveWeights {
 };
 
 // out[a, m, b] = in[left[a], m, right[b]] of a tensor [r_left, middle, r_right] with elements of `element` bytes.
-std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle, std::int64_t r_right,
-                             std::span<const std::int64_t> left, std::span<const std::int64_t> right);
+std::vector<std::byte> slice(std::span<const std::byte> in, std::size_t element, std::int64_t middle,
+                             std::int64_t r_right, std::span<const std::int64_t> left,
+                             std::span<const std::int64_t> right);
 
 }  // namespace comera::train

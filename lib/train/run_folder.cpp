@@ -25,7 +25,8 @@ std::string padded(std::int64_t step) { return fmt::format("{:08}", step); }
 std::string step_name(std::int64_t step) { return step_prefix + padded(step); }
 std::string best_name(std::int64_t step) { return best_prefix + padded(step); }
 
-// What a run writes at the top of its folder beside recipe, checkpoints and tokenizer; anything else there is not ours to remove.
+// What a run writes at the top of its folder beside recipe, checkpoints and tokenizer; anything else there is not ours
+// to remove.
 constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json"};
 
 void save_model(const Folder& folder, const Weights& weights, FileTypes types) {
@@ -55,7 +56,8 @@ Checksums checksums_in(const Folder& folder) {
 void require_checksums(const Folder& folder, const Checksums& wanted) {
   if (wanted.empty()) fail_input("{}: no checksums of its files are known", folder.path());
   for (const auto& [name, checksum] : wanted) {
-    if (name.find('/') != std::string::npos) fail_input("{}: its state names a file '{}' elsewhere", folder.path(), printable(name));
+    if (name.find('/') != std::string::npos)
+      fail_input("{}: its state names a file '{}' elsewhere", folder.path(), printable(name));
     if (const std::string found = hash_file(folder, name); found != checksum)
       fail_input("{}: has checksum {}, but {} was written; it was damaged", folder.path_of(name), found, checksum);
   }
@@ -83,7 +85,8 @@ void RunFolder::require_empty() const {
   for (const std::string& name : folder_->names()) {
     if (name == FolderLock::file_name || is_temporary(name)) continue;
     if (open_ == Open::replace)
-      fail_input("[run] {} holds files but no run (no {}), and --force replaces runs only; name another folder", path_, recipe_name);
+      fail_input("[run] {} holds files but no run (no {}), and --force replaces runs only; name another folder", path_,
+                 recipe_name);
     fail_input("[run] {} is not empty; --resume goes on with the run in it, --force replaces it", path_);
   }
 }
@@ -93,7 +96,8 @@ void RunFolder::require_no_links() const {
   const auto check = [](const Folder& folder) {
     for (const std::string& name : folder.names())
       if (folder.kind(name) == EntryKind::link)
-        fail_input("[run] {}: is a link, and a run folder holds none; put what it leads to in its place", folder.path_of(name));
+        fail_input("[run] {}: is a link, and a run folder holds none; put what it leads to in its place",
+                   folder.path_of(name));
   };
   check(*folder_);
   if (folder_->kind(checkpoints_name) != EntryKind::folder) return;
@@ -132,7 +136,9 @@ void RunFolder::create(const std::string& recipe, const std::function<void(const
   move_all(files, *folder_);
 }
 
-void RunFolder::save_recipe(const std::string& recipe) { write_file_atomic(*folder_, recipe_name, recipe + recipe_text(files_)); }
+void RunFolder::save_recipe(const std::string& recipe) {
+  write_file_atomic(*folder_, recipe_name, recipe + recipe_text(files_));
+}
 
 // Of the run that is there: it is gone on with, or replaced. A recipe that is damaged lists nothing.
 OwnedFiles RunFolder::files_before() const {
@@ -143,7 +149,9 @@ OwnedFiles RunFolder::files_before() const {
   } catch (const InputError&) {
     files = recipe_files("", recipe_path());
   }
-  std::erase_if(files, [&](const auto& file) { return file.first.find('/') == std::string::npos && folder_->kind(file.first) != EntryKind::file; });
+  std::erase_if(files, [&](const auto& file) {
+    return file.first.find('/') == std::string::npos && folder_->kind(file.first) != EntryKind::file;
+  });
   return files;
 }
 
@@ -157,10 +165,13 @@ void RunFolder::remove_run() {
 
 std::string RunFolder::recipe_path() const { return join_path(path_, recipe_name); }
 std::string RunFolder::checkpoints_path() const { return join_path(path_, checkpoints_name); }
-std::string RunFolder::checkpoint_path(std::int64_t step) const { return join_path(checkpoints_path(), step_name(step)); }
+std::string RunFolder::checkpoint_path(std::int64_t step) const {
+  return join_path(checkpoints_path(), step_name(step));
+}
 
 Folder RunFolder::checkpoint(const std::string& name) const {
-  if (!checkpoints_ || checkpoints_->kind(name) == EntryKind::none) fail_input("{}: is missing", join_path(checkpoints_path(), name));
+  if (!checkpoints_ || checkpoints_->kind(name) == EntryKind::none)
+    fail_input("{}: is missing", join_path(checkpoints_path(), name));
   return checkpoints_->folder(name);
 }
 
@@ -210,9 +221,11 @@ std::optional<TrainState> RunFolder::last_state(bool skip_damaged) const {
     try {
       return whole_state(step);
     } catch (const InputError& error) {
-      if (steps.empty()) fail_input("[resume] {}; no checkpoint is left before it: start again with --force", error.what());
+      if (steps.empty())
+        fail_input("[resume] {}; no checkpoint is left before it: start again with --force", error.what());
       if (!skip_damaged)
-        fail_input("[resume] {}; the checkpoint before it is {}: --override goes on from that", error.what(), checkpoint_path(steps.back()));
+        fail_input("[resume] {}; the checkpoint before it is {}: --override goes on from that", error.what(),
+                   checkpoint_path(steps.back()));
       log_warning("[resume] {}; looking at {} because of --override", error.what(), checkpoint_path(steps.back()));
     }
   }
@@ -232,8 +245,10 @@ void RunFolder::save_best(const Weights& weights, std::int64_t step) {
 
 void RunFolder::prune(std::int64_t keep, const TrainState& state) {
   std::vector<std::int64_t> steps = checkpoints();
-  for (; !steps.empty() && steps.back() > state.step; steps.pop_back()) remove_at_once(*checkpoints_, step_name(steps.back()));
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) remove_at_once(*checkpoints_, step_name(steps[i]));
+  for (; !steps.empty() && steps.back() > state.step; steps.pop_back())
+    remove_at_once(*checkpoints_, step_name(steps.back()));
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i)
+    remove_at_once(*checkpoints_, step_name(steps[i]));
   for (std::int64_t step : numbered(best_prefix))
     if (step != state.best_step) remove_at_once(*checkpoints_, best_name(step));
 }

@@ -1,5 +1,6 @@
-// The folder of a run: recipe.toml, metrics.jsonl, checkpoints/step-*, and at its top the best (or last) model with its tokenizer.
-// Every write but that of metrics.jsonl is whole or not there, so that a run killed at any instant goes on from its last checkpoint.
+// The folder of a run: recipe.toml, metrics.jsonl, checkpoints/step-*, and at its top the best (or last) model with its
+// tokenizer. Every write but that of metrics.jsonl is whole or not there, so that a run killed at any instant goes on
+// from its last checkpoint.
 #pragma once
 
 #include <functional>
@@ -25,14 +26,15 @@ class RunFolder {
  public:
   enum class Open : std::uint8_t { fresh, replace, resume };
 
-  // InputError: another process has it; it holds links; fresh: something is in it already; replace: what is in it is no run.
-  // Of a folder that is there only the lock is taken, one that is not there is not made yet.
+  // InputError: another process has it; it holds links; fresh: something is in it already; replace: what is in it is no
+  // run. Of a folder that is there only the lock is taken, one that is not there is not made yet.
   RunFolder(std::string path, Open open);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
-  // Makes the folder with its recipe.toml and with the files and folders that `others` puts into the empty folder that it is given: tokenizer, and
-  // what a model has beside its weights. Only when these are complete does `replace` remove the run that is there (owned_files.h), and nothing else.
+  // Makes the folder with its recipe.toml and with the files and folders that `others` puts into the empty folder that
+  // it is given: tokenizer, and what a model has beside its weights. Only when these are complete does `replace` remove
+  // the run that is there (owned_files.h), and nothing else.
   void create(const std::string& recipe, const std::function<void(const Folder& folder)>& others = {});
   void save_recipe(const std::string& recipe);
 
@@ -44,14 +46,16 @@ class RunFolder {
 
   // With a checksum of every file of the checkpoint, and of the best model, in state.json.
   void save(const Weights& weights, TrainState state);
-  // The newest checkpoint's, or nullopt where there is none. Every file that it names must have its checksum: InputError otherwise, which names
-  // the checkpoint before; with `skip_damaged` a warning, and the newest whole one counts.
+  // The newest checkpoint's, or nullopt where there is none. Every file that it names must have its checksum:
+  // InputError otherwise, which names the checkpoint before; with `skip_damaged` a warning, and the newest whole one
+  // counts.
   std::optional<TrainState> last_state(bool skip_damaged) const;
   void load(std::int64_t step, Weights& weights) const;
 
   // The best model so far, in a folder of its own until another is better and a checkpoint knows so.
   void save_best(const Weights& weights, std::int64_t step);
-  // Removes checkpoints beyond `keep` and later than `state` (just saved, or resumed from), and best models that it does not name.
+  // Removes checkpoints beyond `keep` and later than `state` (just saved, or resumed from), and best models that it
+  // does not name.
   void prune(std::int64_t keep, const TrainState& state);
   // Puts config.json and model.safetensors at the top: the best model where there is one, else these weights.
   void publish(const Weights& weights, const TrainState& state);

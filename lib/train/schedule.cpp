@@ -8,7 +8,9 @@ namespace comera::train {
 
 std::int64_t default_warmup(std::int64_t steps) { return steps > 0 ? (steps + 19) / 20 : 100; }
 
-double Schedule::warmup_factor(std::int64_t step) const { return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1; }
+double Schedule::warmup_factor(std::int64_t step) const {
+  return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1;
+}
 
 double Schedule::factor(std::int64_t step) const {
   if (step < warmup || shape == ScheduleShape::constant) return warmup_factor(step);

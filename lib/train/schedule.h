@@ -11,7 +11,8 @@ std::int64_t default_warmup(std::int64_t steps);
 
 enum class ScheduleShape : std::uint8_t { constant, linear, cosine };
 
-// A factor on every learning rate: rises linearly over `warmup` steps, then stays, or falls to `final_fraction` at step `steps`.
+// A factor on every learning rate: rises linearly over `warmup` steps, then stays, or falls to `final_fraction` at step
+// `steps`.
 struct Schedule {
   ScheduleShape shape = ScheduleShape::linear;
   std::int64_t warmup = 0;

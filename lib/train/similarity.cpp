@@ -21,7 +21,8 @@ constexpr int bootstrap_samples = 1000;
 std::vector<std::size_t> shortest_first(const std::vector<std::string>& texts) {
   std::vector<std::size_t> order(texts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return texts[a].size() < texts[b].size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return texts[a].size() < texts[b].size(); });
   return order;
 }
 
@@ -57,8 +58,8 @@ double score_of(const data::Dataset& dataset, std::int64_t row) {
 
 }  // namespace
 
-std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer, const std::vector<std::string>& texts,
-                         const EmbeddingOptions& options) {
+std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer,
+                         const std::vector<std::string>& texts, const EmbeddingOptions& options) {
   const std::vector<std::size_t> order = shortest_first(texts);
   std::vector<std::vector<std::string>> rows;
   for (const std::size_t i : order) rows.push_back({texts[i]});
@@ -90,8 +91,9 @@ std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Token
   return vectors;
 }
 
-Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset, const std::shared_ptr<const data::Tokenizer>& tokenizer,
-                               const EmbeddingOptions& options, std::vector<double>* cosines) {
+Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset,
+                               const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
+                               std::vector<double>* cosines) {
   std::vector<std::string> texts;
   std::vector<double> scores, likeness;
   for (std::int64_t row = 0; row < dataset.size(); ++row) {
@@ -104,7 +106,8 @@ Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset, con
   result.seconds = wall_seconds() - start;
   const std::size_t width = vectors.size() / std::max<std::size_t>(texts.size(), 1);
   const std::span<const float> all(vectors);
-  for (std::size_t i = 0; i < texts.size(); i += 2) likeness.push_back(cosine(all.subspan(i * width, width), all.subspan((i + 1) * width, width)));
+  for (std::size_t i = 0; i < texts.size(); i += 2)
+    likeness.push_back(cosine(all.subspan(i * width, width), all.subspan((i + 1) * width, width)));
   result.pairs = static_cast<std::int64_t>(scores.size());
   result.spearman = spearman(likeness, scores);
   result.spearman_error = bootstrap_error(likeness, scores, bootstrap_samples, 0);
@@ -115,7 +118,8 @@ Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset, con
 
 double pearson(std::span<const double> x, std::span<const double> y) {
   const double count = static_cast<double>(std::max<std::size_t>(x.size(), 1));
-  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count, mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count,
+               mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
   double xy = 0, xx = 0, yy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     xy += (x[i] - mean_x) * (y[i] - mean_y);

@@ -18,10 +18,10 @@ struct EmbeddingOptions {
   std::string task = "embedding";  // what the live line names; "": it names nothing
 };
 
-// Row i is the embedding of texts[i], [texts, width]. Texts are batched by their length; neither order nor batch changes a row's meaning.
-// Stopped where a signal comes.
-std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer, const std::vector<std::string>& texts,
-                         const EmbeddingOptions& options);
+// Row i is the embedding of texts[i], [texts, width]. Texts are batched by their length; neither order nor batch
+// changes a row's meaning. Stopped where a signal comes.
+std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer,
+                         const std::vector<std::string>& texts, const EmbeddingOptions& options);
 
 struct Similarity {
   double spearman = 0;        // of the cosines against the scores
@@ -31,14 +31,17 @@ struct Similarity {
   double seconds = 0;  // of embedding both texts of every pair
 };
 
-// `dataset`: task embed, two texts a row, the label a number (larger: more alike). InputError where a score is no number.
-Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset, const std::shared_ptr<const data::Tokenizer>& tokenizer,
-                               const EmbeddingOptions& options, std::vector<double>* cosines = nullptr);
+// `dataset`: task embed, two texts a row, the label a number (larger: more alike). InputError where a score is no
+// number.
+Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset,
+                               const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
+                               std::vector<double>* cosines = nullptr);
 
 // Correlation of ranks; equal values share the mean of their ranks. 0 where one side is constant.
 double spearman(std::span<const double> x, std::span<const double> y);
 double pearson(std::span<const double> x, std::span<const double> y);
-// Standard deviation of the rank correlation over `samples` draws of pairs with replacement (Efron 1979, Annals of Statistics 7).
+// Standard deviation of the rank correlation over `samples` draws of pairs with replacement (Efron 1979, Annals of
+// Statistics 7).
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed);
 
 }  // namespace comera::train

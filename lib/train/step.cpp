@@ -9,7 +9,8 @@
 
 namespace comera::train {
 
-Engine::Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options, const layers::RankTable& ranks)
+Engine::Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options,
+               const layers::RankTable& ranks)
     : machine_(machine), factory_(std::move(factory)), options_(options), device_state_(&state_) {
   if (!machine.backend->memory.host_accessible) {
     device_state_ = static_cast<layers::StepState*>(plan::unbound);
@@ -26,7 +27,8 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   region_bytes_ = 0;
   prepared_ = false;
   if (options_.training) {
-    sink_ = std::make_unique<layers::AccumulateSink>(weights_->model().parameters(), weights_->model().step_gradients());
+    sink_ =
+        std::make_unique<layers::AccumulateSink>(weights_->model().parameters(), weights_->model().step_gradients());
     optimizer_ = std::make_unique<Optimizer>(*weights_, *sink_, options_.optimizer);
     record(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
   }
@@ -96,7 +98,8 @@ void Engine::plan_evaluation(const Batch& batch) {
 
 std::size_t Engine::slabs_bytes() const {
   Model& model = weights_->model();
-  return model.halves().bytes() + model.stream_weights().copies().bytes() + (options_.training ? model.step_gradients().bytes() : 0);
+  return model.halves().bytes() + model.stream_weights().copies().bytes() +
+         (options_.training ? model.step_gradients().bytes() : 0);
 }
 
 // The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
@@ -116,7 +119,9 @@ DeviceBlock::Layout Engine::block_layout() const {
 void Engine::allocate_block() {
   const DeviceBlock::Layout wanted = block_layout();
   if (weights_->allocated() && block_.holds(wanted)) return;
-  const auto weights = [&] { return Tensor{block_.weights(), DType::u8, {static_cast<std::int64_t>(wanted.weights)}, -1}; };
+  const auto weights = [&] {
+    return Tensor{block_.weights(), DType::u8, {static_cast<std::int64_t>(wanted.weights)}, -1};
+  };
   std::optional<HostBytes> kept;
   if (weights_->allocated()) kept.emplace(machine_, weights());
   device_steps_->forget();
@@ -182,7 +187,8 @@ void Engine::fetch(const Tensor& tensor, std::vector<double>& numbers) {
   numbers.resize(tensor.empty() ? 0 : static_cast<std::size_t>(tensor.elements()));
   if (numbers.empty()) return;
   const HostBytes host(machine_, tensor);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = layers::load(host.tensor(), static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = layers::load(host.tensor(), static_cast<std::int64_t>(i));
 }
 
 void Engine::send_state() {
@@ -219,7 +225,8 @@ void Engine::run_step(std::span<const Batch> parts) {
   const auto used = [](const Batch& part) { return part.sequences > 0; };
   if (std::count_if(parts.begin(), parts.end(), used) == 1) {
     const Batch& only = *std::find_if(parts.begin(), parts.end(), used);
-    return run(named(key(Phase::train, only), true), Way::graph, [&] { begin_step(), micro_step(only), finish_step(); });
+    return run(named(key(Phase::train, only), true), Way::graph,
+               [&] { begin_step(), micro_step(only), finish_step(); });
   }
   run(named(key(Phase::begin), false), Way::graph, [&] { begin_step(); });
   for (const Batch& part : parts)
@@ -280,7 +287,9 @@ Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
 }
 
 void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
-  std::erase_if(plans_, [](const auto& item) { return std::get<Phase>(item.first) == Phase::clear || std::get<Phase>(item.first) == Phase::decode; });
+  std::erase_if(plans_, [](const auto& item) {
+    return std::get<Phase>(item.first) == Phase::clear || std::get<Phase>(item.first) == Phase::decode;
+  });
   cache_ = model().make_cache(sequences, capacity);
   if (!cache_) fail_input("[model] only decoders generate text; this model is none");
   cache_arena_ = plan::Arena();
@@ -339,7 +348,8 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
   table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
-  table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(), tensors(model.stream_weights().copies()));
+  table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(),
+            tensors(model.stream_weights().copies()));
   if (device_steps_) {
     const auto scratch = [&](const char* group, std::size_t bytes) {
       plan::BytesByKind kinds{};
@@ -351,7 +361,8 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
     scratch("graphs", device_steps_->driver_memory().graphs);
   }
   if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
-  if (options_.training) table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
+  if (options_.training)
+    table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
   const plan::Plan *largest = nullptr, *work = nullptr;
   for (const auto& [key, plan] : plans_) {
     if (!largest || plan.bytes > largest->bytes) largest = &plan;
@@ -364,7 +375,8 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   }
   if (largest) table.add(*largest);
   if (work) table.flops += static_cast<double>(accumulate) * work->flops();
-  std::stable_sort(table.rows.begin(), table.rows.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(table.rows.begin(), table.rows.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return table;
 }
 

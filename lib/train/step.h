@@ -1,9 +1,10 @@
-// Runs a model: owns the machine, the memory and the plans, and knows the order of calls of a training step and of an evaluation.
+// Runs a model: owns the machine, the memory and the plans, and knows the order of calls of a training step and of an
+// evaluation.
 //
 // Memory: one arena for weights and moments, one for the step, [halves | copies of dense weights | step-long
 // gradients | the region that the walks share].
-// Plans are made once per phase and batch shape; a new shape may grow the step arena before the step begins. At a shape already
-// seen nothing is allocated.
+// Plans are made once per phase and batch shape; a new shape may grow the step arena before the step begins. At a shape
+// already seen nothing is allocated.
 #pragma once
 
 #include <functional>
@@ -35,15 +36,17 @@ struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
   std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
-  std::span<const double> logits;      // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the rows asked for
-  std::span<const double> embedding;   // embed: [B, N]
-  std::span<const double> hidden;      // embed, clm, where fetch_hidden is set: [B*T, N], padding included
+  std::span<const double>
+      logits;  // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the rows asked for
+  std::span<const double> embedding;  // embed: [B, N]
+  std::span<const double> hidden;     // embed, clm, where fetch_hidden is set: [B*T, N], padding included
 };
 
 class Engine {
  public:
   // Takes no memory yet. `ranks`: see layers::ModelFactory.
-  Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options, const layers::RankTable& ranks = {});
+  Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options,
+         const layers::RankTable& ranks = {});
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -64,41 +67,47 @@ class Engine {
   // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
   std::vector<plan::OpCount> op_counts() const;
   // Without what the driver takes beside it, which is known once graphs were recorded.
-  std::size_t planned_bytes() const { return device_steps_ ? block_layout().bytes() : weights_->bytes() + step_bytes(); }
+  std::size_t planned_bytes() const {
+    return device_steps_ ? block_layout().bytes() : weights_->bytes() + step_bytes();
+  }
 
-  std::size_t driver_bytes() const { return device_steps_ ? device_steps_->driver_memory().modules + device_steps_->driver_memory().graphs : 0; }
+  std::size_t driver_bytes() const {
+    return device_steps_ ? device_steps_->driver_memory().modules + device_steps_->driver_memory().graphs : 0;
+  }
 
-  // Calls of the device in a step without accumulation, known once its graph was recorded; none where there are no graphs.
+  // Calls of the device in a step without accumulation, known once its graph was recorded; none where there are no
+  // graphs.
   std::optional<std::int64_t> launches() const {
     if (!device_steps_) return std::nullopt;
     return static_cast<std::int64_t>(device_steps_->graph_calls());
   }
 
-  // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step}, adamw and the
-  // rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards. With finite == 0 no weight
-  // has changed.
+  // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step},
+  // adamw and the rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards.
+  // With finite == 0 no weight has changed.
   void train(std::span<const Batch> parts);
-  // The same in two halves: on a device the step runs when start() returns, and what the next step reads can be sent beside it (a step of one
-  // micro-batch; else nothing happens).
+  // The same in two halves: on a device the step runs when start() returns, and what the next step reads can be sent
+  // beside it (a step of one micro-batch; else nothing happens).
   void start(std::span<const Batch> parts);
   bool runs_beside() const { return device_steps_ != nullptr; }
   void send_ahead(std::span<const Batch> parts);
   void finish();
   Scores evaluate(const Batch& batch);
 
-  // A cache of keys and values for `sequences` texts of up to `capacity` tokens, empty; InputError where the model cannot generate.
+  // A cache of keys and values for `sequences` texts of up to `capacity` tokens, empty; InputError where the model
+  // cannot generate.
   void open_cache(std::int64_t sequences, std::int64_t capacity);
   // Reads the batch's tokens behind those in the cache (models/decoder.h says what the batch holds); gives logits.
   Scores decode(const Batch& batch);
 
-  // Memory for the weights, zero where they had none, and for all that has been planned. Plans that come later may need more: on a device that takes
-  // another block, and the weights move.
+  // Memory for the weights, zero where they had none, and for all that has been planned. Plans that come later may need
+  // more: on a device that takes another block, and the weights move.
   void allocate();
 
   // Weights were written from outside: merged halves are stale.
   void weights_changed() { prepared_ = false; }
-  // Puts another model, built by the same factory with other ranks, in the place of this one. `fill` receives the old and the new
-  // weights, both in memory. Plans start afresh.
+  // Puts another model, built by the same factory with other ranks, in the place of this one. `fill` receives the old
+  // and the new weights, both in memory. Plans start afresh.
   using Fill = std::function<void(Weights& from, Weights& to)>;
   void replace(const layers::RankTable& ranks, const Fill& fill);
 
@@ -106,7 +115,8 @@ class Engine {
 
  private:
   enum class Phase : std::uint8_t { begin, prepare, train, evaluate, finish, clear, decode };
-  using Key = std::tuple<Phase, std::int64_t, std::int64_t, std::int64_t>;  // with B, T and the number of rows asked for, or 0
+  using Key =
+      std::tuple<Phase, std::int64_t, std::int64_t, std::int64_t>;  // with B, T and the number of rows asked for, or 0
   static Key key(Phase phase) { return {phase, 0, 0, 0}; }
   static Key key(Phase phase, const Batch& batch) {
     return {phase, batch.sequences, batch.length, batch.has("logit_rows") ? batch["logit_rows"].elements() : 0};
@@ -168,7 +178,8 @@ class Engine {
   plan::Pass pass_ = plan::Pass::all;
 };
 
-// A batch of the given shape as a loader would make it, contents zero: what memory is planned for when there is no data.
+// A batch of the given shape as a loader would make it, contents zero: what memory is planned for when there is no
+// data.
 Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability);
 
 }  // namespace comera::train

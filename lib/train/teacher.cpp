@@ -16,7 +16,8 @@ TensorView Teacher::add_output(Batch& batch) const {
   const std::string_view output = output_;
   const bool words = output == layers::teacher_decoder_input, masked = words && batch.has("masked_index");
   const std::int64_t tokens = words || output == layers::teacher_hidden ? batch.length : 1;
-  return batch.add(output_, engine_->machine().dtype, {masked ? batch["masked_index"].elements() : batch.sequences * tokens, width_});
+  return batch.add(output_, engine_->machine().dtype,
+                   {masked ? batch["masked_index"].elements() : batch.sequences * tokens, width_});
 }
 
 void Teacher::plan(Batch& batch) {

@@ -10,8 +10,8 @@ namespace comera::train {
 
 class Teacher {
  public:
-  // `engine` evaluates only. `output`: a name of lib/layers/distillation.h; `width`: columns of that output. `load` fills the weights once
-  // their memory is there.
+  // `engine` evaluates only. `output`: a name of lib/layers/distillation.h; `width`: columns of that output. `load`
+  // fills the weights once their memory is there.
   using Load = std::function<void(Weights&)>;
   Teacher(std::unique_ptr<Engine> engine, const char* output, std::int64_t width, Load load);
 

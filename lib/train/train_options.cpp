@@ -14,7 +14,8 @@ Option row(const char* group, const char* name, OptionType type, const char* val
   return {.name = name, .type = type, .default_text = value, .group = group, .help = help, .result_relevant = true};
 }
 
-Option number(const char* group, const char* name, const char* value, double minimum, double maximum, const char* help) {
+Option number(const char* group, const char* name, const char* value, double minimum, double maximum,
+              const char* help) {
   Option option = row(group, name, OptionType::real, value, help);
   option.minimum = minimum;
   option.maximum = maximum;
@@ -27,7 +28,8 @@ Option count(const char* group, const char* name, const char* value, double mini
   return option;
 }
 
-Option choice(const char* group, const char* name, const char* value, std::vector<std::string> choices, const char* help) {
+Option choice(const char* group, const char* name, const char* value, std::vector<std::string> choices,
+              const char* help) {
   Option option = row(group, name, OptionType::choice, value, help);
   option.choices = std::move(choices);
   return option;
@@ -60,10 +62,13 @@ std::optional<Period> period_of(const OptionValues& values, const char* name) {
 EngineOptions engine_options(const OptionValues& values) {
   EngineOptions options;
   const std::string& recompute = values.text("recompute");
-  options.recompute = recompute == "block" ? layers::Recompute::block : recompute == "cheap" ? layers::Recompute::cheap : layers::Recompute::none;
+  options.recompute = recompute == "block"   ? layers::Recompute::block
+                      : recompute == "cheap" ? layers::Recompute::cheap
+                                             : layers::Recompute::none;
   options.optimizer.max_norm = values.real("clip");
   options.optimizer.beta = values.real("beta");
-  options.optimizer.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
+  options.optimizer.penalty =
+      values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
   return options;
 }
 
@@ -76,18 +81,26 @@ RankOptions adaptation_options(const OptionValues& values) {
   options.rho_size = values.real("rho-size");
   options.prune_every = values.integer("prune-every");
   const int targets = values.has("target-ratio") + values.has("target-size") + values.has("target-fraction");
-  if (targets > 1) fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one", values.table().verb());
-  if (targets == 1 && !options.adapt) fail_input("[{}] a target needs ranks that may be cut; leave out --no-adapt-ranks", values.table().verb());
-  if (values.has("target-ratio")) options.target = TargetKind::ratio, options.target_value = values.real("target-ratio");
-  if (values.has("target-size")) options.target = TargetKind::bytes, options.target_value = static_cast<double>(values.size("target-size"));
-  if (values.has("target-fraction")) options.target = TargetKind::fraction, options.target_value = values.real("target-fraction");
+  if (targets > 1)
+    fail_input("[{}] --target-ratio, --target-size and --target-fraction exclude each other; give one",
+               values.table().verb());
+  if (targets == 1 && !options.adapt)
+    fail_input("[{}] a target needs ranks that may be cut; leave out --no-adapt-ranks", values.table().verb());
+  if (values.has("target-ratio"))
+    options.target = TargetKind::ratio, options.target_value = values.real("target-ratio");
+  if (values.has("target-size"))
+    options.target = TargetKind::bytes, options.target_value = static_cast<double>(values.size("target-size"));
+  if (values.has("target-fraction"))
+    options.target = TargetKind::fraction, options.target_value = values.real("target-fraction");
   return options;
 }
 
 Schedule schedule_of(const OptionValues& values) {
   const std::string& shape = values.text("schedule");
   Schedule schedule;
-  schedule.shape = shape == "constant" ? ScheduleShape::constant : shape == "linear" ? ScheduleShape::linear : ScheduleShape::cosine;
+  schedule.shape = shape == "constant" ? ScheduleShape::constant
+                   : shape == "linear" ? ScheduleShape::linear
+                                       : ScheduleShape::cosine;
   schedule.warmup = values.has("warmup") ? values.integer("warmup") : unset_warmup;
   schedule.final_fraction = values.real("lr-final");
   return schedule;
@@ -96,11 +109,13 @@ Schedule schedule_of(const OptionValues& values) {
 void read_lengths(const OptionValues& values, TrainOptions& options) {
   if (values.has("steps")) options.steps = values.integer("steps");
   if (values.has("epochs")) options.epochs = values.real("epochs");
-  if (options.steps > 0 && options.epochs > 0) fail_input("[{}] --steps and --epochs exclude each other; give one", values.table().verb());
+  if (options.steps > 0 && options.epochs > 0)
+    fail_input("[{}] --steps and --epochs exclude each other; give one", values.table().verb());
   if (!values.has("max-time")) return;
   const Period time = values.period("max-time");
   if (time.unit != Period::Unit::seconds)
-    fail_input("[{}] --max-time is a time, but {} came; write for example 90s, 20m or 8h", values.table().verb(), to_string(time));
+    fail_input("[{}] --max-time is a time, but {} came; write for example 90s, 20m or 8h", values.table().verb(),
+               to_string(time));
   options.max_seconds = time.value;
 }
 
@@ -111,7 +126,8 @@ Metric best_by(const OptionValues& values, data::Task task) {
   if (word == "loss") return Metric::loss;
   const bool spearman = word == "spearman";
   if (spearman ? task != data::Task::regression : !has_accuracy(task))
-    fail_input("[{}] --best-by {}: the task {} has no such measure; use --best-by {}", values.table().verb(), word, data::name_of(task),
+    fail_input("[{}] --best-by {}: the task {} has no such measure; use --best-by {}", values.table().verb(), word,
+               data::name_of(task),
                task == data::Task::regression ? "loss or spearman"
                : has_accuracy(task)           ? "accuracy or loss"
                                               : "loss");
@@ -129,24 +145,33 @@ std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
       choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed"},
-             "what is learned: labels of texts, numbers of texts, masked words, the next word (decoders), or embeddings (from a teacher)"),
-      also(row(g, "data", OptionType::list, "", "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
+             "what is learned: labels of texts, numbers of texts, masked words, the next word (decoders), or "
+             "embeddings (from a teacher)"),
+      also(row(g, "data", OptionType::list, "",
+               "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
            {"train", "train-data", "train-file", "dataset", "input", "corpus"}),
-      also(row(g, "dev", OptionType::list, "", "files to evaluate on"), {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
-      row(g, "text", OptionType::list, "", "columns of a table with text: one, or two for pairs (classify, regression)"),
-      also(row(g, "label", OptionType::string, "label", "the column with the label, a class or a number (classify, regression)"),
+      also(row(g, "dev", OptionType::list, "", "files to evaluate on"),
+           {"validation", "valid", "eval-data", "validation-file", "test", "test-data"}),
+      row(g, "text", OptionType::list, "",
+          "columns of a table with text: one, or two for pairs (classify, regression)"),
+      also(row(g, "label", OptionType::string, "label",
+               "the column with the label, a class or a number (classify, regression)"),
            {"target-column", "label-column"}),
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
-      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "whether a vocab.txt tells upper from lower case"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"},
+             "whether a vocab.txt tells upper from lower case"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
            {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
-      also(count(g, "batch", "32", 1, "sequences per micro-batch"), {"batch-size", "micro-batch", "train-batch-size", "per-device-train-batch-size"}),
-      also(count(g, "accumulate", "1", 1, "micro-batches per step"), {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
+      also(count(g, "batch", "32", 1, "sequences per micro-batch"),
+           {"batch-size", "micro-batch", "train-batch-size", "per-device-train-batch-size"}),
+      also(count(g, "accumulate", "1", 1, "micro-batches per step"),
+           {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
       number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
       row(g, "document-end", OptionType::flag, "true", "puts the tokenizer's end piece behind every document (clm)"),
-      also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")), {"num-workers", "workers"})};
+      also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")),
+           {"num-workers", "workers"})};
   for (Option& option : rows) {
     if (option.name == "task") option.default_words = "classify; regression where the labels are reals";
     if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...", option.files = FileUse::read;
@@ -160,14 +185,18 @@ std::vector<Option> data_options() {
 std::vector<Option> training_options() {
   const char* g = "Training";
   std::vector<Option> rows = {
-      also(count(g, "steps", "", 1, "optimiser steps of the whole run"), {"max-steps", "iterations", "iters", "num-steps"}),
-      also(number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"), {"num-train-epochs", "num-epochs", "n-epochs"}),
+      also(count(g, "steps", "", 1, "optimiser steps of the whole run"),
+           {"max-steps", "iterations", "iters", "num-steps"}),
+      also(number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"),
+           {"num-train-epochs", "num-epochs", "n-epochs"}),
       free(row(g, "max-time", OptionType::period, "", "end the run well after this time (20m, 8h)")),
       also(count(g, "seed", "0", 0, "seed of weights, order of data and dropout"), {"random-seed"}),
-      also(number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"), {"learning-rate", "rate", "step-size"}),
+      also(number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"),
+           {"learning-rate", "rate", "step-size"}),
       number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
       number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
-      also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"), {"lr-scheduler-type", "scheduler"}),
+      also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"),
+           {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
       number(g, "lr-final", "0", 0, 1, "share of the learning rate at the last step (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
@@ -176,12 +205,15 @@ std::vector<Option> training_options() {
       number(g, "epsilon", "1e-8", 0, 1, "added to AdamW's denominator"),
       also(number(g, "clip", "1", 0, none, "largest norm of all gradients together; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
-      also(choice(g, "recompute", "none", {"none", "cheap", "block"}, "what is computed again in the backward to save memory"),
+      also(choice(g, "recompute", "none", {"none", "cheap", "block"},
+                  "what is computed again in the backward to save memory"),
            {"gradient-checkpointing", "activation-checkpointing"}),
-      row(g, "eval-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
+      row(g, "eval-every", OptionType::period, "",
+          "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
       choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss", "spearman"},
-             "what the best model is chosen by (accuracy for classify, else loss; spearman: rank correlation, for regression)"),
+             "what the best model is chosen by (accuracy for classify, else loss; spearman: rank correlation, for "
+             "regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   rows[15].result_relevant = false;
   rows[16].default_words = "at the end only";
@@ -190,19 +222,23 @@ std::vector<Option> training_options() {
 
 std::vector<Option> rank_options() {
   const char* g = "Rank adaptation";
-  return {row(g, "adapt-ranks", OptionType::flag, "true",
-              "removes entries of rank diagonals that reach --tau; with a target, cuts as many more as it needs, on a schedule"),
-          number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
-          number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
-          number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
-          number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss while the size is pushed"),
-          number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size while the loss is pushed"),
-          choice(g, "rank-penalty", "size", {"size", "mean"}, "what is penalised: the size of the layers, or the mean of the diagonals"),
-          count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
-          number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
-          row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
-          number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
-          row(g, "late-after", OptionType::period, "", "where the late stage begins: steps, epochs or time; default: two thirds of the steps")};
+  return {
+      row(g, "adapt-ranks", OptionType::flag, "true",
+          "removes entries of rank diagonals that reach --tau; with a target, cuts as many more as it needs, on a "
+          "schedule"),
+      number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
+      number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
+      number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
+      number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss while the size is pushed"),
+      number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size while the loss is pushed"),
+      choice(g, "rank-penalty", "size", {"size", "mean"},
+             "what is penalised: the size of the layers, or the mean of the diagonals"),
+      count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
+      number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
+      row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
+      number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
+      row(g, "late-after", OptionType::period, "",
+          "where the late stage begins: steps, epochs or time; default: two thirds of the steps")};
 }
 
 std::vector<Option> run_options() {
@@ -211,9 +247,11 @@ std::vector<Option> run_options() {
       free(row(g, "save-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between checkpoints")),
       free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
       only_here(row(g, "output", OptionType::path, "", "the run folder")),
-      only_here(row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
-      only_here(row(g, "override", OptionType::flag, "",
-                    "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
+      only_here(
+          row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
+      only_here(row(
+          g, "override", OptionType::flag, "",
+          "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
       only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
       only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
   rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};
@@ -280,19 +318,24 @@ TrainOptions train_options(const OptionValues& values) {
 std::int64_t total_steps(const TrainOptions& options, std::int64_t steps_per_epoch) {
   if (options.steps > 0) return options.steps;
   if (options.epochs > 0) {
-    if (steps_per_epoch == 0) fail_input("[train] --epochs needs data whose size is known; streamed text takes --steps");
+    if (steps_per_epoch == 0)
+      fail_input("[train] --epochs needs data whose size is known; streamed text takes --steps");
     return std::max<std::int64_t>(std::llround(options.epochs * static_cast<double>(steps_per_epoch)), 1);
   }
-  if (options.max_seconds == 0) fail_input("[train] how long to train is not said; give --steps, --epochs or --max-time");
+  if (options.max_seconds == 0)
+    fail_input("[train] how long to train is not said; give --steps, --epochs or --max-time");
   if (options.schedule.shape != ScheduleShape::constant)
-    fail_input("[train] --max-time alone does not say where the learning rate falls to; add --steps, or take --schedule constant");
+    fail_input(
+        "[train] --max-time alone does not say where the learning rate falls to; add --steps, or take --schedule "
+        "constant");
   return 0;
 }
 
 std::optional<std::int64_t> steps_of(const Period& period, std::int64_t steps_per_epoch, const char* option) {
   if (period.unit == Period::Unit::seconds) return std::nullopt;
   if (period.unit == Period::Unit::steps) return std::max<std::int64_t>(std::llround(period.value), 1);
-  if (steps_per_epoch == 0) fail_input("[train] {} in epochs needs data whose size is known; streamed text takes steps or a time", option);
+  if (steps_per_epoch == 0)
+    fail_input("[train] {} in epochs needs data whose size is known; streamed text takes steps or a time", option);
   return std::max<std::int64_t>(std::llround(period.value * static_cast<double>(steps_per_epoch)), 1);
 }
 

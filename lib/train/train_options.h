@@ -10,7 +10,8 @@
 namespace comera::train {
 
 // Rows for the option tables of pretrain and finetune, by group.
-std::vector<Option> data_options();      // --task, --data, --dev, --text, --label, --tokenizer, --case, --batch, --accumulate, --seq, ...
+std::vector<Option>
+data_options();  // --task, --data, --dev, --text, --label, --tokenizer, --case, --batch, --accumulate, --seq, ...
 std::vector<Option> training_options();  // steps, learning rates, schedule, evaluation, early stopping
 std::vector<Option> rank_options();      // thresholds, weights and targets of the two stages
 std::vector<Option> run_options();       // --save-every, --keep, --resume, --override, --force, --output, --dry-run

@@ -89,8 +89,9 @@ void read(const io::Json& json, double& value) { value = json.is_null() ? std::n
 void check(const TrainState& state, const std::string& file_name) {
   const auto finite = [](double value) { return std::isfinite(value); };
   const bool late = state.ranks.late_step >= 0 && state.ranks.late_step <= state.step;
-  const bool counts = late && state.step >= 0 && state.tokens >= 0 && state.best_step >= -1 && state.best_step <= state.step &&
-                      state.evaluation.step >= -1 && state.evaluation.step <= state.step && state.stretch.steps >= 0 &&
+  const bool counts = late && state.step >= 0 && state.tokens >= 0 && state.best_step >= -1 &&
+                      state.best_step <= state.step && state.evaluation.step >= -1 &&
+                      state.evaluation.step <= state.step && state.stretch.steps >= 0 &&
                       state.stretch.steps <= state.step && state.stretch.tokens >= 0 && state.stretch.counted >= 0;
   if (!counts || !(state.seconds >= 0) || !std::all_of(state.recent_losses.begin(), state.recent_losses.end(), finite))
     fail_input("{}: its numbers contradict each other; it is damaged", file_name);
@@ -99,7 +100,8 @@ void check(const TrainState& state, const std::string& file_name) {
 void require_checksum(io::Json& json, const std::string& file_name) {
   const auto checksum = json.at(checksum_key).get<std::string>();
   json.erase(checksum_key);
-  if (hash_text(json.dump()) != checksum) fail_input("{}: does not have the checksum at its end; it was damaged", file_name);
+  if (hash_text(json.dump()) != checksum)
+    fail_input("{}: does not have the checksum at its end; it was damaged", file_name);
 }
 
 }  // namespace
@@ -130,7 +132,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   if (state.with_checksums) {
     require_checksum(json, file_name);
     if (found != version)
-      fail_input("{}: is of version {}, and this program reads 1 and {}; use the program that wrote it", file_name, found, version);
+      fail_input("{}: is of version {}, and this program reads 1 and {}; use the program that wrote it", file_name,
+                 found, version);
     each_field(state, take);
   } else {
     each_first_field(state, take);

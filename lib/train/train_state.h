@@ -51,7 +51,8 @@ struct TrainState {
   std::map<std::string, std::string> files, best_files;
   bool with_checksums = true;  // false: read from version 1, which has none
 
-  // The text ends with a checksum of its own, which must be right when it is read. InputError for anything that is not such a state.
+  // The text ends with a checksum of its own, which must be right when it is read. InputError for anything that is not
+  // such a state.
   std::string to_json() const;
   static TrainState from_json(const std::string& text, const std::string& file_name);
 };

@@ -17,7 +17,8 @@ constexpr std::size_t watched_steps = 20;  // whose mean tells whether a run div
 constexpr double divergence = 3;           // times the mean of the first steps, plus 1
 
 double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<std::size_t>(values.size(), 1));
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(std::max<std::size_t>(values.size(), 1));
 }
 
 std::int64_t inner_bonds(const Model& model) {
@@ -54,12 +55,14 @@ void Trainer::build() {
   plan_memory();
 }
 
-// By default the last third of a run belongs to the late stage. Half of it may pass before the target is enforced: the rest heals.
+// By default the last third of a run belongs to the late stage. Half of it may pass before the target is enforced: the
+// rest heals.
 void Trainer::resolve_stages() {
   RankOptions& ranks = options_.ranks;
   if (ranks.target == TargetKind::none) return;
   if (options_.late_after) {
-    const std::optional<std::int64_t> steps = steps_of(*options_.late_after, loader_->steps_per_epoch(), "--late-after");
+    const std::optional<std::int64_t> steps =
+        steps_of(*options_.late_after, loader_->steps_per_epoch(), "--late-after");
     if (!steps) late_seconds_ = options_.late_after->value;
     ranks.late_start = steps.value_or(-1);
   } else if (steps_ > 0) {
@@ -68,7 +71,8 @@ void Trainer::resolve_stages() {
     late_seconds_ = options_.max_seconds * 2 / 3;
   }
   if (steps_ > 0 && ranks.late_start >= steps_)
-    fail_input("[train] the late stage begins at step {}, but the run has {}; use a smaller --late-after", ranks.late_start, steps_);
+    fail_input("[train] the late stage begins at step {}, but the run has {}; use a smaller --late-after",
+               ranks.late_start, steps_);
   if (steps_ > 0 && ranks.late_start >= 0) ranks.late_deadline = ranks.late_start + (steps_ - ranks.late_start) / 2;
 }
 
@@ -78,16 +82,20 @@ void Trainer::plan_memory() {
   if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
   if (inputs_.dev) engine_->plan_evaluation(batch);
-  planned_peak_ = std::max(planned_peak_, engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0) + reader_bytes());
+  planned_peak_ =
+      std::max(planned_peak_,
+               engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0) + reader_bytes());
 }
 
 // A device says what it has left before anything is taken, and before the folder is touched.
 void Trainer::refuse_what_does_not_fit() const {
   const kernels::Backend& backend = *inputs_.machine.backend;
   std::size_t free = 0, total = 0;
-  if (!backend.device.free_bytes || backend.device.free_bytes(&free, &total) != kernels::Status::ok || planned_peak_ <= free) return;
-  fail_input("[memory] the run needs {} on {} {}, where {} of {} are free; {}", format_bytes(planned_peak_), backend.name, backend.variant,
-             format_bytes(free), format_bytes(total), what_fits(free));
+  if (!backend.device.free_bytes || backend.device.free_bytes(&free, &total) != kernels::Status::ok ||
+      planned_peak_ <= free)
+    return;
+  fail_input("[memory] the run needs {} on {} {}, where {} of {} are free; {}", format_bytes(planned_peak_),
+             backend.name, backend.variant, format_bytes(free), format_bytes(total), what_fits(free));
 }
 
 std::string Trainer::what_fits(std::size_t free) const {
@@ -100,11 +108,13 @@ std::string Trainer::what_fits(std::size_t free) const {
     return engine.planned_bytes() <= free;
   };
   options.recompute = layers::Recompute::block;
-  if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch)) return "with --recompute block it fits";
+  if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch))
+    return "with --recompute block it fits";
   options = options_.engine;
   for (std::int64_t batch = options_.batch / 2; batch > 0; batch /= 2)
     if (fits(batch))
-      return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch, options_.accumulate * options_.batch / batch);
+      return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch,
+                         options_.accumulate * options_.batch / batch);
   return "a smaller model may, or a card with more memory";
 }
 
@@ -124,7 +134,9 @@ std::size_t Trainer::reader_bytes() const {
   return data::tokenising_bytes(*inputs_.data, options_.threads) + dev;
 }
 
-std::string Trainer::recipe() const { return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : ""); }
+std::string Trainer::recipe() const {
+  return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : "");
+}
 
 // With what a model folder needs beside weights and configuration.
 void Trainer::create_folder() {
@@ -140,7 +152,8 @@ void Trainer::create_folder() {
 void Trainer::begin() {
   const bool fresh = state_.step == 0;
   if (callbacks_.start) callbacks_.start(memory_table());
-  if (!inputs_.machine.backend->device.free_bytes) meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
+  if (!inputs_.machine.backend->device.free_bytes)
+    meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
   engine_->allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
   if (!fresh) {
@@ -150,7 +163,8 @@ void Trainer::begin() {
     if (inputs_.start) inputs_.start(engine_->weights());
   }
   create_folder();
-  metrics_ = std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
+  metrics_ =
+      std::make_unique<Metrics>(folder_.folder(), whole_lines(folder_.folder(), "metrics.jsonl", state_.metrics_bytes));
   folder_.prune(options_.keep, state_);
   session_start_ = wall_seconds() - state_.seconds;
   last_save_ = last_evaluation_ = state_.seconds;
@@ -181,7 +195,8 @@ void Trainer::set_rates() {
   const double factor = schedule.factor(state_.step);
   // The way to the target is a length, not a search: while it lasts, the diagonals do not slow down.
   const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
-  const double rates[layers::roles] = {options_.rate_cores * factor, options_.rate_ranks * rank_factor, options_.rate * factor};
+  const double rates[layers::roles] = {options_.rate_cores * factor, options_.rate_ranks * rank_factor,
+                                       options_.rate * factor};
   const double t = static_cast<double>(state_.step + 1);
   for (int role = 0; role < layers::roles; ++role)
     for (int decays = 0; decays < 2; ++decays)
@@ -257,14 +272,17 @@ void Trainer::check_loss() {
   if (recent.size() < watched_steps) return;
   if (state_.first_loss == 0) state_.first_loss = mean_of(recent);
   if (mean_of(recent) > divergence * state_.first_loss + 1)
-    fail(fmt::format("the loss diverges: {:.3g} over the last {} steps, {:.3g} over the first", mean_of(recent), watched_steps, state_.first_loss));
+    fail(fmt::format("the loss diverges: {:.3g} over the last {} steps, {:.3g} over the first", mean_of(recent),
+                     watched_steps, state_.first_loss));
 }
 
 void Trainer::fail(const std::string& what) const {
   std::vector<std::int64_t> saved = folder_.checkpoints();
   if (!saved.empty() && saved.back() == state_.step) saved.pop_back();  // this step began with its weights
-  const std::string good = saved.empty() ? "there is no good checkpoint yet" : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
-  fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what, good);
+  const std::string good = saved.empty() ? "there is no good checkpoint yet"
+                                         : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
+  fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what,
+           good);
 }
 
 void Trainer::adapt(const RankAdaptation::Event& event) {
@@ -275,15 +293,15 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   if (event.removed() > 0) {
     plan_memory();
     metrics_->model_changed();
-    log_info("step {}: {} rank entries fell to the threshold and {} were cut by the schedule, {} parameters left", state_.step, event.fallen,
-             event.cut, engine_->model().parameters().count());
+    log_info("step {}: {} rank entries fell to the threshold and {} were cut by the schedule, {} parameters left",
+             state_.step, event.fallen, event.cut, engine_->model().parameters().count());
     metrics_->removal(state_.step, seconds(), event);
   }
   if (!event.target_met) return;
   const RankProgress& progress = ranks_->progress();
   const char* event_name = progress.cut > 0 ? "target enforced" : "target reached";
-  log_info("step {}: {}: the schedule cut {} rank entries, {} fell to the threshold{}", state_.step, event_name, progress.cut, progress.fallen,
-           progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
+  log_info("step {}: {}: the schedule cut {} rank entries, {} fell to the threshold{}", state_.step, event_name,
+           progress.cut, progress.fallen, progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
   metrics_->event(state_.step, seconds(), event_name);
   // A resumed run may have had a best model before it had a target: that one is too large for it.
   state_.best_step = -1;
@@ -306,7 +324,8 @@ StepReport Trainer::report_of() const {
     for (const Parameter* core : train.cores)
       if (!train.chain.folded) stored += core->shape.elements();
   report.has_ranks = inner_bonds(model) > 0;
-  const double active = static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
+  const double active =
+      static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
   report.ratio = static_cast<double>(model.parameters_dense()) / std::max(active, 1.0);
   report.mean_rank = report.has_ranks ? state.rank.active / static_cast<double>(inner_bonds(model)) : 0;
   if (state_.stretch.steps == 0) return report;
@@ -328,14 +347,16 @@ void Trainer::report() {
 // Over the best model so far. Of a regression after a teacher without labels there is no correlation.
 bool Trainer::gains() const {
   if (options_.best_by == Metric::accuracy) return last_.accuracy > state_.best_accuracy;
-  if (options_.best_by == Metric::spearman && last_.scores.count > 0) return last_.scores.spearman > state_.best_scores.spearman;
+  if (options_.best_by == Metric::spearman && last_.scores.count > 0)
+    return last_.scores.spearman > state_.best_scores.spearman;
   return last_.loss < state_.best_loss;
 }
 
 void Trainer::evaluate_now() {
   if (!inputs_.dev || state_.evaluation.step == state_.step) return;
   const double start = wall_seconds();
-  EvaluationOptions evaluation{.batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
+  EvaluationOptions evaluation{
+      .batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
   evaluation.teacher = dev_teacher();
   evaluation.require_finite = false;  // a run that goes on may recover, and one that ends keeps its weights
@@ -444,7 +465,8 @@ RunResult Trainer::run() {
   result.best_accuracy = state_.best_accuracy;
   result.best_scores = state_.best_scores;
   result.memory = memory_table();
-  result.planned_peak = planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);
+  result.planned_peak =
+      planned_peak_ + engine_->driver_bytes() + (inputs_.teacher ? inputs_.teacher->driver_bytes() : 0);
   result.measured_peak = meter_.peak();
   result.waited_ms = loader_->waited_ms();
   return result;

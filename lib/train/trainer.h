@@ -25,8 +25,9 @@ struct TrainInputs {
 };
 
 struct TrainCallbacks {
-  std::function<void(const MemoryTable&)> start;             // before the first step
-  std::function<void(const StepReport&, bool report)> step;  // after every step; `report`: a line is due, means are fresh
+  std::function<void(const MemoryTable&)> start;  // before the first step
+  std::function<void(const StepReport&, bool report)>
+      step;  // after every step; `report`: a line is due, means are fresh
   std::function<void(std::int64_t step, const Evaluation&, bool best)> evaluation;
 };
 

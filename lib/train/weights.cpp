@@ -13,8 +13,10 @@ HostBytes::HostBytes(const Machine& machine, const Tensor& tensor) : shape_(tens
     return;
   }
   copy_.resize(tensor.bytes());
-  if (machine.backend->memory.download(machine.context(), copy_.data(), tensor.data, tensor.bytes()) != kernels::Status::ok)
-    fail_run("[{}] copying {} bytes to the host failed: {}", machine.backend->name, tensor.bytes(), machine.backend->device.failure());
+  if (machine.backend->memory.download(machine.context(), copy_.data(), tensor.data, tensor.bytes()) !=
+      kernels::Status::ok)
+    fail_run("[{}] copying {} bytes to the host failed: {}", machine.backend->name, tensor.bytes(),
+             machine.backend->device.failure());
   bytes_ = copy_;
 }
 
@@ -28,7 +30,8 @@ void write(const Machine& machine, const Tensor& tensor, std::span<const std::by
   COMERA_CHECK(bytes.size() == tensor.bytes());
   if (bytes.empty()) return;
   if (machine.backend->memory.upload(machine.context(), tensor.data, bytes.data(), bytes.size()) != kernels::Status::ok)
-    fail_run("[{}] copying {} bytes to the device failed: {}", machine.backend->name, bytes.size(), machine.backend->device.failure());
+    fail_run("[{}] copying {} bytes to the device failed: {}", machine.backend->name, bytes.size(),
+             machine.backend->device.failure());
 }
 
 Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool training)
@@ -40,7 +43,8 @@ Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool trai
 }
 
 void Weights::allocate() {
-  arena_ = plan::Arena(*machine_.backend, bytes(), training_ ? "the weights and the optimiser's moments" : "the weights");
+  arena_ =
+      plan::Arena(*machine_.backend, bytes(), training_ ? "the weights and the optimiser's moments" : "the weights");
   bind(arena_.data());
 }
 

@@ -45,23 +45,30 @@ DType file_type(const Parameter& parameter, FileTypes types) {
 std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   std::vector<io::TensorToWrite> tensors;
   for (const Parameter& parameter : model.parameters().all())
-    tensors.push_back({parameter.name, stored_type(file_type(parameter, types)), file_shape(parameter.shape, parameter.transposed_in_file)});
+    tensors.push_back({parameter.name, stored_type(file_type(parameter, types)),
+                       file_shape(parameter.shape, parameter.transposed_in_file)});
   for (const layers::TensorTrain& train : model.tensor_trains()) {
-    if (train.exact_rows) tensors.push_back({train.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(train.exact_ids.size())}});
+    if (train.exact_rows)
+      tensors.push_back(
+          {train.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(train.exact_ids.size())}});
     if (train.cores.empty()) continue;
-    if (train.chain.sorted) tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
-    if (train.chain.gauge) tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
+    if (train.chain.sorted)
+      tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
+    if (train.chain.gauge)
+      tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
   }
   return tensors;
 }
 
 // Rows of the transpose of bytes seen as [rows, columns], one at a time.
 template <class Row>
-void transpose(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t columns, std::size_t element, Row&& take) {
+void transpose(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t columns, std::size_t element,
+               Row&& take) {
   std::vector<std::byte> row(static_cast<std::size_t>(rows) * element);
   for (std::int64_t c = 0; c < columns; ++c) {
     for (std::int64_t r = 0; r < rows; ++r)
-      std::memcpy(row.data() + static_cast<std::size_t>(r) * element, bytes.data() + static_cast<std::size_t>(r * columns + c) * element, element);
+      std::memcpy(row.data() + static_cast<std::size_t>(r) * element,
+                  bytes.data() + static_cast<std::size_t>(r * columns + c) * element, element);
     take(std::span<const std::byte>(row));
   }
 }
@@ -86,7 +93,8 @@ void convert(std::span<const std::byte> bytes, DType from, const io::TensorToWri
     for (std::size_t i = 0; i < floats.size(); ++i) {
       const double value = layers::load(host, static_cast<std::int64_t>(at + i));
       if (into.type == io::StoredType::F16 && std::abs(value) >= too_large_for_half)
-        fail_run("[weights] tensor {}: {} is too large for fp16; go on with --resume and --save-dtype fp32", into.name, format_digits(value, 6));
+        fail_run("[weights] tensor {}: {} is too large for fp16; go on with --resume and --save-dtype fp32", into.name,
+                 format_digits(value, 6));
       floats[i] = static_cast<float>(value);
     }
     sink.floats(floats);
@@ -117,7 +125,8 @@ std::vector<std::byte> bytes_as(const io::SafetensorsFile& file, const io::Store
 void check_finite(const Tensor& host, const std::string& file, const std::string& name) {
   for (std::int64_t i = 0; i < host.shape.elements(); ++i)
     if (const double value = layers::load(host, i); !std::isfinite(value))
-      fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one", file, name, i, value);
+      fail_input("{}: tensor {}: its element {} is {}; the file is damaged or its training diverged, use another one",
+                 file, name, i, value);
 }
 
 // A model's file, its names seen as the model's.
@@ -126,7 +135,8 @@ class Source {
   Source(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {}
 
   const io::ModelFolder& folder() const { return folder_; }
-  // Chains by the one set of rules that every reader has (describe.cpp); a file alone has no config.json to describe them.
+  // Chains by the one set of rules that every reader has (describe.cpp); a file alone has no config.json to describe
+  // them.
   void check_chains() const {
     if (folder_.has_config()) io::describe(folder_);
   }
@@ -139,8 +149,11 @@ class Source {
     const io::ModelFolder::Entry* found = folder_.find(file_name(name));
     for (const std::string& alias : aliases) {
       const io::ModelFolder::Entry* other = folder_.find(file_name(alias));
-      if (found && other && !std::ranges::equal(folder_.file_of(*found).bytes(found->tensor), folder_.file_of(*other).bytes(other->tensor)))
-        fail_input("{}: tensors {} and {} must be the same, but they differ; remove one of them", folder_.path(), found->tensor.name, alias);
+      if (found && other &&
+          !std::ranges::equal(folder_.file_of(*found).bytes(found->tensor),
+                              folder_.file_of(*other).bytes(other->tensor)))
+        fail_input("{}: tensors {} and {} must be the same, but they differ; remove one of them", folder_.path(),
+                   found->tensor.name, alias);
       if (other) used_.insert(other);
       if (!found) found = other;
     }
@@ -149,7 +162,9 @@ class Source {
   }
   const io::ModelFolder::Entry& require(const std::string& name, const std::vector<std::string>& aliases = {}) const {
     const io::ModelFolder::Entry* found = find(name, aliases);
-    if (!found) fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front().path(), file_name(name));
+    if (!found)
+      fail_input("{}: tensor {} is missing; the file belongs to another model", folder_.files().front().path(),
+                 file_name(name));
     return *found;
   }
   std::vector<std::int32_t> indices(const std::string& name, std::int64_t count, std::int64_t limit) const {
@@ -176,7 +191,8 @@ class Source {
  private:
   // Constants that older versions of transformers stored beside the weights.
   static bool is_buffer(const std::string& name) {
-    for (const char* ending : {"position_ids", "token_type_ids", "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"})
+    for (const char* ending :
+         {"position_ids", "token_type_ids", "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"})
       if (name.ends_with(ending)) return true;
     return false;
   }
@@ -194,19 +210,22 @@ void tell_unused(const Source& source, bool expected) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
   if (names.size() > most) text += ", ...";
-  const std::string line =
-      fmt::format("{}: {} of its tensors are not used, because this model has no such weights: {}", source.folder().path(), names.size(), text);
+  const std::string line = fmt::format("{}: {} of its tensors are not used, because this model has no such weights: {}",
+                                       source.folder().path(), names.size(), text);
   expected ? log_info("{}", line) : log_warning("{}", line);
 }
 
 void require_shape(const Source& source, const io::ModelFolder::Entry& entry, const io::FileShape& wanted) {
   if (entry.tensor.shape != wanted)
-    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model", source.folder().file_of(entry).path(),
-               entry.tensor.name, io::to_string(entry.tensor.shape), io::to_string(wanted));
+    fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model",
+               source.folder().file_of(entry).path(), entry.tensor.name, io::to_string(entry.tensor.shape),
+               io::to_string(wanted));
 }
 
-void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, bool transposed, std::span<float> numbers) {
-  const std::int64_t rows = entry.tensor.shape.empty() ? 1 : entry.tensor.shape[0], columns = rows == 0 ? 0 : entry.tensor.elements() / rows;
+void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, bool transposed,
+                  std::span<float> numbers) {
+  const std::int64_t rows = entry.tensor.shape.empty() ? 1 : entry.tensor.shape[0],
+                     columns = rows == 0 ? 0 : entry.tensor.elements() / rows;
   source.folder().file_of(entry).read_rows(entry.tensor, [&](std::int64_t first, std::span<const float> part) {
     if (!transposed) return void(std::copy(part.begin(), part.end(), numbers.begin() + first * columns));
     const std::int64_t count = std::ssize(part) / columns;
@@ -216,7 +235,8 @@ void read_numbers(const Source& source, const io::ModelFolder::Entry& entry, boo
   });
 }
 
-void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor, bool transposed) {
+void get(const Machine& machine, const Source& source, const io::ModelFolder::Entry& entry, const Tensor& tensor,
+         bool transposed) {
   const io::StoredTensor* stored = &entry.tensor;
   const io::SafetensorsFile& file = source.folder().file_of(entry);
   const io::FileShape wanted = file_shape(tensor.shape, transposed);
@@ -242,11 +262,12 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
   const std::int64_t rank = core.shape[0], columns = core.shape[1];
   const io::ModelFolder::Entry& entry = source.require(core.name);
   if (entry.tensor.shape != io::FileShape{rank, columns - rank, 1})
-    fail_input("{}: tensor {} has shape {}, but {} was wanted beside its gauge", source.folder().path(), entry.tensor.name,
-               io::to_string(entry.tensor.shape), io::to_string({rank, columns - rank, 1}));
+    fail_input("{}: tensor {} has shape {}, but {} was wanted beside its gauge", source.folder().path(),
+               entry.tensor.name, io::to_string(entry.tensor.shape), io::to_string({rank, columns - rank, 1}));
   std::vector<float> stored(static_cast<std::size_t>(entry.tensor.elements()));
   source.folder().file_of(entry).read_floats(entry.tensor, stored);
-  const std::vector<float> full = io::restore_gauge(stored, source.indices(train.name + ".gauge", rank, columns), columns);
+  const std::vector<float> full =
+      io::restore_gauge(stored, source.indices(train.name + ".gauge", rank, columns), columns);
   std::vector<std::byte> bytes(core.value.bytes());
   const Tensor host{bytes.data(), core.value.dtype, core.shape, -1};
   for (std::size_t i = 0; i < full.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), full[i]);
@@ -282,28 +303,36 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
 // True for a core that a file keeps with a gauge and the model without.
 bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
   return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
-    return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge && source.find(train.name + ".gauge");
+    return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge &&
+           source.find(train.name + ".gauge");
   });
 }
 
-std::string moment_name(int which, const Parameter& parameter) { return (which == 0 ? "moment1." : "moment2.") + parameter.name; }
+std::string moment_name(int which, const Parameter& parameter) {
+  return (which == 0 ? "moment1." : "moment2.") + parameter.name;
+}
 
 void write_weights(AtomicFile file, const Weights& weights, FileTypes types) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
   const auto indices = indices_of(weights.model());
-  io::write_safetensors(file, tensors_of(weights.model(), types), metadata(), [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
-    if (const auto found = indices.find(tensor.name); found != indices.end())
-      return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
-    put(weights.machine(), *parameters.at(tensor.name), tensor, sink);
-  });
+  io::write_safetensors(file, tensors_of(weights.model(), types), metadata(),
+                        [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+                          if (const auto found = indices.find(tensor.name); found != indices.end())
+                            return sink.bytes(found->second->data(), found->second->size() * sizeof(std::int32_t));
+                          put(weights.machine(), *parameters.at(tensor.name), tensor, sink);
+                        });
 }
 
 }  // namespace
 
-std::uint64_t weights_file_bytes(const Model& model, FileTypes types) { return io::safetensors_bytes(tensors_of(model, types), metadata()); }
+std::uint64_t weights_file_bytes(const Model& model, FileTypes types) {
+  return io::safetensors_bytes(tensors_of(model, types), metadata());
+}
 
-void save_weights(const std::string& path, const Weights& weights, FileTypes types) { write_weights(AtomicFile(path), weights, types); }
+void save_weights(const std::string& path, const Weights& weights, FileTypes types) {
+  write_weights(AtomicFile(path), weights, types);
+}
 
 void save_weights(const Folder& folder, const std::string& name, const Weights& weights, FileTypes types) {
   write_weights(AtomicFile(folder, name), weights, types);
@@ -324,7 +353,8 @@ std::vector<std::string> load_weights(const std::string& path, Weights& weights,
     if (fresh || (options.may_miss && options.may_miss(parameter) && !source.find(parameter.name, parameter.aliases)))
       kept.push_back(parameter.name);
     else
-      get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value, parameter.transposed_in_file);
+      get(weights.machine(), source, source.require(parameter.name, parameter.aliases), parameter.value,
+          parameter.transposed_in_file);
   }
   tell_unused(source, options.fresh || options.may_miss);
   return kept;
@@ -353,7 +383,8 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
   const auto claim = [&](const Parameter& parameter) {
     std::uint64_t all = 0;
     for (const Parameter& one : model.parameters().all()) all += one.value.bytes();
-    return fmt::format("config.json makes it {}, {}, of a model of {}", io::to_string(file_shape(parameter.shape, parameter.transposed_in_file)),
+    return fmt::format("config.json makes it {}, {}, of a model of {}",
+                       io::to_string(file_shape(parameter.shape, parameter.transposed_in_file)),
                        format_bytes(parameter.value.bytes()), format_bytes(all));
   };
   for (const Parameter& parameter : model.parameters().all()) {
@@ -361,15 +392,18 @@ void check_weights(const std::string& path, const Model& model, const LoadOption
     const io::ModelFolder::Entry* found = source.find(parameter.name, parameter.aliases);
     if (!found && options.may_miss && options.may_miss(parameter)) continue;
     if (!found)
-      fail_input("{}: tensor {} is missing; the file belongs to another model ({})", source.folder().files().front().path(),
-                 source.file_name(parameter.name), claim(parameter));
+      fail_input("{}: tensor {} is missing; the file belongs to another model ({})",
+                 source.folder().files().front().path(), source.file_name(parameter.name), claim(parameter));
     const io::FileShape wanted = file_shape(parameter.shape, parameter.transposed_in_file);
     if (found->tensor.shape != wanted && !without_gauge(source, model, parameter))
-      fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})", source.folder().file_of(*found).path(),
-                 found->tensor.name, io::to_string(found->tensor.shape), io::to_string(wanted), claim(parameter));
+      fail_input("{}: tensor {} has shape {}, but {} was wanted; the file belongs to another model ({})",
+                 source.folder().file_of(*found).path(), found->tensor.name, io::to_string(found->tensor.shape),
+                 io::to_string(wanted), claim(parameter));
     if (!io::is_floating(found->tensor.type))
-      fail_input("{}: tensor {} holds {}; weights are floating-point numbers: convert the model, or take one that is not quantised",
-                 source.folder().file_of(*found).path(), found->tensor.name, io::name_of(found->tensor.type));
+      fail_input(
+          "{}: tensor {} holds {}; weights are floating-point numbers: convert the model, or take one that is not "
+          "quantised",
+          source.folder().file_of(*found).path(), found->tensor.name, io::name_of(found->tensor.type));
   }
 }
 
@@ -379,7 +413,9 @@ StoredTypes stored_types(const std::string& path) {
   std::map<DType, std::uint64_t> bytes;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     if (!io::is_floating(entry.tensor.type)) continue;
-    const DType type = entry.tensor.type == io::StoredType::F16 ? DType::f16 : entry.tensor.type == io::StoredType::BF16 ? DType::bf16 : DType::f32;
+    const DType type = entry.tensor.type == io::StoredType::F16    ? DType::f16
+                       : entry.tensor.type == io::StoredType::BF16 ? DType::bf16
+                                                                   : DType::f32;
     types.by_name[entry.tensor.name] = type;
     bytes[type] += entry.tensor.bytes();
   }
@@ -389,11 +425,13 @@ StoredTypes stored_types(const std::string& path) {
 }
 
 layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming) {
-  const auto type_of = [types = std::move(types), model = naming.model_prefix, file = naming.file_prefix](const Parameter& parameter) {
+  const auto type_of = [types = std::move(types), model = naming.model_prefix,
+                        file = naming.file_prefix](const Parameter& parameter) {
     std::vector<std::string> names = parameter.aliases;
     names.insert(names.begin(), parameter.name);
     for (const std::string& name : names) {
-      const auto found = types.by_name.find(!model.empty() && name.starts_with(model) ? file + name.substr(model.size()) : name);
+      const auto found =
+          types.by_name.find(!model.empty() && name.starts_with(model) ? file + name.substr(model.size()) : name);
       if (found != types.by_name.end()) return found->second;
     }
     return types.others;
@@ -401,7 +439,8 @@ layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const
   return [base = std::move(base), type_of](const layers::RankTable& ranks) {
     auto model = base(ranks);
     for (Parameter& parameter : model->parameters().all())
-      if (const DType type = type_of(parameter); size_of(type) < size_of(parameter.value.dtype) && parameter.role != layers::Role::diagonal)
+      if (const DType type = type_of(parameter);
+          size_of(type) < size_of(parameter.value.dtype) && parameter.role != layers::Role::diagonal)
         parameter.stored = type;
     return model;
   };
@@ -414,10 +453,13 @@ void save_moments(const Folder& folder, const std::string& name, const Weights& 
   for (const Parameter& parameter : weights.model().parameters().all())
     for (int which = 0; which < Weights::moments; ++which) {
       moments[moment_name(which, parameter)] = weights.moment(which, parameter.index);
-      tensors.push_back({moment_name(which, parameter), stored_type(parameter.value.dtype), file_shape(parameter.shape, false)});
+      tensors.push_back(
+          {moment_name(which, parameter), stored_type(parameter.value.dtype), file_shape(parameter.shape, false)});
     }
   io::write_safetensors(file, std::move(tensors), metadata(),
-                        [&](const io::TensorToWrite& tensor, io::TensorSink& sink) { put(weights.machine(), moments.at(tensor.name), false, sink); });
+                        [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
+                          put(weights.machine(), moments.at(tensor.name), false, sink);
+                        });
 }
 
 void load_moments(const std::string& path, Weights& weights) {
@@ -425,7 +467,8 @@ void load_moments(const std::string& path, Weights& weights) {
   const Source source(path, plain);
   for (const Parameter& parameter : weights.model().parameters().all())
     for (int which = 0; which < Weights::moments; ++which)
-      get(weights.machine(), source, source.require(moment_name(which, parameter)), weights.moment(which, parameter.index), false);
+      get(weights.machine(), source, source.require(moment_name(which, parameter)),
+          weights.moment(which, parameter.index), false);
 }
 
 }  // namespace comera::train

@@ -14,7 +14,9 @@ std::int64_t top_rank(const LossCurve& layer) {
   return layer.largest_rank > 0 ? std::min(layer.largest_rank, table) : table;
 }
 
-std::int64_t bottom_rank(const LossCurve& layer) { return std::min(std::max<std::int64_t>(layer.smallest_rank, 1), top_rank(layer)); }
+std::int64_t bottom_rank(const LossCurve& layer) {
+  return std::min(std::max<std::int64_t>(layer.smallest_rank, 1), top_rank(layer));
+}
 
 double share_left(const LossCurve& layer, std::int64_t rank) {
   return layer.losses[0] > 0 ? layer.losses[static_cast<std::size_t>(rank)] / layer.losses[0] : 0;
@@ -58,7 +60,8 @@ struct Step {
 std::vector<std::size_t> lower_hull(const std::vector<Allotment>& options) {
   std::vector<std::size_t> hull;
   const auto slope = [&](std::size_t a, std::size_t b) {
-    return (options[a].loss - options[b].loss) / static_cast<double>(std::max<std::int64_t>(1, options[b].bytes - options[a].bytes));
+    return (options[a].loss - options[b].loss) /
+           static_cast<double>(std::max<std::int64_t>(1, options[b].bytes - options[a].bytes));
   };
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (!hull.empty() && options[i].loss >= options[hull.back()].loss) continue;
@@ -74,7 +77,9 @@ std::vector<Step> steps_of(const std::vector<std::vector<Allotment>>& menus, con
     const std::vector<std::size_t> hull = lower_hull(menus[l]);
     for (std::size_t i = 1; i < hull.size(); ++i) {
       const Allotment &from = menus[l][hull[i - 1]], &to = menus[l][hull[i]];
-      steps.push_back({l, hull[i], layers[l].weight * (from.loss - to.loss) / static_cast<double>(std::max<std::int64_t>(1, to.bytes - from.bytes))});
+      steps.push_back({l, hull[i],
+                       layers[l].weight * (from.loss - to.loss) /
+                           static_cast<double>(std::max<std::int64_t>(1, to.bytes - from.bytes))});
     }
   }
   std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.gain > b.gain; });
@@ -98,15 +103,16 @@ Allocation each(const std::vector<LossCurve>& layers, F&& choose) {
 }
 
 // Spends the bytes that the steps left over: the choice with the best gain per byte that still fits, until none fits.
-void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vector<LossCurve>& layers, std::vector<std::size_t>& at,
-                std::int64_t rest) {
+void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vector<LossCurve>& layers,
+                std::vector<std::size_t>& at, std::int64_t rest) {
   for (;;) {
     Step best;
     for (std::size_t l = 0; l < menus.size(); ++l)
       for (std::size_t i = at[l] + 1; i < menus[l].size(); ++i) {
         const Allotment &from = menus[l][at[l]], &to = menus[l][i];
         if (to.bytes - from.bytes > rest) break;
-        const double gain = layers[l].weight * (from.loss - to.loss) / static_cast<double>(std::max<std::int64_t>(1, to.bytes - from.bytes));
+        const double gain = layers[l].weight * (from.loss - to.loss) /
+                            static_cast<double>(std::max<std::int64_t>(1, to.bytes - from.bytes));
         if (gain > best.gain) best = {l, i, gain};
       }
     if (best.gain <= 0) return;
@@ -115,9 +121,13 @@ void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vec
   }
 }
 
-// A share cuts every layer at the rank below it: what that leaves of the budget is spent on the next rank, first where it exceeds the share least.
-Allocation with_last_ranks(const std::vector<LossCurve>& layers, Allocation allocation, std::int64_t budget, double share) {
-  const auto next_of = [&](std::size_t l) { return at_rank(layers[l], rounded_up(layers[l], allocation.layers[l].rank + 1)); };
+// A share cuts every layer at the rank below it: what that leaves of the budget is spent on the next rank, first where
+// it exceeds the share least.
+Allocation with_last_ranks(const std::vector<LossCurve>& layers, Allocation allocation, std::int64_t budget,
+                           double share) {
+  const auto next_of = [&](std::size_t l) {
+    return at_rank(layers[l], rounded_up(layers[l], allocation.layers[l].rank + 1));
+  };
   std::vector<std::pair<double, std::size_t>> next;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const Allotment& at = allocation.layers[l];
@@ -138,7 +148,9 @@ Allocation with_last_ranks(const std::vector<LossCurve>& layers, Allocation allo
 
 void check_budget(const std::vector<LossCurve>& layers, std::int64_t budget) {
   const std::int64_t least = smallest_bytes(layers);
-  if (least > budget) fail_input("[budget] {} bytes are too few for {} layers; the least possible is {} bytes", budget, layers.size(), least);
+  if (least > budget)
+    fail_input("[budget] {} bytes are too few for {} layers; the least possible is {} bytes", budget, layers.size(),
+               least);
 }
 
 }  // namespace
@@ -149,7 +161,8 @@ std::int64_t smallest_bytes(const std::vector<LossCurve>& layers) {
 
 Allocation by_rank(const std::vector<LossCurve>& layers, std::int64_t rank) {
   return each(layers, [&](const LossCurve& layer) {
-    return at_rank_or_dense(layer, std::clamp(rank, bottom_rank(layer), static_cast<std::int64_t>(layer.losses.size()) - 1));
+    return at_rank_or_dense(layer,
+                            std::clamp(rank, bottom_rank(layer), static_cast<std::int64_t>(layer.losses.size()) - 1));
   });
 }
 
@@ -170,8 +183,9 @@ Allocation by_share(const std::vector<LossCurve>& layers, std::int64_t budget) {
     std::vector<Allotment> all;
     for (std::size_t l = 0; l < layers.size(); ++l) {
       const double limit = share * static_cast<double>(layers[l].dense_bytes);
-      const auto beyond = std::upper_bound(menus[l].begin(), menus[l].end(), limit,
-                                           [](double bytes, const Allotment& option) { return bytes < static_cast<double>(option.bytes); });
+      const auto beyond = std::upper_bound(
+          menus[l].begin(), menus[l].end(), limit,
+          [](double bytes, const Allotment& option) { return bytes < static_cast<double>(option.bytes); });
       all.push_back(beyond == menus[l].begin() ? menus[l].front() : *(beyond - 1));
     }
     return total(std::move(all), layers);

@@ -12,9 +12,12 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
-constexpr double highest_share = 0.45;  // of the possible rank: where a pair has more, order 3 has nothing left to win and is not tried
+constexpr double highest_share =
+    0.45;  // of the possible rank: where a pair has more, order 3 has nothing left to win and is not tried
 
-std::int64_t rounded_down(std::int64_t rank, std::int64_t multiple) { return rank > multiple ? rank / multiple * multiple : rank; }
+std::int64_t rounded_down(std::int64_t rank, std::int64_t multiple) {
+  return rank > multiple ? rank / multiple * multiple : rank;
+}
 
 // Splits of the inputs: near the square, and about 6 : 1, the first mode (groups of like energy) the larger.
 std::vector<Sizes> input_splits(std::int64_t in) {
@@ -33,7 +36,8 @@ std::vector<Sizes> input_splits(std::int64_t in) {
   return splits;
 }
 
-std::int64_t largest_order3_rank(std::int64_t out, Order3 shape, std::int64_t bytes, const Storage& storage, std::int64_t multiple) {
+std::int64_t largest_order3_rank(std::int64_t out, Order3 shape, std::int64_t bytes, const Storage& storage,
+                                 std::int64_t multiple) {
   std::int64_t low = 0, high = std::min(shape.first_rank * shape.second, out) + 1;
   while (high - low > 1) {
     shape.rank = (low + high) / 2;
@@ -42,12 +46,14 @@ std::int64_t largest_order3_rank(std::int64_t out, Order3 shape, std::int64_t by
   return rounded_down(low, multiple);
 }
 
-// Shapes that spend the budget; a first rank near the first mode is order 2 with more numbers, one below a third loses too much.
+// Shapes that spend the budget; a first rank near the first mode is order 2 with more numbers, one below a third loses
+// too much.
 std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& search) {
   std::vector<Order3> all;
   for (const Sizes& split : input_splits(in))
     for (const double share : {0.45, 0.65, 0.85}) {
-      Order3 shape{split[0], split[1], std::max<std::int64_t>(1, std::llround(share * static_cast<double>(split[0]))), 0};
+      Order3 shape{split[0], split[1], std::max<std::int64_t>(1, std::llround(share * static_cast<double>(split[0]))),
+                   0};
       if (shape.first * shape.first_rank > widest_normal_matrix) continue;
       shape.rank = largest_order3_rank(out, shape, search.bytes, search.storage, search.multiple);
       if (shape.rank >= 1) all.push_back(shape);
@@ -90,7 +96,8 @@ struct Judge {
   Matrix shrunk_outputs(double rho) const {
     Matrix all = outputs;
     for (std::int64_t i = 0; i < all.rows && rho > 0; ++i)
-      for (std::int64_t o = 0; o < all.columns; ++o) all(i, o) = (1 - rho) * all(i, o) + rho * fit_moment(i, i) * weight(i, o);
+      for (std::int64_t o = 0; o < all.columns; ++o)
+        all(i, o) = (1 - rho) * all(i, o) + rho * fit_moment(i, i) * weight(i, o);
     return all;
   }
 
@@ -101,7 +108,8 @@ struct Judge {
   }
 
   void offer(Candidate candidate) {
-    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes) return;  // the gauge could not be fixed
+    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes)
+      return;  // the gauge could not be fixed
     if (!best || candidate.held_error < best->held_error) best = std::move(candidate);
   }
 };
@@ -109,10 +117,11 @@ struct Judge {
 Candidate best_pair(Judge& judge) {
   const Matrix& weight = judge.weight;
   const Search& search = judge.search;
-  const std::int64_t rank = largest_pair_rank(weight.rows, weight.columns, search.bytes, search.storage, search.multiple);
+  const std::int64_t rank =
+      largest_pair_rank(weight.rows, weight.columns, search.bytes, search.storage, search.multiple);
   if (rank < 1)
-    fail_input("[tt] {} bytes are too few for a weight of {} x {}; rank 1 takes {}", search.bytes, weight.rows, weight.columns,
-               pair_bytes(weight.rows, weight.columns, 1, search.storage));
+    fail_input("[tt] {} bytes are too few for a weight of {} x {}; rank 1 takes {}", search.bytes, weight.rows,
+               weight.columns, pair_bytes(weight.rows, weight.columns, 1, search.storage));
   std::vector<Candidate> made(search.shrinkage.size());
   each_alone(std::ssize(made), [&](std::int64_t i) {
     check_stop();
@@ -166,12 +175,15 @@ std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, co
 }
 
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage) {
-  const std::int64_t front = shape.first * shape.first_rank - shape.first * shape.second * shape.rank;  // G1 for a left half of [in x R]
+  const std::int64_t front =
+      shape.first * shape.first_rank - shape.first * shape.second * shape.rank;  // G1 for a left half of [in x R]
   return pair_bytes(shape.first * shape.second, out, shape.rank, storage) +
-         (front + shape.first_rank * shape.second * shape.rank) * storage.bytes_per_number + 4 * shape.first * shape.second;
+         (front + shape.first_rank * shape.second * shape.rank) * storage.bytes_per_number +
+         4 * shape.first * shape.second;
 }
 
-std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage, std::int64_t multiple) {
+std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage,
+                               std::int64_t multiple) {
   std::int64_t low = 0, high = std::min(in, out) + 1;
   while (high - low > 1) {
     const std::int64_t rank = (low + high) / 2;
@@ -180,11 +192,13 @@ std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t b
   return rounded_down(low, multiple);
 }
 
-Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search) {
+Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
+                         const Search& search) {
   Judge judge(weight, fit_moment, held_moment, search);
   const Candidate pair = best_pair(judge);
   const auto possible = static_cast<double>(std::min(weight.rows, weight.columns));
-  if (search.order3 && static_cast<double>(pair.chain.middle()) <= highest_share * possible) try_order3(judge, pair.shrinkage);
+  if (search.order3 && static_cast<double>(pair.chain.middle()) <= highest_share * possible)
+    try_order3(judge, pair.shrinkage);
   Candidate chosen = std::move(*judge.best);
   chosen.fit_error = output_error(weight, expand(chosen.chain), fit_moment);
   return chosen;

@@ -30,7 +30,8 @@ void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
   for (std::size_t e = 0; e < chain.exact_ids.size(); ++e) {
     const std::int64_t row = chain.exact_ids[e] - first;
     if (row < 0 || row >= table.rows) continue;
-    std::copy_n(chain.exact_rows.begin() + static_cast<std::ptrdiff_t>(e) * table.columns, table.columns, table.row(row));
+    std::copy_n(chain.exact_rows.begin() + static_cast<std::ptrdiff_t>(e) * table.columns, table.columns,
+                table.row(row));
   }
 }
 
@@ -47,11 +48,13 @@ Matrix expand_table(const Chain& chain) {
   return table;
 }
 
-void check_indices(const std::vector<std::int32_t>& indices, std::int64_t limit, const std::string& what, const char* name) {
+void check_indices(const std::vector<std::int32_t>& indices, std::int64_t limit, const std::string& what,
+                   const char* name) {
   std::vector<bool> seen(static_cast<std::size_t>(limit));
   for (const std::int32_t index : indices) {
     if (index < 0 || index >= limit || seen[static_cast<std::size_t>(index)])
-      fail_input("{}: {} holds {}, which is out of range or stands there twice; wanted distinct numbers below {}", what, name, index, limit);
+      fail_input("{}: {} holds {}, which is out of range or stands there twice; wanted distinct numbers below {}", what,
+                 name, index, limit);
     seen[static_cast<std::size_t>(index)] = true;
   }
 }
@@ -63,11 +66,12 @@ void check_extras(const Chain& chain, const std::string& what) {
     fail_input("{}: order has {} entries; wanted one per input of a tt, {}", what, chain.order.size(), chain.rows());
   check_indices(chain.exact_ids, chain.kind == Kind::ttm ? chain.rows() : 0, what, "the list of exact rows");
   if (!std::is_sorted(chain.exact_ids.begin(), chain.exact_ids.end()) ||
-      static_cast<std::int64_t>(chain.exact_rows.size()) != static_cast<std::int64_t>(chain.exact_ids.size()) * chain.columns())
-    fail_input("{}: {} exact rows hold {} numbers; wanted ids that rise and {} numbers for each", what, chain.exact_ids.size(),
-               chain.exact_rows.size(), chain.columns());
-  if (!chain.gauge.empty() &&
-      (chain.kind != Kind::tt || chain.out_modes.size() != 1 || static_cast<std::int64_t>(chain.gauge.size()) != chain.middle()))
+      static_cast<std::int64_t>(chain.exact_rows.size()) !=
+          static_cast<std::int64_t>(chain.exact_ids.size()) * chain.columns())
+    fail_input("{}: {} exact rows hold {} numbers; wanted ids that rise and {} numbers for each", what,
+               chain.exact_ids.size(), chain.exact_rows.size(), chain.columns());
+  if (!chain.gauge.empty() && (chain.kind != Kind::tt || chain.out_modes.size() != 1 ||
+                               static_cast<std::int64_t>(chain.gauge.size()) != chain.middle()))
     fail_input("{}: gauge has {} entries; wanted one per rank of a tt with one out mode", what, chain.gauge.size());
 }
 
@@ -89,14 +93,18 @@ Sizes Chain::core_shape(std::size_t k) const {
 }
 
 void check_chain(const Chain& chain, const std::string& what) {
-  if (chain.in_modes.empty() || chain.out_modes.empty() || (chain.kind == Kind::ttm && chain.in_modes.size() != chain.out_modes.size()))
+  if (chain.in_modes.empty() || chain.out_modes.empty() ||
+      (chain.kind == Kind::ttm && chain.in_modes.size() != chain.out_modes.size()))
     fail_input("{}: {} in modes and {} out modes are no chain", what, chain.in_modes.size(), chain.out_modes.size());
-  if (chain.ranks.size() != chain.size() + 1 || chain.ranks.front() != 1 || chain.ranks.back() != 1 || chain.cores.size() != chain.size())
-    fail_input("{}: ranks {} and {} cores do not fit {} modes", what, to_string(chain.ranks), chain.cores.size(), chain.size());
+  if (chain.ranks.size() != chain.size() + 1 || chain.ranks.front() != 1 || chain.ranks.back() != 1 ||
+      chain.cores.size() != chain.size())
+    fail_input("{}: ranks {} and {} cores do not fit {} modes", what, to_string(chain.ranks), chain.cores.size(),
+               chain.size());
   check_extras(chain, what);
   for (std::size_t k = 0; k < chain.size(); ++k) {
     if (static_cast<std::int64_t>(chain.cores[k].size()) != product(chain.core_shape(k)))
-      fail_input("{}: core {} holds {} numbers; wanted the shape {}", what, k, chain.cores[k].size(), to_string(chain.core_shape(k)));
+      fail_input("{}: core {} holds {} numbers; wanted the shape {}", what, k, chain.cores[k].size(),
+                 to_string(chain.core_shape(k)));
     for (const double value : chain.cores[k])
       if (!std::isfinite(value)) fail_input("{}: core {} holds {}, which is not finite", what, k, value);
   }
@@ -112,7 +120,9 @@ std::int64_t stored_indices(const Chain& chain) {
   return static_cast<std::int64_t>(chain.order.size() + chain.gauge.size() + chain.exact_ids.size());
 }
 
-std::int64_t stored_bytes(const Chain& chain, int bytes_per_number) { return stored_numbers(chain) * bytes_per_number + 4 * stored_indices(chain); }
+std::int64_t stored_bytes(const Chain& chain, int bytes_per_number) {
+  return stored_numbers(chain) * bytes_per_number + 4 * stored_indices(chain);
+}
 
 Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end) {
   Matrix merged = reshaped(identity(chain.ranks[begin]), chain.ranks[begin], chain.ranks[begin]);
@@ -182,11 +192,15 @@ double chain_error(const Matrix& weight, const Chain& chain) {
     return relative_error(weight, fitted.rows > weight.rows ? first_rows(fitted, weight.rows) : fitted);
   }
   constexpr std::int64_t strip = 1024;
-  const Pair pair = chain.kind == Kind::tt ? halves(chain) : Pair{folded(chain.cores[0], chain.ranks[1]), folded(chain.cores[1], chain.columns())};
+  const Pair pair = chain.kind == Kind::tt
+                        ? halves(chain)
+                        : Pair{folded(chain.cores[0], chain.ranks[1]), folded(chain.cores[1], chain.columns())};
   double error = 0, norm = 0;
   for (std::int64_t first = 0; first < weight.rows; first += strip) {
     const std::int64_t rows = std::min(strip, weight.rows - first);
-    const auto part = [&](const Matrix& a) { return Matrix(rows, a.columns, std::vector<double>(a.row(first), a.row(first) + rows * a.columns)); };
+    const auto part = [&](const Matrix& a) {
+      return Matrix(rows, a.columns, std::vector<double>(a.row(first), a.row(first) + rows * a.columns));
+    };
     const Matrix wanted = part(weight);
     Matrix fitted = multiply(part(pair.left), pair.right);
     put_exact_rows(chain, fitted, first);

@@ -10,7 +10,9 @@
 namespace comera::tt {
 namespace {
 
-double mean_diagonal(const Matrix& moment) { return moment.rows > 0 ? trace(moment) / static_cast<double>(moment.rows) : 0; }
+double mean_diagonal(const Matrix& moment) {
+  return moment.rows > 0 ? trace(moment) / static_cast<double>(moment.rows) : 0;
+}
 
 // l with l lᵀ = S: Cholesky, or by eigenvalues where S is not definite.
 Matrix factor_of(const Matrix& moment) {
@@ -37,7 +39,9 @@ Matrix corrected(const Matrix& weight, const Matrix& moment, Matrix missing, dou
   return missing;
 }
 
-Matrix missing_products(const Matrix& weight, const Followed& inputs) { return difference(inputs.products, multiply(inputs.moment, weight)); }
+Matrix missing_products(const Matrix& weight, const Followed& inputs) {
+  return difference(inputs.products, multiply(inputs.moment, weight));
+}
 
 }  // namespace
 
@@ -49,9 +53,13 @@ Matrix shrunk(const Matrix& moment, double rho, double damping) {
   return s;
 }
 
-double output_norm(const Matrix& weight, const Matrix& moment) { return std::max(0.0, dot(weight, multiply(moment, weight))); }
+double output_norm(const Matrix& weight, const Matrix& moment) {
+  return std::max(0.0, dot(weight, multiply(moment, weight)));
+}
 
-double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment) { return output_norm(difference(weight, fitted), moment); }
+double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment) {
+  return output_norm(difference(weight, fitted), moment);
+}
 
 double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment) {
   const double norm = output_norm(weight, moment), loss = output_loss(weight, fitted, moment);
@@ -59,7 +67,9 @@ double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& mo
   return std::sqrt(loss / norm);
 }
 
-double followed_loss(const Matrix& fitted, const Followed& inputs) { return output_norm(fitted, inputs.moment) - 2 * dot(fitted, inputs.products); }
+double followed_loss(const Matrix& fitted, const Followed& inputs) {
+  return output_norm(fitted, inputs.moment) - 2 * dot(fitted, inputs.products);
+}
 
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping) {
   return corrected(weight, inputs.moment, missing_products(weight, inputs), damping);
@@ -80,7 +90,9 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 }
 
 WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment)
-    : WhitenedCurve(weight, moment, weight.columns <= weight.rows && moment.rows == weight.rows ? multiply(moment, weight) : Matrix()) {}
+    : WhitenedCurve(weight, moment,
+                    weight.columns <= weight.rows && moment.rows == weight.rows ? multiply(moment, weight) : Matrix()) {
+}
 
 WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs)
     : weight_(weight), outputs_(weight.columns <= weight.rows) {
@@ -95,7 +107,8 @@ WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const M
     basis_ = std::move(eigen.vectors);
     return;
   }
-  const Matrix image = multiply_tn(factor_of(moment), weight);  // lᵀ W [in x out], whose right singular vectors are the output directions
+  const Matrix image = multiply_tn(factor_of(moment),
+                                   weight);  // lᵀ W [in x out], whose right singular vectors are the output directions
   const SymmetricEigen eigen = symmetric_eigen(gram_of_rows(image));
   losses_ = tails_of(eigen.values);
   basis_ = multiply(eigen.vectors, image);
@@ -111,11 +124,13 @@ Pair WhitenedCurve::pair(std::int64_t rank) const {
 std::vector<std::int32_t> order_by_energy(const Matrix& weight, const Matrix& moment) {
   std::vector<double> energy(static_cast<std::size_t>(weight.rows));
   for (std::int64_t i = 0; i < weight.rows; ++i)
-    energy[static_cast<std::size_t>(i)] = moment(i, i) * std::inner_product(weight.row(i), weight.row(i) + weight.columns, weight.row(i), 0.0);
+    energy[static_cast<std::size_t>(i)] =
+        moment(i, i) * std::inner_product(weight.row(i), weight.row(i) + weight.columns, weight.row(i), 0.0);
   std::vector<std::int32_t> order(energy.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int32_t a, std::int32_t b) { return energy[static_cast<std::size_t>(a)] > energy[static_cast<std::size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return energy[static_cast<std::size_t>(a)] > energy[static_cast<std::size_t>(b)];
+  });
   return order;
 }
 

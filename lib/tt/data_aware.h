@@ -1,5 +1,5 @@
-// Factorisations that keep a layer's outputs: min E||x W - x Ŵ||² = tr((W - Ŵ)ᵀ S (W - Ŵ)) under the second moment S = sum of x xᵀ of its inputs
-// (W [in x out], S [in x in], symmetric positive semidefinite, any scale).
+// Factorisations that keep a layer's outputs: min E||x W - x Ŵ||² = tr((W - Ŵ)ᵀ S (W - Ŵ)) under the second moment S =
+// sum of x xᵀ of its inputs (W [in x out], S [in x in], symmetric positive semidefinite, any scale).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ double output_norm(const Matrix& weight, const Matrix& moment);                 
 double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
 double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
 
-// Sums over tokens whose inputs X̂ come from a compressed prefix, in place of X, and of what the layer should give for them, Y = X W + R - R̂: it is
-// added to a stream that has become R̂ in place of R.
+// Sums over tokens whose inputs X̂ come from a compressed prefix, in place of X, and of what the layer should give for
+// them, Y = X W + R - R̂: it is added to a stream that has become R̂ in place of R.
 struct Followed {
   const Matrix& moment;    // X̂ᵀ X̂ = Ŝ [in x in]
   const Matrix& products;  // X̂ᵀ Y [in x out]
@@ -28,25 +28,26 @@ struct Followed {
 
 double followed_loss(const Matrix& fitted, const Followed& inputs);  // ||Y - X̂ V||² - ||Y||²
 
-// W' = Ŝ⁻¹ X̂ᵀ Y, what the layer should do with these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ is damped by
-// `damping` of its mean diagonal, towards W.
+// W' = Ŝ⁻¹ X̂ᵀ Y, what the layer should do with these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by
+// a constant. Ŝ is damped by `damping` of its mean diagonal, towards W.
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping);
 // The best target on held-out inputs: W itself, or corrected_target() at one of some dampings.
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held);
 
-// Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ, Ŵ_r = W U_r U_rᵀ,
-// loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).
+// Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ,
+// Ŵ_r = W U_r U_rᵀ, loss(r) = the sum of the eigenvalues beyond r (Eckart and Young in the norm of S).
 class WhitenedCurve {
  public:
   WhitenedCurve(const Matrix& weight, const Matrix& moment);
   WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs);  // S W, where it is known
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
-  const std::vector<double>& losses() const { return losses_; }                                // r = 0 .. min(in, out), never rising
-  Pair pair(std::int64_t rank) const;                                                          // left = W U_r [in x r], right = U_rᵀ [r x out]
+  const std::vector<double>& losses() const { return losses_; }  // r = 0 .. min(in, out), never rising
+  Pair pair(std::int64_t rank) const;                            // left = W U_r [in x r], right = U_rᵀ [r x out]
 
  private:
-  Matrix weight_, basis_;  // basis: rows are the output directions, or (more outputs than inputs) what the weight maps to them
+  Matrix weight_,
+      basis_;  // basis: rows are the output directions, or (more outputs than inputs) what the weight maps to them
   bool outputs_ = true;
   std::vector<double> losses_;
 };
@@ -83,14 +84,16 @@ class Order3Problem {
   std::unique_ptr<Sums> sums_;
 };
 
-// Bytes that a pair takes, its gauge indices included; and the largest rank whose pair fits (0: none), a multiple of `multiple` where it exceeds it.
+// Bytes that a pair takes, its gauge indices included; and the largest rank whose pair fits (0: none), a multiple of
+// `multiple` where it exceeds it.
 struct Storage {
   int bytes_per_number = 4;
   bool gauge = true;
 };
 std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, const Storage& storage);
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage);  // order included
-std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage, std::int64_t multiple = 1);
+std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage,
+                               std::int64_t multiple = 1);
 
 // The search for the best form of one layer.
 struct Search {
@@ -108,7 +111,9 @@ struct Candidate {
   double held_error = 0;  // on the held-out moment
 };
 
-// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError where not even rank 1 fits.
-Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment, const Search& search);
+// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError where not even
+// rank 1 fits.
+Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
+                         const Search& search);
 
 }  // namespace comera::tt

@@ -66,7 +66,8 @@ std::vector<Tridiagonal> lanczos(const FloatMatrix& gram, int steps) {
   return runs;
 }
 
-// Estimates a value that `count` eigenvalues exceed, from the spectral density of a few Lanczos runs (stochastic Lanczos quadrature).
+// Estimates a value that `count` eigenvalues exceed, from the spectral density of a few Lanczos runs (stochastic
+// Lanczos quadrature).
 Edge estimated_edge(const FloatMatrix& gram, std::int64_t count) {
   const int steps = static_cast<int>(std::min<std::int64_t>(probe_steps, gram.rows));
   std::vector<std::pair<double, double>> nodes;  // eigenvalue, how many of them
@@ -118,7 +119,8 @@ void filter(FloatMatrix& gram, const Edge& edge, int degree, FloatMatrix& x) {
   shift_diagonal(gram, half);
 }
 
-// Orthonormal rows of the same space: by Cholesky of the Gram matrix in double, or by reflections where rows depend on each other.
+// Orthonormal rows of the same space: by Cholesky of the Gram matrix in double, or by reflections where rows depend on
+// each other.
 Matrix orthonormal(const FloatMatrix& x) {
   Matrix rows = to_double(x);
   Matrix l = gram_of_rows(rows);
@@ -142,7 +144,8 @@ Ritz rayleigh_ritz(const FloatMatrix& gram, const FloatMatrix& x) {
   symmetrize(projected);
   SymmetricEigen eigen = symmetric_eigen(std::move(projected));
   const FloatMatrix turn = to_float(eigen.vectors);
-  Ritz ritz{FloatMatrix(q.rows, q.columns), std::move(eigen.values), std::vector<double>(static_cast<std::size_t>(q.rows))};
+  Ritz ritz{FloatMatrix(q.rows, q.columns), std::move(eigen.values),
+            std::vector<double>(static_cast<std::size_t>(q.rows))};
   multiply_into(1, turn, q, 0, ritz.vectors);
   FloatMatrix turned(q.rows, q.columns);
   multiply_into(1, turn, image, 0, turned);
@@ -154,12 +157,15 @@ Ritz rayleigh_ritz(const FloatMatrix& gram, const FloatMatrix& x) {
   return ritz;
 }
 
-// The gain of the true eigenvectors over the first `count` Ritz vectors, to second order, if nothing outside the space is above its edge.
+// The gain of the true eigenvectors over the first `count` Ritz vectors, to second order, if nothing outside the space
+// is above its edge.
 double gap_of(const Ritz& ritz, std::int64_t count) {
-  const double edge = ritz.values.back(), least = std::numeric_limits<float>::epsilon() * std::max(ritz.values.front(), 0.0);
+  const double edge = ritz.values.back(),
+               least = std::numeric_limits<float>::epsilon() * std::max(ritz.values.front(), 0.0);
   double gap = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-    if (ritz.residuals[i] > 0) gap += ritz.residuals[i] / std::max(ritz.values[i] - edge, std::max(least, std::numeric_limits<double>::min()));
+    if (ritz.residuals[i] > 0)
+      gap += ritz.residuals[i] / std::max(ritz.values[i] - edge, std::max(least, std::numeric_limits<double>::min()));
   return gap;
 }
 
@@ -178,10 +184,13 @@ double left_of(const FloatMatrix& gram, const Ritz& ritz, std::int64_t count) {
 
 }  // namespace
 
-std::int64_t filtered_columns(std::int64_t side, std::int64_t count) { return std::min(side, count + count / 16 + side / 32 + 16); }
+std::int64_t filtered_columns(std::int64_t side, std::int64_t count) {
+  return std::min(side, count + count / 16 + side / 32 + 16);
+}
 
 LeadingSpace leading_space(const Matrix& a, bool of_rows, std::int64_t count, double tolerance) {
-  const double size = largest_entry(a), scale = size > 0 ? 1 / size : 1;  // squares of extreme weights leave the range of float
+  const double size = largest_entry(a),
+               scale = size > 0 ? 1 / size : 1;  // squares of extreme weights leave the range of float
   FloatMatrix gram = of_rows ? gram_of_rows(to_float(a, scale)) : tt::gram(to_float(a, scale));
   FloatMatrix x = random_rows(filtered_columns(gram.rows, count), gram.rows);
   Edge edge = estimated_edge(gram, x.rows);
@@ -198,7 +207,9 @@ LeadingSpace leading_space(const Matrix& a, bool of_rows, std::int64_t count, do
     const double before = gap, left = left_of(gram, ritz, count);
     gap = gap_of(ritz, count);
     // Below the resolution of float nothing more is to be had here.
-    if (gap <= tolerance * left || left <= std::numeric_limits<float>::epsilon() * static_cast<double>(count) * ritz.values.front()) break;
+    if (gap <= tolerance * left ||
+        left <= std::numeric_limits<float>::epsilon() * static_cast<double>(count) * ritz.values.front())
+      break;
     if (gap > before / 2 && round > 2) break;
     x = std::move(ritz.vectors);
     edge = {ritz.values.front(), ritz.values.back()};

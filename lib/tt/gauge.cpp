@@ -26,7 +26,8 @@ Entry largest(const Matrix& a) {
   return entry;
 }
 
-// Column `at.column` takes the place of the chosen column of row `at.row`: the volume of the block grows by |entry|. The largest entry afterwards.
+// Column `at.column` takes the place of the chosen column of row `at.row`: the volume of the block grows by |entry|.
+// The largest entry afterwards.
 Entry exchange(ColumnBasis& block, const Entry& at) {
   Matrix& b = block.coefficients;
   const double pivot = b(at.row, at.column);
@@ -79,7 +80,8 @@ Chain fix_gauge(Chain chain, double bound) {
   const Matrix right(rank, out, chain.cores.back());
   std::optional<ColumnBasis> block = column_basis(right);
   if (!block) return chain;
-  // Every exchange multiplies the volume by at least `bound`, and pivoting leaves few: the limit only ends what rounding would repeat for ever.
+  // Every exchange multiplies the volume by at least `bound`, and pivoting leaves few: the limit only ends what
+  // rounding would repeat for ever.
   Entry worst = largest(block->coefficients);
   for (std::int64_t swaps = 0; swaps < 4 * rank && worst.size > bound; ++swaps) worst = exchange(*block, worst);
   const Matrix turn = chosen_columns(right, block->columns), others = other_columns(right, block->columns);

@@ -1,5 +1,5 @@
-// The factorisations of matrix.h. LAPACK reads column-major: what it sees of a row-major matrix is the transpose, so each routine is called
-// for that of the transpose.
+// The factorisations of matrix.h. LAPACK reads column-major: what it sees of a row-major matrix is the transpose, so
+// each routine is called for that of the transpose.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,20 +9,24 @@
 #include "lib/tt/matrix.h"
 
 extern "C" {
-void dsyevd_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* iwork,
-             const int* liwork, int* info);
-void dsyevd_2stage_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* iwork,
-                    const int* liwork, int* info);
-void dsyev_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work, const int* lwork, int* info);
-void dgesdd_(const char* job, const int* m, const int* n, double* a, const int* lda, double* s, double* u, const int* ldu, double* vt,
-             const int* ldvt, double* work, const int* lwork, int* iwork, int* info);
-void dgesvd_(const char* jobu, const char* jobvt, const int* m, const int* n, double* a, const int* lda, double* s, double* u, const int* ldu,
-             double* vt, const int* ldvt, double* work, const int* lwork, int* info);
-void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work, const int* lwork, int* info);
-void dorglq_(const int* m, const int* n, const int* k, double* a, const int* lda, const double* tau, double* work, const int* lwork, int* info);
+void dsyevd_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work,
+             const int* lwork, int* iwork, const int* liwork, int* info);
+void dsyevd_2stage_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work,
+                    const int* lwork, int* iwork, const int* liwork, int* info);
+void dsyev_(const char* job, const char* part, const int* n, double* a, const int* lda, double* w, double* work,
+            const int* lwork, int* info);
+void dgesdd_(const char* job, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
+             const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork, int* info);
+void dgesvd_(const char* jobu, const char* jobvt, const int* m, const int* n, double* a, const int* lda, double* s,
+             double* u, const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* info);
+void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work, const int* lwork,
+             int* info);
+void dorglq_(const int* m, const int* n, const int* k, double* a, const int* lda, const double* tau, double* work,
+             const int* lwork, int* info);
 void dgetrf_(const int* m, const int* n, double* a, const int* lda, int* pivots, int* info);
 void dpotrf_(const char* part, const int* n, double* a, const int* lda, int* info);
-void dgesv_(const int* n, const int* columns, double* a, const int* lda, int* pivots, double* b, const int* ldb, int* info);
+void dgesv_(const int* n, const int* columns, double* a, const int* lda, int* pivots, double* b, const int* ldb,
+            int* info);
 }
 
 namespace comera::tt {
@@ -42,7 +46,8 @@ int with_workspace(F&& f) {
   return f(work.data(), &size);
 }
 
-// Eigenvectors replace the rows of `a`, values rise. Values alone come by way of a band matrix, whose products are larger.
+// Eigenvectors replace the rows of `a`, values rise. Values alone come by way of a band matrix, whose products are
+// larger.
 int eigen_by_halves(const char* job, Matrix& a, std::vector<double>& values) {
   const auto solve = *job == 'N' && a.rows > 1024 ? dsyevd_2stage_ : dsyevd_;
   const int n = narrow(a.rows);
@@ -72,7 +77,8 @@ int svd_by_halves(Matrix& a, Svd& s) {
   std::vector<int> iwork(static_cast<std::size_t>(8 * k));
   return with_workspace([&](double* work, const int* lwork) {
     int info = 0;
-    dgesdd_("S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k, work, lwork, iwork.data(), &info);
+    dgesdd_("S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k,
+            work, lwork, iwork.data(), &info);
     return info;
   });
 }
@@ -81,7 +87,8 @@ int svd_by_qr(Matrix& a, Svd& s) {
   const int m = narrow(a.columns), n = narrow(a.rows), k = std::min(m, n);
   return with_workspace([&](double* work, const int* lwork) {
     int info = 0;
-    dgesvd_("S", "S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k, work, lwork, &info);
+    dgesvd_("S", "S", &m, &n, a.values.data(), &m, s.values.data(), s.right.values.data(), &m, s.left.values.data(), &k,
+            work, lwork, &info);
     return info;
   });
 }
@@ -130,7 +137,8 @@ SymmetricEigen symmetric_eigen(Matrix a) {
 
 std::vector<double> symmetric_eigenvalues(Matrix a) {
   std::vector<double> values(static_cast<std::size_t>(a.rows));
-  if (a.rows > 0 && eigen_by_halves("N", a, values) != 0) fail_run("[eigen] a matrix of {0} x {0} did not converge", a.rows);
+  if (a.rows > 0 && eigen_by_halves("N", a, values) != 0)
+    fail_run("[eigen] a matrix of {0} x {0} did not converge", a.rows);
   std::reverse(values.begin(), values.end());
   return values;
 }
@@ -173,8 +181,11 @@ std::optional<ColumnBasis> column_basis(const Matrix& a) {
   if (info != 0) return std::nullopt;
   std::vector<std::int32_t> order(static_cast<std::size_t>(m));
   std::iota(order.begin(), order.end(), 0);
-  for (int i = 0; i < n; ++i) std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(pivots[static_cast<std::size_t>(i)] - 1)]);
-  Matrix lower(a.rows, a.rows), rest(a.rows, a.columns - a.rows);  // rows of aᵀ in that order are [L; L'] U: the coefficients are L⁻ᵀ L'ᵀ
+  for (int i = 0; i < n; ++i)
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(pivots[static_cast<std::size_t>(i)] - 1)]);
+  Matrix lower(a.rows, a.rows),
+      rest(a.rows, a.columns - a.rows);  // rows of aᵀ in that order are [L; L'] U: the coefficients are L⁻ᵀ L'ᵀ
   for (std::int64_t i = 0; i < a.rows; ++i) {
     lower(i, i) = 1;
     for (std::int64_t j = i + 1; j < a.rows; ++j) lower(j, i) = factors(i, j);

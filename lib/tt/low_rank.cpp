@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::int64_t small_side = 512;   // below it the Gram matrix is as fast as any sketch
 constexpr double gram_resolution = 1e-13;  // squared norms below this share of the whole are rounding in a Gram matrix
-constexpr double float_resolution = 1e-5;  // below it the same of a Gram matrix in float, with a margin for many directions
-constexpr double worst_gap = 5e-3;         // more than this and the whole spectrum is computed
+constexpr double float_resolution =
+    1e-5;                           // below it the same of a Gram matrix in float, with a margin for many directions
+constexpr double worst_gap = 5e-3;  // more than this and the whole spectrum is computed
 constexpr int most_refinements = 3;
 
 std::vector<double> squared_row_norms(const Matrix& a) {
@@ -44,11 +45,14 @@ double sum_of(const std::vector<double>& values) { return std::accumulate(values
 
 Matrix orthonormal_rows(const Matrix& a) { return transposed(orthonormal_columns(transposed(a))); }
 
-// Processor time in products of double precision, fitted to one machine: an eigenproblem of n costs ten products of n x n, float half.
+// Processor time in products of double precision, fitted to one machine: an eigenproblem of n costs ten products of n x
+// n, float half.
 bool filter_is_faster(double side, double other, double rank) {
-  const auto columns = static_cast<double>(filtered_columns(static_cast<std::int64_t>(side), static_cast<std::int64_t>(rank)));
+  const auto columns =
+      static_cast<double>(filtered_columns(static_cast<std::int64_t>(side), static_cast<std::int64_t>(rank)));
   const double full = side * side * other + 10 * side * side * side;
-  const double steps = 9 * side * side * columns, turns = 1.5 * (10 * columns * columns * columns + 7 * side * columns * columns);
+  const double steps = 9 * side * side * columns,
+               turns = 1.5 * (10 * columns * columns * columns + 7 * side * columns * columns);
   return 0.5 * side * side * other + steps + turns < full;
 }
 
@@ -58,15 +62,19 @@ LowRankCurve::LowRankCurve(const Matrix& weight, std::int64_t largest_rank) {
   const std::int64_t side = std::min(weight.rows, weight.columns), other = std::max(weight.rows, weight.columns);
   const std::int64_t rank = largest_rank == 0 ? side : std::min(largest_rank, side);
   left_basis_ = weight.rows <= weight.columns;
-  const bool filtered = side > small_side && filter_is_faster(static_cast<double>(side), static_cast<double>(other), static_cast<double>(rank));
+  const bool filtered = side > small_side && filter_is_faster(static_cast<double>(side), static_cast<double>(other),
+                                                              static_cast<double>(rank));
   if (filtered && try_filter(weight, rank)) return;
   by_gram(weight, rank);
   const double norm = losses_[0];
-  const bool below_resolution = std::any_of(losses_.begin(), losses_.end(), [&](double loss) { return loss > 0 && loss < gram_resolution * norm; });
+  const bool below_resolution = std::any_of(losses_.begin(), losses_.end(),
+                                            [&](double loss) { return loss > 0 && loss < gram_resolution * norm; });
   if (below_resolution) by_svd(weight, rank);
 }
 
-double LowRankCurve::best_loss(std::int64_t rank) const { return std::max(0.0, losses_[static_cast<std::size_t>(rank)] - gap_); }
+double LowRankCurve::best_loss(std::int64_t rank) const {
+  return std::max(0.0, losses_[static_cast<std::size_t>(rank)] - gap_);
+}
 
 Pair LowRankCurve::pair(std::int64_t rank) const {
   COMERA_CHECK(rank >= 0 && rank <= largest_rank());
@@ -91,8 +99,10 @@ void LowRankCurve::keep(Matrix basis, Matrix image) {
 
 void LowRankCurve::by_gram(const Matrix& weight, std::int64_t rank) {
   SymmetricEigen eigen = symmetric_eigen(left_basis_ ? gram_of_rows(weight) : gram(weight));
-  const double norm = squared_norm(weight), beyond = std::accumulate(eigen.values.begin() + rank, eigen.values.end(), 0.0);
-  // Where what is left is no small difference, the kept directions say it; else all of the smaller side is projected, so that the parts add up.
+  const double norm = squared_norm(weight),
+               beyond = std::accumulate(eigen.values.begin() + rank, eigen.values.end(), 0.0);
+  // Where what is left is no small difference, the kept directions say it; else all of the smaller side is projected,
+  // so that the parts add up.
   const bool by_difference = beyond > 1e-6 * norm;
   Matrix basis = by_difference ? keep_rows(std::move(eigen.vectors), rank) : std::move(eigen.vectors);
   Matrix image = image_of(basis, weight);
@@ -128,7 +138,8 @@ bool LowRankCurve::try_filter(const Matrix& weight, std::int64_t rank) {
   return true;
 }
 
-// Iterates on the weight itself in double, which resolves the squares of what its Gram matrix does. For weights of low rank.
+// Iterates on the weight itself in double, which resolves the squares of what its Gram matrix does. For weights of low
+// rank.
 bool LowRankCurve::refine(const Matrix& weight, Matrix basis) {
   const double norm = squared_norm(weight);
   Matrix image = image_of(basis, weight);
@@ -150,7 +161,8 @@ bool LowRankCurve::refine(const Matrix& weight, Matrix basis) {
 }
 
 std::vector<double> low_rank_losses(const Matrix& weight) {
-  const std::vector<double> values = symmetric_eigenvalues(weight.rows <= weight.columns ? gram_of_rows(weight) : gram(weight));
+  const std::vector<double> values =
+      symmetric_eigenvalues(weight.rows <= weight.columns ? gram_of_rows(weight) : gram(weight));
   std::vector<double> parts;
   for (const double value : values) parts.push_back(std::max(value, 0.0));
   return tails(parts, std::ssize(parts), 0);

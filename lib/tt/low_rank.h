@@ -8,21 +8,23 @@
 
 namespace comera::tt {
 
-// A space that was iterated may lose this share more than the best one (an estimate decides, worst_gap of low_rank.cpp is the limit).
+// A space that was iterated may lose this share more than the best one (an estimate decides, worst_gap of low_rank.cpp
+// is the limit).
 constexpr double iterated_excess = 2e-3;
 
 class LowRankCurve {
  public:
-  // Where no more than a part of the ranks is asked for (`largest_rank`; 0: all) and it costs less, the space comes from leading_space() of
-  // filter.h, in float; what it captures and loses is computed in double from the weight. Any other weight, and one that float does not resolve,
-  // by the Gram matrix of its smaller side, and by a full SVD where part of the spectrum lies below what a Gram matrix resolves.
+  // Where no more than a part of the ranks is asked for (`largest_rank`; 0: all) and it costs less, the space comes
+  // from leading_space() of filter.h, in float; what it captures and loses is computed in double from the weight. Any
+  // other weight, and one that float does not resolve, by the Gram matrix of its smaller side, and by a full SVD where
+  // part of the spectrum lies below what a Gram matrix resolves.
   explicit LowRankCurve(const Matrix& weight, std::int64_t largest_rank = 0);
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }
   const std::vector<double>& losses() const { return losses_; }  // [r] = ||W - pair(r)||², r = 0 .. largest_rank()
-  double best_loss(std::int64_t rank) const;                     // of any matrix of that rank; an estimate where the space was iterated
-  Pair pair(std::int64_t rank) const;                            // left [rows x r], right [r x columns]
-  Pair left_orthonormal(std::int64_t rank) const;                // the same product
+  double best_loss(std::int64_t rank) const;  // of any matrix of that rank; an estimate where the space was iterated
+  Pair pair(std::int64_t rank) const;         // left [rows x r], right [r x columns]
+  Pair left_orthonormal(std::int64_t rank) const;  // the same product
 
  private:
   bool try_filter(const Matrix& weight, std::int64_t rank);

@@ -15,13 +15,14 @@
 namespace comera::tt {
 namespace {
 
-// Linking the CPU backend links its start-up code, which tells OpenBLAS the processor and to start no threads. Nothing of OpenBLAS may be called
-// here: it may not have started yet.
+// Linking the CPU backend links its start-up code, which tells OpenBLAS the processor and to start no threads. Nothing
+// of OpenBLAS may be called here: it may not have started yet.
 const bool backend_is_linked = kernels::cpu_supports("v3");
 
 thread_local kernels::ThreadPool* current_pool = nullptr;
 
-// The side of a tile of a large product. Copies of the operands that BLAS makes per tile cost about a hundredth of its arithmetic.
+// The side of a tile of a large product. Copies of the operands that BLAS makes per tile cost about a hundredth of its
+// arithmetic.
 constexpr std::int64_t tile_side = 512;
 
 int narrow(std::int64_t size) { return static_cast<int>(size); }
@@ -32,7 +33,9 @@ struct Operand {
   std::int64_t stride;
   bool transposed;
 
-  const T* at(std::int64_t row, std::int64_t column) const { return transposed ? data + column * stride + row : data + row * stride + column; }
+  const T* at(std::int64_t row, std::int64_t column) const {
+    return transposed ? data + column * stride + row : data + row * stride + column;
+  }
   CBLAS_TRANSPOSE order() const { return transposed ? CblasTrans : CblasNoTrans; }
 };
 
@@ -48,7 +51,8 @@ Operand<T> turned(const MatrixOf<T>& a) {
 struct Tiles {
   std::int64_t rows, columns, down, across;
 
-  Tiles(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), down(parts(rows)), across(parts(columns)) {}
+  Tiles(std::int64_t rows, std::int64_t columns)
+      : rows(rows), columns(columns), down(parts(rows)), across(parts(columns)) {}
 
  private:
   // A small product needs parts for all threads; parts of a large one must be worth the copies that BLAS makes.
@@ -78,19 +82,24 @@ struct Tile {
   Range rows, columns;
 };
 
-void tile_product(const Operand<double>& a, const Operand<double>& b, std::int64_t inner, double alpha, double beta, Matrix& c, const Tile& tile) {
-  cblas_dgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner), alpha, a.at(tile.rows.begin, 0),
-              narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta, c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
+void tile_product(const Operand<double>& a, const Operand<double>& b, std::int64_t inner, double alpha, double beta,
+                  Matrix& c, const Tile& tile) {
+  cblas_dgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner),
+              alpha, a.at(tile.rows.begin, 0), narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta,
+              c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
 }
 
-void tile_product(const Operand<float>& a, const Operand<float>& b, std::int64_t inner, float alpha, float beta, FloatMatrix& c, const Tile& tile) {
-  cblas_sgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner), alpha, a.at(tile.rows.begin, 0),
-              narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta, c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
+void tile_product(const Operand<float>& a, const Operand<float>& b, std::int64_t inner, float alpha, float beta,
+                  FloatMatrix& c, const Tile& tile) {
+  cblas_sgemm(CblasRowMajor, a.order(), b.order(), narrow(tile.rows.size), narrow(tile.columns.size), narrow(inner),
+              alpha, a.at(tile.rows.begin, 0), narrow(a.stride), b.at(0, tile.columns.begin), narrow(b.stride), beta,
+              c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
 }
 
 // c [m x n] <- alpha a [m x k] b [k x n] + beta c; with `upper` only the tiles that touch the upper triangle.
 template <class T>
-void product(const Operand<T>& a, const Operand<T>& b, std::int64_t inner, MatrixOf<T>& c, T alpha = 1, T beta = 0, bool upper = false) {
+void product(const Operand<T>& a, const Operand<T>& b, std::int64_t inner, MatrixOf<T>& c, T alpha = 1, T beta = 0,
+             bool upper = false) {
   if (c.values.empty()) return;
   if (inner == 0) return std::fill(c.values.begin(), c.values.end(), T{0});
   const Tiles tiles(c.rows, c.columns);
@@ -124,8 +133,8 @@ void solve_triangle(const Matrix& l, CBLAS_TRANSPOSE order, Matrix& b) {
   const std::int64_t strips = (b.columns + tile_side - 1) / tile_side;
   for_each_tile(strips, [&](std::int64_t strip) {
     const Range columns = part(b.columns, strips, strip);
-    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit, narrow(b.rows), narrow(columns.size), 1.0, l.values.data(),
-                narrow(l.columns), b.row(0) + columns.begin, narrow(b.columns));
+    cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit, narrow(b.rows), narrow(columns.size), 1.0,
+                l.values.data(), narrow(l.columns), b.row(0) + columns.begin, narrow(b.columns));
   });
 }
 
@@ -133,13 +142,15 @@ void solve_triangle(const Matrix& l, CBLAS_TRANSPOSE order, Matrix& b) {
 template <class F>
 void for_each_strip(std::int64_t numbers, F&& f) {
   constexpr std::int64_t strip = 1 << 18;
-  for_each_tile((numbers + strip - 1) / strip, [&](std::int64_t tile) { f(tile * strip, std::min(strip, numbers - tile * strip)); });
+  for_each_tile((numbers + strip - 1) / strip,
+                [&](std::int64_t tile) { f(tile * strip, std::min(strip, numbers - tile * strip)); });
 }
 
 }  // namespace
 
 template <class T>
-MatrixOf<T>::MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values) : rows(rows), columns(columns), values(std::move(values)) {
+MatrixOf<T>::MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values)
+    : rows(rows), columns(columns), values(std::move(values)) {
   COMERA_CHECK(static_cast<std::int64_t>(this->values.size()) == rows * columns);
 }
 template struct MatrixOf<double>;
@@ -149,7 +160,8 @@ UsePool::UsePool(kernels::ThreadPool& pool) : before_(current_pool) { current_po
 UsePool::~UsePool() { current_pool = before_; }
 
 void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f) {
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(count));  // a thread of the pool must not end by one
+  std::vector<std::exception_ptr> failures(
+      static_cast<std::size_t>(count));  // a thread of the pool must not end by one
   for_each_tile(count, [&](std::int64_t i) {
     kernels::ThreadPool* const before = current_pool;
     current_pool = nullptr;
@@ -192,7 +204,9 @@ Matrix folded(std::vector<double> values, std::int64_t columns) {
   return Matrix(rows, columns, std::move(values));
 }
 
-Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns) { return Matrix(rows, columns, std::move(a.values)); }
+Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns) {
+  return Matrix(rows, columns, std::move(a.values));
+}
 
 Matrix first_rows(const Matrix& a, std::int64_t count) {
   return Matrix(count, a.columns, std::vector<double>(a.values.begin(), a.values.begin() + count * a.columns));
@@ -207,7 +221,8 @@ Matrix first_columns(const Matrix& a, std::int64_t count) {
 void add(Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
   for_each_strip(std::ssize(a.values), [&](std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = first; i < first + count; ++i) a.values[static_cast<std::size_t>(i)] += b.values[static_cast<std::size_t>(i)];
+    for (std::int64_t i = first; i < first + count; ++i)
+      a.values[static_cast<std::size_t>(i)] += b.values[static_cast<std::size_t>(i)];
   });
 }
 
@@ -215,7 +230,8 @@ Matrix difference(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
   Matrix c = a;
   for_each_strip(std::ssize(c.values), [&](std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = first; i < first + count; ++i) c.values[static_cast<std::size_t>(i)] -= b.values[static_cast<std::size_t>(i)];
+    for (std::int64_t i = first; i < first + count; ++i)
+      c.values[static_cast<std::size_t>(i)] -= b.values[static_cast<std::size_t>(i)];
   });
   return c;
 }
@@ -294,7 +310,9 @@ FloatMatrix to_float(const Matrix& a, double scale) {
   return b;
 }
 
-Matrix to_double(const FloatMatrix& a) { return Matrix(a.rows, a.columns, std::vector<double>(a.values.begin(), a.values.end())); }
+Matrix to_double(const FloatMatrix& a) {
+  return Matrix(a.rows, a.columns, std::vector<double>(a.values.begin(), a.values.end()));
+}
 
 void multiply_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c) {
   COMERA_CHECK(a.columns == b.rows && c.rows == a.rows && c.columns == b.columns);
@@ -309,7 +327,9 @@ void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, f
 double dot(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.rows == b.rows && a.columns == b.columns);
   std::vector<double> rows(static_cast<std::size_t>(a.rows));
-  const auto of_row = [&](std::int64_t i) { rows[static_cast<std::size_t>(i)] = cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1); };
+  const auto of_row = [&](std::int64_t i) {
+    rows[static_cast<std::size_t>(i)] = cblas_ddot(narrow(a.columns), a.row(i), 1, b.row(i), 1);
+  };
   const std::int64_t strips = (a.rows + 63) / 64;
   for_each_tile(strips, [&](std::int64_t strip) {
     for (std::int64_t i = 64 * strip; i < std::min(64 * strip + 64, a.rows); ++i) of_row(i);

@@ -1,5 +1,5 @@
-// Dense linear algebra in double for compressing weights: row-major matrices on BLAS and LAPACK. Results are the same bytes for any number
-// of threads: products are split by their shape, and everything else runs on the calling thread.
+// Dense linear algebra in double for compressing weights: row-major matrices on BLAS and LAPACK. Results are the same
+// bytes for any number of threads: products are split by their shape, and everything else runs on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ struct MatrixOf {
   std::vector<T> values;  // row major
 
   MatrixOf() = default;
-  MatrixOf(std::int64_t rows, std::int64_t columns) : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
+  MatrixOf(std::int64_t rows, std::int64_t columns)
+      : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
   MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values);  // as many values as the shape says
 
   T* row(std::int64_t i) { return values.data() + i * columns; }
@@ -33,7 +34,8 @@ struct MatrixOf {
 using Matrix = MatrixOf<double>;
 using FloatMatrix = MatrixOf<float>;  // where a space is searched that is judged in double
 
-// While it lives, large products of this thread use the pool; without one they run on this thread. The pool must be idle.
+// While it lives, large products of this thread use the pool; without one they run on this thread. The pool must be
+// idle.
 class UsePool {
  public:
   explicit UsePool(kernels::ThreadPool& pool);
@@ -45,7 +47,8 @@ class UsePool {
   kernels::ThreadPool* before_;
 };
 
-// f(i) for i < count, each on one thread of the pool, on which large products run alone: for work that has many small steps.
+// f(i) for i < count, each on one thread of the pool, on which large products run alone: for work that has many small
+// steps.
 void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
 
 // InputError "WHAT: ... is not finite" that says where.
@@ -57,7 +60,8 @@ Matrix folded(std::vector<double> values, std::int64_t columns);  // as many row
 Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns);
 Matrix first_rows(const Matrix& a, std::int64_t count);
 Matrix first_columns(const Matrix& a, std::int64_t count);
-// [(x y) x (u v)] -> [(x u) x (y v)]: row and column indices split as x y and u v, the second of the rows exchanged with the first of the columns.
+// [(x y) x (u v)] -> [(x u) x (y v)]: row and column indices split as x y and u v, the second of the rows exchanged
+// with the first of the columns.
 Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
 Matrix difference(const Matrix& a, const Matrix& b);
 void add(Matrix& a, const Matrix& b);  // a <- a + b
@@ -79,8 +83,10 @@ void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b);
 
 FloatMatrix to_float(const Matrix& a, double scale = 1);
 Matrix to_double(const FloatMatrix& a);
-void multiply_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c);     // c <- alpha a b + beta c
-void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta, FloatMatrix& c);  // c <- alpha a bᵀ + beta c
+void multiply_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta,
+                   FloatMatrix& c);  // c <- alpha a b + beta c
+void multiply_nt_into(float alpha, const FloatMatrix& a, const FloatMatrix& b, float beta,
+                      FloatMatrix& c);  // c <- alpha a bᵀ + beta c
 FloatMatrix gram(const FloatMatrix& a);
 FloatMatrix gram_of_rows(const FloatMatrix& a);
 
@@ -105,10 +111,12 @@ struct Qr {
   Matrix q, r;
 };
 Qr qr(const Matrix& a);
-Matrix orthonormal_columns(Matrix a);  // q alone; rows >= columns. A column that depends on others is replaced by any orthogonal one
+Matrix orthonormal_columns(
+    Matrix a);  // q alone; rows >= columns. A column that depends on others is replaced by any orthogonal one
 
-// Columns of a [m x n], m <= n, that are a basis of the others, and what these are in it: a = a[:, columns] coefficients, with coefficients
-// [m x n] that are rarely far above 1 and an identity block at the columns. Nothing where rows depend on each other.
+// Columns of a [m x n], m <= n, that are a basis of the others, and what these are in it: a = a[:, columns]
+// coefficients, with coefficients [m x n] that are rarely far above 1 and an identity block at the columns. Nothing
+// where rows depend on each other.
 struct ColumnBasis {
   std::vector<std::int32_t> columns;
   Matrix coefficients;
@@ -119,8 +127,8 @@ std::optional<ColumnBasis> column_basis(const Matrix& a);
 bool cholesky(Matrix& a);
 void solve_lower(const Matrix& l, Matrix& b);             // b <- l⁻¹ b
 void solve_lower_transposed(const Matrix& l, Matrix& b);  // b <- l⁻ᵀ b
-// The lower triangle of a symmetric positive semidefinite a, to which a growing multiple of the identity is added until it is numerically
-// definite (the identity itself where a is zero).
+// The lower triangle of a symmetric positive semidefinite a, to which a growing multiple of the identity is added until
+// it is numerically definite (the identity itself where a is zero).
 Matrix damped_cholesky(const Matrix& a);
 void solve_positive(const Matrix& a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
 // b <- a⁻¹ b for a square a by LU with partial pivoting; false where a is singular.

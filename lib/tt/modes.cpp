@@ -60,7 +60,9 @@ Sizes parse_sizes(std::string_view text, const std::string& all, std::string_vie
     std::int64_t size = 0;
     const auto [next, error] = std::from_chars(word.data(), word.data() + word.size(), size);
     if (error != std::errc() || next != word.data() + word.size() || size < 1 || size > largest_mode)
-      fail_input("[modes] '{}' is not a list of positive sizes; write the in modes and the out modes, like 12x8x8|8x8x12", all);
+      fail_input(
+          "[modes] '{}' is not a list of positive sizes; write the in modes and the out modes, like 12x8x8|8x8x12",
+          all);
     sizes.push_back(size);
     text.remove_prefix(std::min(text.size(), word.size() + 1));
   }
@@ -89,7 +91,11 @@ Sizes balanced_modes(std::int64_t size, int order) {
 Sizes padded_modes(std::int64_t size, int order) {
   if (order == 1) return {size};
   const double side = std::pow(static_cast<double>(size), 1.0 / order);
-  Search search{size, std::max<std::int64_t>(1, static_cast<std::int64_t>(side * 0.75)), static_cast<std::int64_t>(std::ceil(side * 1.4)), order, {},
+  Search search{size,
+                std::max<std::int64_t>(1, static_cast<std::int64_t>(side * 0.75)),
+                static_cast<std::int64_t>(std::ceil(side * 1.4)),
+                order,
+                {},
                 {}};
   search.visit(1, search.high);
   return search.best;
@@ -130,7 +136,8 @@ Sizes uniform_ranks(const Sizes& entry_sizes, std::int64_t rank, const std::stri
     const bool border = count > 2 && (k == 1 || k == count - 1);
     ranks[k] = border ? std::min(rank, largest[k]) : rank;
     if (ranks[k] > largest[k])
-      fail_input("{}: rank {} exceeds the largest possible {} at bond {}; use rank {} or fewer", what, rank, largest[k], k, largest[k]);
+      fail_input("{}: rank {} exceeds the largest possible {} at bond {}; use rank {} or fewer", what, rank, largest[k],
+                 k, largest[k]);
   }
   return ranks;
 }
@@ -163,16 +170,20 @@ Sizes table_entry_sizes(const Sizes& modes) {
 Sizes parse_modes(const std::string& text) {
   Sizes modes = parse_sizes(text, text, "x,| ");
   if (modes.empty() || modes.size() % 2 != 0)
-    fail_input("[modes] '{}' has {} sizes; write as many in modes as out modes, like 12x8x8|8x8x12", text, modes.size());
+    fail_input("[modes] '{}' has {} sizes; write as many in modes as out modes, like 12x8x8|8x8x12", text,
+               modes.size());
   return modes;
 }
 
 Sides parse_sides(const std::string& text) {
   const std::size_t bar = text.find('|');
   if (bar == std::string::npos)
-    fail_input("[modes] '{}' lacks the '|' between the modes of the input and of the output; write them like 24x16|384", text);
-  Sides sides{parse_sizes(std::string_view(text).substr(0, bar), text, "x,"), parse_sizes(std::string_view(text).substr(bar + 1), text, "x,")};
-  if (sides.in.empty() || sides.out.empty()) fail_input("[modes] '{}' has no sizes on one side of the '|'; write them like 24x16|384", text);
+    fail_input("[modes] '{}' lacks the '|' between the modes of the input and of the output; write them like 24x16|384",
+               text);
+  Sides sides{parse_sizes(std::string_view(text).substr(0, bar), text, "x,"),
+              parse_sizes(std::string_view(text).substr(bar + 1), text, "x,")};
+  if (sides.in.empty() || sides.out.empty())
+    fail_input("[modes] '{}' has no sizes on one side of the '|'; write them like 24x16|384", text);
   return sides;
 }
 

@@ -113,7 +113,8 @@ void fit_first(const Problem& p, const Matrix& pairs, Fit& cores) {
   for (std::int64_t i = 0; i < n1; ++i)
     for (std::int64_t j = i; j < n1; ++j, ++row)
       for (std::int64_t a = 0; a < r1; ++a)
-        for (std::int64_t b = 0; b < r1; ++b) normal(i * r1 + a, j * r1 + b) = normal(j * r1 + b, i * r1 + a) = blocks(row, a * r1 + b);
+        for (std::int64_t b = 0; b < r1; ++b)
+          normal(i * r1 + a, j * r1 + b) = normal(j * r1 + b, i * r1 + a) = blocks(row, a * r1 + b);
   const Matrix wanted = multiply_nt(p.outputs, cores.last);                           // S W Bᵀ [in x R]
   Matrix right = multiply_nt(reshaped(wanted, n1, n2 * p.shape.rank), cores.second);  // [i1 x a]
   right = reshaped(std::move(right), n1 * r1, 1);
@@ -133,7 +134,8 @@ struct Order3Problem::Sums {
   }
 };
 
-Order3Problem::Order3Problem(const Matrix& weight, const Matrix& moment, const Matrix& outputs) : sums_(std::make_unique<Sums>()) {
+Order3Problem::Order3Problem(const Matrix& weight, const Matrix& moment, const Matrix& outputs)
+    : sums_(std::make_unique<Sums>()) {
   sums_->order = order_by_energy(weight, moment);
   sums_->moment = gather_both(moment, sums_->order);
   sums_->outputs = gather_rows(outputs, sums_->order);
@@ -163,7 +165,8 @@ void Order3Problem::sweep(Fit& fit, int times) const {
 Matrix Order3Problem::left(const Fit& fit) const {
   const Matrix sorted = reshaped(multiply(fit.first, fit.second), sums_->weight.rows, fit.shape.rank);
   Matrix left(sorted.rows, sorted.columns);
-  for (std::int64_t p = 0; p < sorted.rows; ++p) std::copy_n(sorted.row(p), sorted.columns, left.row(sums_->order[static_cast<std::size_t>(p)]));
+  for (std::int64_t p = 0; p < sorted.rows; ++p)
+    std::copy_n(sorted.row(p), sorted.columns, left.row(sums_->order[static_cast<std::size_t>(p)]));
   return left;
 }
 

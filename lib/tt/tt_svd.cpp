@@ -52,7 +52,8 @@ std::vector<Limit> limits(const Truncation& truncation, std::size_t cores, std::
     for (std::size_t k = 0; k <= cores; ++k) all[k].rank = truncation.ranks[k];
   }
   if (truncation.tolerance && cores > 1)
-    for (Limit& limit : all) limit.loss = *truncation.tolerance * *truncation.tolerance * squared / static_cast<double>(cores - 1);
+    for (Limit& limit : all)
+      limit.loss = *truncation.tolerance * *truncation.tolerance * squared / static_cast<double>(cores - 1);
   if (truncation.middle_rank) all[middle].rank = std::min(all[middle].rank, *truncation.middle_rank);
   return all;
 }
@@ -113,7 +114,8 @@ void orthogonalise(Chain& chain) {
 
 Fit tt_svd(const Matrix& weight, const Sizes& in_modes, const Sizes& out_modes, const Truncation& truncation) {
   if (product(in_modes) != weight.rows || product(out_modes) != weight.columns)
-    fail_input("[tt] modes {} | {} do not multiply to {} x {}", to_string(in_modes), to_string(out_modes), weight.rows, weight.columns);
+    fail_input("[tt] modes {} | {} do not multiply to {} x {}", to_string(in_modes), to_string(out_modes), weight.rows,
+               weight.columns);
   check_finite(weight, "[tt] weight");
   Sizes sizes = in_modes;
   sizes.insert(sizes.end(), out_modes.begin(), out_modes.end());
@@ -127,9 +129,10 @@ Fit tt_svd(const Matrix& weight, const Sizes& in_modes, const Sizes& out_modes, 
 
 Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const Truncation& truncation,
             const std::vector<double>& row_weights) {
-  if (product(row_modes) < table.rows || product(column_modes) != table.columns || row_modes.size() != column_modes.size())
-    fail_input("[ttm] row modes {} and column modes {} do not hold a table of {} x {}", to_string(row_modes), to_string(column_modes), table.rows,
-               table.columns);
+  if (product(row_modes) < table.rows || product(column_modes) != table.columns ||
+      row_modes.size() != column_modes.size())
+    fail_input("[ttm] row modes {} and column modes {} do not hold a table of {} x {}", to_string(row_modes),
+               to_string(column_modes), table.rows, table.columns);
   if (!row_weights.empty() && static_cast<std::int64_t>(row_weights.size()) != table.rows)
     fail_input("[ttm] {} row weights were given for a table of {} rows", row_weights.size(), table.rows);
   check_finite(table, "[ttm] table");
@@ -138,7 +141,8 @@ Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_mod
   fit.chain.in_modes = row_modes;
   fit.chain.out_modes = column_modes;
   const ModeFactors factors = row_weights.empty() ? ModeFactors() : separable_factors(row_weights, row_modes);
-  Matrix tensor = in_core_order(table, row_modes, column_modes, row_weights.empty() ? row_weights : row_factors(factors, table.rows));
+  Matrix tensor = in_core_order(table, row_modes, column_modes,
+                                row_weights.empty() ? row_weights : row_factors(factors, table.rows));
   const double squared = squared_norm(tensor);
   Train train = split(std::move(tensor), fit.chain.entry_sizes(), limits(truncation, row_modes.size(), 0, squared));
   fit.discarded = std::move(train.discarded);
@@ -164,7 +168,8 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
     factors = row_factors(separable_factors(row_weights, row_modes), table.rows);
     least = std::numeric_limits<double>::infinity();
     for (std::int64_t i = 0; i < whole[0] * slice; ++i)
-      least = std::min(least, std::sqrt(row_weights[static_cast<std::size_t>(i)]) / factors[static_cast<std::size_t>(i)]);
+      least =
+          std::min(least, std::sqrt(row_weights[static_cast<std::size_t>(i)]) / factors[static_cast<std::size_t>(i)]);
   }
   Matrix tensor = in_core_order(first_rows(table, whole[0] * slice), whole, column_modes, factors);
   double worst = 0;
@@ -174,9 +179,11 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
     rows *= whole[k] * column_modes[k];
     tensor = reshaped(std::move(tensor), rows, numbers / rows);
     if (std::min(tensor.rows, tensor.columns) > widest_bound) continue;
-    const std::vector<double> squares = symmetric_eigenvalues(tensor.rows <= tensor.columns ? gram_of_rows(tensor) : gram(tensor));
+    const std::vector<double> squares =
+        symmetric_eigenvalues(tensor.rows <= tensor.columns ? gram_of_rows(tensor) : gram(tensor));
     double tail = 0;
-    for (std::size_t r = static_cast<std::size_t>(ranks[k + 1]); r < squares.size(); ++r) tail += std::max(squares[r], 0.0);
+    for (std::size_t r = static_cast<std::size_t>(ranks[k + 1]); r < squares.size(); ++r)
+      tail += std::max(squares[r], 0.0);
     worst = std::max(worst, tail);
   }
   double squared = 0;
@@ -191,7 +198,8 @@ Fit round_chain(const Chain& chain, const Truncation& truncation) {
   Fit fit;
   fit.chain = chain;
   orthogonalise(fit.chain);
-  const double squared = squared_norm(Matrix(1, static_cast<std::int64_t>(fit.chain.cores[0].size()), fit.chain.cores[0]));
+  const double squared =
+      squared_norm(Matrix(1, static_cast<std::int64_t>(fit.chain.cores[0].size()), fit.chain.cores[0]));
   const std::vector<Limit> all = limits(truncation, chain.size(), chain.in_modes.size(), squared);
   double lost = 0;
   for (std::size_t k = 0; k + 1 < chain.size(); ++k) {

@@ -31,13 +31,14 @@ Sizes slice(const Sizes& sizes, std::size_t begin, std::size_t end) {
 struct Slot {
   std::size_t core;
   std::int64_t left_rank, right_rank, mode, columns;  // r, r', m_k, n_k
-  Matrix left, right;                                 // [alpha x r], [beta x r']: alpha and beta run over (i j) of the cores before and after
+  Matrix left, right;  // [alpha x r], [beta x r']: alpha and beta run over (i j) of the cores before and after
 };
 
 Slot slot_of(const Chain& chain, std::size_t k) {
   Slot slot{k, chain.ranks[k], chain.ranks[k + 1], chain.in_modes[k], chain.out_modes[k], merge_cores(chain, 0, k), {}};
   const Matrix rest = merge_cores(chain, k + 1, chain.size());
-  slot.right = transposed(reshaped(rest, slot.right_rank, static_cast<std::int64_t>(rest.values.size()) / slot.right_rank));
+  slot.right =
+      transposed(reshaped(rest, slot.right_rank, static_cast<std::int64_t>(rest.values.size()) / slot.right_rank));
   return slot;
 }
 
@@ -55,7 +56,8 @@ Matrix row_grams(const Matrix& a, const Sizes& row_modes, const Sizes& column_mo
 }
 
 // The weights of the rows (before, i, after) as [before x after].
-Matrix weights_of(const std::vector<double>& weights, std::int64_t before, std::int64_t mode, std::int64_t after, std::int64_t i) {
+Matrix weights_of(const std::vector<double>& weights, std::int64_t before, std::int64_t mode, std::int64_t after,
+                  std::int64_t i) {
   Matrix f(before, after);
   for (std::int64_t p = 0; p < before; ++p)
     for (std::int64_t s = 0; s < after; ++s) {
@@ -75,7 +77,9 @@ void solve_slices(const Chain& chain, const Slot& slot, const std::vector<double
   for (std::int64_t i = 0; i < slot.mode; ++i) {
     const Matrix f = weights_of(weights, left.rows, slot.mode, right.rows, i);
     const Matrix normal = regrouped(multiply_tn(left, multiply(f, right)), r, r, s, s);
-    const auto entry = [&](std::int64_t a, std::int64_t j, std::int64_t b) -> double& { return wanted((a * slot.mode + i) * n + j, b); };
+    const auto entry = [&](std::int64_t a, std::int64_t j, std::int64_t b) -> double& {
+      return wanted((a * slot.mode + i) * n + j, b);
+    };
     for (std::int64_t a = 0; a < r; ++a)
       for (std::int64_t b = 0; b < s; ++b)
         for (std::int64_t j = 0; j < n; ++j) side(a * s + b, j) = entry(a, j, b);
@@ -99,7 +103,8 @@ Places places(const Sizes& row_modes, const Sizes& column_modes) {
   return {offsets(row_modes, row_strides), offsets(column_modes, column_strides)};
 }
 
-Matrix in_core_order(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes, const std::vector<double>& row_factors) {
+Matrix in_core_order(const Matrix& table, const Sizes& row_modes, const Sizes& column_modes,
+                     const std::vector<double>& row_factors) {
   const Places at = places(row_modes, column_modes);
   Matrix tensor(1, product(row_modes) * product(column_modes));
   for (std::int64_t i = 0; i < table.rows; ++i) {
@@ -115,7 +120,8 @@ ModeFactors separable_factors(const std::vector<double>& weights, const Sizes& r
   double mean = 0, level = 0;
   for (const double weight : weights) mean += weight / count;
   const auto log_of = [&](double weight) { return std::log(std::max(weight, least_weight * mean)); };
-  if (mean <= 0) fail_input("[ttm] the weights of {} rows are all 0; give the frequency of at least one", weights.size());
+  if (mean <= 0)
+    fail_input("[ttm] the weights of {} rows are all 0; give the frequency of at least one", weights.size());
   for (const double weight : weights) level += log_of(weight) / count;
   ModeFactors factors, counts;
   for (const std::int64_t mode : row_modes) {
@@ -130,7 +136,8 @@ ModeFactors separable_factors(const std::vector<double>& weights, const Sizes& r
     }
   }
   for (std::size_t k = 0; k < factors.size(); ++k)
-    for (std::size_t i = 0; i < factors[k].size(); ++i) factors[k][i] = std::exp(0.5 * factors[k][i] / std::max(1.0, counts[k][i]));
+    for (std::size_t i = 0; i < factors[k].size(); ++i)
+      factors[k][i] = std::exp(0.5 * factors[k][i] / std::max(1.0, counts[k][i]));
   return factors;
 }
 
@@ -149,7 +156,8 @@ std::vector<double> row_factors(const ModeFactors& factors, std::int64_t rows) {
 
 void divide_rows(Chain& chain, const ModeFactors& factors) {
   for (std::size_t k = 0; k < factors.size(); ++k) {
-    const auto block = static_cast<std::size_t>(chain.out_modes[k] * chain.ranks[k + 1]), mode = static_cast<std::size_t>(chain.in_modes[k]);
+    const auto block = static_cast<std::size_t>(chain.out_modes[k] * chain.ranks[k + 1]),
+               mode = static_cast<std::size_t>(chain.in_modes[k]);
     for (std::size_t at = 0; at < chain.cores[k].size(); ++at) chain.cores[k][at] /= factors[k][at / block % mode];
   }
 }
@@ -163,7 +171,8 @@ void refine_weighted(Chain& chain, const Matrix& table, const std::vector<double
       const Slot slot = slot_of(chain, k);
       const std::int64_t rest = static_cast<std::int64_t>(tensor.values.size()) / slot.left.rows;
       const Matrix half = multiply_tn(slot.left, reshaped(tensor, slot.left.rows, rest));
-      Matrix wanted = multiply(reshaped(half, static_cast<std::int64_t>(half.values.size()) / slot.right.rows, slot.right.rows), slot.right);
+      Matrix wanted = multiply(
+          reshaped(half, static_cast<std::int64_t>(half.values.size()) / slot.right.rows, slot.right.rows), slot.right);
       solve_slices(chain, slot, row_weights, wanted);
       chain.cores[k] = std::move(wanted.values);
     }

@@ -1,6 +1,7 @@
-// Times single ops of the CPU backend under every instruction set of the machine, a row for each: median wall and processor milliseconds,
-// GFLOP/s and the share of the machine's own peak under that set, which a loop of multiply-adds in registers measures after each op,
-// because clocks move. GFLOP/s and share are those of the processor time per thread, which other programs on the machine disturb least.
+// Times single ops of the CPU backend under every instruction set of the machine, a row for each: median wall and
+// processor milliseconds, GFLOP/s and the share of the machine's own peak under that set, which a loop of multiply-adds
+// in registers measures after each op, because clocks move. GFLOP/s and share are those of the processor time per
+// thread, which other programs on the machine disturb least.
 //   bench_kernels [threads] [text that names must contain] [isa, or all]
 #include <immintrin.h>
 #include <time.h>
@@ -71,7 +72,9 @@ struct Bench {
   }
 
   // A group of ops whose names begin with `name`.
-  bool wants(const std::string& name) const { return name.find(filter) != std::string::npos || filter.find(name) != std::string::npos; }
+  bool wants(const std::string& name) const {
+    return name.find(filter) != std::string::npos || filter.find(name) != std::string::npos;
+  }
 
   double peak_gflops(const Backend& backend) {
     const bool wide = std::strcmp(backend.variant, "v3") != 0;
@@ -108,8 +111,8 @@ struct Bench {
       wall.push_back(seconds_since(start));
     }
     const double median = median_of(processor), gflops = flops(args) / median * 1e-9;
-    std::printf("%-44s %-6s wall %9.3f ms  processor %9.3f ms  %7.1f GFLOP/s %5.1f %%  workspace %.1f MiB\n", name, backend.variant,
-                median_of(wall) * 1e3, median * 1e3, gflops, 100 * gflops / peak_gflops(backend),
+    std::printf("%-44s %-6s wall %9.3f ms  processor %9.3f ms  %7.1f GFLOP/s %5.1f %%  workspace %.1f MiB\n", name,
+                backend.variant, median_of(wall) * 1e3, median * 1e3, gflops, 100 * gflops / peak_gflops(backend),
                 static_cast<double>(context.workspace_bytes) / 1048576);
     std::fflush(stdout);
   }
@@ -127,17 +130,19 @@ using Floats = std::vector<float, LineAllocator<float>>;
 
 Floats numbers(std::int64_t count, float scale = 1) {
   Floats v(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) / 1000 - 1);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    v[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) / 1000 - 1);
   return v;
 }
 
-void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, std::int64_t rank, int outputs, Activation activation,
-               bool keeps_pre, const std::string& name) {
+void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, std::int64_t rank, int outputs,
+               Activation activation, bool keeps_pre, const std::string& name) {
   if (!bench.wants(name)) return;
   const std::int64_t width = rank * outputs;
   const auto x = numbers(tokens * in), left = numbers(in * width, .05f), bias = numbers(out);
   auto t1 = numbers(tokens * width), u1 = t1, dx = x, d_left = left;
-  std::vector<Floats> right(outputs, numbers(rank * out, .3f)), d_right = right, y(outputs, numbers(tokens * out)), pre = y, dy = y;
+  std::vector<Floats> right(outputs, numbers(rank * out, .3f)), d_right = right, y(outputs, numbers(tokens * out)),
+                                                                pre = y, dy = y;
   auto d_bias = bias;
   TtLinearForward f{
       .tokens = tokens,
@@ -153,8 +158,10 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
   f.outputs = outputs;
   for (int i = 0; i < outputs; ++i) {
     TtOutput& o = f.output[i];
-    o.out = out, o.rank = rank, o.offset = i * rank, o.right = right[i].data(), o.bias = bias.data(), o.y = y[i].data(), o.ldy = out;
-    o.pre = keeps_pre ? pre[i].data() : nullptr, o.dy = dy[i].data(), o.d_right = d_right[i].data(), o.d_bias = d_bias.data();
+    o.out = out, o.rank = rank, o.offset = i * rank, o.right = right[i].data(), o.bias = bias.data(), o.y = y[i].data(),
+    o.ldy = out;
+    o.pre = keeps_pre ? pre[i].data() : nullptr, o.dy = dy[i].data(), o.d_right = d_right[i].data(),
+    o.d_bias = d_bias.data();
   }
   bench.time((name + " forward").c_str(), &Backend::tt_linear_forward, f);
   TtLinearBackward b{
@@ -184,11 +191,13 @@ void tt_linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t 
                      .ld_result = width});
 }
 
-void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, Activation activation, const std::string& name) {
+void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out, Activation activation,
+            const std::string& name) {
   if (!bench.wants(name)) return;
   const auto x = numbers(tokens * in), weight = numbers(in * out, .05f), bias = numbers(out);
   auto y = numbers(tokens * out), pre = y, dx = x, d_weight = weight, d_bias = bias;
-  std::fill(pre.begin(), pre.end(), 2.0f);  // slope near 1: the backward works in place, and repeating it must not end in subnormals
+  std::fill(pre.begin(), pre.end(),
+            2.0f);  // slope near 1: the backward works in place, and repeating it must not end in subnormals
   bench.time((name + " forward").c_str(), &Backend::linear_forward,
              LinearForward{.tokens = tokens,
                            .in = in,
@@ -212,23 +221,31 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
                             .dx = dx.data(),
                             .lddx = in,
                             .d_bias = d_bias.data()});
-  bench.time(
-      (name + " d_weight").c_str(), &Backend::product,
-      Product{
-          .tokens = tokens, .in = in, .out = out, .x = x.data(), .ldx = in, .g = y.data(), .ldg = out, .result = d_weight.data(), .ld_result = out});
+  bench.time((name + " d_weight").c_str(), &Backend::product,
+             Product{.tokens = tokens,
+                     .in = in,
+                     .out = out,
+                     .x = x.data(),
+                     .ldx = in,
+                     .g = y.data(),
+                     .ldg = out,
+                     .result = d_weight.data(),
+                     .ld_result = out});
 }
 
-void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t size, double dropout, bool causal,
-               const std::string& name) {
+void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64_t heads, std::int64_t size,
+               double dropout, bool causal, const std::string& name) {
   if (!bench.wants(name)) return;
   const std::int64_t ld = 3 * heads * size, ldo = heads * size;
   const auto qkv = numbers(batch * length * ld), d_out = numbers(batch * length * ldo);
   auto out = d_out, d_qkv = qkv, lse = numbers(batch * heads * length);
   std::vector<std::int32_t> end(static_cast<std::size_t>(batch * length));
-  for (std::int64_t i = 0; i < batch * length; ++i) end[i] = static_cast<std::int32_t>(causal ? i % length + 1 : length);
+  for (std::int64_t i = 0; i < batch * length; ++i)
+    end[i] = static_cast<std::int32_t>(causal ? i % length + 1 : length);
   std::vector<std::int64_t> samples(static_cast<std::size_t>(batch));
   StepScalars scalars;
-  const Dropout drop{.probability = dropout, .site = 1, .scalars = &scalars, .samples = samples.data(), .tokens_per_sample = length};
+  const Dropout drop{
+      .probability = dropout, .site = 1, .scalars = &scalars, .samples = samples.data(), .tokens_per_sample = length};
   const AttentionShape shape{.batch = batch,
                              .queries = length,
                              .keys = length,
@@ -269,7 +286,8 @@ void attention(Bench& bench, std::int64_t batch, std::int64_t length, std::int64
 }
 
 void cores(Bench& bench) {
-  const std::vector<std::vector<std::int64_t>> modes{{12, 8, 8, 8, 8, 12}, {12, 8, 8, 12, 16, 16}, {16, 16, 12, 8, 8, 12}};
+  const std::vector<std::vector<std::int64_t>> modes{
+      {12, 8, 8, 8, 8, 12}, {12, 8, 8, 12, 16, 16}, {16, 16, 12, 8, 8, 12}};
   std::vector<TtMatrix> matrices;
   std::vector<Floats> memory;
   const auto tensor = [&](std::int64_t count) {
@@ -291,10 +309,12 @@ void cores(Bench& bench) {
         t.diagonals[i] = tensor(ranks[i + 1]);
         t.d_diagonals[i] = tensor(ranks[i + 1]);
       }
-      t.left = tensor(m * 32), t.ld_left = 32, t.right = tensor(32 * n), t.d_left = tensor(m * 32), t.d_right = tensor(32 * n);
+      t.left = tensor(m * 32), t.ld_left = 32, t.right = tensor(32 * n), t.d_left = tensor(m * 32),
+      t.d_right = tensor(32 * n);
       matrices.push_back(t);
     }
-  bench.time("tt_cores 6 encoder layers merge", &Backend::tt_merge, TtMerge{matrices.data(), static_cast<int>(matrices.size())});
+  bench.time("tt_cores 6 encoder layers merge", &Backend::tt_merge,
+             TtMerge{matrices.data(), static_cast<int>(matrices.size())});
   bench.time("tt_cores 6 encoder layers merge backward", &Backend::tt_merge_backward,
              TtMergeBackward{matrices.data(), static_cast<int>(matrices.size())});
 }
@@ -304,7 +324,8 @@ void cores(Bench& bench) {
 int main(int argc, char** argv) {
   Bench bench(argc > 1 ? std::atoi(argv[1]) : 2, argc > 3 ? argv[3] : "all", argc > 2 ? argv[2] : "");
   for (const Backend* backend : bench.sets)
-    std::printf("%s, %d threads, peak %.0f GFLOP/s\n", backend->variant, bench.pool.threads(), bench.peak_gflops(*backend));
+    std::printf("%s, %d threads, peak %.0f GFLOP/s\n", backend->variant, bench.pool.threads(),
+                bench.peak_gflops(*backend));
   for (const std::int64_t tokens : {4096, 128}) {
     const std::string k = " K=" + std::to_string(tokens);
     tt_linear(bench, tokens, 768, 3072, 32, 1, Activation::none, false, "tt_linear 768-3072" + k);

@@ -1,5 +1,6 @@
-// Times the CPU ops that are bound by memory: for each the bytes that it must move, and the rate reached beside that of a plain copy
-// of the same number of bytes, measured in turn with it. Times are the processor's per thread, the least and the median of the rounds.
+// Times the CPU ops that are bound by memory: for each the bytes that it must move, and the rate reached beside that of
+// a plain copy of the same number of bytes, measured in turn with it. Times are the processor's per thread, the least
+// and the median of the rounds.
 //   bench_memory [threads] [text that names must contain] [isa]
 #include <time.h>
 
@@ -37,7 +38,8 @@ struct Times {
 
 std::vector<float> numbers(std::int64_t count, float scale = 1) {
   std::vector<float> v(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) / 1000 - 1);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    v[i] = scale * (static_cast<float>((i * 2654435761u >> 7) % 2001) / 1000 - 1);
   return v;
 }
 
@@ -68,8 +70,9 @@ class Bench {
       measure(copy_times, [&] { copy(context, from, to); });
     }
     const double rate = bytes / op_times.least() * 1e-9, copy_rate = bytes / copy_times.least() * 1e-9;
-    std::printf("%-40s least %8.3f ms  median %8.3f ms  %7.1f GB/s, copy %7.1f: %5.2f of it  %7.1f GFLOP/s\n", name.c_str(), op_times.least() * 1e3,
-                op_times.median() * 1e3, rate, copy_rate, rate / copy_rate, flops(args) / op_times.least() * 1e-9);
+    std::printf("%-40s least %8.3f ms  median %8.3f ms  %7.1f GB/s, copy %7.1f: %5.2f of it  %7.1f GFLOP/s\n",
+                name.c_str(), op_times.least() * 1e3, op_times.median() * 1e3, rate, copy_rate, rate / copy_rate,
+                flops(args) / op_times.least() * 1e-9);
     std::fflush(stdout);
   }
 
@@ -110,18 +113,21 @@ void norms(Bench& bench, double p) {
   const auto& shift = gain;
   std::vector<float> residual(x), sum(x), y(x), dx(x), mean(4096), rstd(4096, 1.0f), d_gain(gain), d_shift(gain);
   NormForward f;
-  f.tokens = tokens, f.columns = columns, f.x = x.data(), f.residual = residual.data(), f.dropout = dropping.make(p), f.gain = gain.data();
+  f.tokens = tokens, f.columns = columns, f.x = x.data(), f.residual = residual.data(), f.dropout = dropping.make(p),
+  f.gain = gain.data();
   f.shift = shift.data(), f.sum = sum.data(), f.mean = mean.data(), f.rstd = rstd.data(), f.y = y.data();
   const double tensor = 4.0 * tokens * columns;
   const std::string tail = p > 0 ? " dropout" : "";
   bench.time("norm_forward residual" + tail, bench.backend->norm_forward, f, 4 * tensor);
   NormBackward b;
-  b.tokens = tokens, b.columns = columns, b.dy = y.data(), b.sum = sum.data(), b.mean = mean.data(), b.rstd = rstd.data(), b.gain = gain.data();
+  b.tokens = tokens, b.columns = columns, b.dy = y.data(), b.sum = sum.data(), b.mean = mean.data(),
+  b.rstd = rstd.data(), b.gain = gain.data();
   b.dropout = dropping.make(p), b.d_sum = dx.data(), b.d_gain = d_gain.data(), b.d_shift = d_shift.data();
   b.dx = p > 0 ? residual.data() : nullptr;
   bench.time("norm_backward" + tail, bench.backend->norm_backward, b, (p > 0 ? 4 : 3) * tensor);
   NormApply a;
-  a.tokens = tokens, a.columns = columns, a.sum = sum.data(), a.mean = mean.data(), a.rstd = rstd.data(), a.gain = gain.data();
+  a.tokens = tokens, a.columns = columns, a.sum = sum.data(), a.mean = mean.data(), a.rstd = rstd.data(),
+  a.gain = gain.data();
   a.shift = shift.data(), a.y = y.data();
   if (p == 0) bench.time("norm_apply", bench.backend->norm_apply, a, 2 * tensor);
 }
@@ -132,9 +138,13 @@ void elementwise(Bench& bench) {
   std::vector<float> y(x);
   const double tensor = 4.0 * static_cast<double>(count);
   for (Activation activation : {Activation::gelu, Activation::silu, Activation::tanh}) {
-    const std::string tail = activation == Activation::gelu ? " gelu" : activation == Activation::silu ? " silu" : " tanh";
-    bench.time("activation_forward" + tail, bench.backend->activation_forward, {activation, count, x.data(), y.data()}, 2 * tensor);
-    bench.time("activation_backward" + tail, bench.backend->activation_backward, {activation, count, x.data(), dy.data(), y.data()}, 3 * tensor);
+    const std::string tail = activation == Activation::gelu   ? " gelu"
+                             : activation == Activation::silu ? " silu"
+                                                              : " tanh";
+    bench.time("activation_forward" + tail, bench.backend->activation_forward, {activation, count, x.data(), y.data()},
+               2 * tensor);
+    bench.time("activation_backward" + tail, bench.backend->activation_backward,
+               {activation, count, x.data(), dy.data(), y.data()}, 3 * tensor);
   }
   bench.time("add_scaled", bench.backend->add_scaled, {count, 0.5, x.data(), y.data()}, 3 * tensor);
   const Dropping dropping(32);
@@ -142,7 +152,8 @@ void elementwise(Bench& bench) {
 }
 
 void optimizer(Bench& bench, std::int64_t count, int pieces) {
-  auto value = numbers(count), gradient = numbers(count), m = numbers(count), v = std::vector<float>(value.size(), 1.0f);
+  auto value = numbers(count), gradient = numbers(count), m = numbers(count),
+       v = std::vector<float>(value.size(), 1.0f);
   AdamwScalars group{.learning_rate = 1e-3, .weight_decay = .01, .correction1 = .1, .correction2 = .001};
   StepScalars scalars;
   std::vector<AdamwTensor> tensors;
@@ -154,8 +165,10 @@ void optimizer(Bench& bench, std::int64_t count, int pieces) {
   }
   double result = 0;
   const std::string tail = " " + std::to_string(count / 1000) + "k in " + std::to_string(pieces);
-  bench.time("adamw" + tail, bench.backend->adamw, {tensors.data(), pieces, &scalars}, 28.0 * static_cast<double>(count));
-  bench.time("square_sum" + tail, bench.backend->square_sum, {gradients.data(), pieces, &result}, 4.0 * static_cast<double>(count));
+  bench.time("adamw" + tail, bench.backend->adamw, {tensors.data(), pieces, &scalars},
+             28.0 * static_cast<double>(count));
+  bench.time("square_sum" + tail, bench.backend->square_sum, {gradients.data(), pieces, &result},
+             4.0 * static_cast<double>(count));
 }
 
 void cross_entropy(Bench& bench, std::int64_t rows, std::int64_t columns) {
@@ -165,7 +178,8 @@ void cross_entropy(Bench& bench, std::int64_t rows, std::int64_t columns) {
   double scale = 1;
   const std::string tail = " " + std::to_string(rows) + "x" + std::to_string(columns);
   CrossEntropyChunk c;
-  c.rows = rows, c.columns = columns, c.start = true, c.logits = logits.data(), c.ld = columns, c.targets = targets.data();
+  c.rows = rows, c.columns = columns, c.start = true, c.logits = logits.data(), c.ld = columns,
+  c.targets = targets.data();
   c.maximum = maximum.data(), c.sum = sum.data(), c.target_logit = target.data(), c.best = best.data();
   const double tensor = 4.0 * static_cast<double>(rows * columns);
   bench.time("cross_entropy_chunk" + tail, bench.backend->cross_entropy_chunk, c, tensor);
@@ -207,7 +221,8 @@ struct Table {
       t.d_cores[k] = add(ranks[k] * m[k] * n[k] * ranks[k + 1]);
       if (k < 3) t.diagonals[k] = add(ranks[k + 1]), t.d_diagonals[k] = add(ranks[k + 1]);
     }
-    t.left = add(left_elements(t)), t.right = add(right_elements(t)), t.d_left = add(left_elements(t)), t.d_right = add(right_elements(t));
+    t.left = add(left_elements(t)), t.right = add(right_elements(t)), t.d_left = add(left_elements(t)),
+    t.d_right = add(right_elements(t));
   }
 };
 
@@ -220,14 +235,17 @@ void tables(Bench& bench) {
   const Bags bags{tokens, tokens, ids.data(), nullptr};
   const double tensor = 4.0 * tokens * columns;
   const std::string tail = " " + std::to_string(distinct) + " distinct";
-  bench.time("ttm_merge", bench.backend->ttm_merge, {&table.t}, 4.0 * static_cast<double>(left_elements(table.t) + right_elements(table.t)));
+  bench.time("ttm_merge", bench.backend->ttm_merge, {&table.t},
+             4.0 * static_cast<double>(left_elements(table.t) + right_elements(table.t)));
   bench.time("ttm_forward" + tail, bench.backend->ttm_forward, {bags, &table.t, y.data(), false}, tensor);
   bench.time("ttm_backward" + tail, bench.backend->ttm_backward,
              {bags, &table.t, y.data(), const_cast<void*>(table.t.d_left), const_cast<void*>(table.t.d_right)}, tensor);
   bench.time("ttm_merge_backward", bench.backend->ttm_merge_backward, {&table.t},
              4.0 * static_cast<double>(left_elements(table.t) + right_elements(table.t)));
-  bench.time("embedding_forward" + tail, bench.backend->embedding_forward, {bags, 30522, columns, dense.data(), y.data(), false}, 2 * tensor);
-  bench.time("embedding_backward" + tail, bench.backend->embedding_backward, {bags, 30522, columns, y.data(), dense.data()}, 3 * tensor);
+  bench.time("embedding_forward" + tail, bench.backend->embedding_forward,
+             {bags, 30522, columns, dense.data(), y.data(), false}, 2 * tensor);
+  bench.time("embedding_backward" + tail, bench.backend->embedding_backward,
+             {bags, 30522, columns, y.data(), dense.data()}, 3 * tensor);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   const MomentsInfo info = moments->info();
   CHECK(info.all_tokens() >= 1000);
   CHECK(info.held_tokens + info.judged_tokens > info.tokens / 5);
-  CHECK(std::abs(static_cast<double>(info.held_tokens - info.judged_tokens)) < 0.5 * static_cast<double>(info.held_tokens));
+  CHECK(std::abs(static_cast<double>(info.held_tokens - info.judged_tokens)) <
+        0.5 * static_cast<double>(info.held_tokens));
   std::vector<std::string> seen;
   double key_trace = 0, last_trace = 0;
   moments->visit({.follows = true}, [&](const MomentGroup& group) {
@@ -56,7 +57,8 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   });
   CHECK(std::vector<std::string>(seen.begin(), seen.begin() + 4) ==
         std::vector<std::string>{"bert.encoder.layer.0.attention.self.query", "bert.encoder.layer.0.attention.self.key",
-                                 "bert.encoder.layer.0.attention.self.value", "bert.encoder.layer.0.attention.output.dense"});
+                                 "bert.encoder.layer.0.attention.self.value",
+                                 "bert.encoder.layer.0.attention.output.dense"});
   CHECK(seen.size() >= 12);
   // The first block reads LayerNorm's rows: mean square of a normalised row times the norm's weights, plus its bias.
   CHECK(key_trace > 0);
@@ -108,7 +110,8 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
   using Sums = std::map<std::string, std::vector<double>>;
   const auto open = [&] { return calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24}); };
   const auto keep = [](const MomentGroup& group, Sums& sums) {
-    for (const tt::Matrix* matrix : {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products}) {
+    for (const tt::Matrix* matrix :
+         {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products}) {
       std::vector<double>& all = sums[group.layers.front()];
       all.insert(all.end(), matrix->values.begin(), matrix->values.end());
     }
@@ -162,14 +165,17 @@ TEST_CASE("calibration: a group that is wanted alone is measured as among all of
   write_text(folder / "text.txt");
   const std::string value = "bert.encoder.layer.0.attention.self.value";
   for (const bool follows : {false, true})
-    for (const char* wanted : {"bert.encoder.layer.0.output.dense", "bert.encoder.layer.2.attention.self.key", "bert.encoder.layer.2.output.dense"}) {
+    for (const char* wanted : {"bert.encoder.layer.0.output.dense", "bert.encoder.layer.2.attention.self.key",
+                               "bert.encoder.layer.2.output.dense"}) {
       const auto measured = [&](const std::function<bool(const std::string&)>& wants) {
         const auto moments = calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24});
         moments->replace(value, tt::Matrix(hidden, hidden));
         std::map<std::string, std::vector<double>> sums;
         moments->visit({.follows = follows, .wants = wants}, [&](const MomentGroup& group) {
-          for (const tt::Matrix* matrix : {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products})
-            for (const std::string& layer : group.layers) sums[layer].insert(sums[layer].end(), matrix->values.begin(), matrix->values.end());
+          for (const tt::Matrix* matrix :
+               {&group.fit.moment, &group.fit.products, &group.held.moment, &group.held.products})
+            for (const std::string& layer : group.layers)
+              sums[layer].insert(sums[layer].end(), matrix->values.begin(), matrix->values.end());
         });
         return sums;
       };
@@ -266,14 +272,16 @@ TEST_CASE("tensorize: without text every linear layer stays as it is where the t
   }
 }
 
-TEST_CASE("tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
+TEST_CASE(
+    "tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
   kernels::ThreadPool pool(1);
   const CalibrationSettings text{folder.path(), {folder / "text.txt"}, "", 1400, 24};
   const auto run = [&](const std::string& output, bool calibrated) {
-    Tensorizer tensorizer(settings_for(folder.path(), output, 1.7), pool, calibrated ? calibrate(machine(), text) : nullptr);
+    Tensorizer tensorizer(settings_for(folder.path(), output, 1.7), pool,
+                          calibrated ? calibrate(machine(), text) : nullptr);
     const std::vector<Result> results = tensorizer.run();
     REQUIRE(results.size() == 1);
     CHECK(results[0].ratio() >= 1.7);
@@ -286,7 +294,8 @@ TEST_CASE("tensorize: with calibration outputs are kept better than without, at 
   CHECK(check.holds());
   for (const LayerOutcome& layer : aware.layers)
     if (layer.output_error) CHECK(*layer.output_error < 1);
-  // The plain model's certificate names no text, so its outputs are measured by hand: with the same moments as the other's first block.
+  // The plain model's certificate names no text, so its outputs are measured by hand: with the same moments as the
+  // other's first block.
   double plain = 0, calibrated = 0;
   calibrate(machine(), text)->visit({}, [&](const MomentGroup& group) {
     for (const char* which : {"plain", "aware"}) {
@@ -298,7 +307,8 @@ TEST_CASE("tensorize: with calibration outputs are kept better than without, at 
         const tt::Matrix weight = read_weight(dense, candidate), fitted = tt::expand(load_chain(made, chain, {}));
         double loss = 0;
         const tt::Matrix error = tt::difference(weight, fitted);
-        loss = tt::dot(error, tt::multiply(group.held.moment, error)) / tt::dot(weight, tt::multiply(group.held.moment, weight));
+        loss = tt::dot(error, tt::multiply(group.held.moment, error)) /
+               tt::dot(weight, tt::multiply(group.held.moment, weight));
         (which[0] == 'p' ? plain : calibrated) += loss;
       }
     }

@@ -57,10 +57,11 @@ TEST_CASE("agreement: numbers of two regressions differ by an error and an order
 
 TEST_CASE("agreement: cosines, divergence and perplexity are those of the definitions") {
   Agreement agreement;
-  // Two tokens, at 60 degrees and equal; one text, opposite; the word that follows has half and a quarter of the probability.
+  // Two tokens, at 60 degrees and equal; one text, opposite; the word that follows has half and a quarter of the
+  // probability.
   const double l = std::log(0.5), q = std::log(0.25);
-  agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}), given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1,
-                std::vector<std::int32_t>{0});
+  agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}),
+                given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1, std::vector<std::int32_t>{0});
   const Comparison comparison = agreement.result();
   CHECK(comparison.hidden->mean == Approx(0.75));
   CHECK(comparison.hidden->least == Approx(0.5));
@@ -103,7 +104,8 @@ TEST_CASE("comparison: what tensorize says of its cost is what the two folders g
     CHECK(cost.hidden->mean == Approx(folders.hidden->mean).epsilon(1e-4));
     CHECK(cost.embedding.has_value() == (std::string(architecture) == "BertModel"));
     if (cost.embedding) CHECK(cost.embedding->mean == Approx(folders.embedding->mean).epsilon(1e-4));
-    if (cost.answers) CHECK(cost.answers->perplexity.value() == Approx(folders.answers->perplexity.value()).epsilon(1e-4));
+    if (cost.answers)
+      CHECK(cost.answers->perplexity.value() == Approx(folders.answers->perplexity.value()).epsilon(1e-4));
     CHECK(cost.answers.has_value() == (std::string(architecture) == "BertForMaskedLM"));
     const Comparison itself = compare_models(machine(), folder.path(), folder.path(), text);
     CHECK(itself.hidden->least == Approx(1).epsilon(1e-6));

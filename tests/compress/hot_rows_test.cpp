@@ -42,7 +42,9 @@ class Counted final : public InputMoments {
  public:
   explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}
   MomentsInfo info() const override { return {}; }
-  std::vector<double> row_weights(const std::string& table) override { return table == "words" ? weights_ : std::vector<double>(); }
+  std::vector<double> row_weights(const std::string& table) override {
+    return table == "words" ? weights_ : std::vector<double>();
+  }
   std::vector<double> judged_row_weights(const std::string& table) override { return row_weights(table); }
   void visit(const Visit&, const std::function<void(const MomentGroup&)>&) override {}
   void replace(const std::string&, const tt::Matrix&) override {}
@@ -65,11 +67,13 @@ TEST_CASE("hot rows: no more than the text uses, and only where it says which") 
   std::vector<double> weights(static_cast<std::size_t>(rows), 1);  // counts begin at one
   weights[5] = 3, weights[9] = 2;
   Counted moments(weights);
-  std::vector<LayerPlan> plans{{"up", PlannedForm::lowrank, {}, {}, 3}, {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 10}};
+  std::vector<LayerPlan> plans{{"up", PlannedForm::lowrank, {}, {}, 3},
+                               {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 10}};
   settle_exact_rows(plans, &moments);
   CHECK(plans[1].exact == 2);
   plans[1].name = "others";
-  CHECK_THROWS_WITH(settle_exact_rows(plans, &moments), Contains("how often each of its rows is used") && Contains("others=exact:0"));
+  CHECK_THROWS_WITH(settle_exact_rows(plans, &moments),
+                    Contains("how often each of its rows is used") && Contains("others=exact:0"));
   CHECK_THROWS_WITH(settle_exact_rows(plans, nullptr), Contains("--calibrate"));
   plans[1].exact = 0;
   settle_exact_rows(plans, nullptr);

@@ -37,7 +37,8 @@ std::string refusal(const std::string& layer) {
 }
 
 // A folder with these matrices, and a config.json of that type.
-void write_model(const TemporaryFolder& folder, const std::string& config, const std::vector<std::pair<std::string, io::FileShape>>& tensors) {
+void write_model(const TemporaryFolder& folder, const std::string& config,
+                 const std::vector<std::pair<std::string, io::FileShape>>& tensors) {
   const std::vector<float> zeros(4096);
   std::vector<io::TensorToWrite> all;
   for (const auto& [name, shape] : tensors) all.push_back({name, io::StoredType::F32, shape, zeros.data()});
@@ -60,7 +61,8 @@ TEST_CASE("compress plan: what is written reads back, and what it leaves out sta
                  {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12}};
   const Plan again = parse_plan(io::json_text(to_json(plan, candidates())), "p.json", candidates());
   CHECK(to_json(again, candidates()) == to_json(plan, candidates()));
-  const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})", "p.json", candidates());
+  const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})",
+                                  "p.json", candidates());
   CHECK(partial.layers[0].form == PlannedForm::keep_dense);
   CHECK(partial.layers[1].rank == 5);
   CHECK(partial.ratio == 0);
@@ -72,7 +74,8 @@ TEST_CASE("compress plan: exact rows are those of a table, fewer than all, and c
   CHECK_THAT(refusal(std::string(words) + "100}"), Contains("100 exact rows are not between 0 and 99"));
   CHECK_THAT(refusal(std::string(words) + "-1}"), Contains("-1 exact rows"));
   CHECK_THAT(refusal(std::string(words) + "1.5}"), Contains("whole number"));
-  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 3, "exact_rows": 2})"), Contains("a linear layer has none"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 3, "exact_rows": 2})"),
+             Contains("a linear layer has none"));
   const LayerPlan plan{"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12};
   CHECK(planned_bytes(plan, candidates()[2]) == 4 * (100 * 3 + 3 * 16) + 12 * (4 + 4 * 16));
   CHECK(parse_layer_rule("words=exact:7;rank:2").exact == 7);
@@ -82,8 +85,9 @@ TEST_CASE("compress plan: exact rows are those of a table, fewer than all, and c
 TEST_CASE("compress plan: every bond of a chain stands in the file and may be edited") {
   Plan plan;
   plan.ratio = 2.5;
-  plan.layers = {
-      {"up", PlannedForm::tt, {4, 4}, {4, 8}, 12}, {"down", PlannedForm::tt, {8, 4}, {16}, 8}, {"words", PlannedForm::ttm, {10, 10}, {4, 4}, 7}};
+  plan.layers = {{"up", PlannedForm::tt, {4, 4}, {4, 8}, 12},
+                 {"down", PlannedForm::tt, {8, 4}, {16}, 8},
+                 {"words", PlannedForm::ttm, {10, 10}, {4, 4}, 7}};
   io::Json json = to_json(plan, candidates());
   CHECK(json["layers"][0]["ranks"] == io::Json({1, 4, 12, 8, 1}));
   CHECK(json["layers"][1]["ranks"] == io::Json({1, 8, 8, 1}));
@@ -102,7 +106,8 @@ TEST_CASE("compress plan: every bond of a chain stands in the file and may be ed
   CHECK_THAT(refusal(std::string(layer) + "[2, 4, 12, 8, 1]}"), Contains("must be 1"));
   CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 8, 1], \"rank\": 3}"), Contains("keep one"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "ranks": [1, 3, 1]})"), Contains("has one bond"));
-  CHECK_THAT(message([] { parse_plan(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", candidates()); }), Contains("ratio"));
+  CHECK_THAT(message([] { parse_plan(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", candidates()); }),
+             Contains("ratio"));
 }
 
 TEST_CASE("compress plan: bytes are those of the tensors that will be written") {
@@ -117,16 +122,22 @@ TEST_CASE("compress plan: bytes are those of the tensors that will be written") 
 
 TEST_CASE("compress plan: a wrong plan is refused, naming the place") {
   CHECK(refusal(R"({"name": "up", "form": "lowrank", "rank": 3})") == "accepted");
-  CHECK_THAT(refusal(R"({"name": "side", "form": "lowrank", "rank": 3})"), Contains("p.json: layers[0] (side)") && Contains("no such weight"));
+  CHECK_THAT(refusal(R"({"name": "side", "form": "lowrank", "rank": 3})"),
+             Contains("p.json: layers[0] (side)") && Contains("no such weight"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "dense"}, {"name": "up", "form": "dense"})"), Contains("twice"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank"})"), Contains("\"rank\""));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 17})"), Contains("not between 1 and 16"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "cp", "rank": 1})"), Contains("no form 'cp'"));
-  CHECK_THAT(refusal(R"({"name": "up", "form": "ttm", "rank": 1, "row_modes": [16, 1], "column_modes": [1, 32]})"), Contains("form of tables"));
-  CHECK_THAT(refusal(R"({"name": "words", "form": "tt", "rank": 1, "in_modes": [100], "out_modes": [16]})"), Contains("form of linear"));
-  CHECK_THAT(refusal(R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [4, 5], "out_modes": [32]})"), Contains("multiply to 20 and 32"));
-  CHECK_THAT(refusal(R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [1099511627776, 1099511627776], "out_modes": [32]})"),
-             Contains("multiply"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "ttm", "rank": 1, "row_modes": [16, 1], "column_modes": [1, 32]})"),
+             Contains("form of tables"));
+  CHECK_THAT(refusal(R"({"name": "words", "form": "tt", "rank": 1, "in_modes": [100], "out_modes": [16]})"),
+             Contains("form of linear"));
+  CHECK_THAT(refusal(R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [4, 5], "out_modes": [32]})"),
+             Contains("multiply to 20 and 32"));
+  CHECK_THAT(
+      refusal(
+          R"({"name": "up", "form": "tt", "rank": 1, "in_modes": [1099511627776, 1099511627776], "out_modes": [32]})"),
+      Contains("multiply"));
   CHECK_THAT(refusal(R"({"name": "up", "shape": [16, 32], "form": "dense"})"), Contains("shape"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "dense", "gauge": 1})"), Contains("gauge"));
   CHECK_THAT(refusal("1"), Contains("layers[0]: is not an object"));
@@ -140,7 +151,8 @@ TEST_CASE("compress plan: rules of --layer") {
   CHECK(rule.out_modes == io::FileShape{384});
   CHECK(rule.rank == 32);
   CHECK(rule.gauge == false);
-  for (const char* wrong : {"query", "=rank:3", "q=rank:0", "q=rank:x", "q=form:cp", "q=modes:4x4", "q=modes:4xy|3", "q=size:3"})
+  for (const char* wrong :
+       {"query", "=rank:3", "q=rank:0", "q=rank:x", "q=form:cp", "q=modes:4x4", "q=modes:4xy|3", "q=size:3"})
     CHECK_THROWS_AS(parse_layer_rule(wrong), InputError);
 }
 
@@ -155,12 +167,14 @@ TEST_CASE("compress candidates: by architecture, by pattern, tied weights once")
                {"cls.predictions.decoder.weight", {20, 8}},
                {"classifier.weight", {3, 8}}});
   const std::vector<Candidate> all = find_candidates(io::ModelFolder(folder.path()), {});
-  CHECK(names_of(all) == std::vector<std::string>{"bert.embeddings.word_embeddings", "bert.encoder.layer.0.attention.self.query",
+  CHECK(names_of(all) == std::vector<std::string>{"bert.embeddings.word_embeddings",
+                                                  "bert.encoder.layer.0.attention.self.query",
                                                   "bert.encoder.layer.0.output.dense"});
   CHECK(all[0].table);
   CHECK(all[0].tied == std::vector<std::string>{"cls.predictions.decoder.weight"});
   CHECK((all[2].in() == 16 && all[2].out() == 8));
-  CHECK(names_of(find_candidates(io::ModelFolder(folder.path()), {{"*classifier"}, {}})) == std::vector<std::string>{"classifier"});
+  CHECK(names_of(find_candidates(io::ModelFolder(folder.path()), {{"*classifier"}, {}})) ==
+        std::vector<std::string>{"classifier"});
   CHECK(find_candidates(io::ModelFolder(folder.path()), {{}, {"*word*", "*query.weight"}}).size() == 1);
   write_model(folder, R"({"model_type": "gpt2"})", {{"h.0.mlp.c_fc.weight", {8, 32}}, {"wpe.weight", {16, 8}}});
   const std::vector<Candidate> gpt2 = find_candidates(io::ModelFolder(folder.path()), {});
@@ -185,5 +199,6 @@ TEST_CASE("compress certificate: reads back to six digits and is never longer th
   CHECK(again.layers[0].output_error == 3.33333e-8);
   CHECK(again.calibration->held_tokens == 20);
   CHECK_THAT(message([] { parse_certificate("{}", "f"); }), Contains("f: the certificate lacks \"version\""));
-  CHECK_THAT(message([] { parse_certificate(R"({"version": 1, "layers": [{"name": 3}]})", "f"); }), Contains("\"name\" is 3"));
+  CHECK_THAT(message([] { parse_certificate(R"({"version": 1, "layers": [{"name": 3}]})", "f"); }),
+             Contains("\"name\" is 3"));
 }

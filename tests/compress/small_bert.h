@@ -39,9 +39,11 @@ inline std::map<std::string, io::FileShape> shapes() {
   std::vector<std::string> norms{"bert.embeddings.LayerNorm", "cls.predictions.transform.LayerNorm"};
   for (int i = 0; i < blocks; ++i) {
     const std::string block = "bert.encoder.layer." + std::to_string(i) + ".";
-    for (const char* part : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
+    for (const char* part :
+         {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
       all[block + part + ".weight"] = {hidden, hidden}, all[block + part + ".bias"] = {hidden};
-    all[block + "intermediate.dense.weight"] = {intermediate, hidden}, all[block + "intermediate.dense.bias"] = {intermediate};
+    all[block + "intermediate.dense.weight"] = {intermediate, hidden},
+                all[block + "intermediate.dense.bias"] = {intermediate};
     all[block + "output.dense.weight"] = {hidden, intermediate}, all[block + "output.dense.bias"] = {hidden};
     norms.push_back(block + "attention.output.LayerNorm"), norms.push_back(block + "output.LayerNorm");
   }
@@ -57,7 +59,8 @@ inline void write_model(const std::string& folder) {
   std::vector<io::TensorToWrite> tensors;
   for (const auto& [name, shape] : shapes()) {
     std::vector<float>& data = values[name];
-    for (std::int64_t i = 0; i < io::elements_of(shape); ++i) data.push_back(normal(random) * std::exp(-0.1f * static_cast<float>(i % shape.back())));
+    for (std::int64_t i = 0; i < io::elements_of(shape); ++i)
+      data.push_back(normal(random) * std::exp(-0.1f * static_cast<float>(i % shape.back())));
     if (name.ends_with("LayerNorm.weight"))
       for (std::size_t i = 0; i < data.size(); ++i) data[i] = std::exp(-0.15f * static_cast<float>(i));
   }
@@ -73,7 +76,8 @@ inline void write_text(const std::string& path) {
   std::mt19937 random(9);
   std::string text;
   for (int line = 0; line < 160; ++line) {
-    for (int word = 0; word < 6 + line % 9; ++word) text += fmt::format("w{} ", 5 + random() % (vocabulary - 5) * (random() % 3 != 0));
+    for (int word = 0; word < 6 + line % 9; ++word)
+      text += fmt::format("w{} ", 5 + random() % (vocabulary - 5) * (random() % 3 != 0));
     text += '\n';
   }
   write_file_atomic(path, text);

@@ -35,8 +35,10 @@ struct Fixture {
     for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = 8;
   }
 
-  std::unique_ptr<train::Engine> engine(const layers::ModelFactory& factory, bool (*streamed)(const layers::Parameter&)) const {
-    auto made = std::make_unique<train::Engine>(machine(), factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+  std::unique_ptr<train::Engine> engine(const layers::ModelFactory& factory,
+                                        bool (*streamed)(const layers::Parameter&)) const {
+    auto made = std::make_unique<train::Engine>(
+        machine(), factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
     made->allocate();
     train::load_weights(path, made->weights(), {.fresh = streamed, .may_miss = {}});
     return made;
@@ -56,7 +58,8 @@ layers::Parameter& find(train::Engine& engine, const std::string& end) {
 
 }  // namespace
 
-TEST_CASE("streamed weights: a model runs as if its matrices were in memory, where never more than the largest of them is") {
+TEST_CASE(
+    "streamed weights: a model runs as if its matrices were in memory, where never more than the largest of them is") {
   const Fixture fixture;
   const layers::ModelFactory plain = models::factory_of(fixture.spec, DType::f32);
   ScratchFile scratch(fixture.folder.path());

@@ -175,7 +175,9 @@ TEST_CASE("file: on a disk that fills up a file or folder is not there, and what
       AtomicFolder target(folder / "step");
       write_file_atomic(target.temporary() + "/a", std::string(1 << 20, 'x'));
     } catch (const RunError&) {
-      ::_exit(failed && read_file(folder / "a") == "old" && list_folder(folder.path()) == std::vector<std::string>{"a"} ? 0 : 3);
+      ::_exit(failed && read_file(folder / "a") == "old" && list_folder(folder.path()) == std::vector<std::string>{"a"}
+                  ? 0
+                  : 3);
     }
     ::_exit(4);
   });

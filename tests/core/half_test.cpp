@@ -41,8 +41,10 @@ TEST_CASE("half: rounding is to nearest, ties to even, over the whole range") {
   for (std::uint64_t bits = 0; bits < 0x7f800000u; bits += 997) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     const double half = rounded(value, 11, -24), wide = rounded(value, 8, -133);
-    wrong_half += static_cast<double>(half_to_float(float_to_half(value))) != (half > 65504 ? std::numeric_limits<double>::infinity() : half);
-    wrong_bf16 += static_cast<double>(bf16_to_float(float_to_bf16(value))) != (wide >= 0x1p128 ? std::numeric_limits<double>::infinity() : wide);
+    wrong_half += static_cast<double>(half_to_float(float_to_half(value))) !=
+                  (half > 65504 ? std::numeric_limits<double>::infinity() : half);
+    wrong_bf16 += static_cast<double>(bf16_to_float(float_to_bf16(value))) !=
+                  (wide >= 0x1p128 ? std::numeric_limits<double>::infinity() : wide);
     wrong_half += float_to_half(-value) != (float_to_half(value) | 0x8000);
   }
   CHECK(wrong_half == 0);

@@ -15,9 +15,11 @@ TEST_CASE("what looks like a name of the hub gets the command that fetches it") 
         "; to fetch it from the Hugging Face hub: hf download BAAI/bge-small-en-v1.5 --local-dir bge-small-en-v1.5");
   CHECK(hub_hint("nyu-mll/glue", HubRepository::dataset) ==
         "; to fetch it from the Hugging Face hub: hf download nyu-mll/glue --repo-type dataset --local-dir glue");
-  for (const char* path : {"model", "/a/b", "./model", "../model", "a/b/c", "a b/c", "runs/", "~/x", "data/train.tsv", "data/text.txt.zst"})
+  for (const char* path : {"model", "/a/b", "./model", "../model", "a/b/c", "a b/c", "runs/", "~/x", "data/train.tsv",
+                           "data/text.txt.zst"})
     CHECK(hub_hint(path).empty());
-  CHECK_THROWS_WITH(glob_files("org/name"), Contains("org/name: no such file") && Contains("hf download org/name --repo-type dataset"));
+  CHECK_THROWS_WITH(glob_files("org/name"),
+                    Contains("org/name: no such file") && Contains("hf download org/name --repo-type dataset"));
 }
 
 TEST_CASE("a path into a folder that is there is no name of the hub") {

@@ -12,24 +12,50 @@ using Catch::Matchers::Contains;
 namespace {
 
 OptionTable table() {
-  OptionTable table("tokenizer train", "learn a tokenizer from a sample of texts that is as long as a summary may become before it needs two lines");
+  OptionTable table(
+      "tokenizer train",
+      "learn a tokenizer from a sample of texts that is as long as a summary may become before it needs two lines");
   table.positional({.name = "KIND", .help = "of the tokenizer", .suggested = {"pieces", "bytes"}});
   table.add(
-      {{.name = "rank", .type = OptionType::integer, .default_text = "16", .group = "Model", .help = "inner ranks of linear weights"},
-       {.name = "gauge", .type = OptionType::flag, .default_text = "true", .group = "Model", .help = "puts an identity block into the last core"},
-       {.name = "adapt", .type = OptionType::flag, .group = "Model", .help = "lets ranks fall", .default_words = "on with a target"},
-       {.name = "form", .type = OptionType::choice, .group = "Model", .help = "form of weights", .choices = {"dense", "tt|ttm"}},
+      {{.name = "rank",
+        .type = OptionType::integer,
+        .default_text = "16",
+        .group = "Model",
+        .help = "inner ranks of linear weights"},
+       {.name = "gauge",
+        .type = OptionType::flag,
+        .default_text = "true",
+        .group = "Model",
+        .help = "puts an identity block into the last core"},
+       {.name = "adapt",
+        .type = OptionType::flag,
+        .group = "Model",
+        .help = "lets ranks fall",
+        .default_words = "on with a target"},
+       {.name = "form",
+        .type = OptionType::choice,
+        .group = "Model",
+        .help = "form of weights",
+        .choices = {"dense", "tt|ttm"}},
        {.name = "preset", .group = "Model", .help = ".a preset's name \\ or <path>", .suggested = {"small", "large"}},
-       {.name = "output", .type = OptionType::path, .group = "Run", .help = "folder", .short_name = 'o', .in_config = false},
+       {.name = "output",
+        .type = OptionType::path,
+        .group = "Run",
+        .help = "folder",
+        .short_name = 'o',
+        .in_config = false},
        {.name = "a-very-long-name-of-an-option",
         .type = OptionType::choice,
         .group = "Run",
-        .help = "a sentence that goes on and on until it is certain that it fills more than one line of any terminal that people use today",
+        .help = "a sentence that goes on and on until it is certain that it fills more than one line of any terminal "
+                "that people use today",
         .choices = {"one", "another"},
         .default_words = "whatever is best"}});
   return table.add(common_options())
       .common({"output", "gauge"})
-      .example("comera tokenizer train pieces --preset 'small or large words that stay together' --rank 16 --form dense -o folder")
+      .example(
+          "comera tokenizer train pieces --preset 'small or large words that stay together' --rank 16 --form dense -o "
+          "folder")
       .example("comera tokenizer train bytes");
 }
 
@@ -59,10 +85,12 @@ TEST_CASE("option pages: help begins with usage and an example, shows the common
   CHECK(help.starts_with("usage: comera tokenizer train KIND [options]\n"));
   CHECK(help.find("Example:") < help.find("--output"));
   CHECK(help.find("--output") < help.find("--[no-]gauge"));  // in the order of common()
-  CHECK_THAT(help, Contains("-o, --output PATH") && Contains("comera tokenizer train --help-all") && !Contains("--rank N") && !Contains("bytes\n"));
+  CHECK_THAT(help, Contains("-o, --output PATH") && Contains("comera tokenizer train --help-all") &&
+                       !Contains("--rank N") && !Contains("bytes\n"));
   const std::string all = help_text(options, HelpDepth::all, 80);
   for (const std::string& name : options.names()) CHECK_THAT(all, Contains(name));
-  CHECK_THAT(all, Contains("(default: 16)") && Contains("(default: whatever is best)") && Contains("comera tokenizer train bytes\n"));
+  CHECK_THAT(all, Contains("(default: 16)") && Contains("(default: whatever is best)") &&
+                      Contains("comera tokenizer train bytes\n"));
   CHECK_THAT(all, Contains(" \\\n      --preset 'small or large words that stay together' "));
   CHECK(all.find("Model:") < all.find("General:"));
   for (const int columns : {60, 80, 100, 120, 200})
@@ -93,8 +121,9 @@ TEST_CASE("option pages: Markdown and man have every option") {
   const std::string markdown = markdown_page(tables[0]), man = man_page(tables[0], "1.2.3");
   for (const Option& option : tables[0].options()) CHECK_THAT(markdown, Contains(option.name));
   CHECK_THAT(markdown, Contains("dense\\|tt\\|ttm") && Contains("&lt;path>") && Contains("`--[no-]gauge` | on |"));
-  CHECK_THAT(man, Contains(".TH COMERA\\-TOKENIZER\\-TRAIN 1 \"\" \"comera 1.2.3\"") && Contains("\n.B \\-\\-[no\\-]gauge\n") &&
-                      Contains("\n\\&.a preset's name \\e or <path>") && Contains(".SH EXIT STATUS"));
+  CHECK_THAT(man, Contains(".TH COMERA\\-TOKENIZER\\-TRAIN 1 \"\" \"comera 1.2.3\"") &&
+                      Contains("\n.B \\-\\-[no\\-]gauge\n") && Contains("\n\\&.a preset's name \\e or <path>") &&
+                      Contains(".SH EXIT STATUS"));
   CHECK_THAT(markdown_index(tables), Contains("[comera tokenizer train](tokenizer-train.md)"));
   CHECK_THAT(man_index(tables, "1.2.3"), Contains("comera\\-tokenizer\\-train (1)"));
 }
@@ -104,7 +133,8 @@ TEST_CASE("option pages: completion offers both spellings of a flag, and values"
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = completion_script(shell, tables);
     for (const std::string& name : tables[0].names()) CHECK_THAT(script, Contains(name));
-    CHECK_THAT(script, Contains("no-gauge") && Contains("small large") && Contains("pieces") && Contains("one another"));
+    CHECK_THAT(script,
+               Contains("no-gauge") && Contains("small large") && Contains("pieces") && Contains("one another"));
   }
   CHECK_THROWS_AS(completion_script("tcsh", tables), InputError);
 }

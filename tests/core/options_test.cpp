@@ -16,33 +16,56 @@ namespace {
 OptionTable table() {
   OptionTable table("pretrain", "learn a task from data");
   table
-      .add({{.name = "rank",
-             .type = OptionType::integer,
-             .default_text = "16",
-             .group = "Model",
-             .help = "inner ranks",
-             .result_relevant = true,
-             .minimum = 1},
-            {.name = "lr",
-             .type = OptionType::real,
-             .default_text = "5e-4",
-             .group = "Training",
-             .help = "learning rate",
-             .result_relevant = true,
-             .synonyms = {"learning-rate"}},
-            {.name = "form",
-             .type = OptionType::choice,
-             .default_text = "tt",
-             .group = "Model",
-             .help = "form of weights",
-             .choices = {"dense", "tt", "lowrank"}},
-            {.name = "data", .type = OptionType::list, .group = "Data", .help = "training files", .metavar = "FILE,..."},
-            {.name = "target-size", .type = OptionType::size, .group = "Training", .help = "size to reach"},
-            {.name = "save-every", .type = OptionType::period, .default_text = "20m", .group = "Run", .help = "how often to save"},
-            {.name = "resume", .type = OptionType::string, .group = "Run", .help = "go on", .without_value = "auto", .in_config = false},
-            {.name = "output", .type = OptionType::path, .group = "Run", .help = "run folder", .short_name = 'o', .in_config = false},
-            {.name = "shuffle", .type = OptionType::flag, .default_text = "true", .group = "Data", .help = "shuffle the data"},
-            {.name = "threads", .type = OptionType::integer, .group = "Run", .help = "worker threads", .default_words = "number of cores"}})
+      .add(
+          {{.name = "rank",
+            .type = OptionType::integer,
+            .default_text = "16",
+            .group = "Model",
+            .help = "inner ranks",
+            .result_relevant = true,
+            .minimum = 1},
+           {.name = "lr",
+            .type = OptionType::real,
+            .default_text = "5e-4",
+            .group = "Training",
+            .help = "learning rate",
+            .result_relevant = true,
+            .synonyms = {"learning-rate"}},
+           {.name = "form",
+            .type = OptionType::choice,
+            .default_text = "tt",
+            .group = "Model",
+            .help = "form of weights",
+            .choices = {"dense", "tt", "lowrank"}},
+           {.name = "data", .type = OptionType::list, .group = "Data", .help = "training files", .metavar = "FILE,..."},
+           {.name = "target-size", .type = OptionType::size, .group = "Training", .help = "size to reach"},
+           {.name = "save-every",
+            .type = OptionType::period,
+            .default_text = "20m",
+            .group = "Run",
+            .help = "how often to save"},
+           {.name = "resume",
+            .type = OptionType::string,
+            .group = "Run",
+            .help = "go on",
+            .without_value = "auto",
+            .in_config = false},
+           {.name = "output",
+            .type = OptionType::path,
+            .group = "Run",
+            .help = "run folder",
+            .short_name = 'o',
+            .in_config = false},
+           {.name = "shuffle",
+            .type = OptionType::flag,
+            .default_text = "true",
+            .group = "Data",
+            .help = "shuffle the data"},
+           {.name = "threads",
+            .type = OptionType::integer,
+            .group = "Run",
+            .help = "worker threads",
+            .default_words = "number of cores"}})
       .add(common_options())
       .foreign_table("hashes")
       .example("comera pretrain --data train.tsv -o run");
@@ -65,8 +88,9 @@ struct TomlFile {
 
 TEST_CASE("options: defaults, flags, units and spellings of the command line") {
   const OptionTable options = table();
-  const OptionValues values = parse(options, {"--rank", "8", "--lr=1e-3", "--target_size", "1.5MB", "--data", "a.tsv,b.tsv", "--data=c_d.tsv", "-o",
-                                              "run", "--no-shuffle", "--save-every", "2e"});
+  const OptionValues values =
+      parse(options, {"--rank", "8", "--lr=1e-3", "--target_size", "1.5MB", "--data", "a.tsv,b.tsv", "--data=c_d.tsv",
+                      "-o", "run", "--no-shuffle", "--save-every", "2e"});
   CHECK(values.integer("rank") == 8);
   CHECK(values.real("lr") == 1e-3);
   CHECK(values.text("form") == "tt");
@@ -109,7 +133,8 @@ TEST_CASE("options: precedence is default, environment, file, flag") {
   CHECK(values.period("save-every") == Period{Period::Unit::steps, 500});
   CHECK(values.list("data") == std::vector<std::string>{"x.tsv"});
   CHECK(values.source("threads") == OptionSource::environment);
-  CHECK_FALSE(parse_command(options, {}, environment).values.has("data"));  // COMERA_DATA is a folder of data sets, not this option
+  CHECK_FALSE(parse_command(options, {}, environment)
+                  .values.has("data"));  // COMERA_DATA is a folder of data sets, not this option
 }
 
 TEST_CASE("options: wrong usage is one sentence that says what to do") {
@@ -139,7 +164,8 @@ TEST_CASE("options: wrong usage is one sentence that says what to do") {
   CHECK_THAT(message({"--data", ""}), Contains("empty"));
   CHECK_THAT(message({"--config", "/nowhere.toml"}), Contains("/nowhere.toml") && Contains("No such file"));
   CHECK_THAT(message({"-x"}), Contains("unknown option -x"));
-  OptionTable tables[] = {OptionTable("pretrain", ""), OptionTable("finetune", ""), OptionTable("tokenizer encode", "")};
+  OptionTable tables[] = {OptionTable("pretrain", ""), OptionTable("finetune", ""),
+                          OptionTable("tokenizer encode", "")};
   tables[0].synonyms({"train"});
   tables[1].synonyms({"train"});
   tables[2].synonyms({"tokenize"});
@@ -150,7 +176,9 @@ TEST_CASE("options: wrong usage is one sentence that says what to do") {
 
 TEST_CASE("options: positionals") {
   OptionTable options("evaluate", "measure a model");
-  options.positional({"MODEL", "model folder"}).add({{.name = "data", .type = OptionType::list, .help = "files"}}).add(common_options());
+  options.positional({"MODEL", "model folder"})
+      .add({{.name = "data", .type = OptionType::list, .help = "files"}})
+      .add(common_options());
   CHECK(parse(options, {"run", "--data", "x"}).positionals() == std::vector<std::string>{"run"});
   CHECK(parse(options, {"--data", "x", "run"}).positionals() == std::vector<std::string>{"run"});
   CHECK(parse(options, {"--data", "x", "--", "-run"}).positionals() == std::vector<std::string>{"-run"});
@@ -179,14 +207,15 @@ TEST_CASE("options: files with unknown keys, wrong types and broken syntax name 
   CHECK_THAT(message("verb = \"export\"\n"), Contains("comera export"));
   CHECK_THAT(message("[elsewhere]\nrank = 1\n"), Contains("elsewhere"));
   CHECK_THAT(message("rank = \xff\n"), Contains("run.toml"));
-  CHECK_THAT(message("rank = \u00e9\n"), Contains("run.toml:1"));  // toml++ 3.3.0 takes letters beyond ASCII for unreachable
+  CHECK_THAT(message("rank = \u00e9\n"),
+             Contains("run.toml:1"));  // toml++ 3.3.0 takes letters beyond ASCII for unreachable
   CHECK(message("data = \"\"\"\\\n \u00e9\"\"\"\n") == "accepted");
 }
 
 TEST_CASE("options: a recipe reads back to the same values") {
   const OptionTable options = table();
-  const OptionValues values =
-      parse(options, {"--rank", "8", "--lr", "3", "--data", "a \"b\".tsv,c\\d", "--target-size", "2GiB", "--save-every", "90s", "--no-shuffle"});
+  const OptionValues values = parse(options, {"--rank", "8", "--lr", "3", "--data", "a \"b\".tsv,c\\d", "--target-size",
+                                              "2GiB", "--save-every", "90s", "--no-shuffle"});
   OptionValues again(options);
   apply_toml(again, to_toml(values), "dump");
   for (const std::string& name : options.names()) CHECK(again.canonical(name) == values.canonical(name));
@@ -208,10 +237,13 @@ TEST_CASE("options: a dumped call is the whole call, and nothing that it did not
   for (const Option& option : options.options()) {
     if (!option.in_dump) continue;
     CHECK(after.canonical(option.name) == before.canonical(option.name));
-    CHECK(after.given(option.name) == before.given(option.name));  // a default stays one: verbs take what was said for more
+    CHECK(after.given(option.name) ==
+          before.given(option.name));  // a default stays one: verbs take what was said for more
   }
-  CHECK(parse(options, {"c", "--config", file.path}).positionals() == std::vector<std::string>{"c"});  // the command line is stronger
-  CHECK(parse_command(options, {"--dump-config"}, no_environment).print.has_value());                  // also without MODEL, to be filled in
+  CHECK(parse(options, {"c", "--config", file.path}).positionals() ==
+        std::vector<std::string>{"c"});  // the command line is stronger
+  CHECK(parse_command(options, {"--dump-config"}, no_environment)
+            .print.has_value());  // also without MODEL, to be filled in
   const TomlFile without("rank = 3\n");
   CHECK_THROWS_WITH(parse(options, {"--config", without.path}), Contains("MODEL is missing"));
   const TomlFile help("help = true\n");
@@ -220,7 +252,9 @@ TEST_CASE("options: a dumped call is the whole call, and nothing that it did not
 
 TEST_CASE("options: the word of a verb is the option of that name, where there is one") {
   OptionTable options("finetune", "train further");
-  options.positional({"MODEL", "model folder", 0}).add({{.name = "model", .type = OptionType::path, .help = "model"}}).add(common_options());
+  options.positional({"MODEL", "model folder", 0})
+      .add({{.name = "model", .type = OptionType::path, .help = "model"}})
+      .add(common_options());
   CHECK(parse(options, {"a"}).text("model") == "a");
   CHECK_FALSE(parse(options, {}).has("model"));
   const TomlFile file(*parse_command(options, {"a", "--dump-config"}, no_environment).print);
@@ -230,14 +264,16 @@ TEST_CASE("options: the word of a verb is the option of that name, where there i
 TEST_CASE("options: result-relevant changes are found by value, not by spelling") {
   const OptionTable options = table();
   CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--lr", "0.001", "--threads", "2"})).empty());
-  CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--rank", "3", "--lr", "0.001"})) == std::vector<std::string>{"rank"});
+  CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--rank", "3", "--lr", "0.001"})) ==
+        std::vector<std::string>{"rank"});
 }
 
 TEST_CASE("options: a name or letter given twice is found when the table is built") {
   OptionTable options("x", "y");
   options.add(common_options());
   CHECK_THROWS_AS(options.add({{.name = "quiet", .type = OptionType::flag, .help = "again"}}), std::logic_error);
-  CHECK_THROWS_AS(options.add({{.name = "other", .type = OptionType::flag, .help = "again", .short_name = 'q'}}), std::logic_error);
+  CHECK_THROWS_AS(options.add({{.name = "other", .type = OptionType::flag, .help = "again", .short_name = 'q'}}),
+                  std::logic_error);
   CHECK_THROWS_AS(options.add({{.name = "no-quiet", .type = OptionType::flag, .help = "clashes"}}), std::logic_error);
   CHECK_THROWS_AS(options.add({{.name = "Bad_Name", .type = OptionType::flag, .help = "not kebab"}}), std::logic_error);
 }
@@ -250,7 +286,8 @@ TEST_CASE("suggest: near words only") {
   CHECK(nearest_word("taget-ratio", known) == "target-ratio");
   CHECK(nearest_word("zebra", known).empty());
   CHECK(did_you_mean("rank2", known, "--") == "; did you mean --rank?");
-  const std::vector<KnownWord> words{{"steps", "steps"}, {"epochs", "epochs"}, {"duration", "steps"}, {"duration", "epochs"}};
+  const std::vector<KnownWord> words{
+      {"steps", "steps"}, {"epochs", "epochs"}, {"duration", "steps"}, {"duration", "epochs"}};
   CHECK(did_you_mean("duratoin", words, "--") == "; did you mean --steps or --epochs?");
   CHECK(did_you_mean("step", words, "--") == "; did you mean --steps?");
   CHECK(did_you_mean("zebra", words).empty());

@@ -34,15 +34,17 @@ TEST_CASE("outputs: one that is an input, holds one or lies in one is refused, h
   std::filesystem::create_symlink(place / "m/data", place / "file");
   std::filesystem::create_symlink(place / "m/later", place / "dangling");
   const std::string model = place / "m";
-  for (const std::string& same : {place / "m", place / "m/", place / "m/.", place / "./m//deep/..", place / "link", place / "link/"}) {
+  for (const std::string& same :
+       {place / "m", place / "m/", place / "m/.", place / "./m//deep/..", place / "link", place / "link/"}) {
     CAPTURE(same);
     CHECK_THAT(said(model, same), Contains("[verb] --output " + same + ": is MODEL " + model));
     CHECK_THAT(said(same, model), Contains(": is MODEL"));
   }
-  for (const std::string& within :
-       {place / "m/new", place / "m/new/deeper", place / "link/new", place / "inside", place / "inside/new", place / "file", place / "dangling"})
+  for (const std::string& within : {place / "m/new", place / "m/new/deeper", place / "link/new", place / "inside",
+                                    place / "inside/new", place / "file", place / "dangling"})
     CHECK_THAT(said(model, within), Contains(": lies in MODEL"));
-  for (const std::string& around : {place.path(), std::string("/"), place / "link/.."}) CHECK_THAT(said(model, around), Contains(": holds MODEL"));
+  for (const std::string& around : {place.path(), std::string("/"), place / "link/.."})
+    CHECK_THAT(said(model, around), Contains(": holds MODEL"));
   CHECK_THAT(said(place / "file", model), Contains(": holds MODEL"));
   CHECK_THAT(said(place / "file", place / "link/data"), Contains(": is MODEL"));
   for (const char* fine : {"n", "m2", "m.partial", "data", "deep"}) CHECK(said(model, place / fine).empty());
@@ -92,7 +94,8 @@ TEST_CASE("outputs: options say what they read and write") {
     }
     return std::string();
   };
-  CHECK_THAT(refused({"--data", place / "*.txt", "--output", place / "b.txt"}), Contains(": is --data " + (place / "b.txt")));
+  CHECK_THAT(refused({"--data", place / "*.txt", "--output", place / "b.txt"}),
+             Contains(": is --data " + (place / "b.txt")));
   CHECK_THAT(refused({"--data", place / "*.txt", "--output", place.path()}), Contains(": holds --data"));
   CHECK_THAT(refused({"--teacher", place.path(), "--output", place / "new"}), Contains(": lies in --teacher"));
   CHECK_THAT(refused({place.path(), "--output", place.path()}), Contains(": is MODEL"));

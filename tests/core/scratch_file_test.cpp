@@ -11,7 +11,9 @@ using namespace comera;
 
 namespace {
 
-std::vector<std::byte> bytes_of(char value, std::size_t count) { return std::vector<std::byte>(count, static_cast<std::byte>(value)); }
+std::vector<std::byte> bytes_of(char value, std::size_t count) {
+  return std::vector<std::byte>(count, static_cast<std::byte>(value));
+}
 
 }  // namespace
 

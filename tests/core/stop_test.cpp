@@ -83,11 +83,14 @@ TEST_CASE("stop: work that does not look ends after its time, and leaves nothing
   });
   CHECK(code == 128 + SIGINT);
   std::string left;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) left += entry.path().filename().string() + " ";
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    left += entry.path().filename().string() + " ";
   CHECK((left == "stderr finished " || left == "finished stderr "));
 }
 
-TEST_CASE("stop: SIGHUP stops as SIGTERM does, also twice, unless it is ignored, and a file at its size limit sets the flag each time") {
+TEST_CASE(
+    "stop: SIGHUP stops as SIGTERM does, also twice, unless it is ignored, and a file at its size limit sets the flag "
+    "each time") {
   const int code = in_child([] {
     std::signal(SIGHUP, SIG_IGN);  // as nohup does
     catch_stop_signals();

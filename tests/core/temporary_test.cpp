@@ -37,7 +37,8 @@ std::string leftover(const std::string& folder, const std::string& target, Entry
           ::_exit(9);
         }) == 9);
   Names after = unfinished();
-  std::erase_if(after, [&](const std::string& name) { return std::find(before.begin(), before.end(), name) != before.end(); });
+  std::erase_if(after,
+                [&](const std::string& name) { return std::find(before.begin(), before.end(), name) != before.end(); });
   REQUIRE(after.size() == 1);
   return after.front();
 }
@@ -76,12 +77,18 @@ TEST_CASE("folder: a log with a second name is not cut") {
 
 TEST_CASE("temporary: what killed processes left goes, and nothing else") {
   const TemporaryFolder place;
-  const std::string file = leftover(place.path(), "target", EntryKind::file), folder = leftover(place.path(), "target", EntryKind::folder);
+  const std::string file = leftover(place.path(), "target", EntryKind::file),
+                    folder = leftover(place.path(), "target", EntryKind::folder);
   const std::string other = leftover(place.path(), "other", EntryKind::folder);
   // Names like those of temporaries, and ones that are right but for the check.
   std::string forged = file;
   forged[forged.size() - 8] = forged[forged.size() - 8] == '0' ? '1' : '0';
-  const Names theirs{"target.tmp", "target.partial", "target.old", ".target.comera", ".target.0123456789abcdef-0123456789abcdef.comera", forged};
+  const Names theirs{"target.tmp",
+                     "target.partial",
+                     "target.old",
+                     ".target.comera",
+                     ".target.0123456789abcdef-0123456789abcdef.comera",
+                     forged};
   for (const std::string& name : theirs) {
     make_folders(place / name);
     write(place / (name + "/thing"), "theirs");
@@ -98,7 +105,8 @@ TEST_CASE("temporary: what killed processes left goes, and nothing else") {
 
 TEST_CASE("temporary: what a living process has stays") {
   const TemporaryFolder place;
-  const Temporary file(Folder(place.path()), "target", EntryKind::file), folder(Folder(place.path()), "target", EntryKind::folder);
+  const Temporary file(Folder(place.path()), "target", EntryKind::file),
+      folder(Folder(place.path()), "target", EntryKind::folder);
   CHECK(in_child([&] { write_file_atomic(place / "target", "done"); }) == 0);
   CHECK(path_exists(file.path()));
   CHECK(path_exists(folder.path()));

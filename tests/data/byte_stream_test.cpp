@@ -95,7 +95,8 @@ TEST_CASE("lines lose their ends, a byte order mark, and nothing else") {
 TEST_CASE("a line longer than asked for comes in parts, and reading can start at each") {
   const Scratch scratch;
   std::string line, text = "short\r\n";
-  for (int i = 0; i < 1000; ++i) line += (i ? " " : "") + std::string(i % 3 == 0 ? "\xC3\xA9t\xC3\xA9" : "word") + std::to_string(i);
+  for (int i = 0; i < 1000; ++i)
+    line += (i ? " " : "") + std::string(i % 3 == 0 ? "\xC3\xA9t\xC3\xA9" : "word") + std::to_string(i);
   text += line + "\r\n" + line + "\nlast";
   const std::string path = scratch.write("x.txt", text);
   struct Part {
@@ -107,7 +108,8 @@ TEST_CASE("a line longer than asked for comes in parts, and reading can start at
   std::vector<Part> parts;
   LineReader reader(path);
   std::string_view part;
-  for (Part at{0, 0, "", true}; reader.next(part, 100, cut_at_blank); at = {reader.offset(), reader.lines_before(), "", true})
+  for (Part at{0, 0, "", true}; reader.next(part, 100, cut_at_blank);
+       at = {reader.offset(), reader.lines_before(), "", true})
     parts.push_back({at.offset, at.lines, std::string(part), reader.line_ended()});
   std::vector<std::string> lines(1);
   for (const Part& one : parts) {
@@ -144,7 +146,8 @@ TEST_CASE("a packed file that unpacks to far more than text does is refused befo
     const auto read = [&] {
       while (const std::size_t n = stream->read(part.data(), part.size())) got += n;
     };
-    CHECK_THROWS_WITH(read(), Catch::Contains("unpacks to more than 200 times its size") && Catch::Contains("unpack it first"));
+    CHECK_THROWS_WITH(read(),
+                      Catch::Contains("unpacks to more than 200 times its size") && Catch::Contains("unpack it first"));
     CHECK(got <= ByteStream::free_bytes + part.size());
   }
   CHECK(read_all(scratch.write("b.gz", gzip(std::string(std::size_t{60} << 20, 'x')))).size() == std::size_t{60} << 20);
@@ -153,8 +156,10 @@ TEST_CASE("a packed file that unpacks to far more than text does is refused befo
 TEST_CASE("damaged, truncated, missing and foreign files are refused by a sentence") {
   const Scratch scratch;
   const std::string text = long_text(), gz = gzip(text), zst = zstd(text);
-  CHECK_THROWS_WITH(read_all(scratch.write("a.gz", gz.substr(0, gz.size() / 2))), Catch::Contains("a.gz: ends in the middle"));
-  CHECK_THROWS_WITH(read_all(scratch.write("a.zst", zst.substr(0, zst.size() / 2))), Catch::Contains("a.zst: ends in the middle"));
+  CHECK_THROWS_WITH(read_all(scratch.write("a.gz", gz.substr(0, gz.size() / 2))),
+                    Catch::Contains("a.gz: ends in the middle"));
+  CHECK_THROWS_WITH(read_all(scratch.write("a.zst", zst.substr(0, zst.size() / 2))),
+                    Catch::Contains("a.zst: ends in the middle"));
   std::string bad = gz;
   bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 0x5A);
   CHECK_THROWS_WITH(read_all(scratch.write("b.gz", bad)), Catch::Contains("b.gz: its gzip data is damaged"));

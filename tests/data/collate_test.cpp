@@ -47,7 +47,8 @@ TEST_CASE("masked positions stand in order and unused slots hold -1") {
   REQUIRE(static_cast<std::int64_t>(index.size()) == masked_capacity(2, 8, 0.15));
   REQUIRE(batch.counted == 2);  // max(1, round(0.15 * 3)) of each
   const Ids before = {2, 5, 6, 3, 7, 3, 0, 0, 2, 8, 9, 10, 3, 0, 0, 0};
-  for (int i = 0; i < 2; ++i) CHECK(before[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] == target[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < 2; ++i)
+    CHECK(before[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] == target[static_cast<std::size_t>(i)]);
   CHECK(index[0] < 8);
   CHECK(index[1] >= 8);
   CHECK_FALSE(batch.has("labels"));
@@ -103,7 +104,9 @@ TEST_CASE("80 % become the mask, 10 % a random piece, 10 % stay, over every posi
       if (id != 4) by_piece[id] += 1;
     }
   }
-  const auto near = [](double count, double trials, double p) { return std::abs(count - trials * p) < 6 * std::sqrt(trials * p * (1 - p)); };
+  const auto near = [](double count, double trials, double p) {
+    return std::abs(count - trials * p) < 6 * std::sqrt(trials * p * (1 - p));
+  };
   CHECK(total == 60000);
   CHECK(near(mask, total, 0.8));
   CHECK(near(kept, total, 0.1 + 0.1 / 52));  // a random piece is the same one in 52

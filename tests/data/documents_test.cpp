@@ -12,8 +12,8 @@ using namespace comera::data;
 namespace {
 
 // Letters 'a' .. 'z' are ids 5 .. 30; between [CLS] 2 and [SEP] 3.
-std::shared_ptr<const Dataset> documents(const Scratch& scratch, const std::string& name, const std::string& text, std::int64_t length,
-                                         bool ends = true) {
+std::shared_ptr<const Dataset> documents(const Scratch& scratch, const std::string& name, const std::string& text,
+                                         std::int64_t length, bool ends = true) {
   DataSpec spec;
   spec.files = {scratch.write(name, text)};
   spec.task = Task::clm;
@@ -41,9 +41,11 @@ using Tokens = std::vector<std::int32_t>;
 // Every token that is predicted, with the tokens before it in its document.
 void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t>, int>& seen) {
   for (std::int64_t b = 0; b < batch.sequences; ++b) {
-    const Tokens ids = row(batch, "input_ids", b), targets = row(batch, "targets", b), begins = row(batch, "key_begin", b);
+    const Tokens ids = row(batch, "input_ids", b), targets = row(batch, "targets", b),
+                 begins = row(batch, "key_begin", b);
     for (std::size_t t = 0; t < ids.size(); ++t)
-      if (targets[t] >= 0) ++seen[{Tokens(ids.begin() + begins[t], ids.begin() + static_cast<std::ptrdiff_t>(t) + 1), targets[t]}];
+      if (targets[t] >= 0)
+        ++seen[{Tokens(ids.begin() + begins[t], ids.begin() + static_cast<std::ptrdiff_t>(t) + 1), targets[t]}];
   }
 }
 
@@ -51,7 +53,8 @@ void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t
 
 TEST_CASE("documents are packed with their borders, and go on in the next sequence") {
   const Scratch scratch;
-  const auto loader = Loader::open(documents(scratch, "a.txt", "a b\nc\n\f\nd e f g h i\n\f\n\n\f\nj k\n", 10), in_order(3));
+  const auto loader =
+      Loader::open(documents(scratch, "a.txt", "a b\nc\n\f\nd e f g h i\n\f\n\n\f\nj k\n", 10), in_order(3));
   Batch batch;
   REQUIRE(loader->next(batch));
   REQUIRE(batch.sequences == 2);
@@ -70,7 +73,8 @@ TEST_CASE("documents are packed with their borders, and go on in the next sequen
 
 TEST_CASE("a JSONL record is a document, and its line ends belong to it") {
   const Scratch scratch;
-  const auto loader = Loader::open(documents(scratch, "a.jsonl", "{\"text\": \"a b\\nc\"}\n{\"text\": \"d\"}\n", 12, false), in_order(2));
+  const auto loader = Loader::open(
+      documents(scratch, "a.jsonl", "{\"text\": \"a b\\nc\"}\n{\"text\": \"d\"}\n", 12, false), in_order(2));
   Batch batch;
   REQUIRE(loader->next(batch));
   CHECK(row(batch, "input_ids", 0) == Tokens{2, 5, 6, 7, 2, 8});
@@ -91,7 +95,8 @@ TEST_CASE("windows with a stride predict every token of a document once, as pack
       add_predictions(batch, seen);
     }
     for (const auto& [prediction, times] : seen)
-      if (prediction.first.front() != 2) shortest = std::min(shortest, static_cast<std::int64_t>(prediction.first.size()));
+      if (prediction.first.front() != 2)
+        shortest = std::min(shortest, static_cast<std::int64_t>(prediction.first.size()));
     CHECK(counted == 76 + 4);
     CHECK(shortest >= 16 - stride);  // what a token behind the first window sees at least
   }

@@ -34,7 +34,8 @@ LabelSurvey survey(const std::string& labels) {
 }  // namespace
 
 TEST_CASE("a decimal point or an exponent makes labels numbers, words and whole numbers are classes") {
-  for (const char* classes : {"yes|no", "0|1|2", "-1|+1", "1|2|many", "v1|1.5", "1|2|3.x", "nan|1.5", "0x1p3|1.5", "1,5|2.5"}) {
+  for (const char* classes :
+       {"yes|no", "0|1|2", "-1|+1", "1|2|many", "v1|1.5", "1|2|3.x", "nan|1.5", "0x1p3|1.5", "1,5|2.5"}) {
     INFO(classes);
     CHECK(survey(classes).kind == LabelKind::classes);
   }

@@ -90,7 +90,8 @@ void resumes_anywhere(const std::shared_ptr<const Dataset>& dataset, int steps, 
   for (int stop : stops) {
     const auto state = LoaderState::from_json(states[static_cast<std::size_t>(stop)].to_json());
     const auto again = Loader::open(dataset, options(), state);
-    for (int i = stop; i < std::min(steps, stop + 40); ++i) CHECK(next_step(*again) == undisturbed[static_cast<std::size_t>(i)]);
+    for (int i = stop; i < std::min(steps, stop + 40); ++i)
+      CHECK(next_step(*again) == undisturbed[static_cast<std::size_t>(i)]);
   }
 }
 
@@ -201,8 +202,9 @@ TEST_CASE("a stream resumes in mid-epoch as if undisturbed") {
     for (Batch batch; !loader->epoch_ended(); ++per_epoch) REQUIRE(loader->next(batch));
   }
   REQUIRE(per_epoch > 200);
-  resumes_anywhere(dataset, static_cast<int>(per_epoch) + 50,
-                   {0, 15, 16, 100, static_cast<int>(per_epoch) - 1, static_cast<int>(per_epoch), static_cast<int>(per_epoch) + 20});
+  resumes_anywhere(
+      dataset, static_cast<int>(per_epoch) + 50,
+      {0, 15, 16, 100, static_cast<int>(per_epoch) - 1, static_cast<int>(per_epoch), static_cast<int>(per_epoch) + 20});
 }
 
 TEST_CASE("a stream packs every token of every line, in order") {
@@ -220,7 +222,8 @@ TEST_CASE("a stream packs every token of every line, in order") {
     Ids ids(batch["input_ids"].as<std::int32_t>().begin(), batch["input_ids"].as<std::int32_t>().end());
     for (std::int64_t i = 0; i < batch.counted; ++i) {
       const auto slot = static_cast<std::size_t>(i);
-      ids[static_cast<std::size_t>(batch["masked_index"].as<std::int32_t>()[slot])] = batch["masked_targets"].as<std::int32_t>()[slot];
+      ids[static_cast<std::size_t>(batch["masked_index"].as<std::int32_t>()[slot])] =
+          batch["masked_targets"].as<std::int32_t>()[slot];
     }
     for (std::int64_t b = 0; b < batch.sequences; ++b) {
       last_length = batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)];
@@ -230,7 +233,8 @@ TEST_CASE("a stream packs every token of every line, in order") {
       CHECK(*begin == 2);
       CHECK(*(begin + last_length - 1) == 3);
       separators += std::count(begin + 1, begin + last_length - 1, 3);
-      std::copy_if(begin + 1, begin + last_length - 1, std::back_inserter(packed), [](std::int32_t id) { return id != 3; });
+      std::copy_if(begin + 1, begin + last_length - 1, std::back_inserter(packed),
+                   [](std::int32_t id) { return id != 3; });
     }
   }
   CHECK(packed == wanted);
@@ -258,7 +262,8 @@ TEST_CASE("epochs of a stream differ in order and hold the same sequences") {
     CHECK(loader->state().epoch == epoch + 1);
     CHECK(loader->state().samples == samples);
   }
-  CHECK(std::abs(static_cast<double>(tokens[1] - tokens[0])) < 200);  // sequences begin elsewhere when files come in another order
+  CHECK(std::abs(static_cast<double>(tokens[1] - tokens[0])) <
+        200);  // sequences begin elsewhere when files come in another order
   CHECK(first[0] != first[1]);
 }
 
@@ -266,7 +271,8 @@ TEST_CASE("a pair is [CLS] a [SEP] b [SEP], trimmed, with types 0 and 1") {
   DataSpec spec;
   spec.text = {"a", "b"};
   spec.max_length = 12;
-  const auto dataset = Dataset::from_rows(spec, letters(), {{"abc", "de"}, {word(20), "de"}, {word(20), word(20)}, {"", ""}}, {}, {});
+  const auto dataset =
+      Dataset::from_rows(spec, letters(), {{"abc", "de"}, {word(20), "de"}, {word(20), word(20)}, {"", ""}}, {}, {});
   const auto loader = Loader::open(dataset, options(4, false));
   Batch batch;
   REQUIRE(loader->next(batch));
@@ -312,7 +318,8 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   DataSpec spec;
   spec.text = {"text"};
   spec.label = "label";
-  const auto refused = [&](const std::vector<std::string>& files, const std::string& message, const std::vector<std::string>& labels = {}) {
+  const auto refused = [&](const std::vector<std::string>& files, const std::string& message,
+                           const std::vector<std::string>& labels = {}) {
     spec.files = files;
     CHECK_THROWS_AS(Dataset::open(spec, letters(), labels), comera::InputError);
     CHECK_THROWS_WITH(Dataset::open(spec, letters(), labels), Catch::Contains(message));
@@ -323,7 +330,8 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   refused({scratch.path("")}, "is a folder");
   refused({scratch.write("empty.tsv", "")}, "empty.tsv: there are no rows");
   refused({scratch.write("head.tsv", "text\tlabel\n")}, "head.tsv: there are no rows");
-  refused({scratch.write("dev.tsv", "text\tlabel\na\tx\n")}, "dev.tsv: line 2: unknown label 'x'; the labels are 'no', 'yes'", {"no", "yes"});
+  refused({scratch.write("dev.tsv", "text\tlabel\na\tx\n")},
+          "dev.tsv: line 2: unknown label 'x'; the labels are 'no', 'yes'", {"no", "yes"});
   refused({scratch.write("a.txt", "a\n")}, "a.txt: labelled rows are read from .csv, .tsv or .jsonl");
   CHECK_THROWS_WITH(Dataset::from_rows(spec, letters(), {}, {}, {"no", "yes"})->label_index("ye"),
                     Catch::Contains("unknown label 'ye'; the labels are no, yes; did you mean yes?"));
@@ -426,7 +434,8 @@ TEST_CASE("a corpus in a table is read by column, a document a row, and goes on 
 TEST_CASE("resuming inside a long line gives the batches of the whole pass") {
   const Scratch scratch;
   std::string line;
-  for (int i = 0; line.size() < (std::size_t{2} << 20); ++i) line += std::string(i ? " " : "") + static_cast<char>('a' + i * i % 26);
+  for (int i = 0; line.size() < (std::size_t{2} << 20); ++i)
+    line += std::string(i ? " " : "") + static_cast<char>('a' + i * i % 26);
   DataSpec spec;
   spec.task = Task::mlm;
   spec.max_length = 128;

@@ -26,8 +26,8 @@ std::string field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
 }
 
-// A unigram model of these pieces, ids from 1, that adds no space in front: piece {text 1, score 2, type 3}, trainer_spec 2 {model_type 3},
-// normalizer_spec 3 {add_dummy_prefix 3} of sentencepiece_model.proto.
+// A unigram model of these pieces, ids from 1, that adds no space in front: piece {text 1, score 2, type 3},
+// trainer_spec 2 {model_type 3}, normalizer_spec 3 {add_dummy_prefix 3} of sentencepiece_model.proto.
 std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
   pieces.insert(pieces.begin(), {"<unk>", 0.0f, Type::unknown});
   std::string model;
@@ -54,7 +54,8 @@ std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
 
 std::string number(std::uint32_t value) { return {reinterpret_cast<const char*>(&value), 4}; }
 
-// A map of 768 units that nothing matches, but for those that are given: index, label, offset, and whether a leaf follows. Unit 600 is a leaf.
+// A map of 768 units that nothing matches, but for those that are given: index, label, offset, and whether a leaf
+// follows. Unit 600 is a leaf.
 struct MapUnit {
   std::uint32_t index, label, offset;
   bool leaf = false;
@@ -79,8 +80,10 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   const std::string folder = std::string(data) + "/tokenizers/";
   const auto llama = load_tokenizer(folder + "llama2-32k-tokenizer.model");
   CHECK(llama->encode("Hello, world!") == Ids{15043, 29892, 3186, 29991});
-  CHECK(llama->encode("  na\xC3\xAFve  \xE6\x97\xA5\xE6\x9C\xAC ") == Ids{259, 1055, 30085, 345, 259, 30325, 30346, 29871});
-  CHECK(llama->decode({259, 1055, 30085, 345, 259, 30325, 30346, 29871}) == "  na\xC3\xAFve  \xE6\x97\xA5\xE6\x9C\xAC ");
+  CHECK(llama->encode("  na\xC3\xAFve  \xE6\x97\xA5\xE6\x9C\xAC ") ==
+        Ids{259, 1055, 30085, 345, 259, 30325, 30346, 29871});
+  CHECK(llama->decode({259, 1055, 30085, 345, 259, 30325, 30346, 29871}) ==
+        "  na\xC3\xAFve  \xE6\x97\xA5\xE6\x9C\xAC ");
   CHECK(llama->vocab_size() == 32000);
   CHECK(llama->specials().cls == 1);  // <s>
   CHECK(llama->specials().sep == 2);  // </s>
@@ -96,7 +99,8 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   // Segmentations whose scores differ by the rounding of their sums alone.
   CHECK(albert->encode("    0.19999999999999996") == Ids{713, 9, 3889, 23170, 23170, 3483, 23170, 4060});
   CHECK(albert->encode("      time.sleep(99999)") == Ids{85, 9, 21092, 5, 23170, 3483, 6});
-  CHECK(albert->encode("timeshift=(-)nnn (default 0)") == Ids{85, 14157, 3726, 5, 8, 6, 103, 9377, 13, 5, 13862, 9708, 713, 6});
+  CHECK(albert->encode("timeshift=(-)nnn (default 0)") ==
+        Ids{85, 14157, 3726, 5, 8, 6, 103, 9377, 13, 5, 13862, 9708, 713, 6});
 
   const auto unigram = load_tokenizer(folder + "sp-test-unigram-1k.model");
   CHECK(unigram->encode("-----") == Ids{4, 35, 415, 415});
@@ -109,9 +113,15 @@ TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
     return;
   }
   const std::string folder = std::string(data) + "/tokenizers/";
-  const char* words[] = {
-      "The",       "  quick", "na\xC3\xAFve", "\xE6\x97\xA5\xE6\x9C\xAC", "fox,", "(12.5)", "\xD1\x81\xD0\xBB\xD0\xBE\xD0\xB2\xD0\xBE",
-      "unhappily", "   x"};
+  const char* words[] = {"The",
+                         "  quick",
+                         "na\xC3\xAFve",
+                         "\xE6\x97\xA5\xE6\x9C\xAC",
+                         "fox,",
+                         "(12.5)",
+                         "\xD1\x81\xD0\xBB\xD0\xBE\xD0\xB2\xD0\xBE",
+                         "unhappily",
+                         "   x"};
   for (const char* name : {"llama2-32k-tokenizer.model", "sp-test-unigram-1k.model"}) {
     const auto tokenizer = load_tokenizer(folder + name);
     std::string text, part;
@@ -141,7 +151,8 @@ TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
 TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3") {
   // A piece of the user's scores .1 * (bytes - 1): .2 - 1.05 > -1.0, and a single byte 0.
   CHECK(unigram_of({{"x", -1.05f}, {"abc", 0, Type::user_defined}, {"xabc", -1.0f}})->encode("xabc") == Ids{1, 2});
-  // Sums that differ by their rounding alone: it depends on what stands before them, and the first of two equal ones stays.
+  // Sums that differ by their rounding alone: it depends on what stands before them, and the first of two equal ones
+  // stays.
   const auto ties = unigram_of({{"-", 0, Type::user_defined}, {"x", -10.13f}, {"xx", -8.37f}, {"xxx", -4.34f}});
   CHECK(ties->encode("-xxxx") == Ids{1, 2, 4});
   CHECK(ties->encode("-xxxxxxxx") == Ids{1, 3, 4, 4});
@@ -165,7 +176,8 @@ TEST_CASE("a SentencePiece model is saved as it was and refused where it is none
   CHECK(again->hash() == tokenizer->hash());
   CHECK(again->encode("abcd") == tokenizer->encode("abcd"));
   CHECK_THROWS_WITH(tokenizer->decode({1000}), Catch::Contains("id 1000 is outside the vocabulary"));
-  CHECK_THROWS_WITH(parse_sentencepiece("not a model", "m.model"), Catch::Contains("m.model: is not a SentencePiece model"));
+  CHECK_THROWS_WITH(parse_sentencepiece("not a model", "m.model"),
+                    Catch::Contains("m.model: is not a SentencePiece model"));
   CHECK_THROWS_WITH(parse_sentencepiece("", "m.model"), Catch::Contains("m.model: is not a SentencePiece model"));
   CHECK_THROWS_AS(parse_sentencepiece(model.substr(0, model.size() / 2), "m.model"), comera::InputError);
 }
@@ -185,11 +197,13 @@ TEST_CASE("a table of a SentencePiece model is refused where a text could leave 
   CHECK(message("") == "accepted");
   CHECK(message(map_of({root}, texts)) == "accepted");
   CHECK(message(map_of({root, {a, 'a', a ^ 600U, true}}, texts)) == "accepted");  // "a" becomes "x"; behind it nothing
-  CHECK_THAT(message(map_of({{0, 0, 1024}}, texts)), Catch::Contains("m.model") && Catch::Contains("leads out of itself"));
+  CHECK_THAT(message(map_of({{0, 0, 1024}}, texts)),
+             Catch::Contains("m.model") && Catch::Contains("leads out of itself"));
   CHECK_THAT(message(map_of({root, {a, 'a', 1024}}, texts)), Catch::Contains("leads out of itself"));
   CHECK_THAT(message(map_of({root, {a, 'a', a ^ 256U}}, texts)), Catch::Contains("no end"));
   CHECK_THAT(message(map_of({root, {b, 'b', b ^ 256U, true}}, texts)), Catch::Contains("no end"));
-  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, "x")), Catch::Contains("has no end or more than 1024 bytes"));
+  CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, "x")),
+             Catch::Contains("has no end or more than 1024 bytes"));
   CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, "")), Catch::Contains("leads out of its texts"));
   CHECK_THAT(message(map_of({root, {a, 'a', a ^ 600U, true}}, std::string("\xff\0", 2))), Catch::Contains("not UTF-8"));
   for (const std::uint32_t size : {0U, 1U, 4U, 3073U, 0x10000U, 0xffffffffU}) {
@@ -215,7 +229,9 @@ TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or r
   for (std::uint32_t round = 0; round < 150; ++round) {
     std::string damaged = model;
     // Early units are near the root; a few rounds hit the size in front and the texts behind.
-    const std::size_t at = round < 4 ? round : round < 100 ? 4 + round * 41 : length - 1 - (round - 100) * (length / 60);
+    const std::size_t at = round < 4     ? round
+                           : round < 100 ? 4 + round * 41
+                                         : length - 1 - (round - 100) * (length / 60);
     damaged[begin + at] = static_cast<char>(damaged[begin + at] ^ static_cast<char>(0x11 * (round % 15 + 1)));
     try {
       parse_sentencepiece(damaged, "damaged")->encode(text);

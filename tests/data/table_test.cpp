@@ -12,7 +12,8 @@ namespace {
 
 const Columns pair{{"premise", "hypothesis"}, "label"};
 
-Table parse(const std::string& text, const Columns& columns, Format format = Format::tsv, std::vector<std::string> labels = {}) {
+Table parse(const std::string& text, const Columns& columns, Format format = Format::tsv,
+            std::vector<std::string> labels = {}) {
   Table table(std::move(labels));
   TextReader reader(text, "x.tsv", format, {std::nullopt, columns.text, false, columns.label});
   table.read(reader, columns.label);
@@ -37,8 +38,10 @@ TEST_CASE("the format follows the name without its packing") {
   CHECK(format_of("a.txt.zst") == Format::text);
   CHECK(format_of("wiki.train.tokens.zst") == Format::text);
   for (const char* unknown : {"a", "a.dat", "a.csv.bak", "a.xlsx.gz", "csv", "a.gz", "text8"})
-    CHECK_THROWS_WITH(format_of(unknown), Catch::Contains("the name does not tell what the file holds") && Catch::Contains("--data-format text"));
-  CHECK_THROWS_WITH(format_of("a.parquet"), Catch::Contains("parquet is not read") && Catch::Contains("read_parquet('a.parquet')"));
+    CHECK_THROWS_WITH(format_of(unknown), Catch::Contains("the name does not tell what the file holds") &&
+                                              Catch::Contains("--data-format text"));
+  CHECK_THROWS_WITH(format_of("a.parquet"),
+                    Catch::Contains("parquet is not read") && Catch::Contains("read_parquet('a.parquet')"));
 }
 
 TEST_CASE("columns of a TSV are chosen by name, whatever their order") {
@@ -75,7 +78,9 @@ TEST_CASE("CSV is read by RFC 4180") {
 
 TEST_CASE("CSV that breaks RFC 4180 is refused by line") {
   const Columns columns{{"text"}, "label"};
-  const auto csv = [&](const std::string& text, const std::string& message) { refused("text,label\n" + text, columns, message, Format::csv); };
+  const auto csv = [&](const std::string& text, const std::string& message) {
+    refused("text,label\n" + text, columns, message, Format::csv);
+  };
   csv("x,a\ny,b,c\n", "line 3: has 3 columns, the header names 2; put a field that holds a comma in quotes");
   csv("\"one\ntwo\",a\n5\" disk,b\n", "line 4: byte 2 is a quote inside a field");
   csv("\"one\" two,a\n", "line 2: byte 6 stands behind the quote that ends a field");
@@ -89,19 +94,23 @@ TEST_CASE("CSV that breaks RFC 4180 is refused by line") {
 TEST_CASE("a row takes bounded memory, whatever it holds") {
   constexpr std::size_t bound = LineReader::longest;
   CHECK_THROWS_WITH(
-      parse("text,label\n\"" + std::string(bound / 2, 'x') + "\n" + std::string(bound / 2 + 2, 'y') + "\n", {{"text"}, "label"}, Format::csv),
+      parse("text,label\n\"" + std::string(bound / 2, 'x') + "\n" + std::string(bound / 2 + 2, 'y') + "\n",
+            {{"text"}, "label"}, Format::csv),
       Catch::Contains("line 2: a row begins here that is longer than 64 MiB; is a quote not closed?"));
-  CHECK_THROWS_WITH(parse("text\n" + std::string(bound + 1, 'x') + "\n", {{"text"}, ""}), Catch::Contains("line 2: is longer than 64 MiB"));
+  CHECK_THROWS_WITH(parse("text\n" + std::string(bound + 1, 'x') + "\n", {{"text"}, ""}),
+                    Catch::Contains("line 2: is longer than 64 MiB"));
   for (const std::string open : {"[", "{\"a\":"}) {  // the memory of what is nested is never taken
     std::string deep = "{\"text\": \"x\", \"other\": ";
     while (deep.size() < (std::size_t{50} << 20)) deep += open;
-    CHECK_THROWS_WITH(parse(deep, {{"text"}, ""}, Format::jsonl), Catch::Contains("line 1: the JSON nests deeper than 64 levels"));
+    CHECK_THROWS_WITH(parse(deep, {{"text"}, ""}, Format::jsonl),
+                      Catch::Contains("line 1: the JSON nests deeper than 64 levels"));
   }
 }
 
 TEST_CASE("columns that are named for text files alone are refused") {
   const Scratch scratch;
-  const std::vector<std::string> texts{scratch.write("a.txt", "x\n")}, mixed{texts[0], scratch.write("b.csv", "body\nx\n")};
+  const std::vector<std::string> texts{scratch.write("a.txt", "x\n")},
+      mixed{texts[0], scratch.write("b.csv", "body\nx\n")};
   CHECK(names_in_vain(texts, std::nullopt, {"body"}));
   CHECK(!names_in_vain(texts, std::nullopt, {}));
   CHECK(!names_in_vain(mixed, std::nullopt, {"body"}));
@@ -122,7 +131,8 @@ TEST_CASE("labels are sorted as numbers where all are integers, else by their by
 }
 
 TEST_CASE("JSONL takes strings, numbers and booleans") {
-  const Table table = parse("{\"text\": \"a\\tb\\n\\u00e9\", \"label\": true}\n{\"label\": 3, \"text\": \"\"}\n", {{"text"}, "label"}, Format::jsonl);
+  const Table table = parse("{\"text\": \"a\\tb\\n\\u00e9\", \"label\": true}\n{\"label\": 3, \"text\": \"\"}\n",
+                            {{"text"}, "label"}, Format::jsonl);
   REQUIRE(table.size() == 2);
   CHECK(table.text(0, 0) == "a\tb\n\xC3\xA9");
   CHECK(table.labels() == std::vector<std::string>{"true", "3"});
@@ -134,12 +144,15 @@ TEST_CASE("rows that cannot be used are refused by file and line") {
   refused(head + "p\th\te\tz\n", pair, "line 2: has 4 columns");
   refused(head + "p\th\t\n", pair, "line 2: the label (column 'label') is empty");
   refused(head + "p\th\te\n\np\th\te\n", pair, "line 3: is empty");
-  refused(head, {{"premis"}, "label"}, "x.tsv: has no column 'premis'; the columns are 'premise', 'hypothesis', 'label'; did you mean premise?");
-  refused(head + "p\th\tf\n", pair, "line 2: unknown label 'f'; the labels are 'entailment', 'neutral'", Format::tsv, {"entailment", "neutral"});
+  refused(head, {{"premis"}, "label"},
+          "x.tsv: has no column 'premis'; the columns are 'premise', 'hypothesis', 'label'; did you mean premise?");
+  refused(head + "p\th\tf\n", pair, "line 2: unknown label 'f'; the labels are 'entailment', 'neutral'", Format::tsv,
+          {"entailment", "neutral"});
   refused(head + "p\th\xFF\te\n", pair, "line 2: byte 4 (0xFF) is not UTF-8");
   refused("{\"text\": 1}\nnope\n", {{"text"}, ""}, "line 2: is not a JSON object", Format::jsonl);
   refused("[1]\n", {{"text"}, ""}, "line 1: is not a JSON object", Format::jsonl);
-  refused("{\"txt\": \"a\"}\n", {{"text"}, ""}, "line 1: has no key 'text'; the keys are 'txt'; did you mean txt?", Format::jsonl);
+  refused("{\"txt\": \"a\"}\n", {{"text"}, ""}, "line 1: has no key 'text'; the keys are 'txt'; did you mean txt?",
+          Format::jsonl);
   refused("{\"text\": null}\n", {{"text"}, ""}, "line 1: 'text' is null, a string is wanted", Format::jsonl);
   refused("{\"text\": 1, \"text\": 2}\n", {{"text"}, ""}, "line 1: has the key 'text' twice", Format::jsonl);
   refused("a\n", {{"text"}, "label"}, "labelled rows are read from .csv, .tsv or .jsonl", Format::text);

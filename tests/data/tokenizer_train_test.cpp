@@ -11,11 +11,13 @@ using namespace comera::data;
 namespace {
 
 const std::vector<std::string> hug = {"hug hug hug hug hug hug hug hug hug hug", "pug pug pug pug pug",
-                                      "pun pun pun pun pun pun pun pun pun pun pun pun", "bun bun bun bun", "hugs hugs hugs hugs hugs"};
+                                      "pun pun pun pun pun pun pun pun pun pun pun pun", "bun bun bun bun",
+                                      "hugs hugs hugs hugs hugs"};
 
 std::vector<std::string> many_texts() {
   std::vector<std::string> texts;
-  const char* words[] = {"tensor", "train", "rank", "training", "core", "cores", "ranks", "layer", "layers", "the", "of", "and"};
+  const char* words[] = {"tensor", "train", "rank",   "training", "core", "cores",
+                         "ranks",  "layer", "layers", "the",      "of",   "and"};
   for (int i = 0; i < 2000; ++i) {
     std::string text;
     for (int j = 0; j < 8; ++j) text += std::string(j ? " " : "") + words[(i * i + 7 * j * i + j) % 12];
@@ -31,7 +33,8 @@ TEST_CASE("WordPiece merges the most frequent pairs first") {
   TrainTokenizerOptions options;
   options.vocab_size = 5 + 7 + 7 + 4;
   CHECK(train_wordpiece(hug, options) ==
-        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nb\ng\nh\nn\np\ns\nu\n##b\n##g\n##h\n##n\n##p\n##s\n##u\n##ug\n##un\nhug\npun\n");
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nb\ng\nh\nn\np\ns\nu\n##b\n##g\n##h\n##n\n##p\n##s\n##u\n##ug\n##"
+        "un\nhug\npun\n");
 }
 
 TEST_CASE("rare pairs are not merged and rare characters get no piece") {
@@ -112,7 +115,8 @@ TEST_CASE("what no tokenizer can be learned from is refused by a sentence") {
   const Scratch scratch;
   TrainTokenizerOptions options;
   options.vocab_size = 10;
-  CHECK_THROWS_WITH(train_wordpiece(hug, options), Catch::Contains("10 entries has no room for the 19") && Catch::Contains("use --vocab-size 19"));
+  CHECK_THROWS_WITH(train_wordpiece(hug, options),
+                    Catch::Contains("10 entries has no room for the 19") && Catch::Contains("use --vocab-size 19"));
   CHECK_THROWS_WITH(train_wordpiece(std::vector<std::string>{" "}, options), Catch::Contains("no word to learn from"));
   options.model = "word";
   CHECK_THROWS_WITH(train_sentencepiece(hug, options), Catch::Contains("'unigram' or 'bpe', not 'word'"));

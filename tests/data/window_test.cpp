@@ -30,7 +30,8 @@ TEST_CASE("pairs lose the last token of the longer text, of the first on ties") 
   CHECK(trimmed(125, 20, 200) == std::pair<std::int64_t, std::int64_t>{20, 105});
   for (std::int64_t room = 0; room < 12; ++room)
     for (std::int64_t first = 0; first < 14; ++first)
-      for (std::int64_t second = 0; second < 14; ++second) CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
+      for (std::int64_t second = 0; second < 14; ++second)
+        CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
 }
 
 TEST_CASE("windows grow from 512 sequences to 8192, in whole steps") {
@@ -56,6 +57,8 @@ TEST_CASE("work in parts covers every index once and reports the first error") {
       for (; from < to; ++from) ++seen[static_cast<std::size_t>(from)];
     });
     for (const auto& count : seen) CHECK(count == 1);
-    CHECK_THROWS_WITH(in_parts(threads, 5, [](std::int64_t from, std::int64_t) { comera::fail_input("part at {}", from); }), "part at 0");
+    CHECK_THROWS_WITH(
+        in_parts(threads, 5, [](std::int64_t from, std::int64_t) { comera::fail_input("part at {}", from); }),
+        "part at 0");
   }
 }

@@ -99,7 +99,8 @@ TEST_CASE("decoding joins pieces and closes up punctuation") {
 TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
   std::string vocab = "[UNK]\n";
   for (std::int64_t i = 0; i <= most_pieces; ++i) vocab += fmt::format("{:x}\n", i);
-  CHECK_THROWS_WITH(parse_wordpiece(vocab, "v.txt"), Catch::Contains("v.txt: holds 4194306 pieces; at most 4194304 are read"));
+  CHECK_THROWS_WITH(parse_wordpiece(vocab, "v.txt"),
+                    Catch::Contains("v.txt: holds 4194306 pieces; at most 4194304 are read"));
   const Scratch scratch;
   CHECK_THROWS_WITH(load_tokenizer(scratch.write("vocab.txt", "[UNK]\n" + std::string(largest_vocabulary, 'x'))),
                     Catch::Contains("larger than the 33554432 bytes"));
@@ -107,7 +108,8 @@ TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
 
 TEST_CASE("long text is cut where its tokens are those of the parts") {
   const auto tokenizer = letters();
-  const std::string texts[] = {"ab cd ef", "ab,cd.(ef)", "[CLS]ab[SEP]", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E", "ab\tcd [MASK] e-f"};
+  const std::string texts[] = {"ab cd ef", "ab,cd.(ef)", "[CLS]ab[SEP]", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E",
+                               "ab\tcd [MASK] e-f"};
   for (const std::string& text : texts)
     for (std::size_t size = 2; size <= text.size(); ++size) {
       const std::string_view window = whole_characters(text, size);
@@ -140,8 +142,10 @@ TEST_CASE("a vocabulary that cannot serve is refused by a sentence") {
   CHECK_THROWS_WITH(parse_wordpiece("", "v.txt"), Catch::Contains("v.txt: is empty"));
   CHECK_THROWS_WITH(parse_wordpiece("[UNK]\na\xFF\n", "v.txt"), Catch::Contains("v.txt: line 2: byte 2 is not UTF-8"));
   CHECK_THROWS_WITH(load_tokenizer("/nowhere/vocab.txt"), Catch::Contains("/nowhere/vocab.txt: there is no such file"));
-  CHECK_THROWS_WITH(require_specials(*parse_wordpiece("[UNK]\n", "v.txt"), false), Catch::Contains("v.txt: holds no [CLS]"));
-  CHECK_THROWS_WITH(require_specials(*parse_wordpiece("[UNK]\n[CLS]\n[SEP]\n", "v.txt"), true), Catch::Contains("holds no [MASK]"));
+  CHECK_THROWS_WITH(require_specials(*parse_wordpiece("[UNK]\n", "v.txt"), false),
+                    Catch::Contains("v.txt: holds no [CLS]"));
+  CHECK_THROWS_WITH(require_specials(*parse_wordpiece("[UNK]\n[CLS]\n[SEP]\n", "v.txt"), true),
+                    Catch::Contains("holds no [MASK]"));
 }
 
 TEST_CASE("sentences under bert-base-uncased have the published ids") {

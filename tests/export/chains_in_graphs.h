@@ -33,11 +33,13 @@ inline Chain random_linear(const Sizes& in_modes, const Sizes& out_modes, const 
   chain.ranks = ranks;
   Sizes modes = in_modes;
   modes.insert(modes.end(), out_modes.begin(), out_modes.end());
-  for (std::size_t k = 0; k < modes.size(); ++k) chain.cores.push_back(random_floats(ranks[k] * modes[k] * ranks[k + 1], seed + k));
+  for (std::size_t k = 0; k < modes.size(); ++k)
+    chain.cores.push_back(random_floats(ranks[k] * modes[k] * ranks[k + 1], seed + k));
   return chain;
 }
 
-inline Chain random_table(std::int64_t rows, const Sizes& row_modes, const Sizes& column_modes, const Sizes& ranks, std::uint64_t seed) {
+inline Chain random_table(std::int64_t rows, const Sizes& row_modes, const Sizes& column_modes, const Sizes& ranks,
+                          std::uint64_t seed) {
   Chain chain;
   chain.name = "words";
   chain.table = true;
@@ -66,7 +68,8 @@ inline double chain_entry(const Chain& chain, const Sizes& entries, const Sizes&
     for (std::int64_t a = 0; a < chain.ranks[k]; ++a)
       for (std::int64_t b = 0; b < chain.ranks[k + 1]; ++b)
         next[static_cast<std::size_t>(b)] +=
-            row[static_cast<std::size_t>(a)] * chain.cores[k][static_cast<std::size_t>((a * sizes[k] + entries[k]) * chain.ranks[k + 1] + b)];
+            row[static_cast<std::size_t>(a)] *
+            chain.cores[k][static_cast<std::size_t>((a * sizes[k] + entries[k]) * chain.ranks[k + 1] + b)];
     row = next;
   }
   return row[0];

@@ -11,8 +11,12 @@ using namespace comera::exporting;
 
 namespace {
 
-Array reals(std::vector<std::int64_t> dims, std::vector<double> values) { return {std::move(dims), true, std::move(values), {}}; }
-Array integers(std::vector<std::int64_t> dims, std::vector<std::int64_t> values) { return {std::move(dims), false, {}, std::move(values)}; }
+Array reals(std::vector<std::int64_t> dims, std::vector<double> values) {
+  return {std::move(dims), true, std::move(values), {}};
+}
+Array integers(std::vector<std::int64_t> dims, std::vector<std::int64_t> values) {
+  return {std::move(dims), false, {}, std::move(values)};
+}
 
 struct OneNode {
   const char* op;
@@ -25,15 +29,16 @@ onnx::ModelProto model_of(const OneNode& node) {
   Graph graph(17, WeightType::f32);
   std::vector<Name> names;
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    names.push_back(
-        graph.input(std::string(1, static_cast<char>('a' + i)), node.inputs[i].is_real ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64, {}));
+    names.push_back(graph.input(std::string(1, static_cast<char>('a' + i)),
+                                node.inputs[i].is_real ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64, {}));
   graph.output(graph.node(node.op, names, node.attributes), "y", {});
   return graph.model();
 }
 
 Array run(const OneNode& node, Precision precision = Precision::doubled) {
   Arrays given;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) given[std::string(1, static_cast<char>('a' + i))] = node.inputs[i];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    given[std::string(1, static_cast<char>('a' + i))] = node.inputs[i];
   return evaluate(model_of(node), given, precision).at("y");
 }
 
@@ -43,7 +48,8 @@ void check(const OneNode& node, const Array& expected) {
   CHECK(y.dims == expected.dims);
   CHECK(y.integers == expected.integers);
   REQUIRE(y.reals.size() == expected.reals.size());
-  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-14).margin(1e-300));
+  for (std::size_t i = 0; i < y.reals.size(); ++i)
+    CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-14).margin(1e-300));
 }
 
 const Array matrix = reals({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -76,14 +82,16 @@ TEST_CASE("operators move elements as their definitions say") {
   check({"Reshape", {matrix, integers({3}, {0, -1, 1})}}, reals({2, 3, 1}, {1, 2, 3, 4, 5, 6}));
   check({"Transpose", {matrix}, {{"perm", std::vector<std::int64_t>{1, 0}}}}, reals({3, 2}, {1, 4, 2, 5, 3, 6}));
   check({"Slice", {matrix, integers({1}, {1}), integers({1}, {100}), integers({1}, {1})}}, reals({2, 2}, {2, 3, 5, 6}));
-  check({"Concat", {matrix, reals({2, 1}, {7, 8})}, {{"axis", std::int64_t{1}}}}, reals({2, 4}, {1, 2, 3, 7, 4, 5, 6, 8}));
+  check({"Concat", {matrix, reals({2, 1}, {7, 8})}, {{"axis", std::int64_t{1}}}},
+        reals({2, 4}, {1, 2, 3, 7, 4, 5, 6, 8}));
   check({"Unsqueeze", {reals({2}, {1, 2}), integers({2}, {0, 2})}}, reals({1, 2, 1}, {1, 2}));
   check({"Expand", {reals({2, 1}, {1, 2}), integers({2}, {1, 2})}}, reals({2, 2}, {1, 1, 2, 2}));
   check({"Shape", {matrix}}, integers({2}, {2, 3}));
   check({"Range", {integers({}, {2}), integers({}, {5}), integers({}, {1})}}, integers({3}, {2, 3, 4}));
   check({"ConstantOfShape", {integers({2}, {1, 2})}}, reals({1, 2}, {0, 0}));
   check({"ScatterND", {matrix, integers({1, 1}, {1}), reals({1, 3}, {7, 8, 9})}}, reals({2, 3}, {1, 2, 3, 7, 8, 9}));
-  check({"ScatterND", {integers({3}, {0, 0, 0}), integers({2, 1}, {2, 0}), integers({2}, {5, 6})}}, integers({3}, {6, 0, 5}));
+  check({"ScatterND", {integers({3}, {0, 0, 0}), integers({2, 1}, {2, 0}), integers({2}, {5, 6})}},
+        integers({3}, {6, 0, 5}));
   check({"EyeLike", {reals({2, 2}, {0, 0, 0, 0})}}, reals({2, 2}, {1, 0, 0, 1}));
   check({"Cast", {integers({2}, {0, 3})}, {{"to", std::int64_t{onnx::TensorProto::FLOAT}}}}, reals({2}, {0, 3}));
 }

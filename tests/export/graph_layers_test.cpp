@@ -17,8 +17,10 @@ namespace {
 struct EmptyFolder {
   EmptyFolder() {
     write_file_atomic(place / "config.json", "{}\n");
-    io::write_safetensors(place / "model.safetensors",
-                          {{"norm.weight", io::StoredType::F32, {3}, gain.data()}, {"norm.bias", io::StoredType::F32, {3}, shift.data()}}, {});
+    io::write_safetensors(
+        place / "model.safetensors",
+        {{"norm.weight", io::StoredType::F32, {3}, gain.data()}, {"norm.bias", io::StoredType::F32, {3}, shift.data()}},
+        {});
   }
   TemporaryFolder place;
   std::vector<float> gain{1, 2, 3}, shift{0.5F, 0, -1};
@@ -44,7 +46,8 @@ Array random_rows(std::int64_t columns) {
   return {{2, 3, columns}, true, {values.begin(), values.end()}, {}};
 }
 
-// The weight that a chain with order and gauge stands for: what the entries of the plain chain say, rows in their own order.
+// The weight that a chain with order and gauge stands for: what the entries of the plain chain say, rows in their own
+// order.
 double weight_entry(const Chain& chain, std::int64_t row, std::int64_t out) {
   std::int64_t in = row;
   for (std::size_t p = 0; p < chain.order.size(); ++p)
@@ -59,9 +62,9 @@ double weight_entry(const Chain& chain, std::int64_t row, std::int64_t out) {
   for (std::int64_t j = 0; j < chain.columns; ++j) {
     const auto unit = std::find(chain.gauge.begin(), chain.gauge.end(), j);
     for (std::int64_t r = 0; r < rank; ++r)
-      whole[static_cast<std::size_t>(r * chain.columns + j)] = unit != chain.gauge.end()
-                                                                   ? (unit - chain.gauge.begin() == r ? 1.0F : 0.0F)
-                                                                   : chain.cores.back()[static_cast<std::size_t>(r * stored + next)];
+      whole[static_cast<std::size_t>(r * chain.columns + j)] =
+          unit != chain.gauge.end() ? (unit - chain.gauge.begin() == r ? 1.0F : 0.0F)
+                                    : chain.cores.back()[static_cast<std::size_t>(r * stored + next)];
     next += unit == chain.gauge.end();
   }
   plain.cores.back() = whole;
@@ -81,8 +84,10 @@ void check_linear(const Chain& chain, GraphForm form) {
         sum += term;
         magnitude += std::fabs(term);
       }
-      // Factors are rounded to float once per merge, which is relative to sums of magnitudes over the ranks: at most ranks times the entry's.
-      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.columns + j)] - sum) <= 0x1p-24 * 64 * (magnitude + 1));
+      // Factors are rounded to float once per merge, which is relative to sums of magnitudes over the ranks: at most
+      // ranks times the entry's.
+      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.columns + j)] - sum) <=
+            0x1p-24 * 64 * (magnitude + 1));
     }
 }
 
@@ -114,7 +119,8 @@ TEST_CASE("an empty chain gives zeros of the right shape") {
   Chain chain = random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 8);
   chain.ranks = {1, 0, 0, 0, 1};
   chain.cores.clear();
-  const Array y = run([&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); }, random_rows(6), GraphForm::tt);
+  const Array y = run([&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); }, random_rows(6),
+                      GraphForm::tt);
   CHECK(y.dims == std::vector<std::int64_t>{2, 3, 8});
   CHECK(y.reals == std::vector<double>(48, 0.0));
 }
@@ -147,9 +153,10 @@ TEST_CASE("exact rows overwrite what a chain gives, in look-ups and where the ta
   for (std::int64_t i = 0; i < 11; ++i)
     for (std::int64_t j = 0; j < 6; ++j) {
       const auto exact = std::find(chain.exact_ids.begin(), chain.exact_ids.end(), i);
-      const double entry = exact == chain.exact_ids.end()
-                               ? table_entry(chain, i, j)
-                               : chain.exact_rows.values[static_cast<std::size_t>((exact - chain.exact_ids.begin()) * 6 + j)];
+      const double entry =
+          exact == chain.exact_ids.end()
+              ? table_entry(chain, i, j)
+              : chain.exact_rows.values[static_cast<std::size_t>((exact - chain.exact_ids.begin()) * 6 + j)];
       CHECK(dense.values[static_cast<std::size_t>(i * 6 + j)] == Approx(entry).epsilon(1e-5).margin(1e-5));
     }
   const Array ids{{2, 3}, false, {}, {0, 1, 10, 4, 2, 1}};
@@ -172,8 +179,8 @@ TEST_CASE("LayerNorm is the same as an operator and from its parts") {
               late = run(norm, x, GraphForm::tt, WeightType::f32, 18);
   for (std::size_t i = 0; i < 6; ++i) {
     const double mean = i < 3 ? 3 : -1.0 / 6, variance = i < 3 ? 14.0 / 3 : (1 + 0.25) / 3 - 1.0 / 36;
-    const double expected =
-        (x.reals[i] - mean) / std::sqrt(variance + 1e-3F) * static_cast<double>(i % 3 + 1) + std::vector<double>{0.5, 0, -1}[i % 3];
+    const double expected = (x.reals[i] - mean) / std::sqrt(variance + 1e-3F) * static_cast<double>(i % 3 + 1) +
+                            std::vector<double>{0.5, 0, -1}[i % 3];
     CHECK(whole.reals[i] == Approx(expected).epsilon(1e-12));
     CHECK(parts.reals[i] == Approx(expected).epsilon(1e-12));
     CHECK(late.reals[i] == whole.reals[i]);
@@ -181,7 +188,8 @@ TEST_CASE("LayerNorm is the same as an operator and from its parts") {
 }
 
 TEST_CASE("GELU is that of the error function") {
-  const Array y = run([](GraphBuild& build, const Name& x) { return gelu(build.graph, x); }, {{1, 3}, true, {-1, 0, 2}, {}}, GraphForm::tt);
+  const Array y = run([](GraphBuild& build, const Name& x) { return gelu(build.graph, x); },
+                      {{1, 3}, true, {-1, 0, 2}, {}}, GraphForm::tt);
   CHECK(y.reals[0] == Approx(-0.15865525393).epsilon(1e-6));
   CHECK(y.reals[1] == 0);
   CHECK(y.reals[2] == Approx(1.95449973610).epsilon(1e-6));
@@ -190,7 +198,8 @@ TEST_CASE("GELU is that of the error function") {
 TEST_CASE("half precision rounds the weights and nothing else") {
   const Chain chain = random_linear({3}, {2}, {1, 1, 1}, 30);
   const Layer layer = [&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); };
-  const Array x = random_rows(3), full = run(layer, x, GraphForm::tt), half = run(layer, x, GraphForm::tt, WeightType::f16);
+  const Array x = random_rows(3), full = run(layer, x, GraphForm::tt),
+              half = run(layer, x, GraphForm::tt, WeightType::f16);
   for (std::size_t i = 0; i < full.reals.size(); ++i) {
     // Both factors of every product by at most 2^-11.
     CHECK(std::fabs(half.reals[i] - full.reals[i]) <= 2.01 * 0x1p-11 * 20);

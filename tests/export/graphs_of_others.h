@@ -13,8 +13,8 @@ namespace comera::exporting {
 
 using onnx::TensorProto;
 
-inline TensorProto& add_matrix(onnx::GraphProto& graph, const std::string& name, std::int64_t rows, std::int64_t columns,
-                               const std::vector<float>& values) {
+inline TensorProto& add_matrix(onnx::GraphProto& graph, const std::string& name, std::int64_t rows,
+                               std::int64_t columns, const std::vector<float>& values) {
   TensorProto& tensor = *graph.add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(TensorProto::FLOAT);
@@ -24,7 +24,8 @@ inline TensorProto& add_matrix(onnx::GraphProto& graph, const std::string& name,
   return tensor;
 }
 
-inline onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::string>& inputs, const std::string& output) {
+inline onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::string>& inputs,
+                                 const std::string& output) {
   onnx::NodeProto& node = *graph.add_node();
   node.set_op_type(op);
   node.set_name(output);
@@ -36,7 +37,8 @@ inline onnx::NodeProto& add_node(onnx::GraphProto& graph, const char* op, const 
 inline void check_all_read(const onnx::GraphProto& graph) {
   std::set<std::string> read;
   for (const onnx::NodeProto& node : graph.node()) read.insert(node.input().begin(), node.input().end());
-  for (const TensorProto& tensor : graph.initializer()) CHECK((read.contains(tensor.name()) ? "" : tensor.name()) == "");
+  for (const TensorProto& tensor : graph.initializer())
+    CHECK((read.contains(tensor.name()) ? "" : tensor.name()) == "");
 }
 
 inline onnx::ModelProto empty_model() {
@@ -47,11 +49,13 @@ inline onnx::ModelProto empty_model() {
 }
 
 // A folder of these chains alone; numbers in the order of the block.
-inline void write_folder(const std::string& folder, const io::ComeraBlock& block, const std::vector<const Chain*>& chains) {
+inline void write_folder(const std::string& folder, const io::ComeraBlock& block,
+                         const std::vector<const Chain*>& chains) {
   std::vector<io::TensorToWrite> tensors;
   for (std::size_t i = 0; i < chains.size(); ++i)
     for (std::size_t k = 0; k < chains[i]->cores.size(); ++k)
-      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].core_shape(k), chains[i]->cores[k].data()});
+      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].core_shape(k),
+                         chains[i]->cores[k].data()});
   make_folders(folder);
   io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
   io::Json config;
@@ -62,16 +66,20 @@ inline void write_folder(const std::string& folder, const io::ComeraBlock& block
 inline void set_numbers(onnx::ModelProto& model, const std::string& name, const Matrix& matrix) {
   for (TensorProto& tensor : *model.mutable_graph()->mutable_initializer())
     if (tensor.name() == name)
-      tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix.values.data()), matrix.values.size() * sizeof(float));
+      tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix.values.data()),
+                                        matrix.values.size() * sizeof(float));
 }
 
 inline void check_same(const Array& y, const Array& expected) {
   REQUIRE(y.dims == expected.dims);
-  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
+  for (std::size_t i = 0; i < y.reals.size(); ++i)
+    CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
 }
 
 // Two factors of rank 2, or so many numbers that they are multiplied out.
-inline Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) { return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10); }
+inline Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) {
+  return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10);
+}
 
 inline void write_first(const std::string& folder, const Chain& chain) {
   io::ComeraBlock block;

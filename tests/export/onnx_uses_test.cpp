@@ -57,7 +57,8 @@ void check_put(onnx::ModelProto dense, const WeightReader& weights, const Matrix
   REQUIRE(put_chains(small, weights, GraphForm::tt) == 1);
   io::check_onnx(small, "small");
   check_all_read(small.graph());
-  check_same(evaluate(small, {{"x", x}}, Precision::doubled).at("y"), evaluate(dense, {{"x", x}}, Precision::doubled).at("y"));
+  check_same(evaluate(small, {{"x", x}}, Precision::doubled).at("y"),
+             evaluate(dense, {{"x", x}}, Precision::doubled).at("y"));
 }
 
 std::vector<std::string> names_of(const onnx::ModelProto& model) {
@@ -75,7 +76,8 @@ TEST_CASE("columns of a chain are looked up by ids of any shape") {
   onnx::ModelProto dense = model_of(17, 8);
   add_matrix(*dense.mutable_graph(), "first", turned ? 4 : 6, turned ? 6 : 4, random_floats(24, 1));
   if (turned) add_transpose(*dense.mutable_graph(), "first", "view");
-  set_integer(add_node(*dense.mutable_graph(), "Gather", {turned ? "view" : "first", "x"}, "y"), "axis", turned ? -1 : 1);
+  set_integer(add_node(*dense.mutable_graph(), "Gather", {turned ? "view" : "first", "x"}, "y"), "axis",
+              turned ? -1 : 1);
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
   CHECK((found[0].table && found[0].rows == 4 && found[0].columns == 6 && found[0].transposed != turned));
@@ -117,7 +119,8 @@ TEST_CASE("a table in both modes is read as its transpose, and ids below zero co
   for (std::int64_t k = 0; k < 4; ++k)
     for (std::int64_t j = 0; j < 6; ++j) {
       const std::int64_t row = Sizes{0, 10, 0, 7}[static_cast<std::size_t>(k)];
-      CHECK(y.reals[static_cast<std::size_t>(columns ? j * 4 + k : k * 6 + j)] == Approx(table_entry(chain, row, j)).epsilon(1e-5).margin(1e-5));
+      CHECK(y.reals[static_cast<std::size_t>(columns ? j * 4 + k : k * 6 + j)] ==
+            Approx(table_entry(chain, row, j)).epsilon(1e-5).margin(1e-5));
     }
 }
 
@@ -128,7 +131,8 @@ TEST_CASE("a matrix with leading sizes of 1 gives products the rank that they ha
   onnx::ModelProto dense = model_of(17, 8);
   TensorProto& tensor = add_matrix(*dense.mutable_graph(), "first", 1, 6, random_floats(24, 1));
   tensor.add_dims(4);
-  add_node(*dense.mutable_graph(), "MatMul", left ? std::vector<std::string>{"first", "x"} : std::vector<std::string>{"x", "first"}, "y");
+  add_node(*dense.mutable_graph(), "MatMul",
+           left ? std::vector<std::string>{"first", "x"} : std::vector<std::string>{"x", "first"}, "y");
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
   CHECK((found[0].rows == (left ? 4 : 6) && found[0].transposed == left));
@@ -163,7 +167,8 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   // The outer "hidden" is read by a Relu alone; the inner one is another matrix.
   CHECK(names_of(model) == std::vector<std::string>{"first", "hidden", "inner"});
   const std::vector<OnnxWeight> found = find_weights(model);
-  CHECK((found[0].constant.readers.size() == 2 && found[1].constant.graph == 2 && found[2].constant.node >= 0 && found[2].table));
+  CHECK((found[0].constant.readers.size() == 2 && found[1].constant.graph == 2 && found[2].constant.node >= 0 &&
+         found[2].table));
   REQUIRE(find_matrices(model).left_out.size() == 1);
   CHECK(find_matrices(model).left_out[0].why.starts_with("node shown (Relu) reads it"));
 
@@ -176,7 +181,8 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   const onnx::NodeProto& changed = graph.node(graph.node_size() - 1);
   const onnx::GraphProto& inside = changed.attribute(0).g();
   REQUIRE(inside.node_size() == 3);
-  CHECK((inside.node(0).output(0) == "then_branch_out/left" && inside.node(0).input(1) == "first.tt.0" && inside.node(1).input(1) == "first.tt.1"));
+  CHECK((inside.node(0).output(0) == "then_branch_out/left" && inside.node(0).input(1) == "first.tt.0" &&
+         inside.node(1).input(1) == "first.tt.1"));
   CHECK(changed.attribute(1).g().node_size() == 5);  // its "view" is no view of the weight
 }
 
@@ -184,7 +190,8 @@ TEST_CASE("what reads a matrix as it is reads the product of the factors, under 
   const TemporaryFolder folder;
   const bool multiplied = GENERATE(false, true), lifted = GENERATE(false, true);
   onnx::ModelProto dense = model_of(17, 8);
-  TensorProto& tensor = add_matrix(*dense.mutable_graph(), "first", lifted ? 1 : 6, lifted ? 6 : 4, random_floats(24, 1));
+  TensorProto& tensor =
+      add_matrix(*dense.mutable_graph(), "first", lifted ? 1 : 6, lifted ? 6 : 4, random_floats(24, 1));
   if (lifted) tensor.add_dims(4);
   add_node(*dense.mutable_graph(), "MatMul", {"x", "first"}, "h");
   add_node(*dense.mutable_graph(), "Add", {"h", "first"}, "y");

@@ -137,13 +137,16 @@ TEST_CASE("a chain takes the place of a weight that is read through views of it"
   add_node(graph, "MatMul", {"x", "turned"}, "y");
   onnx::ModelProto small = dense;
   CHECK(put_chains(small, weights, GraphForm::tt) == 1);
-  for (const onnx::NodeProto& node : small.graph().node()) CHECK((node.op_type() != "Transpose" && node.op_type() != "Identity"));
+  for (const onnx::NodeProto& node : small.graph().node())
+    CHECK((node.op_type() != "Transpose" && node.op_type() != "Identity"));
   io::check_onnx(small, "small");
   const std::vector<float> numbers = random_floats(12, 5);
   const Arrays x{{"x", {{3, 4}, true, {numbers.begin(), numbers.end()}, {}}}};
-  const Array expected = evaluate(dense, x, Precision::doubled).at("y"), y = evaluate(small, x, Precision::doubled).at("y");
+  const Array expected = evaluate(dense, x, Precision::doubled).at("y"),
+              y = evaluate(small, x, Precision::doubled).at("y");
   REQUIRE(y.dims == expected.dims);
-  for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
+  for (std::size_t i = 0; i < y.reals.size(); ++i)
+    CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
 }
 
 TEST_CASE("candidates are handed on in the orientation of a folder") {
@@ -160,11 +163,13 @@ TEST_CASE("candidates are handed on in the orientation of a folder") {
 
 TEST_CASE("chains take the place of the weights that they stand for") {
   const TemporaryFolder folder;
-  const int kind = GENERATE(0, 1, 2);  // a table in both modes, one whose columns are all in the right half, a pair that is no table
+  const int kind =
+      GENERATE(0, 1, 2);  // a table in both modes, one whose columns are all in the right half, a pair that is no table
   const bool plain = kind == 2;
   const Sizes row_modes = kind == 0 ? Sizes{3, 2} : Sizes{6, 1}, column_modes = kind == 0 ? Sizes{2, 2} : Sizes{1, 4};
   const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
-  const Chain words = plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, row_modes, column_modes, {1, 2, 1}, 20);
+  const Chain words =
+      plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, row_modes, column_modes, {1, 2, 1}, 20);
   write_chains(folder / "chains", first, words, plain);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
@@ -177,10 +182,11 @@ TEST_CASE("chains take the place of the weights that they stand for") {
     return model;
   };
   onnx::ModelProto dense = shortened();
-  const Matrix w = weights.linear("first", 4, 6), e = plain ? transposed(weights.linear("words", 4, 6)) : weights.table("words", 6, 4);
+  const Matrix w = weights.linear("first", 4, 6),
+               e = plain ? transposed(weights.linear("words", 4, 6)) : weights.table("words", 6, 4);
   for (const auto& [index, matrix] : {std::pair{0, &e}, {1, &w}})
-    dense.mutable_graph()->mutable_initializer(index)->mutable_raw_data()->assign(reinterpret_cast<const char*>(matrix->values.data()),
-                                                                                  24 * sizeof(float));
+    dense.mutable_graph()->mutable_initializer(index)->mutable_raw_data()->assign(
+        reinterpret_cast<const char*>(matrix->values.data()), 24 * sizeof(float));
   const Arrays ids{{"ids", {{2, 3}, false, {}, {0, 5, 3, 1, 2, 4}}}};
   const Array expected = evaluate(dense, ids, Precision::doubled).at("t");
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
@@ -188,10 +194,12 @@ TEST_CASE("chains take the place of the weights that they stand for") {
     CHECK(put_chains(model, weights, form) == 2);
     io::check_onnx(model, "changed");
     check_all_read(model.graph());
-    for (const TensorProto& tensor : model.graph().initializer()) CHECK((tensor.name() != "first" && tensor.name() != "words"));
+    for (const TensorProto& tensor : model.graph().initializer())
+      CHECK((tensor.name() != "first" && tensor.name() != "words"));
     const Array y = evaluate(model, ids, Precision::doubled).at("t");
     REQUIRE(y.dims == expected.dims);
-    for (std::size_t i = 0; i < y.reals.size(); ++i) CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
+    for (std::size_t i = 0; i < y.reals.size(); ++i)
+      CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
   }
 }
 
@@ -210,7 +218,8 @@ void without_gemm(onnx::GraphProto& graph) {
     for (const int k : {0, 1}) {
       if (integer_of(node, k == 0 ? "transA" : "transB", 0) == 0) continue;
       const std::string turned = node.output(0) + "/turned" + std::to_string(k);
-      onnx::AttributeProto& order = *add_node(graph, "Transpose", {inputs[static_cast<std::size_t>(k)]}, turned).add_attribute();
+      onnx::AttributeProto& order =
+          *add_node(graph, "Transpose", {inputs[static_cast<std::size_t>(k)]}, turned).add_attribute();
       order.set_name("perm");
       order.set_type(onnx::AttributeProto::INTS);
       order.add_ints(1);
@@ -233,8 +242,9 @@ onnx::ModelProto reading_model(const Reading& reading) {
   graph.add_input()->set_name("x");
   graph.add_output()->set_name("y");
   add_matrix(graph, "first", 6, 4, random_floats(24, 2));
-  onnx::NodeProto& node =
-      add_node(graph, reading.op, reading.constant == 0 ? std::vector<std::string>{"first", "x"} : std::vector<std::string>{"x", "first"}, "y");
+  onnx::NodeProto& node = add_node(
+      graph, reading.op,
+      reading.constant == 0 ? std::vector<std::string>{"first", "x"} : std::vector<std::string>{"x", "first"}, "y");
   if (reading.flip_a) set_integer(node, "transA", 1);
   if (reading.flip_b) set_integer(node, "transB", 1);
   return model;
@@ -245,8 +255,9 @@ onnx::ModelProto reading_model(const Reading& reading) {
 TEST_CASE("a constant is a candidate on either side of a product, and behind the transposes of Gemm") {
   const TemporaryFolder folder;
   const Reading reading =
-      GENERATE(Reading{"MatMul", 0}, Reading{"MatMul", 1}, Reading{"Gemm", 0}, Reading{"Gemm", 0, true}, Reading{"Gemm", 0, false, true},
-               Reading{"Gemm", 0, true, true}, Reading{"Gemm", 1, true}, Reading{"Gemm", 1, true, true}, Reading{"Gemm", 1, false, true});
+      GENERATE(Reading{"MatMul", 0}, Reading{"MatMul", 1}, Reading{"Gemm", 0}, Reading{"Gemm", 0, true},
+               Reading{"Gemm", 0, false, true}, Reading{"Gemm", 0, true, true}, Reading{"Gemm", 1, true},
+               Reading{"Gemm", 1, true, true}, Reading{"Gemm", 1, false, true});
   const bool multiplied = GENERATE(false, true);
   onnx::ModelProto dense = reading_model(reading);
   const std::vector<OnnxWeight> found = find_weights(dense);
@@ -291,7 +302,8 @@ TEST_CASE("a table that a product reads too becomes one chain with two readers")
   add_node(graph, "MatMul", {"x", "turned"}, "y");
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
-  CHECK((!found[0].table && found[0].transposed && found[0].rows == 4 && found[0].columns == 6 && found[0].constant.readers.size() == 2));
+  CHECK((!found[0].table && found[0].transposed && found[0].rows == 4 && found[0].columns == 6 &&
+         found[0].constant.readers.size() == 2));
   write_first(folder / "chains", first_chain(multiplied, 4, 6));
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
@@ -322,16 +334,21 @@ TEST_CASE("what stays as it is says why") {
                set_integer(*graph.mutable_node(0), "axis", 2);
              }),
              Contains("node y (Gather) reads it"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->add_dims(1); }), Contains("has 3 dimensions"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->add_dims(1); }),
+             Contains("has 3 dimensions"));
   CHECK_THAT(reason([](onnx::GraphProto& graph) {
                graph.mutable_node(0)->set_op_type("DequantizeLinear");
                graph.mutable_node(0)->clear_name();
              }),
              Contains("is quantised, a node without a name (DequantizeLinear, which makes y)"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_input(0, "first"); }), Contains("with another constant"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_op_type("Sub"); }), Contains("node y (Sub) reads it"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.add_output()->set_name("first"); }), Contains("is an output of the graph"));
-  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->set_data_type(TensorProto::INT32); }), Contains("of type INT32"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_input(0, "first"); }),
+             Contains("with another constant"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_node(0)->set_op_type("Sub"); }),
+             Contains("node y (Sub) reads it"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.add_output()->set_name("first"); }),
+             Contains("is an output of the graph"));
+  CHECK_THAT(reason([](onnx::GraphProto& graph) { graph.mutable_initializer(0)->set_data_type(TensorProto::INT32); }),
+             Contains("of type INT32"));
 }
 
 TEST_CASE("a graph that has chains keeps them, and takes more under other names") {
@@ -362,7 +379,8 @@ TEST_CASE("a graph that has chains keeps them, and takes more under other names"
                             .folded = true});
     std::vector<io::TensorToWrite> tensors;
     for (std::size_t k = 0; k < table.cores.size(); ++k)
-      tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), table.cores[k].data()});
+      tensors.push_back(
+          {block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), table.cores[k].data()});
     make_folders(folder / name);
     io::write_safetensors(folder / name + "/model.safetensors", tensors, io::weights_metadata());
     io::Json config;

@@ -1,4 +1,5 @@
-// Any bytes as a plain, gzip or zstd file: refused with a sentence, or bytes that are the same however many are asked for at once.
+// Any bytes as a plain, gzip or zstd file: refused with a sentence, or bytes that are the same however many are asked
+// for at once.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Any bytes as a config.json: refused with a sentence, or a `comera` block that survives writing and whose own tensors describe() accepts.
+// Any bytes as a config.json: refused with a sentence, or a `comera` block that survives writing and whose own tensors
+// describe() accepts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +20,8 @@ std::vector<io::ModelFolder::Entry> entries_of(const io::ComeraBlock& block) {
       const bool indices = part.kind == io::ChainPart::Kind::indices;
       entries.push_back({{part.name, indices ? io::StoredType::I32 : io::StoredType::F32, part.shape, 0, 0}, 0});
     }
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return io::natural_less(a.tensor.name, b.tensor.name); });
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return io::natural_less(a.tensor.name, b.tensor.name); });
   return entries;
 }
 

@@ -1,4 +1,5 @@
-// Any bytes as the config.json of an encoder and of a decoder: refused with a sentence, or a model of sizes that can be multiplied.
+// Any bytes as the config.json of an encoder and of a decoder: refused with a sentence, or a model of sizes that can be
+// multiplied.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,8 @@ template <class Read>
 void try_to(const Read& read) {
   try {
     const auto spec = read();
-    if (spec.vocabulary < 1 || spec.hidden < 1 || spec.pad < 0 || spec.pad >= spec.vocabulary || !(spec.epsilon > 0)) std::abort();
+    if (spec.vocabulary < 1 || spec.hidden < 1 || spec.pad < 0 || spec.pad >= spec.vocabulary || !(spec.epsilon > 0))
+      std::abort();
     if (!(spec.threshold >= 0) && spec.threshold > -1e300) std::abort();
     std::int64_t sites = 0, chains = 0;
     for (const models::WeightSite& site : weight_sites(spec)) sites += site.rows * site.columns;

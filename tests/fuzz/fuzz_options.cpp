@@ -34,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::string& name : options.names())
       if (values.canonical(name) != again.canonical(name)) std::abort();
   } catch (const InputError& error) {
-    if (std::string_view(error.what()).find("dump") != std::string_view::npos && std::string_view(error.what()).starts_with("[pretrain] dump"))
+    if (std::string_view(error.what()).find("dump") != std::string_view::npos &&
+        std::string_view(error.what()).starts_with("[pretrain] dump"))
       std::abort();
   }
   return 0;

@@ -1,4 +1,5 @@
-// Any bytes as a plan of tensorize and as a --layer rule: refused with a sentence, or a plan that survives writing and whose chains are whole.
+// Any bytes as a plan of tensorize and as a --layer rule: refused with a sentence, or a plan that survives writing and
+// whose chains are whole.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -28,7 +29,8 @@ void read_plan(const std::string& text) {
   if (to_json(parse_plan(io::json_text(written), "written", candidates()), candidates()) != written) std::abort();
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     if (planned_bytes(plan.layers[i], candidates()[i]) == 0) std::abort();
-    if (plan.layers[i].form != PlannedForm::keep_dense) io::check_chain(chain_of(plan.layers[i], candidates()[i]), "plan");
+    if (plan.layers[i].form != PlannedForm::keep_dense)
+      io::check_chain(chain_of(plan.layers[i], candidates()[i]), "plan");
   }
 }
 

@@ -15,7 +15,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::uint64_t expected = 0;
     std::vector<io::ModelFolder::Entry> entries;
     for (const io::StoredTensor& tensor : header.tensors) {
-      if (tensor.begin != expected || tensor.bytes() != static_cast<std::uint64_t>(tensor.elements()) * io::size_of(tensor.type)) std::abort();
+      if (tensor.begin != expected ||
+          tensor.bytes() != static_cast<std::uint64_t>(tensor.elements()) * io::size_of(tensor.type))
+        std::abort();
       expected = tensor.end;
       entries.push_back({tensor, 0});
       if (!io::is_floating(tensor.type)) continue;

@@ -1,5 +1,6 @@
-// Any bytes as a SentencePiece model and as a precompiled_charsmap. A model is refused with a sentence, or encodes any text into its ids; a map that
-// is accepted is walked here as the library walks it, on a copy whose end AddressSanitizer watches.
+// Any bytes as a SentencePiece model and as a precompiled_charsmap. A model is refused with a sentence, or encodes any
+// text into its ids; a map that is accepted is walked here as the library walks it, on a copy whose end
+// AddressSanitizer watches.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +20,8 @@ using namespace comera;
 namespace {
 
 // Darts::DoubleArray::commonPrefixSearch() and what Normalizer does with its results.
-void walk(const std::vector<std::uint32_t>& units, const std::unique_ptr<char[]>& texts, std::size_t texts_size, std::string_view key) {
+void walk(const std::vector<std::uint32_t>& units, const std::unique_ptr<char[]>& texts, std::size_t texts_size,
+          std::string_view key) {
   const auto unit = [&](std::size_t index) { return index < units.size() ? units[index] : (std::abort(), 0U); };
   const auto offset = [](std::uint32_t bits) { return std::size_t{bits >> 10 << ((bits & 0x200U) >> 6)}; };
   std::size_t place = offset(unit(0));

@@ -1,5 +1,5 @@
-// Any bytes as a state.json, as they are (version 1) and with the right checksum (version 2): refused with a sentence, or a state that survives
-// writing and whose ranks fit the model or are refused.
+// Any bytes as a state.json, as they are (version 1) and with the right checksum (version 2): refused with a sentence,
+// or a state that survives writing and whose ranks fit the model or are refused.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

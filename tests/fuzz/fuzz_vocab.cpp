@@ -1,4 +1,5 @@
-// Any bytes as a vocab.txt and a text to encode (after the first null byte): refused with a sentence, or ids of the vocabulary.
+// Any bytes as a vocab.txt and a text to encode (after the first null byte): refused with a sentence, or ids of the
+// vocabulary.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

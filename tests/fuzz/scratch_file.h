@@ -14,7 +14,8 @@ class ScratchFile {
   ScratchFile() : descriptor_(::memfd_create("input", 0)), path_("/proc/self/fd/" + std::to_string(descriptor_)) {}
   const std::string& path() const { return path_; }
   void fill(const std::uint8_t* data, std::size_t size) const {
-    if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
+    if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, data, size, 0) != static_cast<ssize_t>(size))
+      std::abort();
   }
 
  private:

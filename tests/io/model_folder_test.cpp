@@ -23,13 +23,15 @@ TensorToWrite tensor(const std::string& name) { return {name, StoredType::F32, {
 
 TEST_CASE("model folder: a single file, its config in order, its tensors by name") {
   const TemporaryFolder folder;
-  write_safetensors(folder / "model.safetensors", {tensor("layer.10.weight"), tensor("layer.9.weight")}, {{"format", "pt"}});
+  write_safetensors(folder / "model.safetensors", {tensor("layer.10.weight"), tensor("layer.9.weight")},
+                    {{"format", "pt"}});
   write_file_atomic(folder / "config.json", R"({"z": 1, "a": {"unknown": [1, 2]}})");
   const ModelFolder model(folder.path());
   CHECK(model.config().dump() == R"({"z":1,"a":{"unknown":[1,2]}})");
   CHECK(model.entries()[0].tensor.name == "layer.9.weight");
   CHECK(model.read_floats("layer.10.weight", {2, 4}) == std::vector<float>(values, values + 8));
-  CHECK_THROWS_WITH(model.read_floats("layer.10.weight", {4, 2}), Contains("layer.10.weight") && Contains("expected [4, 2], found [2, 4]"));
+  CHECK_THROWS_WITH(model.read_floats("layer.10.weight", {4, 2}),
+                    Contains("layer.10.weight") && Contains("expected [4, 2], found [2, 4]"));
   CHECK_THROWS_WITH(model.read_floats("layer.11.weight", {2, 4}), Contains("has no tensor layer.11.weight"));
   CHECK(model.bytes() == file_size(folder / "model.safetensors"));
   const ModelFolder file(folder / "model.safetensors");
@@ -42,7 +44,8 @@ TEST_CASE("model folder: shards") {
   write_safetensors(folder / "model-00001-of-00002.safetensors", {tensor("a")}, {});
   write_safetensors(folder / "model-00002-of-00002.safetensors", {tensor("b")}, {});
   const std::string index = folder / "model.safetensors.index.json";
-  write_file_atomic(index, R"({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})");
+  write_file_atomic(
+      index, R"({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})");
   CHECK(ModelFolder(folder.path()).files().size() == 2);
   CHECK(ModelFolder(folder.path()).read_floats("b", {2, 4})[7] == 8);
   write_file_atomic(index, R"({"weight_map": {"a": "model-00002-of-00002.safetensors"}})");
@@ -68,7 +71,8 @@ TEST_CASE("model folder: what is not a model says what to do") {
   write_file_atomic(folder / "tf_model.h5", "x");
   CHECK_THAT(message(folder.path()), Contains("tf_model.h5") && Contains("not read"));
   write_file_atomic(folder / "pytorch_model.bin", "x");
-  CHECK_THAT(message(folder.path()), Contains("pytorch_model.bin") && Contains("pickled") && Contains("save_pretrained"));
+  CHECK_THAT(message(folder.path()),
+             Contains("pytorch_model.bin") && Contains("pickled") && Contains("save_pretrained"));
   CHECK_THAT(message(folder / "pytorch_model.bin"), Contains("pickled"));
   write_safetensors(folder / "model.safetensors", {tensor("a")}, {});
   write_file_atomic(folder / "config.json", "[1]");
@@ -85,8 +89,9 @@ TEST_CASE("model folder: files that go along are copied, weights in other format
   const TemporaryFolder folder;
   make_folders(folder / "from/1_Pooling");
   make_folders(folder / "from/2_Dense");
-  for (const char* name : {"vocab.txt", "1_Pooling/config.json", "2_Dense/model.safetensors", "consolidated.safetensors", "pytorch_model.bin",
-                           "config.json", "model.safetensors", "metrics.jsonl", ".git"})
+  for (const char* name :
+       {"vocab.txt", "1_Pooling/config.json", "2_Dense/model.safetensors", "consolidated.safetensors",
+        "pytorch_model.bin", "config.json", "model.safetensors", "metrics.jsonl", ".git"})
     write_file_atomic(folder / ("from/" + std::string(name)), name);
   make_folders(folder / "to");
   const CopiedFiles files = copy_side_files(folder / "from", folder / "to", CopyLayout::same);
@@ -117,8 +122,10 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
     // The position ids are a buffer, not a weight.
     if (form.name.ends_with("position_ids")) continue;
     parameters += form.parameters;
-    if (form.name == "embeddings.word_embeddings.weight") CHECK((form.kind == "embedding" && form.shape == FileShape{30522, 384}));
-    if (form.name == "encoder.layer.5.attention.self.query.weight") CHECK((form.kind == "linear" && form.form == "dense"));
+    if (form.name == "embeddings.word_embeddings.weight")
+      CHECK((form.kind == "embedding" && form.shape == FileShape{30522, 384}));
+    if (form.name == "encoder.layer.5.attention.self.query.weight")
+      CHECK((form.kind == "linear" && form.form == "dense"));
     if (form.name == "encoder.layer.5.output.LayerNorm.weight") CHECK(form.kind == "norm");
   }
   CHECK(parameters == 22'713'216);  // as published: 22.7M
@@ -133,8 +140,8 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
 TEST_CASE("model folder: weights written in shards read back, and their bytes are known before") {
   const TemporaryFolder folder;
   const float values[] = {1, 2, 3, 4};
-  const std::vector<std::vector<TensorToWrite>> shards{{{"a.weight", StoredType::F32, {2, 2}}, {"b.bias", StoredType::BF16, {2}}},
-                                                       {{"c.weight", StoredType::F16, {4}}}};
+  const std::vector<std::vector<TensorToWrite>> shards{
+      {{"a.weight", StoredType::F32, {2, 2}}, {"b.bias", StoredType::BF16, {2}}}, {{"c.weight", StoredType::F16, {4}}}};
   const auto fill = [&](const TensorToWrite& tensor, TensorSink& sink) {
     sink.floats(std::span(values).first(static_cast<std::size_t>(elements_of(tensor.shape))));
   };

@@ -34,7 +34,8 @@ void write_layout(const TemporaryFolder& folder, const std::string& place) {
   write(folder, "from/modules.json", list_of({module_json("Transformer", place), module_json("Pooling", "1_Pooling")}));
   for (const char* name : {"vocab.txt", "README.md", "config.json", "pytorch_model.bin", "deeper/a.txt"})
     write(folder, "from/0_Transformer/" + std::string(name), name);
-  for (const char* name : {"1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/config.json", "LICENSE", "README.md", "report.json"})
+  for (const char* name : {"1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/config.json", "LICENSE",
+                           "README.md", "report.json"})
     write(folder, "from/" + std::string(name), "{}");
   write_safetensors(folder / "from/0_Transformer/model.safetensors", {{"a", StoredType::F32, {2, 2}, values}}, {});
 }
@@ -55,7 +56,8 @@ TEST_CASE("modules: the transformer is opened where modules.json says that it li
   }
   const TemporaryFolder flat;
   write_safetensors(flat / "model.safetensors", {{"a", StoredType::F32, {2, 2}, values}}, {});
-  for (const std::string& text : {list_of({module_json("Transformer", "")}), list_of({module_json("Transformer", ".")}), std::string("[]")}) {
+  for (const std::string& text :
+       {list_of({module_json("Transformer", "")}), list_of({module_json("Transformer", ".")}), std::string("[]")}) {
     write(flat, "modules.json", text);
     CHECK(ModelFolder(flat.path()).place().empty());
   }
@@ -65,14 +67,15 @@ TEST_CASE("modules: files go along in the same layout, or with the transformer o
   const TemporaryFolder folder;
   write_layout(folder, "0_Transformer");
   const CopiedFiles same = copy_side_files(folder / "from", folder / "same", CopyLayout::same);
-  CHECK(same.copied == std::vector<std::string>{"0_Transformer/README.md", "0_Transformer/deeper/a.txt", "0_Transformer/vocab.txt",
-                                                "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors", "LICENSE", "README.md",
-                                                "modules.json"});
+  CHECK(same.copied == std::vector<std::string>{"0_Transformer/README.md", "0_Transformer/deeper/a.txt",
+                                                "0_Transformer/vocab.txt", "1_Pooling/config.json",
+                                                "2_Dense/config.json", "2_Dense/model.safetensors", "LICENSE",
+                                                "README.md", "modules.json"});
   CHECK(same.left_out == std::vector<std::string>{"0_Transformer/pytorch_model.bin"});
   CHECK(read_file(folder / "same/modules.json") == read_file(folder / "from/modules.json"));
   copy_side_files(folder / "from", folder / "top", CopyLayout::on_top);
-  CHECK(list_folder(folder / "top") ==
-        std::vector<std::string>{"0_Transformer", "1_Pooling", "2_Dense", "LICENSE", "README.md", "modules.json", "vocab.txt"});
+  CHECK(list_folder(folder / "top") == std::vector<std::string>{"0_Transformer", "1_Pooling", "2_Dense", "LICENSE",
+                                                                "README.md", "modules.json", "vocab.txt"});
   CHECK(list_folder(folder / "top/0_Transformer") == std::vector<std::string>{"deeper"});
   CHECK(read_file(folder / "top/README.md") == "README.md");
   CHECK(transformer_place(folder / "top").empty());
@@ -87,15 +90,18 @@ TEST_CASE("modules: paths that lead elsewhere are refused") {
     return message(folder / "from");
   };
   for (const char* path : {"/etc", "..", "../from/0_Transformer", "0_Transformer/../..", "a//b", "/"})
-    CHECK_THAT(said(list_of({module_json("Transformer", path)})), Contains("modules.json") && Contains("leaves the folder"));
+    CHECK_THAT(said(list_of({module_json("Transformer", path)})),
+               Contains("modules.json") && Contains("leaves the folder"));
   CHECK_THAT(said(list_of({module_json("Normalize", "../2_Normalize")})), Contains("leaves the folder"));
   CHECK_THAT(said(R"([{"type": "x.Transformer", "path": 3}])"), Contains("path of a module is 3; it must be text"));
   CHECK_THAT(said(R"([{"type": ["x.Transformer"], "path": ""}])"), Contains("type of a module"));
   CHECK_THAT(said(list_of({module_json("Transformer", "0_BERT")})), Contains("'0_BERT', which is no folder"));
   CHECK_THAT(said(list_of({module_json("Transformer", "LICENSE")})), Contains("'LICENSE', which is no folder"));
-  CHECK_THAT(said(list_of({module_json("Transformer", ""), module_json("Transformer", "0_Transformer")})), Contains("more than one transformer"));
+  CHECK_THAT(said(list_of({module_json("Transformer", ""), module_json("Transformer", "0_Transformer")})),
+             Contains("more than one transformer"));
   CHECK_THAT(said("{}"), Contains("not a list of modules"));
-  CHECK_THAT(said(list_of({module_json("Transformer", "1_Pooling")})), Contains("from/1_Pooling: holds neither model.safetensors"));
+  CHECK_THAT(said(list_of({module_json("Transformer", "1_Pooling")})),
+             Contains("from/1_Pooling: holds neither model.safetensors"));
   make_folders(folder / "elsewhere");
   std::filesystem::create_directory_symlink(folder / "elsewhere", folder / "from/link");
   CHECK_THAT(said(list_of({module_json("Transformer", "link")})), Contains("is a link that leaves the folder"));

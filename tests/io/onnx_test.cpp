@@ -12,7 +12,8 @@ using onnx::TensorProto;
 
 namespace {
 
-void add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::string>& inputs, const std::string& output) {
+void add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::string>& inputs,
+              const std::string& output) {
   onnx::NodeProto& node = *graph.add_node();
   node.set_op_type(op);
   node.set_name(output);
@@ -20,7 +21,8 @@ void add_node(onnx::GraphProto& graph, const char* op, const std::vector<std::st
   node.add_output(output);
 }
 
-TensorProto& add_floats(onnx::GraphProto& graph, const std::string& name, const std::vector<std::int64_t>& dims, const std::vector<float>& values) {
+TensorProto& add_floats(onnx::GraphProto& graph, const std::string& name, const std::vector<std::int64_t>& dims,
+                        const std::vector<float>& values) {
   TensorProto& tensor = *graph.add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(TensorProto::FLOAT);
@@ -59,7 +61,8 @@ void contains(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
-TensorProto& external(onnx::ModelProto& model, const std::string& location, const std::string& offset, const std::string& length) {
+TensorProto& external(onnx::ModelProto& model, const std::string& location, const std::string& offset,
+                      const std::string& length) {
   TensorProto& tensor = *model.mutable_graph()->mutable_initializer(0);
   tensor.clear_raw_data();
   tensor.set_data_location(TensorProto::EXTERNAL);
@@ -129,7 +132,8 @@ TEST_CASE("the bytes of a graph are known before its initialisers have data") {
     CHECK(declared.ByteSizeLong() < full.ByteSizeLong());
     for (const std::uint64_t limit : {std::uint64_t{1000}, std::uint64_t{1} << 31}) {
       const io::OnnxWriting writing{.message_limit = limit, .source = nullptr};
-      CHECK(io::planned_onnx_bytes(declared, "m.onnx", writing) == io::write_onnx(folder / "m.onnx", full, writing).bytes);
+      CHECK(io::planned_onnx_bytes(declared, "m.onnx", writing) ==
+            io::write_onnx(folder / "m.onnx", full, writing).bytes);
       CHECK(io::planned_onnx_bytes(full, "m.onnx", writing) == io::planned_onnx_bytes(declared, "m.onnx", writing));
     }
   }

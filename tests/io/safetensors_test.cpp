@@ -26,9 +26,12 @@ std::string raw_file(const std::string& header, std::size_t data_bytes) {
 }
 
 // The header is an object with these members.
-std::string file_of(const std::string& members, std::size_t data_bytes) { return raw_file(fmt::format("{{{}}}", members), data_bytes); }
+std::string file_of(const std::string& members, std::size_t data_bytes) {
+  return raw_file(fmt::format("{{{}}}", members), data_bytes);
+}
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
   return "\"" + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
@@ -55,8 +58,9 @@ std::string message(const std::string& file) {
 
 TEST_CASE("safetensors: a good header") {
   const SafetensorsHeader header =
-      parse(raw_file("{\"__metadata__\":{\"format\":\"pt\"}," + entry("b", "BF16", "[2,2]", "[8,16]") + "," + entry("a", "F32", "[2]", "[0,8]") +
-                         "," + entry("none", "F32", "[0,1099511627776]", "[8,8]") + "," + entry("scalar", "U8", "[]", "[16,17]") + "}  ",
+      parse(raw_file("{\"__metadata__\":{\"format\":\"pt\"}," + entry("b", "BF16", "[2,2]", "[8,16]") + "," +
+                         entry("a", "F32", "[2]", "[0,8]") + "," + entry("none", "F32", "[0,1099511627776]", "[8,8]") +
+                         "," + entry("scalar", "U8", "[]", "[16,17]") + "}  ",
                      17));
   REQUIRE(header.tensors.size() == 4);
   CHECK(header.metadata.at("format") == "pt");
@@ -67,9 +71,8 @@ TEST_CASE("safetensors: a good header") {
 }
 
 TEST_CASE("safetensors: headers that lie are refused, naming file and tensor") {
-  const auto one = [](const std::string& dtype, const std::string& shape, const std::string& offsets, std::size_t bytes) {
-    return message(file_of(entry("w", dtype, shape, offsets), bytes));
-  };
+  const auto one = [](const std::string& dtype, const std::string& shape, const std::string& offsets,
+                      std::size_t bytes) { return message(file_of(entry("w", dtype, shape, offsets), bytes)); };
   CHECK_THAT(message(""), Contains("m.safetensors") && Contains("too few"));
   CHECK_THAT(message("1234567"), Contains("too few"));
   CHECK_THAT(message(file_of("", 0).substr(0, 9)), Contains("truncated"));
@@ -112,10 +115,12 @@ TEST_CASE("safetensors: a shape of millions of sizes is refused before anything 
   std::string sizes = "[1";
   for (int i = 1; i < 64; ++i) sizes += ",1";
   CHECK(message(file_of(entry("w", "F32", sizes + "]", "[0,4]"), 4)) == "accepted");
-  CHECK(message(file_of(entry("a\\\"[" + std::string(100, ','), "F32", "[1]", "[0,4]"), 4)) == "accepted");  // in a name they are letters
+  CHECK(message(file_of(entry("a\\\"[" + std::string(100, ','), "F32", "[1]", "[0,4]"), 4)) ==
+        "accepted");  // in a name they are letters
 }
 
-TEST_CASE("safetensors: what is written is read back, in every floating type, and the same tensors give the same bytes") {
+TEST_CASE(
+    "safetensors: what is written is read back, in every floating type, and the same tensors give the same bytes") {
   const TemporaryFolder folder;
   std::vector<float> values(40000);
   std::iota(values.begin(), values.end(), -7.0f);
@@ -146,7 +151,9 @@ TEST_CASE("safetensors: what is written is read back, in every floating type, an
 TEST_CASE("safetensors: a writer that is given up leaves nothing") {
   const TemporaryFolder folder;
   const TensorToWrite tensor{"w", StoredType::F32, {4}};
-  CHECK_THROWS_AS(write_safetensors(folder / "a", {tensor}, {}, [](const TensorToWrite&, TensorSink&) { fail_run("stopped"); }), RunError);
+  CHECK_THROWS_AS(
+      write_safetensors(folder / "a", {tensor}, {}, [](const TensorToWrite&, TensorSink&) { fail_run("stopped"); }),
+      RunError);
   CHECK(list_folder(folder.path()).empty());
 }
 
@@ -154,7 +161,8 @@ TEST_CASE("safetensors: a header of 100,000 tensors is read in less than a secon
   std::string members;
   constexpr std::size_t count = 100'000;
   for (std::size_t i = 0; i < count; ++i)
-    members += (i == 0 ? "" : ",") + entry(fmt::format("model.layers.{}.weight", i), "F32", "[1]", fmt::format("[{},{}]", 4 * i, 4 * i + 4));
+    members += (i == 0 ? "" : ",") +
+               entry(fmt::format("model.layers.{}.weight", i), "F32", "[1]", fmt::format("[{},{}]", 4 * i, 4 * i + 4));
   const TemporaryFolder folder;
   write_file_atomic(folder / "model.safetensors", file_of(members, 4 * count));
   double least = 1e9;  // of three: what others do to the caches is not the reader's
@@ -170,7 +178,8 @@ TEST_CASE("safetensors: a header of 100,000 tensors is read in less than a secon
 
 TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less than a second") {
   std::string text = "{";
-  for (int i = 0; i < 100'000; ++i) text += fmt::format("{}\"key {}\": [{}, \"{}\"]", i == 0 ? "" : ",", 99'999 - i, i, i);
+  for (int i = 0; i < 100'000; ++i)
+    text += fmt::format("{}\"key {}\": [{}, \"{}\"]", i == 0 ? "" : ",", 99'999 - i, i, i);
   const double start = cpu_seconds();
   const Json json = parse_json(text + "}", "j");
   CHECK(cpu_seconds() - start < second);
@@ -181,9 +190,11 @@ TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less
 }
 
 TEST_CASE("json: every kind of value reads as the library writes it, and what is none is refused") {
-  const std::string text = R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
+  const std::string text =
+      R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
   CHECK(parse_json(text, "j").dump() == Json::parse(text).dump());
-  for (const char* scalar : {"1", "null", "\"x\"", "-0.5", "true"}) CHECK(parse_json(scalar, "j") == Json::parse(scalar));
+  for (const char* scalar : {"1", "null", "\"x\"", "-0.5", "true"})
+    CHECK(parse_json(scalar, "j") == Json::parse(scalar));
   for (const char* bad : {"", "{", "[1,]", "{\"a\" 1}", "1 2", "{\"a\":1}}", "\"\xff\"", "nul"})
     CHECK_THROWS_WITH(parse_json(bad, "j"), Contains("not valid JSON"));
   CHECK_THROWS_WITH(parse_json("[1e999]", "j"), Contains("too large"));

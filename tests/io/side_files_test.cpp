@@ -35,7 +35,8 @@ TEST_CASE("side files: links to folders, pipes and devices do not go along, link
   for (const char* name : {"elsewhere/secret", "elsewhere/blob", "from/docs/a"}) write_file_atomic(folder / name, name);
   namespace fs = std::filesystem;
   fs::create_symlink("../elsewhere/blob", folder / "from/vocab.txt");
-  for (const char* name : {"notes", "docs/more"}) fs::create_directory_symlink(folder / "elsewhere", folder / ("from/" + std::string(name)));
+  for (const char* name : {"notes", "docs/more"})
+    fs::create_directory_symlink(folder / "elsewhere", folder / ("from/" + std::string(name)));
   fs::create_directory_symlink(".", folder / "from/again");
   fs::create_symlink("/dev/zero", folder / "from/zeros");
   fs::create_symlink("nowhere", folder / "from/nothing");

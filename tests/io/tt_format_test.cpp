@@ -16,7 +16,9 @@ using Catch::Matchers::Contains;
 namespace {
 
 ChainSpec linear() { return {"encoder.query", ChainKind::tt, {6, 4}, {2, 2, 3, 2}, {1, 2, 3, 2, 1}, {1, 2, 4, 2, 1}}; }
-ChainSpec table() { return {"embeddings.word_embeddings", ChainKind::ttm, {7, 6}, {4, 2, 3, 2}, {1, 3, 1}, {1, 3, 1}, true}; }
+ChainSpec table() {
+  return {"embeddings.word_embeddings", ChainKind::ttm, {7, 6}, {4, 2, 3, 2}, {1, 3, 1}, {1, 3, 1}, true};
+}
 
 ComeraBlock good_block() { return {{linear(), table()}, 0.01, R"({"norm":"post"})"}; }
 
@@ -31,11 +33,14 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
   for (const ChainSpec& chain : block.chains) {
     if (chain.exact > 0) {
       add(chain.exact_rows_name(), {chain.exact, chain.shape[1]});
-      entries.push_back({{chain.exact_ids_name(), StoredType::I32, {chain.exact}, 0, static_cast<std::uint64_t>(chain.exact) * 4}, 0});
+      entries.push_back(
+          {{chain.exact_ids_name(), StoredType::I32, {chain.exact}, 0, static_cast<std::uint64_t>(chain.exact) * 4},
+           0});
     }
     if (chain.empty()) continue;
     for (std::size_t k = 0; k < chain.cores(); ++k) add(chain.core_name(k), chain.core_shape(k));
-    for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k) add(chain.diagonal_name(k), {chain.ranks[k + 1]});
+    for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k)
+      add(chain.diagonal_name(k), {chain.ranks[k + 1]});
     const auto add_indices = [&](const std::string& name, std::int64_t count) {
       entries.push_back({{name, StoredType::I32, {count}, 0, static_cast<std::uint64_t>(count) * 4}, 0});
     };
@@ -43,7 +48,8 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
     if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()]);
   }
   add("encoder.query.bias", {6});
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
   return entries;
 }
 
@@ -103,8 +109,10 @@ TEST_CASE("tt format: every weight is described from the header") {
 }
 
 TEST_CASE("tt format: a low-rank pair is a chain of two, and an emptied chain has no tensors") {
-  ComeraBlock block{
-      {{"up", ChainKind::tt, {6, 4}, {4, 6}, {1, 2, 1}, {1, 2, 1}}, {"down", ChainKind::tt, {4, 6}, {6, 4}, {1, 0, 1}, {1, 2, 1}}}, {}, {}};
+  ComeraBlock block{{{"up", ChainKind::tt, {6, 4}, {4, 6}, {1, 2, 1}, {1, 2, 1}},
+                     {"down", ChainKind::tt, {4, 6}, {6, 4}, {1, 0, 1}, {1, 2, 1}}},
+                    {},
+                    {}};
   for (const TensorForm& form : describe(entries_of(block), block, "model")) {
     if (form.name == "up.weight") CHECK((form.form == "lowrank" && form.parameters == 20 && form.rank_entries == 2));
     if (form.name == "down.weight") CHECK((form.parameters == 0 && form.bytes == 0 && form.parameters_dense == 24));
@@ -126,7 +134,9 @@ TEST_CASE("tt format: a block that contradicts itself is refused, naming the pla
     config[Json::json_pointer(std::string("/comera") + pointer)] = value;
     return message_for(config);
   };
-  const auto in_query = [&](const char* key, const Json& value) { return broken(("/tensors/encoder.query/" + std::string(key)).c_str(), value); };
+  const auto in_query = [&](const char* key, const Json& value) {
+    return broken(("/tensors/encoder.query/" + std::string(key)).c_str(), value);
+  };
   CHECK_THAT(broken("/version", 2), Contains("config.json: comera") && Contains("newer comera"));
   CHECK_THAT(broken("/version", "1"), Contains("version"));
   CHECK_THAT(broken("/tensor", 1), Contains("unknown key \"tensor\"") && Contains("did you mean tensors?"));
@@ -171,11 +181,20 @@ TEST_CASE("tt format: cores that do not chain, are missing or strange are refuse
   CHECK(changed([](auto&) {}) == "accepted");
   CHECK_THAT(changed([&](auto& e) { at(e, "encoder.query.tt.1")->tensor.shape[2] = 4; }),
              Contains("encoder.query.tt.1") && Contains("needs [2, 2, 3]"));
-  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.tt.3")); }), Contains("encoder.query.tt.3 is missing"));
-  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.rank.0")); }), Contains("encoder.query.rank.0 is missing"));
-  CHECK_THAT(changed([&](auto& e) { at(e, "encoder.query.tt.1")->tensor.type = StoredType::I32; }), Contains("no floating-point type"));
-  CHECK_THAT(changed([&](auto& e) { e.push_back({{"encoder.query.tt.4", StoredType::F32, {1}, 0, 4}, 0}); }), Contains("does not describe"));
-  CHECK_THAT(changed([&](auto& e) { e.push_back({{"encoder.query.weight", StoredType::F32, {6, 4}, 0, 96}, 0}); }), Contains("one of them must go"));
+  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.tt.3")); }),
+             Contains("encoder.query.tt.3 is missing"));
+  CHECK_THAT(changed([&](auto& e) { e.erase(at(e, "encoder.query.rank.0")); }),
+             Contains("encoder.query.rank.0 is missing"));
+  CHECK_THAT(changed([&](auto& e) { at(e, "encoder.query.tt.1")->tensor.type = StoredType::I32; }),
+             Contains("no floating-point type"));
+  CHECK_THAT(changed([&](auto& e) {
+               e.push_back({{"encoder.query.tt.4", StoredType::F32, {1}, 0, 4}, 0});
+             }),
+             Contains("does not describe"));
+  CHECK_THAT(changed([&](auto& e) {
+               e.push_back({{"encoder.query.weight", StoredType::F32, {6, 4}, 0, 96}, 0});
+             }),
+             Contains("one of them must go"));
 }
 
 TEST_CASE("tt format: a folder round trip, and a rank that is not finite") {
@@ -196,7 +215,8 @@ TEST_CASE("tt format: a folder round trip, and a rank that is not finite") {
   CHECK_NOTHROW(check_diagonals(model, block));
   values[1] = std::numeric_limits<float>::quiet_NaN();
   write();
-  CHECK_THAT(message([&] { check_diagonals(ModelFolder(folder.path()), block); }), Contains("encoder.query.rank.0") && Contains("not finite"));
+  CHECK_THAT(message([&] { check_diagonals(ModelFolder(folder.path()), block); }),
+             Contains("encoder.query.rank.0") && Contains("not finite"));
 }
 
 TEST_CASE("tt format: transposition of every shape around the tile") {
@@ -234,7 +254,8 @@ TEST_CASE("tt format: unequal modes, an order and a gauge") {
     change(broken);
     return message([&] { check_chain(broken, "here"); });
   };
-  CHECK_THAT(refused([](ChainSpec& c) { c.ranks[3] = c.initial_ranks[3] = 6; }), Contains("rank 6 is above the 5 outputs"));
+  CHECK_THAT(refused([](ChainSpec& c) { c.ranks[3] = c.initial_ranks[3] = 6; }),
+             Contains("rank 6 is above the 5 outputs"));
   CHECK_THAT(refused([](ChainSpec& c) { c.in_count = 2, c.shape = {10, 6}; }), Contains("one out mode"));
   auto entries = entries_of(block);
   for (auto& entry : entries)
@@ -252,7 +273,9 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and what is wron
     std::vector<TensorToWrite> tensors;
     for (const ModelFolder::Entry& entry : entries_of({{chain}, {}, {}})) {
       const bool indices = entry.tensor.type == StoredType::I32;
-      const void* data = !indices ? static_cast<const void*>(values.data()) : entry.tensor.name == chain.order_name() ? order.data() : gauge.data();
+      const void* data = !indices                                  ? static_cast<const void*>(values.data())
+                         : entry.tensor.name == chain.order_name() ? order.data()
+                                                                   : gauge.data();
       tensors.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape, data});
     }
     write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
@@ -263,11 +286,14 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and what is wron
   CHECK(tensors.gauge == gauge);
   REQUIRE(tensors.cores.size() == 4);
   // Stored columns 1 and 3 of [3, 5]; e_0 in column 4, e_1 in column 0, e_2 in column 2.
-  CHECK(restore_gauge(tensors.cores[3], tensors.gauge, 5) == std::vector<float>{0, 0, 0, 1, 1, 1, 2, 0, 3, 0, 0, 4, 1, 5, 0});
+  CHECK(restore_gauge(tensors.cores[3], tensors.gauge, 5) ==
+        std::vector<float>{0, 0, 0, 1, 1, 1, 2, 0, 3, 0, 0, 4, 1, 5, 0});
   order[0] = 1;
-  CHECK_THAT(message(read), Contains("encoder.output.order") && Contains("1 is not one of 12 different numbers below 12"));
+  CHECK_THAT(message(read),
+             Contains("encoder.output.order") && Contains("1 is not one of 12 different numbers below 12"));
   order[0] = 3, gauge[1] = 5;
-  CHECK_THAT(message(read), Contains("encoder.output.gauge") && Contains("5 is not one of 3 different numbers below 5"));
+  CHECK_THAT(message(read),
+             Contains("encoder.output.gauge") && Contains("5 is not one of 3 different numbers below 5"));
   gauge[1] = 0, values[2] = std::numeric_limits<float>::infinity();
   CHECK_THAT(message(read), Contains("encoder.output.tt.0") && Contains("element 2 is inf"));
 }
@@ -282,7 +308,10 @@ TEST_CASE("tt format: rows that stand beside a chain are described, read and che
   CHECK(again->chains[0].exact == 2);
   const TensorForm form = describe(entries_of(block), block, "model")[0];
   CHECK((form.exact == 2 && form.parameters == 36 + 12 + 12 && form.bytes == 4 * (60 + 2)));
-  CHECK_THAT(message([&] { describe(entries_of(block), {{table()}, {}, {}}, "model"); }), Contains("exact.") && Contains("does not describe"));
+  CHECK_THAT(message([&] {
+               describe(entries_of(block), {{table()}, {}, {}}, "model");
+             }),
+             Contains("exact.") && Contains("does not describe"));
   Json config = config_of(block);
   for (const Json& wrong : {Json(0), Json(8), Json(1.5), Json("2")}) {
     config["comera"]["tensors"][chain.name]["exact"] = wrong;
@@ -317,10 +346,11 @@ TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those
   const TemporaryFolder folder;
   const ChainSpec chain{"up", ChainKind::tt, {2, 2}, {2, 2}, {1, 2, 1}, {1, 2, 1}};
   const float left[] = {1, 2, 3, 4}, right[] = {5, 6, 7, 8}, diagonal[] = {0.5f, 0.001f};
-  write_safetensors(
-      folder / "model.safetensors",
-      {{"up.tt.0", StoredType::F32, {1, 2, 2}, left}, {"up.tt.1", StoredType::F32, {2, 2, 1}, right}, {"up.rank.0", StoredType::F32, {2}, diagonal}},
-      weights_metadata());
+  write_safetensors(folder / "model.safetensors",
+                    {{"up.tt.0", StoredType::F32, {1, 2, 2}, left},
+                     {"up.tt.1", StoredType::F32, {2, 2, 1}, right},
+                     {"up.rank.0", StoredType::F32, {2}, diagonal}},
+                    weights_metadata());
   const ChainTensors tensors = read_chain(ModelFolder(folder.path()), chain, 0.01);
   CHECK(tensors.cores[0] == std::vector<float>{0.5f, 0, 1.5f, 0});
   CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
@@ -353,12 +383,15 @@ TEST_CASE("tt format: a file has the parts of its chains and nothing that looks 
   const auto with = [&](const ComeraBlock& described, std::initializer_list<const char*> names) {
     std::vector<ModelFolder::Entry> entries = entries_of(block);
     for (const char* name : names) entries.push_back({{name, StoredType::F32, {3}, 0, 12}, 0});
-    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
+    std::sort(entries.begin(), entries.end(),
+              [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
     return message([&] { describe(entries, described, "model"); });
   };
   // Under a chain's name, but no part of it: dense tensors like any other.
-  CHECK(with(block, {"encoder.query.tt.norm.weight", "encoder.query.rank.weight", "other.order", "gauge"}) == "accepted");
-  for (const char* name : {"encoder.query.tt.9", "encoder.query.rank.3", "encoder.query.order", "encoder.query.exact.rows", "other.tt.0"})
+  CHECK(with(block, {"encoder.query.tt.norm.weight", "encoder.query.rank.weight", "other.order", "gauge"}) ==
+        "accepted");
+  for (const char* name :
+       {"encoder.query.tt.9", "encoder.query.rank.3", "encoder.query.order", "encoder.query.exact.rows", "other.tt.0"})
     CHECK_THAT(with(block, {name}), Contains(name) && Contains("does not describe"));
   // Diagonals beside a chain that says it has none.
   ComeraBlock folded = block;

@@ -1,12 +1,14 @@
-// Attention on streams of bf16 beside the reference. The table of cases (attention_test.cpp) runs CUDA's kernels in f32; here they read and
-// write bf16, on the card's double and on the card where there is one, and take the tensor cores where the shape lets them.
+// Attention on streams of bf16 beside the reference. The table of cases (attention_test.cpp) runs CUDA's kernels in
+// f32; here they read and write bf16, on the card's double and on the card where there is one, and take the tensor
+// cores where the shape lets them.
 //
-// With P the probabilities times the factors of dropout, the tensor cores multiply factors that were rounded to bf16, u = 2^-8 of
-// themselves at most (8 bits of significand, to nearest), and what they give is rounded once more where it is stored; all else is f32, for
-// which Tracked derives the bound e. So to first order
+// With P the probabilities times the factors of dropout, the tensor cores multiply factors that were rounded to bf16, u
+// = 2^-8 of themselves at most (8 bits of significand, to nearest), and what they give is rounded once more where it is
+// stored; all else is f32, for which Tracked derives the bound e. So to first order
 //   |out - exact| <= e + u sum_j |P_j v_j| + u |exact|
 // and with dS = P (dP - delta), the other factor that is rounded, likewise
-//   dQ: e + u sum_j |scale dS_j k_j| + u |exact|     dK: e + u sum_t |scale dS_t q_t| + u |exact|     dV: e + u sum_t |P_t dO_t| + u |exact|.
+//   dQ: e + u sum_j |scale dS_j k_j| + u |exact|     dK: e + u sum_t |scale dS_t q_t| + u |exact|     dV: e + u sum_t
+//   |P_t dO_t| + u |exact|.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -43,14 +45,22 @@ struct Shape {
   std::int64_t key_columns() const { return key_heads * head_size; }
 };
 
-// Rows of X in a device's memory: guards around them, gaps between; all bytes that are not data are 0xFF, a NaN in every format.
+// Rows of X in a device's memory: guards around them, gaps between; all bytes that are not data are 0xFF, a NaN in
+// every format.
 template <class X>
 class Rows {
  public:
-  Rows(const Column& column, std::int64_t rows, std::int64_t columns, std::int64_t gap, const std::vector<X>& values = {})
-      : column_(column), rows_(rows), columns_(columns), ld_(columns + gap), bytes_((rows * ld_ + 2 * guard) * sizeof(X)), start_(bytes_, 0xFF) {
+  Rows(const Column& column, std::int64_t rows, std::int64_t columns, std::int64_t gap,
+       const std::vector<X>& values = {})
+      : column_(column),
+        rows_(rows),
+        columns_(columns),
+        ld_(columns + gap),
+        bytes_((rows * ld_ + 2 * guard) * sizeof(X)),
+        start_(bytes_, 0xFF) {
     for (std::int64_t r = 0; r < rows && !values.empty(); ++r)
-      std::memcpy(start_.data() + offset(r), values.data() + r * columns, static_cast<std::size_t>(columns) * sizeof(X));
+      std::memcpy(start_.data() + offset(r), values.data() + r * columns,
+                  static_cast<std::size_t>(columns) * sizeof(X));
     data_ = static_cast<std::uint8_t*>(memory().allocate(bytes_));
     REQUIRE(memory().upload(context(), data_, start_.data(), bytes_) == Status::ok);
   }
@@ -124,10 +134,12 @@ struct Problem {
 
   // Rows `gap` apart; pointers to memory that the backend can read.
   template <class Args>
-  Args args(std::int64_t gap, const std::int32_t* from, const std::int32_t* to, const StepScalars* step, const std::int64_t* sample) const {
+  Args args(std::int64_t gap, const std::int32_t* from, const std::int32_t* to, const StepScalars* step,
+            const std::int64_t* sample) const {
     Args a;
     AttentionShape& shape = a.shape;
-    shape.batch = s.batch, shape.queries = s.queries, shape.keys = s.keys, shape.heads = s.heads, shape.key_heads = s.key_heads;
+    shape.batch = s.batch, shape.queries = s.queries, shape.keys = s.keys, shape.heads = s.heads,
+    shape.key_heads = s.key_heads;
     shape.head_size = s.head_size, shape.scale = 1 / std::sqrt(static_cast<double>(s.head_size));
     if (s.range == Range::scattered) shape.key_begin = from;
     if (s.range != Range::all) shape.key_end = to;
@@ -169,17 +181,20 @@ struct Wanted {
   Floats stored_out, stored_lse;
   Sizes sizes;
 
-  explicit Wanted(const Problem& p) : out(p.q.size()), lse(static_cast<std::size_t>(p.s.batch * p.s.heads * p.s.queries)) {
+  explicit Wanted(const Problem& p)
+      : out(p.q.size()), lse(static_cast<std::size_t>(p.s.batch * p.s.heads * p.s.queries)) {
     auto q = tracked(p.q), k = tracked(p.k), v = tracked(p.v), d_out = tracked(p.d_out);
     auto forward = p.host_args<AttentionForward>();
-    forward.q = q.data(), forward.k = k.data(), forward.v = v.data(), forward.out = out.data(), forward.lse = lse.data();
+    forward.q = q.data(), forward.k = k.data(), forward.v = v.data(), forward.out = out.data(),
+    forward.lse = lse.data();
     test::compute_tracked(forward);
     for (const Tracked& x : out) stored_out.push_back(to_float(to_bf16(static_cast<float>(x.value))));
     for (const Tracked& x : lse) stored_lse.push_back(static_cast<float>(x.value));
     auto given_out = tracked(stored_out), given_lse = tracked(stored_lse);
     dq.resize(p.q.size()), dk.resize(p.k.size()), dv.resize(p.v.size());
     auto backward = p.host_args<AttentionBackward>();
-    backward.q = q.data(), backward.k = k.data(), backward.v = v.data(), backward.out = given_out.data(), backward.lse = given_lse.data();
+    backward.q = q.data(), backward.k = k.data(), backward.v = v.data(), backward.out = given_out.data(),
+    backward.lse = given_lse.data();
     backward.d_out = d_out.data(), backward.dq = dq.data(), backward.dk = dk.data(), backward.dv = dv.data();
     test::compute_tracked(backward);
     measure(p, backward);
@@ -209,10 +224,12 @@ struct Wanted {
 };
 
 // `stored`: the rounding of what is written, 0 where that is f32.
-void compare(const char* name, const Floats& got, const std::vector<Tracked>& wanted, const Doubles& sizes, double stored) {
+void compare(const char* name, const Floats& got, const std::vector<Tracked>& wanted, const Doubles& sizes,
+             double stored) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Tracked& x = wanted[i];
-    const double bound = second_order * (x.roundings * f32_unit * x.magnitude + unit * (sizes.empty() ? 0 : sizes[i]) + stored * std::abs(x.value));
+    const double bound = second_order * (x.roundings * f32_unit * x.magnitude + unit * (sizes.empty() ? 0 : sizes[i]) +
+                                         stored * std::abs(x.value));
     const double error = std::abs(got[i] - x.value);
     if (error <= bound + underflow) continue;
     INFO(name << "[" << i << "] is " << got[i] << ", wanted " << x.value << " within " << bound);
@@ -255,7 +272,8 @@ class OnDevice {
     const Rows<Bf16> dq = query_rows(), dk = key_rows(), dv = key_rows();
     const Rows<float> lse(column_, p_.s.batch * p_.s.heads, p_.s.queries, 0, given.stored_lse);
     auto a = args<AttentionBackward>();
-    a.out = out.data(), a.d_out = d_out.data(), a.lse = lse.data(), a.dq = dq.data(), a.dk = dk.data(), a.dv = dv.data();
+    a.out = out.data(), a.d_out = d_out.data(), a.lse = lse.data(), a.dq = dq.data(), a.dk = dk.data(),
+    a.dv = dv.data();
     CHECK(takes_tensor_cores(a) == p_.s.on_tensor_cores);
     run(column_.backend->attention_backward, a);
     return {floats(dq.read()), floats(dk.read()), floats(dv.read())};
@@ -266,8 +284,12 @@ class OnDevice {
   static std::int64_t count(const std::vector<X>& values) {
     return static_cast<std::int64_t>(values.size());
   }
-  Rows<Bf16> query_rows(const std::vector<Bf16>& values = {}) const { return {column_, p_.s.rows(), p_.s.columns(), p_.s.gap, values}; }
-  Rows<Bf16> key_rows(const std::vector<Bf16>& values = {}) const { return {column_, p_.s.key_rows(), p_.s.key_columns(), p_.s.gap, values}; }
+  Rows<Bf16> query_rows(const std::vector<Bf16>& values = {}) const {
+    return {column_, p_.s.rows(), p_.s.columns(), p_.s.gap, values};
+  }
+  Rows<Bf16> key_rows(const std::vector<Bf16>& values = {}) const {
+    return {column_, p_.s.key_rows(), p_.s.key_columns(), p_.s.gap, values};
+  }
   template <class Args>
   Args args() const {
     Args a = p_.args<Args>(p_.s.gap, begin_.data(), end_.data(), scalars_.data(), samples_.data());
@@ -336,8 +358,9 @@ void check(const Shape& s) {
   const Wanted wanted(p);
   for (const Column& column : test::columns()) {
     if (!column.on_device()) continue;
-    INFO(column.name << " B=" << s.batch << " Tq=" << s.queries << " Tk=" << s.keys << " Hq=" << s.heads << " Hkv=" << s.key_heads
-                     << " D=" << s.head_size << " range " << static_cast<int>(s.range) << " dropout " << s.dropout << " gap " << s.gap);
+    INFO(column.name << " B=" << s.batch << " Tq=" << s.queries << " Tk=" << s.keys << " Hq=" << s.heads
+                     << " Hkv=" << s.key_heads << " D=" << s.head_size << " range " << static_cast<int>(s.range)
+                     << " dropout " << s.dropout << " gap " << s.gap);
     check_forward(column, p, wanted);
     check_backward(column, p, wanted);
   }

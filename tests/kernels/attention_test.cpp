@@ -21,16 +21,20 @@ struct Shape {
   std::int64_t key_columns() const { return key_heads * head_size; }
   std::string name() const {
     const char* ranges[] = {"", " causal", " padded", " scattered"};
-    const auto number = [](const char* letter, std::int64_t x) { return std::string(letter).append(std::to_string(x)); };
-    return number("B=", batch) + number(" Tq=", queries) + number(" Tk=", keys) + number(" Hq=", heads) + number(" Hkv=", key_heads) +
-           number(" D=", head_size) + ranges[static_cast<int>(range)] + (dropout > 0 ? " dropout" : "") + (packed ? " packed" : "") +
-           (keeps_lse ? "" : " no lse") + (gap ? " gaps" : "");
+    const auto number = [](const char* letter, std::int64_t x) {
+      return std::string(letter).append(std::to_string(x));
+    };
+    return number("B=", batch) + number(" Tq=", queries) + number(" Tk=", keys) + number(" Hq=", heads) +
+           number(" Hkv=", key_heads) + number(" D=", head_size) + ranges[static_cast<int>(range)] +
+           (dropout > 0 ? " dropout" : "") + (packed ? " packed" : "") + (keeps_lse ? "" : " no lse") +
+           (gap ? " gaps" : "");
   }
 };
 
 AttentionShape describe(const Shape& s, Run& r) {
   AttentionShape a;
-  a.batch = s.batch, a.queries = s.queries, a.keys = s.keys, a.heads = s.heads, a.key_heads = s.key_heads, a.head_size = s.head_size;
+  a.batch = s.batch, a.queries = s.queries, a.keys = s.keys, a.heads = s.heads, a.key_heads = s.key_heads,
+  a.head_size = s.head_size;
   a.scale = 1 / std::sqrt(static_cast<double>(s.head_size));
   if (s.range == Range::scattered) a.key_begin = r.ints("begin");
   if (s.range != Range::all) a.key_end = r.ints("end");
@@ -74,13 +78,17 @@ void add_ranges(Case& c, const Shape& s) {
       const std::int64_t causal = s.keys - s.queries + t + 1, padded = s.keys - 2 * b;
       const std::int64_t first = (3 * t + b) % s.keys, length = (5 * t + b) % (s.keys + 1);
       begin.push_back(s.range == Range::scattered ? first : 0);
-      end.push_back(s.range == Range::causal ? causal : s.range == Range::padded ? padded : std::min(s.keys, first + length));
+      end.push_back(s.range == Range::causal   ? causal
+                    : s.range == Range::padded ? padded
+                                               : std::min(s.keys, first + length));
     }
   c.integers("begin", begin).integers("end", end);
 }
 
 void add_tensor(Case& c, const Shape& s, const std::string& name, std::int64_t rows, std::int64_t columns) {
-  c.data(name, rows, columns, columns + s.gap).empty("d_" + name, rows, columns, columns + s.gap).gradient(name, "d_" + name);
+  c.data(name, rows, columns, columns + s.gap)
+      .empty("d_" + name, rows, columns, columns + s.gap)
+      .gradient(name, "d_" + name);
 }
 
 Case attention(const Shape& s) {
@@ -94,7 +102,8 @@ Case attention(const Shape& s) {
     add_tensor(c, s, "k", key_rows, s.key_columns());
     add_tensor(c, s, "v", key_rows, s.key_columns());
   }
-  c.empty("out", rows, s.query_columns(), s.query_columns() + s.gap).data("d_out", rows, s.query_columns(), s.query_columns() + s.gap);
+  c.empty("out", rows, s.query_columns(), s.query_columns() + s.gap)
+      .data("d_out", rows, s.query_columns(), s.query_columns() + s.gap);
   c.empty("lse", s.batch * s.heads, s.queries);
   c.tensor("lse").loose = true;
   add_ranges(c, s);
@@ -102,7 +111,8 @@ Case attention(const Shape& s) {
   for (std::int64_t b = 0; b < s.batch; ++b) samples.push_back(7 * b + (b == 1 ? std::int64_t{1} << 33 : 0));
   if (s.dropout > 0) c.dropout("drop", s.dropout, 3, samples, s.queries);
   c.forward = [s](Run& r) { r.call(&Backend::attention_forward, [&] { return forward_of(s, r); }); };
-  if (s.keeps_lse) c.backward = [s](Run& r) { r.call(&Backend::attention_backward, [&] { return backward_of(s, r); }); };
+  if (s.keeps_lse)
+    c.backward = [s](Run& r) { r.call(&Backend::attention_backward, [&] { return backward_of(s, r); }); };
   if (!s.keeps_lse) c.gradients.clear();
   return c.output("out", "d_out");
 }
@@ -112,7 +122,8 @@ Case attention(const Shape& s) {
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (double dropout : {0.0, 0.1}) {
-    cases.push_back(attention({.batch = 2, .queries = 5, .keys = 5, .heads = 2, .key_heads = 2, .head_size = 4, .dropout = dropout}));
+    cases.push_back(attention(
+        {.batch = 2, .queries = 5, .keys = 5, .heads = 2, .key_heads = 2, .head_size = 4, .dropout = dropout}));
     cases.push_back(attention({2, 7, 7, 3, 3, 8, Range::causal, dropout}));
     cases.push_back(attention({3, 9, 9, 2, 1, 16, Range::padded, dropout}));
     cases.push_back(attention({2, 6, 11, 4, 2, 5, Range::scattered, dropout}));
@@ -120,9 +131,12 @@ std::vector<Case> attention_cases() {
     cases.push_back(attention({1, 33, 70, 2, 1, 32, Range::causal, dropout}));
   }
   cases.push_back(attention({1, 1, 1, 1, 1, 1}));
-  cases.push_back(attention({.batch = 2, .queries = 1, .keys = 13, .heads = 4, .key_heads = 2, .head_size = 8, .gap = 3}));
-  cases.push_back(attention({.batch = 2, .queries = 6, .keys = 6, .heads = 2, .key_heads = 1, .head_size = 8, .packed = true, .gap = 5}));
-  cases.push_back(attention({.batch = 1, .queries = 4, .keys = 9, .heads = 2, .key_heads = 2, .head_size = 8, .keeps_lse = false}));
+  cases.push_back(
+      attention({.batch = 2, .queries = 1, .keys = 13, .heads = 4, .key_heads = 2, .head_size = 8, .gap = 3}));
+  cases.push_back(attention(
+      {.batch = 2, .queries = 6, .keys = 6, .heads = 2, .key_heads = 1, .head_size = 8, .packed = true, .gap = 5}));
+  cases.push_back(
+      attention({.batch = 1, .queries = 4, .keys = 9, .heads = 2, .key_heads = 2, .head_size = 8, .keeps_lse = false}));
   cases.push_back(attention({.batch = 1, .queries = 3, .keys = 200, .heads = 1, .key_heads = 1, .head_size = 24}));
   cases.push_back(attention({4, 128, 128, 12, 12, 64, Range::padded, 0.1, true, true, true}));
   return cases;

@@ -17,7 +17,8 @@ Case cast(const std::vector<std::int64_t>& counts) {
   c.forward = [=](Run& r) {
     r.call(&Backend::cast, [&] {
       auto& tensors = *r.keep(std::vector<CastTensor>(counts.size()));
-      for (std::size_t i = 0; i < counts.size(); ++i) tensors[i] = {counts[i], r.in(named("from", i)), r.out(named("to", i))};
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        tensors[i] = {counts[i], r.in(named("from", i)), r.out(named("to", i))};
       return Cast{tensors.data(), static_cast<int>(counts.size())};
     });
   };

@@ -25,7 +25,8 @@ const Column reference_column{"reference", &reference_backend(), nullptr, {}};
 Column cuda_on_host() {
   using cuda::on_host::Order;
   Column column{"cuda on host", &cuda::table(), nullptr, {}};
-  for (Order order : {Order::rising, Order::falling, Order::shuffled}) column.variations.emplace_back([order] { cuda::on_host::set_order(order); });
+  for (Order order : {Order::rising, Order::falling, Order::shuffled})
+    column.variations.emplace_back([order] { cuda::on_host::set_order(order); });
   return column;
 }
 
@@ -48,7 +49,8 @@ std::vector<Column> find_columns() {
   } else {
     WARN("SKIPPED: cuda card: " << card().why);
   }
-  if (const char* wanted = std::getenv("COMERA_COLUMN")) std::erase_if(found, [&](const Column& column) { return column.name != wanted; });
+  if (const char* wanted = std::getenv("COMERA_COLUMN"))
+    std::erase_if(found, [&](const Column& column) { return column.name != wanted; });
   return found;
 }
 
@@ -64,7 +66,8 @@ void report_problems(const Case& c, const Run& run) {
 void print(const Column& column, const Summary& summary) {
   for (const auto& [op, seen] : summary) {
     if (seen.calls > 0)
-      std::printf("%-24s %-14s %4d calls, largest error %.3f of its bound\n", op.c_str(), column.name.c_str(), seen.calls, seen.largest);
+      std::printf("%-24s %-14s %4d calls, largest error %.3f of its bound\n", op.c_str(), column.name.c_str(),
+                  seen.calls, seen.largest);
     if (seen.missing > 0) WARN("SKIPPED: " << column.name << " lacks " << op << ", " << seen.missing << " calls");
   }
 }
@@ -93,7 +96,8 @@ Derivative complex_step(const Case& c, const std::string& input, std::int64_t in
   Run run(c, reference_column, Representation::c128);
   const Tensor& t = c.tensor(input);
   const Complex moved(t.start[index], step);
-  std::memcpy(run.buffers().at(input).data() + (index / t.columns * t.ld + index % t.columns) * sizeof moved, &moved, sizeof moved);
+  std::memcpy(run.buffers().at(input).data() + (index / t.columns * t.ld + index % t.columns) * sizeof moved, &moved,
+              sizeof moved);
   run.forward();
   Derivative d;
   for (const Case::Output& output : c.outputs) {
@@ -131,7 +135,9 @@ double check_gradient(const Case& c, Run& backward, const Case::Gradient& g) {
     const double scale = std::max(wanted.magnitude, size) + (g.accumulated ? std::abs(start.start[i]) : 0);
     const double error = got == wanted.value ? 0 : std::abs(got - wanted.value) / scale;
     largest = std::max(largest, error);
-    if (!(error <= 1e-11)) FAIL_CHECK(c.name << ": " << g.gradient << "[" << i << "] is " << got << ", the complex step gives " << wanted.value);
+    if (!(error <= 1e-11))
+      FAIL_CHECK(c.name << ": " << g.gradient << "[" << i << "] is " << got << ", the complex step gives "
+                        << wanted.value);
   }
   return largest;
 }
@@ -140,7 +146,8 @@ void check_same(const Case& c, const Column& column, Run& first, void* stream, c
   Run again(c, column, Representation::f32, stream);
   execute(again);
   for (const auto& [name, buffer] : first.buffers())
-    if (!same_bytes(buffer, again.buffers().at(name))) FAIL_CHECK(c.name << ": " << column.name << ": " << name << " has other bytes " << how);
+    if (!same_bytes(buffer, again.buffers().at(name)))
+      FAIL_CHECK(c.name << ": " << column.name << ": " << name << " has other bytes " << how);
 }
 
 }  // namespace
@@ -152,7 +159,8 @@ const std::vector<Column>& columns() {
 
 std::vector<Case> chosen(std::vector<Case> cases) {
   const char *wanted = std::getenv("COMERA_CASE"), *full = std::getenv("COMERA_FULL");
-  std::erase_if(cases, [&](const Case& c) { return (c.full && !full) || (wanted && c.name.find(wanted) == std::string::npos); });
+  std::erase_if(
+      cases, [&](const Case& c) { return (c.full && !full) || (wanted && c.name.find(wanted) == std::string::npos); });
   return cases;
 }
 
@@ -203,7 +211,10 @@ void check_repeat(const std::vector<Case>& cases) {
       for (int threads : {1, 2, 3}) {
         if (column.on_device()) break;
         ThreadPool pool(threads);
-        check_same(c, column, first, &pool, threads == 1 ? "with 1 thread" : threads == 2 ? "with 2 threads" : "with 3 threads");
+        check_same(c, column, first, &pool,
+                   threads == 1   ? "with 1 thread"
+                   : threads == 2 ? "with 2 threads"
+                                  : "with 3 threads");
       }
     }
   CHECK((checked > 0 || std::getenv("COMERA_CASE")));

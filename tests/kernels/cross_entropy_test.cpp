@@ -15,8 +15,9 @@ struct Shape {
   double scale = 1;
 
   std::string name() const {
-    return "K=" + std::to_string(rows) + " V=" + std::to_string(classes) + " by " + std::to_string(chunk) + (ties ? " ties" : "") +
-           (counts_correct ? "" : " loss only") + (gap ? " gaps" : "") + (scale != 1 ? " large logits" : "");
+    return "K=" + std::to_string(rows) + " V=" + std::to_string(classes) + " by " + std::to_string(chunk) +
+           (ties ? " ties" : "") + (counts_correct ? "" : " loss only") + (gap ? " gaps" : "") +
+           (scale != 1 ? " large logits" : "");
   }
 };
 
@@ -24,13 +25,15 @@ CrossEntropyChunk chunk_of(const Shape& s, Run& r, std::int64_t first) {
   CrossEntropyChunk a;
   a.rows = s.rows, a.columns = std::min(s.chunk, s.classes - first), a.first = first, a.start = first == 0;
   a.logits = r.in_at("logits", first), a.ld = s.classes + s.gap, a.targets = r.ints("targets");
-  a.maximum = r.out("maximum"), a.sum = r.out("sum"), a.target_logit = r.out("target_logit"), a.best = static_cast<std::int32_t*>(r.out("best"));
+  a.maximum = r.out("maximum"), a.sum = r.out("sum"), a.target_logit = r.out("target_logit"),
+  a.best = static_cast<std::int32_t*>(r.out("best"));
   return a;
 }
 
 CrossEntropyLoss loss_of(const Shape& s, Run& r) {
   CrossEntropyLoss a;
-  a.rows = s.rows, a.targets = r.ints("targets"), a.maximum = r.in("maximum"), a.sum = r.in("sum"), a.target_logit = r.in("target_logit");
+  a.rows = s.rows, a.targets = r.ints("targets"), a.maximum = r.in("maximum"), a.sum = r.in("sum"),
+  a.target_logit = r.in("target_logit");
   a.best = r.ints("best"), a.loss_scale = r.doubles("loss_scale"), a.loss = r.out("loss");
   a.correct = s.counts_correct ? static_cast<double*>(r.out("correct")) : nullptr;
   return a;
@@ -53,10 +56,13 @@ Case cross_entropy(const Shape& s) {
   for (std::int64_t i = 0; i < s.rows; ++i) targets.push_back(i % 3 == 1 ? -1 : (5 * i + 2) % s.classes);
   c.integers("targets", targets).empty("maximum", 1, s.rows).empty("sum", 1, s.rows).empty("target_logit", 1, s.rows);
   c.tensor("target_logit").loose = true;
-  c.integers("best", std::vector<std::int64_t>(s.rows, 7)).values("loss", {0.5}, Kind::wide).values("correct", {2}, Kind::f64);
+  c.integers("best", std::vector<std::int64_t>(s.rows, 7))
+      .values("loss", {0.5}, Kind::wide)
+      .values("correct", {2}, Kind::f64);
   c.values("loss_scale", {0.125}, Kind::f64);
   c.forward = [s](Run& r) {
-    for (std::int64_t first = 0; first < s.classes; first += s.chunk) r.call(&Backend::cross_entropy_chunk, [&] { return chunk_of(s, r, first); });
+    for (std::int64_t first = 0; first < s.classes; first += s.chunk)
+      r.call(&Backend::cross_entropy_chunk, [&] { return chunk_of(s, r, first); });
     r.call(&Backend::cross_entropy_loss, [&] { return loss_of(s, r); });
   };
   c.backward = [s](Run& r) {

@@ -1,5 +1,5 @@
-// In bf16 the kernels of CUDA read and write other elements, their sums are the same: from the same numbers they give what they give in f32,
-// rounded once.
+// In bf16 the kernels of CUDA read and write other elements, their sums are the same: from the same numbers they give
+// what they give in f32, rounded once.
 #include "tests/kernels/cuda_call.h"
 
 namespace comera::kernels::cuda {
@@ -18,7 +18,9 @@ void check_gradient(const Work& work) {
 }
 
 const std::vector<std::int32_t> some_ids = {5, 0, 23, 5, 5, 7, 0, 11, 5, 5, 23}, some_offsets = {0, 3, 3, 8, 11};
-Bags bags_in(Call& call, bool many) { return {many ? 4 : 11, 11, call.ints(some_ids), many ? call.ints(some_offsets) : nullptr}; }
+Bags bags_in(Call& call, bool many) {
+  return {many ? 4 : 11, 11, call.ints(some_ids), many ? call.ints(some_offsets) : nullptr};
+}
 
 // 24 rows of 8 columns
 TtmTable table_of(std::int64_t rank) {
@@ -37,12 +39,14 @@ TEST_CASE("bf16 on CUDA: look-ups in dense tables") {
       const std::int64_t bags = many ? 4 : 11;
       check_stream([&](Call& call) {
         void* const y = call.stream(numbers(bags * columns, 1));
-        call.run(table().embedding_forward, EmbeddingForward{bags_in(call, many), 24, columns, call.f32(numbers(24 * columns, 2)), y, true});
+        call.run(table().embedding_forward,
+                 EmbeddingForward{bags_in(call, many), 24, columns, call.f32(numbers(24 * columns, 2)), y, true});
         return call.read_stream(y, static_cast<std::size_t>(bags * columns));
       });
       check_gradient([&](Call& call) {
         void* const gradient = call.f32(numbers(24 * columns, 1));
-        call.run(table().embedding_backward, EmbeddingBackward{bags_in(call, many), 24, columns, call.stream(numbers(bags * columns, 2)), gradient});
+        call.run(table().embedding_backward, EmbeddingBackward{bags_in(call, many), 24, columns,
+                                                               call.stream(numbers(bags * columns, 2)), gradient});
         return call.read_f32(gradient, static_cast<std::size_t>(24 * columns));
       });
     }
@@ -58,7 +62,8 @@ TEST_CASE("bf16 on CUDA: exact rows of a table") {
       return call.read_stream(y, static_cast<std::size_t>(11 * columns));
     });
     const auto backward = [&](Call& call, void* d_rows, void* d_chain) {
-      call.run(table().exact_rows_backward, ExactRowsBackward{ids_in(call), call.stream(numbers(11 * columns, 3)), d_rows, d_chain});
+      call.run(table().exact_rows_backward,
+               ExactRowsBackward{ids_in(call), call.stream(numbers(11 * columns, 3)), d_rows, d_chain});
     };
     check_stream([&](Call& call) {
       void* const d_chain = call.stream(Floats(static_cast<std::size_t>(11 * columns)));
@@ -89,8 +94,10 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
       });
       check_gradient([&](Call& call) {
         halves(call);
-        void *const left = call.f32(numbers(left_elements(t), 5)), *const right = call.f32(numbers(right_elements(t), 6));
-        call.run(table().ttm_backward, TtmBackward{bags_in(call, many), &t, call.stream(numbers(bags * 8, 1)), left, right});
+        void *const left = call.f32(numbers(left_elements(t), 5)), *const right =
+                                                                       call.f32(numbers(right_elements(t), 6));
+        call.run(table().ttm_backward,
+                 TtmBackward{bags_in(call, many), &t, call.stream(numbers(bags * 8, 1)), left, right});
         Floats both = call.read_f32(left, static_cast<std::size_t>(left_elements(t)));
         for (float x : call.read_f32(right, static_cast<std::size_t>(right_elements(t)))) both.push_back(x);
         return both;
@@ -101,7 +108,8 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
 TEST_CASE("bf16 on CUDA: halves of TTM tables") {
   check_stream([](Call& call) {
     TtmTable t = table_of(5);
-    t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)), t.diagonals[0] = call.f32({0.5f, 2, -1, 0.25f, 1});
+    t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)),
+    t.diagonals[0] = call.f32({0.5f, 2, -1, 0.25f, 1});
     t.left = call.stream(Floats(40)), t.right = call.stream(Floats(120));
     call.run(table().ttm_merge, TtmMerge{&t});
     Floats both = call.read_stream(t.left, 40);
@@ -116,7 +124,8 @@ TEST_CASE("bf16 on CUDA: halves of TT matrices, padded") {
     t.d = 2, t.e = 2, t.ld_left = 16;
     const std::int64_t modes[] = {2, 3, 4, 2}, ranks[] = {1, 2, 5, 2, 1};
     std::copy_n(modes, 4, t.modes), std::copy_n(ranks, 5, t.ranks);
-    for (int k = 0; k < 4; ++k) t.cores[k] = call.f32(numbers(ranks[k] * modes[k] * ranks[k + 1], static_cast<unsigned>(k)));
+    for (int k = 0; k < 4; ++k)
+      t.cores[k] = call.f32(numbers(ranks[k] * modes[k] * ranks[k + 1], static_cast<unsigned>(k)));
     t.diagonals[1] = call.f32({0.5f, 2, -1, 0.25f, 1});
     t.left = call.stream(Floats(6 * 16, 7.0f)), t.right = call.stream(Floats(16 * 8, 7.0f));
     call.run(table().tt_merge, TtMerge{&t, 1});
@@ -157,9 +166,11 @@ TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
     const auto backward = [&](Call& call, bool sums) {
       LinearBackward a;
       a.tokens = 70, a.in = 1, a.out = a.lddy = columns, a.activation = Activation::gelu;
-      a.dy = call.stream(numbers(70 * columns, 1)), a.pre = call.stream(numbers(70 * columns, 2)), a.d_bias = call.f32(numbers(columns, 3));
+      a.dy = call.stream(numbers(70 * columns, 1)), a.pre = call.stream(numbers(70 * columns, 2)),
+      a.d_bias = call.f32(numbers(columns, 3));
       call.run(table().linear_backward, a);
-      return sums ? call.read_f32(a.d_bias, static_cast<std::size_t>(columns)) : call.read_stream(a.dy, static_cast<std::size_t>(70 * columns));
+      return sums ? call.read_f32(a.d_bias, static_cast<std::size_t>(columns))
+                  : call.read_stream(a.dy, static_cast<std::size_t>(70 * columns));
     };
     check_stream([&](Call& call) { return backward(call, false); });
     check_gradient([&](Call& call) { return backward(call, true); });
@@ -170,9 +181,11 @@ TEST_CASE("bf16 on CUDA: copies of weights") {
   for (const std::size_t count : {1u, 37u, 8192u, 20000u})
     check_stream([&](Call& call) {
       Floats values = numbers(static_cast<std::int64_t>(count), 1);
-      for (std::size_t i = 0; i < count; ++i) values[i] *= 1 + static_cast<float>(i) * 0x1p-16f;  // more bits than bf16 holds
-      const std::vector<CastTensor> tensors = {{static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))},
-                                               {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))}};
+      for (std::size_t i = 0; i < count; ++i)
+        values[i] *= 1 + static_cast<float>(i) * 0x1p-16f;  // more bits than bf16 holds
+      const std::vector<CastTensor> tensors = {
+          {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))},
+          {static_cast<std::int64_t>(count), call.f32(values), call.stream(Floats(count))}};
       call.run(table().cast, Cast{tensors.data(), 2});
       const Floats first = call.read_stream(tensors[0].to, count);
       CHECK(call.read_stream(tensors[1].to, count) == first);

@@ -44,7 +44,9 @@ class Call {
     for (float x : values) elements.push_back(to_bf16(x));
     return place(elements);
   }
-  const std::int32_t* ints(const std::vector<std::int32_t>& values) { return static_cast<const std::int32_t*>(place(values)); }
+  const std::int32_t* ints(const std::vector<std::int32_t>& values) {
+    return static_cast<const std::int32_t*>(place(values));
+  }
 
   template <class Args>
   void run(const Op<Args>& op, const Args& args) {

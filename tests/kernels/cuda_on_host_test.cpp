@@ -24,7 +24,8 @@ struct Numbers {
   std::size_t bytes;
   float* data;
 
-  explicit Numbers(std::size_t count) : bytes(count * sizeof(float)), data(static_cast<float*>(memory.allocate(bytes))) {}
+  explicit Numbers(std::size_t count)
+      : bytes(count * sizeof(float)), data(static_cast<float*>(memory.allocate(bytes))) {}
   Numbers(const Numbers&) = delete;
   Numbers& operator=(const Numbers&) = delete;
   ~Numbers() { memory.release(data, bytes); }
@@ -33,7 +34,9 @@ struct Numbers {
     REQUIRE(memory.download({}, host.data(), data, bytes) == Status::ok);
     return host;
   }
-  void write(const std::vector<float>& host) const { REQUIRE(memory.upload({}, data, host.data(), bytes) == Status::ok); }
+  void write(const std::vector<float>& host) const {
+    REQUIRE(memory.upload({}, data, host.data(), bytes) == Status::ok);
+  }
 };
 
 __global__ void reverse(const float* x, float* y, bool with_barrier) {

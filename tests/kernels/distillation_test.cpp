@@ -15,8 +15,9 @@ struct Vectors {
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths.size()); }
   std::string name() const {
-    return std::string(distance == Distance::squared ? "squared" : "cosine") + " B=" + std::to_string(sequences()) + " T=" + std::to_string(length) +
-           " N=" + std::to_string(columns) + (padded ? "" : " no padding") + (accumulate ? " added" : "");
+    return std::string(distance == Distance::squared ? "squared" : "cosine") + " B=" + std::to_string(sequences()) +
+           " T=" + std::to_string(length) + " N=" + std::to_string(columns) + (padded ? "" : " no padding") +
+           (accumulate ? " added" : "");
   }
 };
 
@@ -32,7 +33,10 @@ Args vectors_of(const Vectors& s, Run& r) {
 Case distances(const Vectors& s) {
   Case c(s.name());
   const std::int64_t rows = s.sequences() * s.length;
-  c.data("x", rows, s.columns).data("target", rows, s.columns).integers("lengths", s.lengths).values("scale", {0.125}, Kind::f64);
+  c.data("x", rows, s.columns)
+      .data("target", rows, s.columns)
+      .integers("lengths", s.lengths)
+      .values("scale", {0.125}, Kind::f64);
   c.empty("distances", 1, rows).values("loss", {0.5}, Kind::wide);
   if (s.accumulate)
     c.data("d_x", rows, s.columns);
@@ -70,8 +74,10 @@ void run_chunks(const Logits& s, Run& r) {
   for (std::int64_t first = 0; first < s.classes; first += s.chunk)
     r.call(&Backend::divergence_chunk, [&] {
       DivergenceChunk a;
-      a.rows = s.rows, a.columns = std::min(s.chunk, s.classes - first), a.start = first == 0, a.temperature = s.temperature;
-      a.logits = r.in_at("logits", first), a.ld = s.classes, a.teacher = r.in_at("teacher", first), a.ld_teacher = s.classes;
+      a.rows = s.rows, a.columns = std::min(s.chunk, s.classes - first), a.start = first == 0,
+      a.temperature = s.temperature;
+      a.logits = r.in_at("logits", first), a.ld = s.classes, a.teacher = r.in_at("teacher", first),
+      a.ld_teacher = s.classes;
       a.state = r.out("state");
       return a;
     });
@@ -87,14 +93,18 @@ Case divergence(const Logits& s) {
   Case c(s.name());
   std::vector<std::int64_t> targets;
   for (std::int64_t i = 0; i < s.rows; ++i) targets.push_back(i % 3 == 1 ? -1 : i);
-  c.data("logits", s.rows, s.classes, 0, s.scale).data("teacher", s.rows, s.classes, 0, s.scale).integers("targets", targets);
+  c.data("logits", s.rows, s.classes, 0, s.scale)
+      .data("teacher", s.rows, s.classes, 0, s.scale)
+      .integers("targets", targets);
   c.empty("state", s.rows, divergence_state).values("loss", {0.5}, Kind::wide).values("scale", {0.125}, Kind::f64);
-  for (std::int64_t first = 0; first < s.classes; first += s.chunk) c.empty(d_name(first), s.rows, std::min(s.chunk, s.classes - first));
+  for (std::int64_t first = 0; first < s.classes; first += s.chunk)
+    c.empty(d_name(first), s.rows, std::min(s.chunk, s.classes - first));
   c.forward = [s](Run& r) {
     run_chunks(s, r);
     r.call(&Backend::divergence_loss, [&] {
       DivergenceLoss a;
-      a.rows = s.rows, a.temperature = s.temperature, a.targets = s.masked ? r.ints("targets") : nullptr, a.state = r.in("state");
+      a.rows = s.rows, a.temperature = s.temperature, a.targets = s.masked ? r.ints("targets") : nullptr,
+      a.state = r.in("state");
       a.weight = 0.75, a.scale = r.doubles("scale"), a.loss = r.out("loss");
       return a;
     });
@@ -105,7 +115,8 @@ Case divergence(const Logits& s) {
         DivergenceBackward a;
         a.rows = s.rows, a.columns = std::min(s.chunk, s.classes - first), a.temperature = s.temperature;
         a.targets = s.masked ? r.ints("targets") : nullptr;
-        a.logits = r.in_at("logits", first), a.ld = s.classes, a.teacher = r.in_at("teacher", first), a.ld_teacher = s.classes;
+        a.logits = r.in_at("logits", first), a.ld = s.classes, a.teacher = r.in_at("teacher", first),
+        a.ld_teacher = s.classes;
         a.state = r.in("state"), a.weight = 0.75, a.scale = r.doubles("scale"), a.d_logits = r.out(d_name(first));
         return a;
       });

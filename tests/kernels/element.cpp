@@ -10,8 +10,9 @@ namespace comera::kernels::test {
 namespace {
 
 constexpr double f32_roundoff = 0x1p-24, f64_roundoff = 0x1p-53;
-constexpr double second_order = 1.01;  // what the first-order analysis leaves out, for roundings * u below one hundredth
-constexpr double underflow = 1e-36;    // results below the normal numbers may be flushed to zero before they are scaled
+constexpr double second_order =
+    1.01;                            // what the first-order analysis leaves out, for roundings * u below one hundredth
+constexpr double underflow = 1e-36;  // results below the normal numbers may be flushed to zero before they are scaled
 
 template <class T>
 T load(const void* element) {
@@ -26,7 +27,9 @@ void store(void* element, const T& value) {
 
 bool is_number(Kind kind) { return kind == Kind::real || kind == Kind::wide; }
 
-double f32_value(Kind kind, const void* element) { return kind == Kind::real ? load<float>(element) : load<double>(element); }
+double f32_value(Kind kind, const void* element) {
+  return kind == Kind::real ? load<float>(element) : load<double>(element);
+}
 
 bool is_poison(Kind kind, const void* element) {
   double poison = 0;
@@ -34,7 +37,9 @@ bool is_poison(Kind kind, const void* element) {
   return std::memcmp(element, &poison, element_bytes(kind, Representation::f32)) == 0;
 }
 
-Difference failed(std::int64_t index, const std::string& text) { return {std::numeric_limits<double>::infinity(), index, text}; }
+Difference failed(std::int64_t index, const std::string& text) {
+  return {std::numeric_limits<double>::infinity(), index, text};
+}
 
 std::string numbers(double got, double wanted, double bound) {
   std::ostringstream text;
@@ -50,17 +55,20 @@ Difference against(std::int64_t index, double got, double wanted, double bound) 
   return {fraction, index, numbers(got, wanted, bound)};
 }
 
-Difference compare_number(const Tensor& t, std::int64_t i, const std::uint8_t* got, const std::uint8_t* before, const Tracked& wanted) {
+Difference compare_number(const Tensor& t, std::int64_t i, const std::uint8_t* got, const std::uint8_t* before,
+                          const Tracked& wanted) {
   if (wanted.is_unwritten()) {
     const bool kept = t.loose || std::memcmp(got, before, element_bytes(t.kind, Representation::f32)) == 0;
     return kept ? Difference{0, i, ""} : failed(i, "was written, but lies outside of the result");
   }
   if (std::isnan(wanted.value)) return failed(i, "the reference itself read what was never written");
-  const double bound = wanted.roundings == 0 ? 0 : second_order * wanted.roundings * f32_roundoff * wanted.magnitude + underflow;
+  const double bound =
+      wanted.roundings == 0 ? 0 : second_order * wanted.roundings * f32_roundoff * wanted.magnitude + underflow;
   return against(i, f32_value(t.kind, got), wanted.value, bound);
 }
 
-Difference compare_element(const Tensor& t, std::int64_t i, const std::uint8_t* got, const std::uint8_t* before, const std::uint8_t* tracked) {
+Difference compare_element(const Tensor& t, std::int64_t i, const std::uint8_t* got, const std::uint8_t* before,
+                           const std::uint8_t* tracked) {
   if (is_number(t.kind)) return compare_number(t, i, got, before, load<Tracked>(tracked));
   if (t.kind == Kind::f64) {
     const double wanted = load<double>(tracked);
@@ -109,7 +117,8 @@ void set_element(void* element, Kind kind, Representation representation, double
 }
 
 Buffer to_tracked(const Tensor& t, const Buffer& f32) {
-  const std::size_t from = element_bytes(t.kind, Representation::f32), to = element_bytes(t.kind, Representation::tracked);
+  const std::size_t from = element_bytes(t.kind, Representation::f32),
+                    to = element_bytes(t.kind, Representation::tracked);
   Buffer tracked(t.rows * t.ld * to);
   for (std::int64_t i = 0; i < t.rows * t.ld; ++i) {
     const std::uint8_t* element = f32.data() + i * from;
@@ -125,7 +134,8 @@ Buffer to_tracked(const Tensor& t, const Buffer& f32) {
 }
 
 void from_tracked(const Tensor& t, const Buffer& tracked, Buffer& f32) {
-  const std::size_t from = element_bytes(t.kind, Representation::tracked), to = element_bytes(t.kind, Representation::f32);
+  const std::size_t from = element_bytes(t.kind, Representation::tracked),
+                    to = element_bytes(t.kind, Representation::f32);
   for (std::int64_t i = 0; i < t.rows * t.ld; ++i) {
     std::uint8_t* element = f32.data() + i * to;
     if (!is_number(t.kind)) {
@@ -137,13 +147,17 @@ void from_tracked(const Tensor& t, const Buffer& tracked, Buffer& f32) {
   }
 }
 
-bool same_bytes(const Buffer& a, const Buffer& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0; }
+bool same_bytes(const Buffer& a, const Buffer& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 Difference largest_difference(const Tensor& t, const Buffer& got, const Buffer& before, const Buffer& tracked) {
-  const std::size_t narrow = element_bytes(t.kind, Representation::f32), wide = element_bytes(t.kind, Representation::tracked);
+  const std::size_t narrow = element_bytes(t.kind, Representation::f32),
+                    wide = element_bytes(t.kind, Representation::tracked);
   Difference worst;
   for (std::int64_t i = 0; i < t.rows * t.ld; ++i) {
-    const Difference d = compare_element(t, i, got.data() + i * narrow, before.data() + i * narrow, tracked.data() + i * wide);
+    const Difference d =
+        compare_element(t, i, got.data() + i * narrow, before.data() + i * narrow, tracked.data() + i * wide);
     if (d.fraction > worst.fraction) worst = d;
   }
   return worst;

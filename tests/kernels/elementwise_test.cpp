@@ -19,13 +19,21 @@ std::vector<double> arguments(std::int64_t count) {
 
 Case activation(Activation kind, std::int64_t count, bool in_place) {
   Case c(std::string(name_of(kind)) + " count=" + std::to_string(count) + (in_place ? " in place" : ""));
-  c.values("x", arguments(count)).empty("y", 1, count).data("d_y", 1, count).empty("d_x", 1, count).values("copy", arguments(count));
+  c.values("x", arguments(count))
+      .empty("y", 1, count)
+      .data("d_y", 1, count)
+      .empty("d_x", 1, count)
+      .values("copy", arguments(count));
   const char *y = in_place ? "copy" : "y", *dx = in_place ? "d_y" : "d_x";
   c.forward = [=](Run& r) {
-    r.call(&Backend::activation_forward, [&] { return ActivationForward{kind, count, in_place ? r.in(y) : r.in("x"), r.out(y)}; });
+    r.call(&Backend::activation_forward, [&] {
+      return ActivationForward{kind, count, in_place ? r.in(y) : r.in("x"), r.out(y)};
+    });
   };
   c.backward = [=](Run& r) {
-    r.call(&Backend::activation_backward, [&] { return ActivationBackward{kind, count, r.in("x"), r.in("d_y"), r.out(dx)}; });
+    r.call(&Backend::activation_backward, [&] {
+      return ActivationBackward{kind, count, r.in("x"), r.in("d_y"), r.out(dx)};
+    });
   };
   return c.output(y, "d_y").gradient(in_place ? "copy" : "x", dx);
 }
@@ -39,24 +47,34 @@ Case gated(Activation kind, std::int64_t count, bool in_place) {
       .empty("d_gate", 1, count)
       .empty("d_up", 1, count);
   const char *d_gate = in_place ? "gate" : "d_gate", *d_up = in_place ? "up" : "d_up";
-  c.forward = [=](Run& r) { r.call(&Backend::gated_forward, [&] { return GatedForward{kind, count, r.in("gate"), r.in("up"), r.out("y")}; }); };
+  c.forward = [=](Run& r) {
+    r.call(&Backend::gated_forward, [&] { return GatedForward{kind, count, r.in("gate"), r.in("up"), r.out("y")}; });
+  };
   c.backward = [=](Run& r) {
-    r.call(&Backend::gated_backward, [&] { return GatedBackward{kind, count, r.in("gate"), r.in("up"), r.in("d_y"), r.out(d_gate), r.out(d_up)}; });
+    r.call(&Backend::gated_backward, [&] {
+      return GatedBackward{kind, count, r.in("gate"), r.in("up"), r.in("d_y"), r.out(d_gate), r.out(d_up)};
+    });
   };
   return c.output("y", "d_y").gradient("gate", d_gate).gradient("up", d_up);
 }
 
-Case dropout(std::int64_t tokens, std::int64_t columns, double probability, std::int64_t tokens_per_sample, bool in_place) {
+Case dropout(std::int64_t tokens, std::int64_t columns, double probability, std::int64_t tokens_per_sample,
+             bool in_place) {
   Case c("dropout K=" + std::to_string(tokens) + " N=" + std::to_string(columns) + " p=" + std::to_string(probability) +
          (in_place ? " in place" : ""));
   c.data("x", tokens, columns).empty("y", tokens, columns).data("d_y", tokens, columns).empty("d_x", tokens, columns);
   std::vector<std::int64_t> samples;
-  for (std::int64_t b = 0; b * tokens_per_sample < tokens; ++b) samples.push_back(b % 2 ? (std::int64_t{3} << 32) + b : 1000 - b);
+  for (std::int64_t b = 0; b * tokens_per_sample < tokens; ++b)
+    samples.push_back(b % 2 ? (std::int64_t{3} << 32) + b : 1000 - b);
   if (probability > 0) c.dropout("drop", probability, 9, samples, tokens_per_sample);
   const char* y = in_place ? "x" : "y";
-  c.forward = [=](Run& r) { r.call(&Backend::dropout, [&] { return DropoutApply{r.dropout("drop"), tokens, columns, r.in("x"), r.out(y)}; }); };
+  c.forward = [=](Run& r) {
+    r.call(&Backend::dropout, [&] { return DropoutApply{r.dropout("drop"), tokens, columns, r.in("x"), r.out(y)}; });
+  };
   c.backward = [=](Run& r) {
-    r.call(&Backend::dropout, [&] { return DropoutApply{r.dropout("drop"), tokens, columns, r.in("d_y"), r.out("d_x")}; });
+    r.call(&Backend::dropout, [&] {
+      return DropoutApply{r.dropout("drop"), tokens, columns, r.in("d_y"), r.out("d_x")};
+    });
   };
   return c.output(y, "d_y").gradient("x", "d_x");
 }
@@ -71,7 +89,9 @@ Case fill(std::int64_t count) {
 Case add_scaled(std::int64_t count, double scale) {
   Case c("add_scaled count=" + std::to_string(count) + " scale=" + std::to_string(scale));
   c.data("x", 1, count).data("y", 1, count);
-  c.forward = [=](Run& r) { r.call(&Backend::add_scaled, [&] { return AddScaled{count, scale, r.in("x"), r.out("y")}; }); };
+  c.forward = [=](Run& r) {
+    r.call(&Backend::add_scaled, [&] { return AddScaled{count, scale, r.in("x"), r.out("y")}; });
+  };
   return c;
 }
 
@@ -80,11 +100,18 @@ Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int
   const auto count = static_cast<std::int64_t>(index.size());
   const std::int64_t ld = columns + gap;
   Case c("rows N=" + std::to_string(columns) + " count=" + std::to_string(count) + (gap ? " gaps" : ""));
-  c.data("x", source_rows, columns, ld).data("d_x", source_rows, columns, ld).empty("y", count, columns).data("d_y", count, columns);
+  c.data("x", source_rows, columns, ld)
+      .data("d_x", source_rows, columns, ld)
+      .empty("y", count, columns)
+      .data("d_y", count, columns);
   c.integers("index", index);
-  c.forward = [=](Run& r) { r.call(&Backend::gather_rows, [&] { return GatherRows{count, columns, r.ints("index"), r.in("x"), ld, r.out("y")}; }); };
+  c.forward = [=](Run& r) {
+    r.call(&Backend::gather_rows,
+           [&] { return GatherRows{count, columns, r.ints("index"), r.in("x"), ld, r.out("y")}; });
+  };
   c.backward = [=](Run& r) {
-    r.call(&Backend::scatter_rows, [&] { return ScatterRows{count, columns, r.ints("index"), r.in("d_y"), r.out("d_x"), ld}; });
+    r.call(&Backend::scatter_rows,
+           [&] { return ScatterRows{count, columns, r.ints("index"), r.in("d_y"), r.out("d_x"), ld}; });
   };
   return c.output("y", "d_y").gradient("x", "d_x", true);
 }

@@ -17,11 +17,13 @@ struct Ids {
 
   std::int64_t bags() const { return static_cast<std::int64_t>(offsets.empty() ? id.size() : offsets.size() - 1); }
   std::string name() const {
-    return std::to_string(id.size()) + " ids" + (offsets.empty() ? "" : std::string(" in ").append(std::to_string(bags())).append(" bags")) +
+    return std::to_string(id.size()) + " ids" +
+           (offsets.empty() ? "" : std::string(" in ").append(std::to_string(bags())).append(" bags")) +
            (period ? " repeated" : "");
   }
   Bags in(Run& r) const {
-    return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"), period};
+    return {bags(), static_cast<std::int64_t>(id.size()), r.ints("id"), offsets.empty() ? nullptr : r.ints("offsets"),
+            period};
   }
   void add_to(Case& c) const {
     c.integers("id", id);
@@ -45,15 +47,19 @@ Ids repeated_ids(std::int64_t count, std::int64_t first, std::int64_t period) {
 }
 
 Case dense(std::int64_t rows, std::int64_t columns, const Ids& ids, bool accumulate) {
-  Case c("dense V=" + std::to_string(rows) + " N=" + std::to_string(columns) + " " + ids.name() + (accumulate ? " accumulate" : ""));
+  Case c("dense V=" + std::to_string(rows) + " N=" + std::to_string(columns) + " " + ids.name() +
+         (accumulate ? " accumulate" : ""));
   c.data("table", rows, columns).data("d_table", rows, columns).data("d_y", ids.bags(), columns);
   accumulate ? c.data("y", ids.bags(), columns) : c.empty("y", ids.bags(), columns);
   ids.add_to(c);
   c.forward = [=](Run& r) {
-    r.call(&Backend::embedding_forward, [&] { return EmbeddingForward{ids.in(r), rows, columns, r.in("table"), r.out("y"), accumulate}; });
+    r.call(&Backend::embedding_forward,
+           [&] { return EmbeddingForward{ids.in(r), rows, columns, r.in("table"), r.out("y"), accumulate}; });
   };
   c.backward = [=](Run& r) {
-    r.call(&Backend::embedding_backward, [&] { return EmbeddingBackward{ids.in(r), rows, columns, r.in("d_y"), r.out("d_table")}; });
+    r.call(&Backend::embedding_backward, [&] {
+      return EmbeddingBackward{ids.in(r), rows, columns, r.in("d_y"), r.out("d_table")};
+    });
   };
   return c.output("y", "d_y").gradient("table", "d_table", true);
 }
@@ -91,7 +97,8 @@ enum class Use { merge, look_up, look_up_backward, merge_backward };
 const TtmTable* describe(const Table& table, Run& r, Use use) {
   TtmTable t = shape_of(table);
   if (use == Use::merge) t.left = r.out("left"), t.right = r.out("right");
-  if (use == Use::look_up || use == Use::look_up_backward) t.left = const_cast<void*>(r.in("left")), t.right = const_cast<void*>(r.in("right"));
+  if (use == Use::look_up || use == Use::look_up_backward)
+    t.left = const_cast<void*>(r.in("left")), t.right = const_cast<void*>(r.in("right"));
   if (use == Use::merge_backward) t.d_left = r.in("d_left"), t.d_right = r.in("d_right");
   for (int k = 0; k < t.d && (use == Use::merge || use == Use::merge_backward); ++k) {
     const bool bond = table.masked && k + 1 < t.d;
@@ -106,7 +113,9 @@ void add_cores(Case& c, const Table& table) {
   const TtmTable t = shape_of(table);
   for (int k = 0; k < t.d; ++k) {
     const std::int64_t rows = t.ranks[k] * t.row_modes[k] * t.column_modes[k], columns = t.ranks[k + 1];
-    c.data(numbered("core", k), rows, columns).data(numbered("d_core", k), rows, columns).gradient(numbered("core", k), numbered("d_core", k), true);
+    c.data(numbered("core", k), rows, columns)
+        .data(numbered("d_core", k), rows, columns)
+        .gradient(numbered("core", k), numbered("d_core", k), true);
     if (!table.masked || k + 1 == t.d) continue;
     std::vector<double> diagonal(columns);
     const double pattern[] = {0.75, 1.25, -0.5, 0.5, 0.01, 1};
@@ -128,11 +137,14 @@ Case ttm(const Table& table, const Ids& ids, bool accumulate = false) {
   accumulate ? c.data("y", ids.bags(), columns) : c.empty("y", ids.bags(), columns);
   c.forward = [=](Run& r) {
     r.call(&Backend::ttm_merge, [&] { return TtmMerge{describe(table, r, Use::merge)}; });
-    r.call(&Backend::ttm_forward, [&] { return TtmForward{ids.in(r), describe(table, r, Use::look_up), r.out("y"), accumulate}; });
+    r.call(&Backend::ttm_forward, [&] {
+      return TtmForward{ids.in(r), describe(table, r, Use::look_up), r.out("y"), accumulate};
+    });
   };
   c.backward = [=](Run& r) {
     r.call(&Backend::ttm_backward, [&] {
-      return TtmBackward{ids.in(r), describe(table, r, Use::look_up_backward), r.in("d_y"), r.out("d_left"), r.out("d_right")};
+      return TtmBackward{ids.in(r), describe(table, r, Use::look_up_backward), r.in("d_y"), r.out("d_left"),
+                         r.out("d_right")};
     });
     r.call(&Backend::ttm_merge_backward, [&] { return TtmMergeBackward{describe(table, r, Use::merge_backward)}; });
   };
@@ -168,7 +180,8 @@ std::vector<Case> embedding_cases() {
   }
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));
-  cases.push_back(dense(7, 2, random_ids(5000, 7), false));     // runs of hundreds; more ids than are sorted in small tiles
+  cases.push_back(
+      dense(7, 2, random_ids(5000, 7), false));  // runs of hundreds; more ids than are sorted in small tiles
   cases.push_back(dense(7, 5, repeated_ids(43, 2, 4), false));  // the last sequence is cut off
   cases.push_back(dense(40, 96, repeated_ids(300, 0, 37), false));
   cases.push_back(dense(9, 8, repeated_ids(3, 1, 8), false));    // less than one sequence

@@ -18,9 +18,13 @@ Case exact(const Integers& id, const Integers& rows, std::int64_t columns) {
   c.data("rows", count, columns).data("d_rows", count, columns).data("y", tokens, columns);
   c.data("d_y", tokens, columns).empty("d_chain", tokens, columns);
   const auto ids_of = [=](Run& r) { return ExactIds{tokens, r.ints("id"), count, columns, r.ints("row_ids")}; };
-  c.forward = [=](Run& r) { r.call(&Backend::exact_rows_forward, [&] { return ExactRowsForward{ids_of(r), r.in("rows"), r.out("y")}; }); };
+  c.forward = [=](Run& r) {
+    r.call(&Backend::exact_rows_forward, [&] { return ExactRowsForward{ids_of(r), r.in("rows"), r.out("y")}; });
+  };
   c.backward = [=](Run& r) {
-    r.call(&Backend::exact_rows_backward, [&] { return ExactRowsBackward{ids_of(r), r.in("d_y"), r.out("d_rows"), r.out("d_chain")}; });
+    r.call(&Backend::exact_rows_backward, [&] {
+      return ExactRowsBackward{ids_of(r), r.in("d_y"), r.out("d_rows"), r.out("d_chain")};
+    });
   };
   return c.output("y", "d_y").gradient("rows", "d_rows", true).gradient("y", "d_chain");
 }

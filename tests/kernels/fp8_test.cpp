@@ -1,4 +1,5 @@
-// Floats of eight bits: their arithmetic against the list of all that they hold, and the tall products of a TT layer in them.
+// Floats of eight bits: their arithmetic against the list of all that they hold, and the tall products of a TT layer in
+// them.
 #include "kernels/cuda/fp8.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +22,8 @@ std::vector<double> magnitudes() {
   for (int code = 0; code < 128 && (code == 0 || all.back() < largest_of<Type>()); ++code) {
     const int exponent = code >> Type::fraction, units = 1 << Type::fraction;
     const double fraction = static_cast<double>(code % units) / units;
-    all.push_back(exponent == 0 ? std::ldexp(fraction, 1 - Type::bias) : std::ldexp(1 + fraction, exponent - Type::bias));
+    all.push_back(exponent == 0 ? std::ldexp(fraction, 1 - Type::bias)
+                                : std::ldexp(1 + fraction, exponent - Type::bias));
   }
   return all;
 }
@@ -58,7 +60,8 @@ void check_scale() {
   CHECK(std::isfinite(small * fp8_scale<Type>(bits_of(small))));
 }
 
-// What a product is known to, for factors that are off by u of themselves and by half the smallest number of their type: sizes of sums.
+// What a product is known to, for factors that are off by u of themselves and by half the smallest number of their
+// type: sizes of sums.
 struct Factor {
   const Floats& values;
   double unit, floor;
@@ -69,17 +72,20 @@ template <class Type>
 Factor factor(const Floats& values, bool transposed = false) {
   double largest = 0;
   for (float x : values) largest = std::max(largest, std::abs(static_cast<double>(x)));
-  return {values, std::ldexp(1.0, -Type::fraction - 1), std::ldexp(1.0, -Type::bias - Type::fraction) * 2 * largest / largest_of<Type>(), transposed};
+  return {values, std::ldexp(1.0, -Type::fraction - 1),
+          std::ldexp(1.0, -Type::bias - Type::fraction) * 2 * largest / largest_of<Type>(), transposed};
 }
 
 // Bounds of a [m, k] b [k, n] (or b stored [n, k]); `off`: what each element of a may already be off by.
-std::vector<double> bounds(const Factor& a, const Factor& b, std::int64_t m, std::int64_t n, std::int64_t k, const std::vector<double>& off = {}) {
+std::vector<double> bounds(const Factor& a, const Factor& b, std::int64_t m, std::int64_t n, std::int64_t k,
+                           const std::vector<double>& off = {}) {
   std::vector<double> bound(static_cast<std::size_t>(m * n));
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0, size = 0;
       for (std::int64_t l = 0; l < k; ++l) {
-        const double x = a.at(i * k + l), y = b.at(b.transposed ? j * k + l : l * n + j), before = off.empty() ? 0 : off[i * k + l];
+        const double x = a.at(i * k + l), y = b.at(b.transposed ? j * k + l : l * n + j),
+                     before = off.empty() ? 0 : off[i * k + l];
         const double dx = a.unit * (x + before) + a.floor + before, dy = b.unit * y + b.floor;
         sum += dx * y + (x + dx) * dy;
         size += (x + dx) * (y + dy);
@@ -92,7 +98,8 @@ std::vector<double> bounds(const Factor& a, const Factor& b, std::int64_t m, std
 void check_within(const Floats& found, const Floats& exact, const std::vector<double>& bound) {
   REQUIRE(found.size() == exact.size());
   double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(found[i]) - exact[i]) / bound[i]);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - exact[i]) / bound[i]);
   CHECK(worst <= 1);
   CHECK(worst > 1e-3);  // the bound has something to do with it
 }
@@ -101,7 +108,8 @@ constexpr std::int64_t tokens = 40, in = 48, rank = 16;
 
 struct Layer {
   std::int64_t out;
-  Floats x = numbers(tokens * in, 1), left = numbers(in * rank, 2), right = numbers(rank * out, 3), dy = numbers(tokens * out, 4);
+  Floats x = numbers(tokens * in, 1), left = numbers(in * rank, 2), right = numbers(rank * out, 3),
+         dy = numbers(tokens * out, 4);
 
   TtOutput output(Call& call) const {
     TtOutput o;
@@ -115,7 +123,8 @@ struct Layer {
     a.x = call.stream(x), a.left = call.stream(left), a.t1 = call.stream(Floats(tokens * rank));
     a.output[0] = output(call), a.output[0].y = call.stream(Floats(static_cast<std::size_t>(tokens * out)));
     call.run(table().tt_linear_forward, a);
-    return {call.read_stream(a.t1, tokens * rank), call.read_stream(a.output[0].y, static_cast<std::size_t>(tokens * out))};
+    return {call.read_stream(a.t1, tokens * rank),
+            call.read_stream(a.output[0].y, static_cast<std::size_t>(tokens * out))};
   }
   // U1 and dx.
   std::pair<Floats, Floats> backward(Call& call) const {
@@ -149,7 +158,8 @@ TEST_CASE("fp8 on CUDA: the tall products of a TT layer, within the roundings of
   check_within(y, y_exact, bounds(factor<E4m3>(t1_exact), factor<E4m3>(layer.right), tokens, layer.out, rank, of_t1));
   const auto [u1, dx] = layer.backward(eight);
   const auto [u1_exact, dx_exact] = layer.backward(exact);
-  const std::vector<double> of_u1 = bounds(factor<E5m2>(layer.dy), factor<E4m3>(layer.right, true), tokens, rank, layer.out);
+  const std::vector<double> of_u1 =
+      bounds(factor<E5m2>(layer.dy), factor<E4m3>(layer.right, true), tokens, rank, layer.out);
   check_within(u1, u1_exact, of_u1);
   check_within(dx, dx_exact, bounds(factor<E5m2>(u1_exact), factor<E4m3>(layer.left, true), tokens, in, rank, of_u1));
   CHECK(layer.forward(again) == std::pair(t1, y));
@@ -168,7 +178,8 @@ TEST_CASE("fp8 on CUDA: a product that the library has no way for is taken in bf
   const auto t1_of_one_token = [&](Call& call) {
     TtLinearForward a;
     a.tokens = 1, a.in = a.ldx = in, a.width = rank, a.outputs = 1, a.path = Path::library;
-    a.x = call.stream(Floats(layer.x.begin(), layer.x.begin() + in)), a.left = call.stream(layer.left), a.t1 = call.stream(Floats(rank));
+    a.x = call.stream(Floats(layer.x.begin(), layer.x.begin() + in)), a.left = call.stream(layer.left),
+    a.t1 = call.stream(Floats(rank));
     a.output[0] = layer.output(call), a.output[0].y = call.stream(Floats(32));
     call.run(table().tt_linear_forward, a);
     return call.read_stream(a.t1, rank);

@@ -59,8 +59,8 @@ Case& Case::add_bytes(const std::string& tensor, std::vector<std::uint8_t> raw) 
   return *this;
 }
 
-Case& Case::dropout(const std::string& tensor, double probability, std::uint32_t site, const std::vector<std::int64_t>& samples,
-                    std::int64_t tokens_per_sample) {
+Case& Case::dropout(const std::string& tensor, double probability, std::uint32_t site,
+                    const std::vector<std::int64_t>& samples, std::int64_t tokens_per_sample) {
   Dropout d;
   d.probability = probability, d.site = site, d.tokens_per_sample = tokens_per_sample;
   dropouts[tensor] = d;
@@ -96,7 +96,8 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes + 2 * guard_bytes + 64, guard_v
   offset_ = guard_bytes + (64 - first % 64) % 64;
 }
 
-Buffer::Buffer(const Tensor& t, Representation representation) : Buffer(t.rows * t.ld * element_bytes(t.kind, representation)) {
+Buffer::Buffer(const Tensor& t, Representation representation)
+    : Buffer(t.rows * t.ld * element_bytes(t.kind, representation)) {
   if (t.kind == Kind::bytes) std::copy(t.raw.begin(), t.raw.end(), data());
   for (std::int64_t i = 0; t.kind != Kind::bytes && i < t.rows * t.ld; ++i) {
     const std::int64_t row = i / t.ld, column = i % t.ld;
@@ -111,7 +112,8 @@ Buffer::Buffer(const Tensor& t, Representation representation) : Buffer(t.rows *
 
 bool Buffer::guards_stand() const {
   const auto untouched = [](std::uint8_t byte) { return byte == guard_value; };
-  return std::all_of(bytes_.begin(), bytes_.begin() + offset_, untouched) && std::all_of(bytes_.begin() + offset_ + size_, bytes_.end(), untouched);
+  return std::all_of(bytes_.begin(), bytes_.begin() + offset_, untouched) &&
+         std::all_of(bytes_.begin() + offset_ + size_, bytes_.end(), untouched);
 }
 
 Mirror::Mirror(const Column& column, Buffers& buffers) : column_(column) {
@@ -131,8 +133,8 @@ bool Mirror::upload(Buffers& buffers) const {
   const Context context{DType::f32, column_.stream, nullptr, 0};
   return std::all_of(buffers.begin(), buffers.end(), [&](auto& item) {
     auto& [name, buffer] = item;
-    return column_.backend->memory.upload(context, slab_ + places_.at(name) - buffer.offset(), buffer.whole().data(), buffer.whole().size()) ==
-           Status::ok;
+    return column_.backend->memory.upload(context, slab_ + places_.at(name) - buffer.offset(), buffer.whole().data(),
+                                          buffer.whole().size()) == Status::ok;
   });
 }
 
@@ -140,8 +142,8 @@ bool Mirror::download(Buffers& buffers) const {
   const Context context{DType::f32, column_.stream, nullptr, 0};
   return std::all_of(buffers.begin(), buffers.end(), [&](auto& item) {
     auto& [name, buffer] = item;
-    return column_.backend->memory.download(context, buffer.whole().data(), slab_ + places_.at(name) - buffer.offset(), buffer.whole().size()) ==
-           Status::ok;
+    return column_.backend->memory.download(context, buffer.whole().data(), slab_ + places_.at(name) - buffer.offset(),
+                                            buffer.whole().size()) == Status::ok;
   });
 }
 
@@ -182,7 +184,9 @@ Dropout Run::dropout(const std::string& name) {
 
 Context Run::plain_context() const {
   Context context;
-  context.dtype = native_ == Representation::f32 ? DType::f32 : native_ == Representation::f64 ? DType::f64 : DType::c128;
+  context.dtype = native_ == Representation::f32   ? DType::f32
+                  : native_ == Representation::f64 ? DType::f64
+                                                   : DType::c128;
   context.stream = column_.on_device() ? column_.stream : stream_;
   return context;
 }
@@ -213,7 +217,8 @@ void Run::before_call(const std::string& op) {
 
 void Run::after_call(const std::string& op) {
   if (!on_device_) return;
-  if (column_.backend->device.wait(plain_context()) != Status::ok) problem(op, "failed" + words_of_failure(Status::failed));
+  if (column_.backend->device.wait(plain_context()) != Status::ok)
+    problem(op, "failed" + words_of_failure(Status::failed));
   if (!(mirror_->download(buffers_[native_]) && workspace_mirror_->download(workspace_)))
     problem(op, "copying from the device failed" + words_of_failure(Status::failed));
 }
@@ -252,7 +257,8 @@ void Run::compare(const Tensor& t, const std::string& op, Seen& seen) {
   const Difference worst = largest_difference(t, got, before, buffers_[Representation::tracked][t.name]);
   seen.largest = std::max(seen.largest, worst.fraction);
   if (worst.fraction > 1)
-    problem(op, t.name + "[" + std::to_string(worst.index / t.ld) + ", " + std::to_string(worst.index % t.ld) + "] " + worst.text);
+    problem(op, t.name + "[" + std::to_string(worst.index / t.ld) + ", " + std::to_string(worst.index % t.ld) + "] " +
+                    worst.text);
 }
 
 // The next call starts from the reference's result, rounded.

@@ -1,24 +1,29 @@
-// One table of cases serves every test of an op. A case is a set of named tensors and one or two short programs of calls:
+// One table of cases serves every test of an op. A case is a set of named tensors and one or two short programs of
+// calls:
 //
 //   Case c("K=3 M=4 N=5 gelu");
-//   c.data("x", 3, 4, 6).data("w", 4, 5).empty("y", 3, 5).data("d_y", 3, 5).empty("d_x", 3, 4);      // 6: distance between rows
-//   c.forward = [](Run& r) {
+//   c.data("x", 3, 4, 6).data("w", 4, 5).empty("y", 3, 5).data("d_y", 3, 5).empty("d_x", 3, 4);      // 6: distance
+//   between rows c.forward = [](Run& r) {
 //     r.call(&Backend::linear_forward, [&] { LinearForward a; a.x = r.in("x"); a.y = r.out("y"); ...; return a; });
 //   };
 //   c.backward = [](Run& r) { ... };
-//   c.output("y", "d_y").gradient("x", "d_x").gradient("w", "d_w", true);                            // true: accumulated
+//   c.output("y", "d_y").gradient("x", "d_x").gradient("w", "d_w", true);                            // true:
+//   accumulated
 //
 // Add it to the list of its stem (cases.h); it then serves
 //   check_gradients  the complex step on the reference (forward in c128) against the reference's backward in f64;
-//   check_backends   every call, in f32 on every backend of this machine, against the reference on the same f32 inputs in double,
-//                    within the bound that Tracked derives from the data. Outputs are NaN before; gaps between rows are NaN; what
-//                    the reference does not write must keep its bytes, and so must tensors got by in() and the guards around all;
+//   check_backends   every call, in f32 on every backend of this machine, against the reference on the same f32 inputs
+//   in double,
+//                    within the bound that Tracked derives from the data. Outputs are NaN before; gaps between rows are
+//                    NaN; what the reference does not write must keep its bytes, and so must tensors got by in() and
+//                    the guards around all;
 //   check_repeat     the same bytes again, without a pool and with pools of 1, 2 and 3 threads.
-// A backend that lacks an op is counted aloud and the reference stands in for it. COMERA_CASE=text runs only cases whose name
-// contains the text; COMERA_FULL=1 runs the large ones too; COMERA_COLUMN=name runs one backend; COMERA_REQUIRE_CARD=1 fails without a card.
+// A backend that lacks an op is counted aloud and the reference stands in for it. COMERA_CASE=text runs only cases
+// whose name contains the text; COMERA_FULL=1 runs the large ones too; COMERA_COLUMN=name runs one backend;
+// COMERA_REQUIRE_CARD=1 fails without a card.
 //
-// The lambdas run several times, with pointers to different representations of the same tensors: take every pointer that a
-// backend reads or writes from in(), out() or keep(), and nothing else.
+// The lambdas run several times, with pointers to different representations of the same tensors: take every pointer
+// that a backend reads or writes from in(), out() or keep(), and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -51,11 +56,13 @@ struct Column {
   std::string name;
   const Backend* backend = nullptr;
   void* stream = nullptr;  // of a device
-  // Ways to run that must give the same bytes: pools of 1, 2 and 3 threads on the CPU, orders of threads in the double of the card.
+  // Ways to run that must give the same bytes: pools of 1, 2 and 3 threads on the CPU, orders of threads in the double
+  // of the card.
   std::vector<std::function<void()>> variations;
   bool on_device() const { return !backend->memory.host_accessible; }
 };
-// The reference in f32, every CPU table that this machine can run, the CUDA kernels on the host, and on a card where there is one.
+// The reference in f32, every CPU table that this machine can run, the CUDA kernels on the host, and on a card where
+// there is one.
 const std::vector<Column>& columns();
 
 class Run;
@@ -88,8 +95,8 @@ struct Case {
     const auto* first = reinterpret_cast<const std::uint8_t*>(&value);
     return add_bytes(tensor, {first, first + sizeof value});
   }
-  Case& dropout(const std::string& tensor, double probability, std::uint32_t site, const std::vector<std::int64_t>& samples,
-                std::int64_t tokens_per_sample);
+  Case& dropout(const std::string& tensor, double probability, std::uint32_t site,
+                const std::vector<std::int64_t>& samples, std::int64_t tokens_per_sample);
   Case& output(const std::string& value, const std::string& weight = "");
   Case& gradient(const std::string& input, const std::string& gradient, bool accumulated = false);
   Case& same(const std::string& a, const std::string& b);
@@ -119,7 +126,8 @@ class Buffer {
 };
 using Buffers = std::map<std::string, Buffer>;
 
-// The same tensors in the memory of a device that the host does not reach: every call takes all bytes there and back, guards included.
+// The same tensors in the memory of a device that the host does not reach: every call takes all bytes there and back,
+// guards included.
 class Mirror {
  public:
   Mirror(const Column& column, Buffers& buffers);
@@ -203,7 +211,8 @@ class Run {
     const Context context = context_with(op.workspace_bytes ? op.workspace_bytes(plain_context(), args) : 0);
     before_call(op.name);
     const Status status = op.run(context, args);
-    if (status != Status::ok) problem(op.name, "answered status " + std::to_string(static_cast<int>(status)) + words_of_failure(status));
+    if (status != Status::ok)
+      problem(op.name, "answered status " + std::to_string(static_cast<int>(status)) + words_of_failure(status));
     after_call(op.name);
     check_guards(op.name);
   }
@@ -240,9 +249,13 @@ void check_backends(const std::vector<Case>& cases);
 void check_repeat(const std::vector<Case>& cases);
 
 // The three tests of a stem; `cases` is its function of cases.h.
-#define COMERA_TEST_CASES(stem, cases)                                                                                            \
-  TEST_CASE(stem ": gradients by the complex step") { comera::kernels::test::check_gradients(cases()); }                          \
-  TEST_CASE(stem ": every backend within the derived bound of the reference") { comera::kernels::test::check_backends(cases()); } \
-  TEST_CASE(stem ": the same bytes again and for any number of threads") { comera::kernels::test::check_repeat(cases()); }
+#define COMERA_TEST_CASES(stem, cases)                                                                   \
+  TEST_CASE(stem ": gradients by the complex step") { comera::kernels::test::check_gradients(cases()); } \
+  TEST_CASE(stem ": every backend within the derived bound of the reference") {                          \
+    comera::kernels::test::check_backends(cases());                                                      \
+  }                                                                                                      \
+  TEST_CASE(stem ": the same bytes again and for any number of threads") {                               \
+    comera::kernels::test::check_repeat(cases());                                                        \
+  }
 
 }  // namespace comera::kernels::test

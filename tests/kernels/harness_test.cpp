@@ -45,7 +45,8 @@ TEST_CASE("harness: a wrong result, one that was not written, and what lies outs
         y_of(a)[14] *= 1 + 6e-7f;
         return status;
       },
-      [](const Context&, const AddScaled&) { return Status::ok; }, [](const Context&, const AddScaled&) { return Status::failed; },
+      [](const Context&, const AddScaled&) { return Status::ok; },
+      [](const Context&, const AddScaled&) { return Status::failed; },
       [](const Context& c, const AddScaled& a) {
         y_of(a)[15] = 0;
         return honest(c, a);

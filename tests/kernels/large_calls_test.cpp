@@ -1,6 +1,7 @@
-// Large calls take ways that small ones do not: packed operands, several heads per task, stores past the caches. A row's results do not
-// depend on the rows beside it, so a large call must give the bytes of the same work in parts. (Columns come in multiples of 64 here: what
-// is left of them is summed in an order that depends on the number of rows.)
+// Large calls take ways that small ones do not: packed operands, several heads per task, stores past the caches. A
+// row's results do not depend on the rows beside it, so a large call must give the bytes of the same work in parts.
+// (Columns come in multiples of 64 here: what is left of them is summed in an order that depends on the number of
+// rows.)
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
@@ -23,7 +24,9 @@ Floats normal(std::int64_t count, unsigned seed) {
 }
 Floats nothing(std::int64_t count) { return Floats(static_cast<std::size_t>(count), -1); }
 
-bool same_bytes(const Floats& a, const Floats& b) { return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+bool same_bytes(const Floats& a, const Floats& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 std::vector<const Backend*> machine() {
   std::vector<const Backend*> list;
@@ -46,26 +49,30 @@ void run(const Op<Args>& op, const Args& args) {
 
 constexpr std::int64_t tokens = 1100, part = 100, narrow = 40, wide = 2048, rank = 32;
 
-void tt_forward(const Backend& b, std::int64_t rows, const Floats& x, const Floats& left, const Floats& right, Floats& y, Floats& pre, Floats& t1) {
+void tt_forward(const Backend& b, std::int64_t rows, const Floats& x, const Floats& left, const Floats& right,
+                Floats& y, Floats& pre, Floats& t1) {
   for (std::int64_t row = 0; row < tokens; row += rows) {
     TtLinearForward a;
     a.tokens = rows, a.in = narrow, a.width = rank, a.x = x.data() + row * narrow, a.ldx = narrow, a.left = left.data();
     a.activation = Activation::gelu, a.t1 = t1.data() + row * rank, a.outputs = 1;
     TtOutput& o = a.output[0];
-    o.out = wide, o.rank = rank, o.right = right.data(), o.y = y.data() + row * wide, o.pre = pre.data() + row * wide, o.ldy = wide;
+    o.out = wide, o.rank = rank, o.right = right.data(), o.y = y.data() + row * wide, o.pre = pre.data() + row * wide,
+    o.ldy = wide;
     run(b.tt_linear_forward, a);
   }
 }
 
-void tt_backward(const Backend& b, std::int64_t rows, const Floats& dy, const Floats& t1, const Floats& left, const Floats& right, Floats& dx,
-                 Floats& u1) {
+void tt_backward(const Backend& b, std::int64_t rows, const Floats& dy, const Floats& t1, const Floats& left,
+                 const Floats& right, Floats& dx, Floats& u1) {
   Floats d_right = nothing(rank * narrow);
   for (std::int64_t row = 0; row < tokens; row += rows) {
     TtLinearBackward a;
-    a.tokens = rows, a.in = wide, a.width = rank, a.t1 = t1.data() + row * rank, a.left = left.data(), a.activation = Activation::silu;
+    a.tokens = rows, a.in = wide, a.width = rank, a.t1 = t1.data() + row * rank, a.left = left.data(),
+    a.activation = Activation::silu;
     a.u1 = u1.data() + row * rank, a.dx = dx.data() + row * wide, a.lddx = wide, a.outputs = 1;
     TtOutput& o = a.output[0];
-    o.out = narrow, o.rank = rank, o.right = right.data(), o.ldy = narrow, o.dy = dy.data() + row * narrow, o.d_right = d_right.data();
+    o.out = narrow, o.rank = rank, o.right = right.data(), o.ldy = narrow, o.dy = dy.data() + row * narrow,
+    o.d_right = d_right.data();
     run(b.tt_linear_backward, a);
   }
 }
@@ -76,7 +83,8 @@ struct Heads {
   std::vector<std::int64_t> samples;
   std::vector<std::int32_t> end;
   Floats qkv = normal(batch * length * 3 * width, 1), d_out = normal(batch * length * width, 2);
-  Floats out = nothing(batch * length * width), lse = nothing(batch * heads * length), d_qkv = nothing(batch * length * 3 * width);
+  Floats out = nothing(batch * length * width), lse = nothing(batch * heads * length),
+         d_qkv = nothing(batch * length * 3 * width);
 
   Heads() {
     for (std::int64_t b = 0; b < batch; ++b) samples.push_back(1000 - b);
@@ -96,7 +104,8 @@ struct Heads {
     a.q = qkv.data() + b * length * 3 * width, a.k = qkv.data() + b * length * 3 * width + width,
     a.v = qkv.data() + b * length * 3 * width + 2 * width;
     a.ldq = a.ldk = a.ldv = 3 * width, a.ld_out = width;
-    a.dropout = {.probability = 0.1, .site = 2, .scalars = &scalars, .samples = samples.data() + b, .tokens_per_sample = length};
+    a.dropout = {
+        .probability = 0.1, .site = 2, .scalars = &scalars, .samples = samples.data() + b, .tokens_per_sample = length};
     a.out = out.data() + b * length * width, a.lse = lse.data() + b * heads * length;
   }
   void compute(const Backend& backend, std::int64_t count) {
@@ -142,7 +151,8 @@ TEST_CASE("linear: a large call gives the bytes of its parts") {
       y[i] = nothing(tokens * wide);
       for (std::int64_t row = 0, rows = i ? part : tokens; row < tokens; row += rows) {
         LinearForward a;
-        a.tokens = rows, a.in = narrow, a.out = wide, a.x = x.data() + row * narrow, a.ldx = narrow, a.weight = weight.data();
+        a.tokens = rows, a.in = narrow, a.out = wide, a.x = x.data() + row * narrow, a.ldx = narrow,
+        a.weight = weight.data();
         a.bias = bias.data(), a.activation = Activation::tanh, a.y = y[i].data() + row * wide, a.ldy = wide;
         run(b->linear_forward, a);
       }

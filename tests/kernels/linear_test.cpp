@@ -12,8 +12,9 @@ struct Shape {
   std::int64_t gap = 0;  // between rows
 
   std::string name() const {
-    return "K=" + std::to_string(tokens) + " M=" + std::to_string(in) + " N=" + std::to_string(out) + " " + name_of(activation) +
-           (bias ? "" : " no bias") + (accumulate_dx ? " accumulate" : "") + (saves_pre ? "" : " pre is y") + (gap ? " gaps" : "");
+    return "K=" + std::to_string(tokens) + " M=" + std::to_string(in) + " N=" + std::to_string(out) + " " +
+           name_of(activation) + (bias ? "" : " no bias") + (accumulate_dx ? " accumulate" : "") +
+           (saves_pre ? "" : " pre is y") + (gap ? " gaps" : "");
   }
 };
 
@@ -38,14 +39,18 @@ LinearBackward backward_of(const Shape& s, Run& r) {
 Product weight_gradient_of(const Shape& s, Run& r) {
   Product a;
   a.tokens = s.tokens, a.in = s.in, a.out = s.out;
-  a.x = r.in("x"), a.ldx = s.in + s.gap, a.g = r.in("d_y"), a.ldg = s.out + s.gap, a.result = r.out("d_w"), a.ld_result = s.out;
+  a.x = r.in("x"), a.ldx = s.in + s.gap, a.g = r.in("d_y"), a.ldg = s.out + s.gap, a.result = r.out("d_w"),
+  a.ld_result = s.out;
   return a;
 }
 
 Case layer(const Shape& s) {
   Case c(s.name());
   c.full = s.full;
-  c.data("x", s.tokens, s.in, s.in + s.gap).data("w", s.in, s.out).data("b", 1, s.out).data("d_y", s.tokens, s.out, s.out + s.gap);
+  c.data("x", s.tokens, s.in, s.in + s.gap)
+      .data("w", s.in, s.out)
+      .data("b", 1, s.out)
+      .data("d_y", s.tokens, s.out, s.out + s.gap);
   c.empty("y", s.tokens, s.out, s.out + s.gap).empty("pre", s.tokens, s.out, s.out + s.gap);
   s.accumulate_dx ? c.data("d_x", s.tokens, s.in, s.in + s.gap) : c.empty("d_x", s.tokens, s.in, s.in + s.gap);
   c.data("d_w", s.in, s.out).data("d_b", 1, s.out);
@@ -76,9 +81,11 @@ Case layer_without_dx() {
   return c;
 }
 
-Case matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b, bool accumulate, std::int64_t gap) {
-  Case c("m=" + std::to_string(m) + " n=" + std::to_string(n) + " k=" + std::to_string(k) + (transpose_a ? " a^T" : " a") +
-         (transpose_b ? " b^T" : " b") + (accumulate ? " accumulate" : "") + (gap ? " gaps" : ""));
+Case matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b, bool accumulate,
+            std::int64_t gap) {
+  Case c("m=" + std::to_string(m) + " n=" + std::to_string(n) + " k=" + std::to_string(k) +
+         (transpose_a ? " a^T" : " a") + (transpose_b ? " b^T" : " b") + (accumulate ? " accumulate" : "") +
+         (gap ? " gaps" : ""));
   const std::int64_t lda = (transpose_a ? m : k) + gap, ldb = (transpose_b ? k : n) + gap, ldc = n + gap;
   c.data("a", transpose_a ? k : m, transpose_a ? m : k, lda).data("b", transpose_b ? n : k, transpose_b ? k : n, ldb);
   accumulate ? c.data("c", m, n, ldc) : c.empty("c", m, n, ldc);
@@ -111,7 +118,8 @@ std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   for (Activation activation : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh}) {
     cases.push_back(layer({.tokens = 5, .in = 7, .out = 9, .activation = activation}));
-    cases.push_back(layer({.tokens = 33, .in = 20, .out = 17, .activation = activation, .accumulate_dx = true, .gap = 5}));
+    cases.push_back(
+        layer({.tokens = 33, .in = 20, .out = 17, .activation = activation, .accumulate_dx = true, .gap = 5}));
   }
   cases.push_back(layer({.tokens = 1, .in = 1, .out = 1}));
   cases.push_back(layer({.tokens = 6, .in = 4, .out = 3, .bias = false}));

@@ -18,9 +18,12 @@ struct Shape {
 
   std::string name() const {
     std::string text = kind == NormKind::layer ? "layer" : "rms";
-    text += " K=" + std::to_string(tokens) + " N=" + std::to_string(columns) + (residual ? " residual" : "") + (shift ? "" : " no shift");
-    text += std::string(dropout > 0 ? " dropout" : "") + (output_dropout > 0 ? " output dropout" : "") + (sum_is_x ? " in place" : "");
-    text += std::string(keeps_sum ? "" : " no sum") + (d_sum_in ? " d_sum_in" : "") + (d_sum_is_dy ? " d_sum is dy" : "");
+    text += " K=" + std::to_string(tokens) + " N=" + std::to_string(columns) + (residual ? " residual" : "") +
+            (shift ? "" : " no shift");
+    text += std::string(dropout > 0 ? " dropout" : "") + (output_dropout > 0 ? " output dropout" : "") +
+            (sum_is_x ? " in place" : "");
+    text +=
+        std::string(keeps_sum ? "" : " no sum") + (d_sum_in ? " d_sum_in" : "") + (d_sum_is_dy ? " d_sum is dy" : "");
     return text + (dx_is_d_sum ? " dx is d_sum" : "") + (wants_dx ? "" : " no dx") + (scale != 1 ? " large mean" : "");
   }
   const char* sum_name() const { return sum_is_x || !keeps_sum ? "x" : "sum"; }
@@ -60,7 +63,10 @@ NormBackward backward_of(const Shape& s, Run& r) {
 }
 
 void add_tensors(Case& c, const Shape& s) {
-  c.data("x", s.tokens, s.columns).data("residual", s.tokens, s.columns).data("gain", 1, s.columns).data("shift", 1, s.columns);
+  c.data("x", s.tokens, s.columns)
+      .data("residual", s.tokens, s.columns)
+      .data("gain", 1, s.columns)
+      .data("shift", 1, s.columns);
   for (double& x : c.tensor("x").start) x = static_cast<float>(x + (s.scale - 1));
   c.empty("sum", s.tokens, s.columns).empty("mean", 1, s.tokens).empty("rstd", 1, s.tokens);
   c.empty("y", s.tokens, s.columns).empty("again", s.tokens, s.columns).data("d_y", s.tokens, s.columns);
@@ -96,24 +102,38 @@ std::vector<Case> norm_cases() {
   for (NormKind kind : {NormKind::layer, NormKind::rms}) {
     const bool shift = kind == NormKind::layer;
     cases.push_back(norm({.tokens = 5, .columns = 7, .kind = kind, .shift = shift}));
-    cases.push_back(norm({.tokens = 7, .columns = 24, .kind = kind, .residual = false, .shift = shift, .keeps_sum = false}));
-    cases.push_back(norm({.tokens = 7, .columns = 33, .kind = kind, .shift = false, .dropout = 0.1, .output_dropout = 0.2}));
-    cases.push_back(norm({.tokens = 40, .columns = 100, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
     cases.push_back(
-        norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .dropout = 0.3, .sum_is_x = true, .d_sum_in = true, .d_sum_is_dy = true}));
-    cases.push_back(norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .d_sum_is_dy = true, .dx_is_d_sum = true}));
-    cases.push_back(norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .output_dropout = 0.1, .wants_dx = false}));
+        norm({.tokens = 7, .columns = 24, .kind = kind, .residual = false, .shift = shift, .keeps_sum = false}));
+    cases.push_back(
+        norm({.tokens = 7, .columns = 33, .kind = kind, .shift = false, .dropout = 0.1, .output_dropout = 0.2}));
+    cases.push_back(
+        norm({.tokens = 40, .columns = 100, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
+    cases.push_back(norm({.tokens = 6,
+                          .columns = 16,
+                          .kind = kind,
+                          .shift = shift,
+                          .dropout = 0.3,
+                          .sum_is_x = true,
+                          .d_sum_in = true,
+                          .d_sum_is_dy = true}));
+    cases.push_back(
+        norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .d_sum_is_dy = true, .dx_is_d_sum = true}));
+    cases.push_back(
+        norm({.tokens = 6, .columns = 16, .kind = kind, .shift = shift, .output_dropout = 0.1, .wants_dx = false}));
     cases.push_back(norm({.tokens = 4, .columns = 64, .kind = kind, .shift = shift, .epsilon = 1e-9, .scale = 100}));
     cases.push_back(norm({.tokens = 40, .columns = 768, .kind = kind, .shift = shift}));
-    cases.push_back(norm({.tokens = 3, .columns = 1030, .kind = kind, .shift = shift, .dropout = 0.1, .output_dropout = 0.2}));
-    cases.push_back(norm({.tokens = 3, .columns = 4096, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
+    cases.push_back(
+        norm({.tokens = 3, .columns = 1030, .kind = kind, .shift = shift, .dropout = 0.1, .output_dropout = 0.2}));
+    cases.push_back(
+        norm({.tokens = 3, .columns = 4096, .kind = kind, .shift = shift, .dropout = 0.1, .d_sum_in = true}));
     cases.push_back(norm({.tokens = 2100, .columns = 8, .kind = kind, .shift = shift}));
     cases.push_back(norm({.tokens = 2, .columns = 1, .kind = kind, .shift = shift}));
   }
   // More columns than the threads of a block hold in registers.
   cases.push_back(norm({.tokens = 2, .columns = 8200, .dropout = 0.1, .output_dropout = 0.2, .d_sum_in = true}));
   cases.push_back(norm({.tokens = 2, .columns = 8193, .residual = false, .keeps_sum = false, .d_sum_is_dy = true}));
-  cases.push_back(norm({.tokens = 1, .columns = 12288, .kind = NormKind::rms, .shift = false, .sum_is_x = true, .dx_is_d_sum = true}));
+  cases.push_back(norm(
+      {.tokens = 1, .columns = 12288, .kind = NormKind::rms, .shift = false, .sum_is_x = true, .dx_is_d_sum = true}));
   return cases;
 }
 
@@ -131,7 +151,8 @@ TEST_CASE("norm: sums for gain and shift where blocks of the CUDA kernel have se
   for (std::int64_t i = 0; i < count; ++i) sum[i] = whole(i, 7), dy[i] = whole(i + i / columns, 11);
   cuda::Call call(DType::bf16);
   NormBackward a;
-  a.tokens = tokens, a.columns = columns, a.dy = call.stream(dy), a.sum = call.stream(sum), a.mean = call.f32(mean), a.rstd = call.f32(rstd);
+  a.tokens = tokens, a.columns = columns, a.dy = call.stream(dy), a.sum = call.stream(sum), a.mean = call.f32(mean),
+  a.rstd = call.f32(rstd);
   a.gain = call.f32(gain), a.d_sum = call.stream(dy), a.d_gain = call.f32(d_gain), a.d_shift = call.f32(d_shift);
   call.run(cuda::table().norm_backward, a);
   for (std::int64_t i = 0; i < count; ++i) d_gain[i % columns] += dy[i] * sum[i], d_shift[i % columns] += dy[i];

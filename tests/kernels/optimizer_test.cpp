@@ -29,7 +29,8 @@ const AdamwTensor* describe(const Counts& counts, Run& r) {
   return tensors.data();
 }
 
-Case adamw(const std::string& name, const Counts& counts, const StepScalars& scalars, double weight_decay, bool first_step) {
+Case adamw(const std::string& name, const Counts& counts, const StepScalars& scalars, double weight_decay,
+           bool first_step) {
   Case c("adamw " + name + text_of(counts));
   AdamwScalars group;
   group.learning_rate = 1e-3, group.weight_decay = weight_decay;
@@ -38,7 +39,9 @@ Case adamw(const std::string& name, const Counts& counts, const StepScalars& sca
   group.learning_rate = 3e-2, group.beta1 = 0.8;
   c.bytes("group1", group);
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    c.data(numbered("value", i), 1, counts[i]).data(numbered("gradient", i), 1, counts[i]).data(numbered("moment1.", i), 1, counts[i], 0, 0.1);
+    c.data(numbered("value", i), 1, counts[i])
+        .data(numbered("gradient", i), 1, counts[i])
+        .data(numbered("moment1.", i), 1, counts[i], 0, 0.1);
     c.data(numbered("moment2.", i), 1, counts[i]);
     for (double& v : c.tensors.back().start) v = first_step ? 0 : static_cast<float>(v * v * 1e-2);
     if (!first_step) continue;
@@ -46,7 +49,9 @@ Case adamw(const std::string& name, const Counts& counts, const StepScalars& sca
     if (counts[i] > 0) c.tensor(numbered("gradient", i)).start[0] = 0;
   }
   c.forward = [=](Run& r) {
-    r.call(&Backend::adamw, [&] { return Adamw{describe(counts, r), static_cast<int>(counts.size()), r.scalars("scalars")}; });
+    r.call(&Backend::adamw, [&] {
+      return Adamw{describe(counts, r), static_cast<int>(counts.size()), r.scalars("scalars")};
+    });
   };
   return c;
 }
@@ -71,11 +76,13 @@ Case clip(const std::string& name, double max_norm, double square_sum, double lo
   Case c("clip " + name);
   c.values("square_sum", {square_sum}, Kind::f64).values("loss", {loss}, Kind::f64);
   static_assert(sizeof(StepScalars) == 6 * sizeof(double));
-  c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Kind::f64);  // seed, step, loss_scale, sequence_scale, gradient_scale, finite
-  c.tensor("scalars").f64_roundings = 4;                     // a root and a quotient, each within one
+  c.values("scalars", {0, 0, 0.5, 1, 123, 456},
+           Kind::f64);                    // seed, step, loss_scale, sequence_scale, gradient_scale, finite
+  c.tensor("scalars").f64_roundings = 4;  // a root and a quotient, each within one
   c.forward = [=](Run& r) {
     r.call(&Backend::clip_gradient, [&] {
-      return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"), static_cast<StepScalars*>(r.out("scalars"))};
+      return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"),
+                          static_cast<StepScalars*>(r.out("scalars"))};
     });
   };
   return c;

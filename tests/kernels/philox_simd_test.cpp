@@ -18,7 +18,8 @@ std::vector<Isa> machine() {
   return list;
 }
 
-void check_against_scalar(const Isa& isa, const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first, int blocks) {
+void check_against_scalar(const Isa& isa, const DropoutRule& rule, std::int64_t sample, std::int64_t token,
+                          std::uint64_t first, int blocks) {
   std::vector<std::uint8_t> bits((blocks + 15) / 16 * 16);
   isa.bits(rule, sample, token, first, blocks, bits.data());
   std::vector<float> lanes(bits.size() * 8);

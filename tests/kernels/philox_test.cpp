@@ -28,10 +28,12 @@ TEST_CASE("philox equals Random123") {
 
 TEST_CASE("philox equals the published known answers") {  // Random123, kat_vectors
   constexpr PhiloxBlock zero = philox4x32_10({{0, 0, 0, 0}}, {{0, 0}});
-  static_assert(zero.word[0] == 0x6627e8d5u && zero.word[1] == 0xe169c58du && zero.word[2] == 0xbc57ac4cu && zero.word[3] == 0x9b00dbd8u);
+  static_assert(zero.word[0] == 0x6627e8d5u && zero.word[1] == 0xe169c58du && zero.word[2] == 0xbc57ac4cu &&
+                zero.word[3] == 0x9b00dbd8u);
   constexpr std::uint32_t ones = 0xffffffffu;
   constexpr PhiloxBlock full = philox4x32_10({{ones, ones, ones, ones}}, {{ones, ones}});
-  static_assert(full.word[0] == 0x408f276du && full.word[1] == 0x41c83b0eu && full.word[2] == 0xa20bc7c6u && full.word[3] == 0x6d5451fdu);
+  static_assert(full.word[0] == 0x408f276du && full.word[1] == 0x41c83b0eu && full.word[2] == 0xa20bc7c6u &&
+                full.word[3] == 0x6d5451fdu);
 }
 
 TEST_CASE("keys and counters are distinct for distinct steps, seeds, samples and sites") {
@@ -43,7 +45,8 @@ TEST_CASE("keys and counters are distinct for distinct steps, seeds, samples and
     }
   std::set<std::vector<std::uint32_t>> counters;
   for (std::uint32_t site = 0; site < 50; ++site)
-    for (std::int64_t sample : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{5} << 32}) {
+    for (std::int64_t sample : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1,
+                                std::int64_t{5} << 32}) {
       const PhiloxBlock c = dropout_counter(site, sample, 3, 4);
       REQUIRE(counters.insert({c.word[0], c.word[1], c.word[2], c.word[3]}).second);
     }

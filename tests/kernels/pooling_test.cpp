@@ -15,8 +15,8 @@ struct Shape {
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(lengths.size()); }
   std::string name() const {
-    return std::string(pooling == Pooling::mean ? "mean" : "first") + (normalise ? " normalised" : "") + " B=" + std::to_string(sequences()) +
-           " T=" + std::to_string(length) + " N=" + std::to_string(columns);
+    return std::string(pooling == Pooling::mean ? "mean" : "first") + (normalise ? " normalised" : "") +
+           " B=" + std::to_string(sequences()) + " T=" + std::to_string(length) + " N=" + std::to_string(columns);
   }
 };
 

@@ -39,13 +39,15 @@ void add_diagonals(Case& c, const Chains& chains, bool all_dead) {
     for (int bond = 1; bond < static_cast<int>(chains[i].sizes.size()); ++bond) {
       std::vector<double> d(chains[i].ranks[bond]);
       for (std::size_t j = 0; j < d.size(); ++j) d[j] = all_dead ? -1 : static_cast<float>(pattern[(j + bond) % 8]);
-      c.data(name_of_bond("d_diagonal", i, bond), 1, chains[i].ranks[bond]).values(name_of_bond("diagonal", i, bond), d);
+      c.data(name_of_bond("d_diagonal", i, bond), 1, chains[i].ranks[bond])
+          .values(name_of_bond("diagonal", i, bond), d);
     }
 }
 
 constexpr int state_fields = sizeof(RankState) / sizeof(double);
 
-Case objective(const std::string& name, const Chains& chains, const RankState& state, RankPenalty penalty, double threshold, bool all_dead = false) {
+Case objective(const std::string& name, const Chains& chains, const RankState& state, RankPenalty penalty,
+               double threshold, bool all_dead = false) {
   Case c(name + (penalty == RankPenalty::mean ? " mean" : " size") + " threshold " + std::to_string(threshold));
   add_diagonals(c, chains, all_dead);
   const auto* fields = reinterpret_cast<const double*>(&state);
@@ -53,14 +55,21 @@ Case objective(const std::string& name, const Chains& chains, const RankState& s
   std::int64_t entries = 0;
   for (const Chain& chain : chains)
     for (auto rank : chain.ranks) entries += rank;
-  c.tensor("state").f64_roundings = static_cast<double>(2 * entries + 8);  // sums of positive terms, two products, one quotient
+  c.tensor("state").f64_roundings =
+      static_cast<double>(2 * entries + 8);  // sums of positive terms, two products, one quotient
   const int count = static_cast<int>(chains.size());
   c.forward = [=](Run& r) {
     r.call(&Backend::rank_measure, [&] {
-      return RankMeasure{describe(chains, r, false), count, threshold, penalty, r.doubles("loss"), static_cast<RankState*>(r.out("state"))};
+      return RankMeasure{describe(chains, r, false),
+                         count,
+                         threshold,
+                         penalty,
+                         r.doubles("loss"),
+                         static_cast<RankState*>(r.out("state"))};
     });
     r.call(&Backend::rank_penalty_gradient, [&] {
-      return RankPenaltyGradient{describe(chains, r, true), count, threshold, penalty, static_cast<const RankState*>(r.in("state"))};
+      return RankPenaltyGradient{describe(chains, r, true), count, threshold, penalty,
+                                 static_cast<const RankState*>(r.in("state"))};
     });
   };
   return c;
@@ -71,20 +80,26 @@ Case weigh(const std::vector<std::int64_t>& counts, double loss_weight) {
   RankState state;
   state.loss_weight = loss_weight;
   c.bytes("state", state);
-  for (std::size_t i = 0; i < counts.size(); ++i) c.data(name_of_bond("g", i, 0), 1, counts[i]).data(name_of_bond("v", i, 0), 1, counts[i]);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    c.data(name_of_bond("g", i, 0), 1, counts[i]).data(name_of_bond("v", i, 0), 1, counts[i]);
   c.forward = [=](Run& r) {
     r.call(&Backend::weigh_gradient, [&] {
       auto& tensors = *r.keep(std::vector<WeighGradient::Tensor>(counts.size()));
       for (std::size_t i = 0; i < counts.size(); ++i)
-        tensors[i] = {counts[i], r.out(name_of_bond("g", i, 0)), i % 2 ? nullptr : r.in(name_of_bond("v", i, 0)), i % 2 ? 0 : 2e-3};
-      return WeighGradient{tensors.data(), static_cast<int>(counts.size()), static_cast<const RankState*>(r.in("state"))};
+        tensors[i] = {counts[i], r.out(name_of_bond("g", i, 0)), i % 2 ? nullptr : r.in(name_of_bond("v", i, 0)),
+                      i % 2 ? 0 : 2e-3};
+      return WeighGradient{tensors.data(), static_cast<int>(counts.size()),
+                           static_cast<const RankState*>(r.in("state"))};
     });
   };
   return c;
 }
 
 void add_states(std::vector<Case>& cases, RankPenalty penalty, double threshold) {
-  const Chains chains{{{2, 3, 2, 3, 2, 2}, {1, 2, 3, 4, 3, 2, 1}}, {{20, 12}, {1, 30, 1}}, {{4, 6, 5, 8}, {1, 8, 16, 8, 1}}, {{9}, {1, 1}}};
+  const Chains chains{{{2, 3, 2, 3, 2, 2}, {1, 2, 3, 4, 3, 2, 1}},
+                      {{20, 12}, {1, 30, 1}},
+                      {{4, 6, 5, 8}, {1, 8, 16, 8, 1}},
+                      {{9}, {1, 1}}};
   RankState early, far_size, far_loss, weights, reached;
   early.surrogate_start = 321;
   far_size = early, far_size.late = 1, far_size.target_loss = 1.4, far_size.target_size = 100;
@@ -110,8 +125,12 @@ std::vector<Case> rank_objective_cases() {
   return cases;
 }
 
-TEST_CASE("rank_objective: every backend within the derived bound of the reference") { check_backends(rank_objective_cases()); }
-TEST_CASE("rank_objective: the same bytes again and for any number of threads") { check_repeat(rank_objective_cases()); }
+TEST_CASE("rank_objective: every backend within the derived bound of the reference") {
+  check_backends(rank_objective_cases());
+}
+TEST_CASE("rank_objective: the same bytes again and for any number of threads") {
+  check_repeat(rank_objective_cases());
+}
 
 TEST_CASE("rank_objective: gradient of both penalties by the complex step") {
   using Complex = std::complex<double>;
@@ -121,7 +140,8 @@ TEST_CASE("rank_objective: gradient of both penalties by the complex step") {
   RankChain chain;
   chain.cores = 3, chain.sizes[0] = 4, chain.sizes[1] = 5, chain.sizes[2] = 6;
   chain.ranks[0] = 1, chain.ranks[1] = 3, chain.ranks[2] = 4, chain.ranks[3] = 1;
-  chain.diagonals[0] = r1.data(), chain.diagonals[1] = r2.data(), chain.d_diagonals[0] = g1.data(), chain.d_diagonals[1] = g2.data();
+  chain.diagonals[0] = r1.data(), chain.diagonals[1] = r2.data(), chain.d_diagonals[0] = g1.data(),
+  chain.d_diagonals[1] = g2.data();
   RankState state;
   state.loss_weight = 0, state.size_weight = 1;
   reference::compute<double>(RankPenaltyGradient{&chain, 1, .01, penalty, &state});

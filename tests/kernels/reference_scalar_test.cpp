@@ -14,10 +14,12 @@ void check_close(const Complex& got, const Complex& wanted, double relative) {
 }
 
 TEST_CASE("erfc of complex arguments") {
-  check_close(reference::erfc_of(Complex(1, 1)), {-0.316151281697947644880, -0.190453469237834686284}, 4e-15);  // 1 - erf: 1.3 and 1 leave 0.3
+  check_close(reference::erfc_of(Complex(1, 1)), {-0.316151281697947644880, -0.190453469237834686284},
+              4e-15);  // 1 - erf: 1.3 and 1 leave 0.3
   check_close(reference::erfc_of(Complex(2.5, 0.5)), {-0.000460241435521607132325, -0.000231819719909807113098}, 2e-15);
   check_close(reference::erfc_of(Complex(-3, 1)), {1.99994238613201376239562, -7.71795638137801357578e-7}, 1e-15);
-  check_close(reference::erfc_of(Complex(0.5, -2)), {-12.8399856677412786826728930801, -1.04299250083142025863475104189714}, 1e-14);
+  check_close(reference::erfc_of(Complex(0.5, -2)),
+              {-12.8399856677412786826728930801, -1.04299250083142025863475104189714}, 1e-14);
 }
 
 TEST_CASE("erfc on the real axis equals the C library's, value and slope, on both sides of every seam") {
@@ -35,10 +37,12 @@ TEST_CASE("erfc on the real axis equals the C library's, value and slope, on bot
 TEST_CASE("activations are analytic: their complex step is their derivative") {
   const auto kind = GENERATE(Activation::none, Activation::gelu, Activation::silu, Activation::tanh);
   for (double x = -9; x <= 9; x += 0.125) {
-    const double step = reference::activate(kind, Complex(x, 1e-60)).imag() / 1e-60, slope = reference::activation_derivative(kind, x);
+    const double step = reference::activate(kind, Complex(x, 1e-60)).imag() / 1e-60,
+                 slope = reference::activation_derivative(kind, x);
     CAPTURE(x, static_cast<int>(kind));
     CHECK(std::abs(step - slope) <= 2e-13 * std::abs(slope) + 1e-15);
-    CHECK(std::abs(reference::activate(kind, Complex(x)).real() - reference::activate(kind, x)) <= 1e-13 * std::abs(reference::activate(kind, x)));
+    CHECK(std::abs(reference::activate(kind, Complex(x)).real() - reference::activate(kind, x)) <=
+          1e-13 * std::abs(reference::activate(kind, x)));
   }
 }
 

@@ -1,5 +1,6 @@
-// Literal values of one TT layer and one TTM table, with masked, negative and threshold-equal diagonals, and of the penalties:
-// computed in double by an independent program and checked by finite differences. They stand to nine decimals.
+// Literal values of one TT layer and one TTM table, with masked, negative and threshold-equal diagonals, and of the
+// penalties: computed in double by an independent program and checked by finite differences. They stand to nine
+// decimals.
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
@@ -54,11 +55,14 @@ struct TtVector {
 
   void describe() {
     matrix.d = matrix.e = 3, matrix.threshold = .01, matrix.ld_left = 16;
-    for (int i = 0; i < 6; ++i) matrix.modes[i] = modes[i], matrix.cores[i] = cores[i].data(), matrix.d_cores[i] = d_cores[i].data();
+    for (int i = 0; i < 6; ++i)
+      matrix.modes[i] = modes[i], matrix.cores[i] = cores[i].data(), matrix.d_cores[i] = d_cores[i].data();
     for (int i = 0; i < 7; ++i) matrix.ranks[i] = ranks[i];
-    for (int i = 0; i < 5; ++i) matrix.diagonals[i] = diagonals[i].data(), matrix.d_diagonals[i] = d_diagonals[i].data();
+    for (int i = 0; i < 5; ++i)
+      matrix.diagonals[i] = diagonals[i].data(), matrix.d_diagonals[i] = d_diagonals[i].data();
     left = d_left = right = d_right = Numbers(12 * 16);
-    matrix.left = left.data(), matrix.right = right.data(), matrix.d_left = d_left.data(), matrix.d_right = d_right.data();
+    matrix.left = left.data(), matrix.right = right.data(), matrix.d_left = d_left.data(),
+    matrix.d_right = d_right.data();
   }
 
   void forward() {
@@ -74,12 +78,14 @@ struct TtVector {
 
   void backward() {
     TtLinearBackward a;
-    a.tokens = 2, a.in = 12, a.width = 16, a.t1 = t1.data(), a.left = left.data(), a.u1 = u1.data(), a.dx = dx.data(), a.lddx = 12;
+    a.tokens = 2, a.in = 12, a.width = 16, a.t1 = t1.data(), a.left = left.data(), a.u1 = u1.data(), a.dx = dx.data(),
+    a.lddx = 12;
     a.outputs = 1, a.output[0].out = 12, a.output[0].rank = 16, a.output[0].right = right.data(), a.output[0].ldy = 12;
     a.output[0].dy = dy.data(), a.output[0].d_right = d_right.data();
     call(reference.tt_linear_backward, a);
     Product product;
-    product.tokens = 2, product.in = 12, product.out = 16, product.x = x.data(), product.ldx = 12, product.g = u1.data(), product.ldg = 16;
+    product.tokens = 2, product.in = 12, product.out = 16, product.x = x.data(), product.ldx = 12,
+    product.g = u1.data(), product.ldg = 16;
     product.result = d_left.data(), product.ld_result = 16;
     call(reference.product, product);
     call(reference.tt_merge_backward, TtMergeBackward{&matrix, 1});
@@ -90,12 +96,14 @@ TEST_CASE("TT vectors: forward and backward") {
   TtVector v;
   v.forward();
   v.backward();
-  check_close(v.y, {0.022604942,  0.054543972,  0.003209352,  -0.046450853, 0.157831192, 0.139795303,  -0.033536911, -0.027342796,
-                    -0.702692986, 0.153921604,  -0.212533236, -0.292734861, 0.572499275, -0.204324245, 0.17990756,   0.310666323,
-                    0.518606186,  -0.238300323, 0.194552422,  0.303050995,  0.887686729, -0.242063999, 0.269622087,  0.416285276});
-  check_close(v.dx, {-0.238779545, 0.082032681, 0.248521328,  -0.219175816, 0.735822201, -0.520384312, 0.20942831,   -0.10010004,
-                     -0.138643742, 0.115048885, -0.486715794, 0.330197811,  0.139689922, -0.089689732, -0.462092876, 0.256696701,
-                     -1.063875675, 0.603083134, -0.184040546, 0.111354351,  0.24580431,  -0.136064529, 0.675649166,  -0.38348341});
+  check_close(v.y, {0.022604942,  0.054543972,  0.003209352,  -0.046450853, 0.157831192,  0.139795303,
+                    -0.033536911, -0.027342796, -0.702692986, 0.153921604,  -0.212533236, -0.292734861,
+                    0.572499275,  -0.204324245, 0.17990756,   0.310666323,  0.518606186,  -0.238300323,
+                    0.194552422,  0.303050995,  0.887686729,  -0.242063999, 0.269622087,  0.416285276});
+  check_close(v.dx, {-0.238779545, 0.082032681,  0.248521328,  -0.219175816, 0.735822201,  -0.520384312,
+                     0.20942831,   -0.10010004,  -0.138643742, 0.115048885,  -0.486715794, 0.330197811,
+                     0.139689922,  -0.089689732, -0.462092876, 0.256696701,  -1.063875675, 0.603083134,
+                     -0.184040546, 0.111354351,  0.24580431,   -0.136064529, 0.675649166,  -0.38348341});
   const Numbers sums{0.267522812, -6.818374634, 0.056388378, -0.056461573, 0.728239059, 0.605570555};
   const Numbers squares{19.339983671, 133.421367790, 17.584543804, 5.028304178, 3.487550200, 10.321953417};
   for (int i = 0; i < 6; ++i) {
@@ -158,7 +166,8 @@ struct TtmVector {
     for (const Numbers& v : diagonals) d_diagonals.push_back(Numbers(v.size()));
     for (int k = 0; k < 5; ++k) table.ranks[k] = ranks[k];
     for (int k = 0; k < 4; ++k) table.cores[k] = cores[k].data(), table.d_cores[k] = d_cores[k].data();
-    for (std::size_t k = 0; k < diagonals.size(); ++k) table.diagonals[k] = diagonals[k].data(), table.d_diagonals[k] = d_diagonals[k].data();
+    for (std::size_t k = 0; k < diagonals.size(); ++k)
+      table.diagonals[k] = diagonals[k].data(), table.d_diagonals[k] = d_diagonals[k].data();
     left = d_left = Numbers(left_elements(table)), right = d_right = Numbers(right_elements(table));
     table.left = left.data(), table.right = right.data(), table.d_left = d_left.data(), table.d_right = d_right.data();
     call(reference.ttm_merge, TtmMerge{&table});
@@ -182,11 +191,12 @@ struct TtmVector {
 TEST_CASE("TTM vectors: rows without a mask") {
   const int cut = GENERATE(1, 2, 3);
   TtmVector v(cut, {});
-  check_close(v.rows({0}), {0.75, 1.640625, 0.33984375, -1.11328125, -1.1015625, -1.2890625, -1.32421875, -1.23046875, -0.421875, 0.703125,
-                            1.51171875, 0.05859375});
-  check_close(v.rows({5}),
-              {-2.0078125, 1.79296875, -1.515625, 1.03125, 3.2734375, -2.6953125, -0.5078125, 0.5859375, -3.1328125, 2.4140625, 3.1796875, -2.71875});
-  check_close(v.rows({23}), {0.140625, -0.23046875, 0.1875, -0.25390625, 1.8671875, -1.4375, 1.6875, -1.484375, 1.875, -1.578125, 0.34375, -0.125});
+  check_close(v.rows({0}), {0.75, 1.640625, 0.33984375, -1.11328125, -1.1015625, -1.2890625, -1.32421875, -1.23046875,
+                            -0.421875, 0.703125, 1.51171875, 0.05859375});
+  check_close(v.rows({5}), {-2.0078125, 1.79296875, -1.515625, 1.03125, 3.2734375, -2.6953125, -0.5078125, 0.5859375,
+                            -3.1328125, 2.4140625, 3.1796875, -2.71875});
+  check_close(v.rows({23}), {0.140625, -0.23046875, 0.1875, -0.25390625, 1.8671875, -1.4375, 1.6875, -1.484375, 1.875,
+                             -1.578125, 0.34375, -0.125});
 }
 
 TEST_CASE("TTM vectors: masked diagonals, duplicate ids, gradients") {
@@ -197,7 +207,8 @@ TEST_CASE("TTM vectors: masked diagonals, duplicate ids, gradients") {
   CHECK(dot(v.rows(ids), dy) == Approx(6.038360596).margin(6e-10).epsilon(0));
   v.backward(ids, dy);
   const Numbers sums{-.164794922, -3.939331055, 1.827026367, -.28125};
-  for (int k = 0; k < 4; ++k) CHECK(std::accumulate(v.d_cores[k].begin(), v.d_cores[k].end(), 0.0) == Approx(sums[k]).margin(6e-10).epsilon(0));
+  for (int k = 0; k < 4; ++k)
+    CHECK(std::accumulate(v.d_cores[k].begin(), v.d_cores[k].end(), 0.0) == Approx(sums[k]).margin(6e-10).epsilon(0));
   check_close(v.d_diagonals[0], {3.684631348, 4.707458496});
   check_close(v.d_diagonals[1], {7.722290039, 0, .493286133});
   check_close(v.d_diagonals[2], {8.051147461, 0});

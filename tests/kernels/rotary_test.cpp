@@ -9,10 +9,13 @@ namespace comera::kernels::test {
 namespace {
 
 Case table(std::int64_t positions, std::int64_t head_size, double theta) {
-  Case c("table P=" + std::to_string(positions) + " D=" + std::to_string(head_size) + " theta=" + std::to_string(theta));
+  Case c("table P=" + std::to_string(positions) + " D=" + std::to_string(head_size) +
+         " theta=" + std::to_string(theta));
   c.empty("cosines", positions, head_size / 2).empty("sines", positions, head_size / 2);
   c.forward = [=](Run& r) {
-    r.call(&Backend::rotary_table, [&] { return RotaryTable{positions, head_size, theta, r.out("cosines"), r.out("sines")}; });
+    r.call(&Backend::rotary_table, [&] {
+      return RotaryTable{positions, head_size, theta, r.out("cosines"), r.out("sines")};
+    });
   };
   return c;
 }
@@ -21,11 +24,13 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
   const auto tokens = static_cast<std::int64_t>(positions.size());
   constexpr std::int64_t longest = 40;
   const std::int64_t half = head_size / 2;
-  Case c("K=" + std::to_string(tokens) + " H=" + std::to_string(heads) + " D=" + std::to_string(head_size) + (in_place ? " in place" : ""));
+  Case c("K=" + std::to_string(tokens) + " H=" + std::to_string(heads) + " D=" + std::to_string(head_size) +
+         (in_place ? " in place" : ""));
   std::vector<double> cosines, sines;
   for (std::int64_t p = 0; p < longest; ++p)
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(p) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+      const double angle =
+          static_cast<double>(p) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
       cosines.push_back(static_cast<float>(std::cos(angle)));
       sines.push_back(static_cast<float>(std::sin(angle)));
     }
@@ -71,7 +76,8 @@ TEST_CASE("rotary: products of rotated vectors depend on the distance alone") {
   backend.rotary_table.run(context, RotaryTable{20, size, 10000, cosines, sines});
   const auto product = [&](std::int32_t p, std::int32_t q) {
     double x[size], y[size], sum = 0;
-    for (std::int64_t i = 0; i < size; ++i) x[i] = std::sin(1.0 + static_cast<double>(i)), y[i] = std::cos(2.0 * static_cast<double>(i));
+    for (std::int64_t i = 0; i < size; ++i)
+      x[i] = std::sin(1.0 + static_cast<double>(i)), y[i] = std::cos(2.0 * static_cast<double>(i));
     backend.rotary.run(context, Rotary{1, 1, size, &p, cosines, sines, false, x, x});
     backend.rotary.run(context, Rotary{1, 1, size, &q, cosines, sines, false, y, y});
     for (std::int64_t i = 0; i < size; ++i) sum += x[i] * y[i];

@@ -1,4 +1,5 @@
-// Every function of kernels/cpu/simd.h against the C library in double, over floats of every size and sign, in units in the last place.
+// Every function of kernels/cpu/simd.h against the C library in double, over floats of every size and sign, in units in
+// the last place.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -20,8 +21,10 @@ struct Isa {
 
 std::vector<Isa> machine() {
   std::vector<Isa> list;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list.push_back({"v3", cpu_v3::simd_apply, cpu_v3::simd_sums});
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) list.push_back({"v4", cpu_v4::simd_apply, cpu_v4::simd_sums});
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    list.push_back({"v3", cpu_v3::simd_apply, cpu_v3::simd_sums});
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+    list.push_back({"v4", cpu_v4::simd_apply, cpu_v4::simd_sums});
   return list;
 }
 

@@ -48,7 +48,8 @@ double median(std::vector<double> values) {
 }
 
 // Time of streaming stores in that of plain ones: medians of runs in turn.
-double streamed_to_plain(const Set& set, std::int64_t rows, std::int64_t columns, const float* x, float* y, std::int64_t ldy) {
+double streamed_to_plain(const Set& set, std::int64_t rows, std::int64_t columns, const float* x, float* y,
+                         std::int64_t ldy) {
   std::vector<double> times[2];
   for (int run = 0; run < 7; ++run)
     for (const bool streaming : {false, true}) {
@@ -76,15 +77,17 @@ TEST_CASE("stream: rows that begin and end anywhere are written whole, and nothi
           for (std::int64_t i = 0; i < floats; ++i) {
             const std::int64_t at = i - offset, row = at / ld, column = at % ld;
             const bool inside = at >= 0 && row < rows && column < columns;
-            wrong += y[static_cast<std::size_t>(i)] != (inside ? static_cast<float>(row % 64 * columns + column) : -1.0f);
+            wrong +=
+                y[static_cast<std::size_t>(i)] != (inside ? static_cast<float>(row % 64 * columns + column) : -1.0f);
           }
           INFO(set.name << ", " << columns << " columns from " << offset << ", gap " << gap);
           CHECK(wrong == 0);
         }
 }
 
-// A line that is streamed in part and stored in part cost 5 to 10 times a store. The rows begin on a line, half a line behind one, and one
-// lane behind one, where nothing can be streamed. A sitting that something disturbed is taken again.
+// A line that is streamed in part and stored in part cost 5 to 10 times a store. The rows begin on a line, half a line
+// behind one, and one lane behind one, where nothing can be streamed. A sitting that something disturbed is taken
+// again.
 TEST_CASE("stream: a streamed store does not lose to a plain one") {
   constexpr std::int64_t rows = 4096, columns = 3072;
   const Lines x = lines_of(64 * columns), y = lines_of(rows * (columns + 8) + 64);
@@ -94,7 +97,8 @@ TEST_CASE("stream: a streamed store does not lose to a plain one") {
         double best = 1e9;
         for (int attempt = 0; attempt < 5 && best > 1.5; ++attempt)
           best = std::min(best, streamed_to_plain(set, rows, columns, x.get(), y.get() + offset, columns + gap));
-        std::printf("%s, rows from float %d on, gap %d: streamed %.2f of plain\n", set.name, static_cast<int>(offset), static_cast<int>(gap), best);
+        std::printf("%s, rows from float %d on, gap %d: streamed %.2f of plain\n", set.name, static_cast<int>(offset),
+                    static_cast<int>(gap), best);
         CHECK(best <= 1.5);
       }
 }

@@ -38,7 +38,8 @@ TEST_CASE("many short loops in a row see each other's results") {
   ThreadPool pool(4);
   const Context context{.stream = &pool};
   std::vector<long> values(13, 0);
-  for (int round = 0; round < 20000; ++round) parallel_for(context, 13, [&](std::int64_t tile) { values[tile] += values[tile] / 2 % 3 + 1; });
+  for (int round = 0; round < 20000; ++round)
+    parallel_for(context, 13, [&](std::int64_t tile) { values[tile] += values[tile] / 2 % 3 + 1; });
   for (long value : values) CHECK(value == values[0]);
 }
 

@@ -1,10 +1,13 @@
-// A scalar that carries its own rounding analysis, so that running the reference on it derives the tolerance of every output.
+// A scalar that carries its own rounding analysis, so that running the reference on it derives the tolerance of every
+// output.
 //
-// `value` is computed in double. `magnitude` is the value with every sum replaced by the sum of absolute values and every
-// function f replaced by max(|f|, |f'| magnitude), the first-order amplification of its argument's error. `roundings` is the
-// longest path of roundings to an input. Then any order of summation in arithmetic of unit roundoff u is within
+// `value` is computed in double. `magnitude` is the value with every sum replaced by the sum of absolute values and
+// every function f replaced by max(|f|, |f'| magnitude), the first-order amplification of its argument's error.
+// `roundings` is the longest path of roundings to an input. Then any order of summation in arithmetic of unit roundoff
+// u is within
 //   roundings * u * magnitude
-// of the exact result, up to terms of u^2 (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sections 3.1 and 3.3).
+// of the exact result, up to terms of u^2 (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sections 3.1
+// and 3.3).
 #pragma once
 
 #include <algorithm>
@@ -21,8 +24,10 @@ struct Tracked {
 
   Tracked() = default;
   // A constant: rounded once where f32 cannot hold it.
-  explicit Tracked(double x) : value(x), magnitude(std::abs(x)), roundings(static_cast<double>(static_cast<float>(x)) == x ? 0 : 1) {}
-  Tracked(double value, double magnitude, double roundings) : value(value), magnitude(magnitude), roundings(roundings) {}
+  explicit Tracked(double x)
+      : value(x), magnitude(std::abs(x)), roundings(static_cast<double>(static_cast<float>(x)) == x ? 0 : 1) {}
+  Tracked(double value, double magnitude, double roundings)
+      : value(value), magnitude(magnitude), roundings(roundings) {}
 
   static Tracked unwritten() { return {std::numeric_limits<double>::quiet_NaN(), 0, -1}; }
   bool is_unwritten() const { return roundings < 0; }
@@ -57,7 +62,9 @@ inline Tracked function_of(const Tracked& x, double value, double derivative, do
   return {value, std::max(std::abs(value), amplified), std::max(x.roundings, 0.0) + roundings};
 }
 inline Tracked sqrt(const Tracked& x) { return function_of(x, std::sqrt(x.value), 0.5 / std::sqrt(x.value), 1); }
-inline Tracked exp(const Tracked& x) { return function_of(x, std::exp(x.value), std::exp(x.value), function_roundings); }
+inline Tracked exp(const Tracked& x) {
+  return function_of(x, std::exp(x.value), std::exp(x.value), function_roundings);
+}
 inline Tracked log(const Tracked& x) { return function_of(x, std::log(x.value), 1 / x.value, function_roundings); }
 inline Tracked tanh(const Tracked& x) {
   const double t = std::tanh(x.value);

@@ -1,4 +1,5 @@
-// The passes of a TT layer's backward on CUDA in both element types, beside sums in double that carry the bound of their errors along.
+// The passes of a TT layer's backward on CUDA in both element types, beside sums in double that carry the bound of
+// their errors along.
 #include "kernels/cuda/tt_backward.h"
 
 #include <catch2/catch.hpp>
@@ -50,7 +51,8 @@ class Layer {
  public:
   explicit Layer(Shape shape) : s_(std::move(shape)) {
     t1_ = rounded<T>(normal(s_.tokens * s_.width(), 1, 1)), left_ = rounded<T>(normal(s_.in * s_.width(), 2, 0.2));
-    x_ = rounded<T>(normal(s_.tokens * s_.in, 3, 1)), dx_ = rounded<T>(normal(s_.tokens * s_.in, 4, 1)), d_left_ = normal(s_.in * s_.width(), 5, 1);
+    x_ = rounded<T>(normal(s_.tokens * s_.in, 3, 1)), dx_ = rounded<T>(normal(s_.tokens * s_.in, 4, 1)),
+    d_left_ = normal(s_.in * s_.width(), 5, 1);
     for (const Output& o : s_.outputs) {
       right_.push_back(rounded<T>(normal(o.rank * o.out, 6, 0.5))), bias_.push_back(normal(o.out, 7, 1));
       dy_.push_back(rounded<T>(normal(s_.tokens * o.out, 8, 1))), d_right_.push_back(normal(o.rank * o.out, 9, 1));
@@ -66,29 +68,35 @@ class Layer {
 
   // Cut as the shape says; or by the op, as it would be cut for a model.
   Answer call(bool by_op = false) const {
-    const DeviceNumbers<T> t1(t1_), left(left_), x(x_), dx(s_.adds_dx ? dx_ : Floats(dx_.size(), NAN)), u1(Floats(t1_.size(), NAN));
+    const DeviceNumbers<T> t1(t1_), left(left_), x(x_), dx(s_.adds_dx ? dx_ : Floats(dx_.size(), NAN)),
+        u1(Floats(t1_.size(), NAN));
     const DeviceNumbers<float> d_left(d_left_);
     std::vector<std::unique_ptr<DeviceNumbers<T>>> rights, dys;
     std::vector<std::unique_ptr<DeviceNumbers<float>>> biases, d_rights, d_biases;
     TtLinearBackward a;
     a.tokens = s_.tokens, a.in = a.lddx = a.ldx = s_.in, a.width = s_.width(), a.activation = s_.activation;
-    a.t1 = t1.data(), a.left = left.data(), a.u1 = u1.data(), a.accumulate_dx = s_.adds_dx, a.outputs = static_cast<int>(s_.outputs.size());
+    a.t1 = t1.data(), a.left = left.data(), a.u1 = u1.data(), a.accumulate_dx = s_.adds_dx,
+    a.outputs = static_cast<int>(s_.outputs.size());
     if (s_.has_x) a.x = x.data(), a.d_left = d_left.data();
     if (s_.wants_dx) a.dx = dx.data();
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < s_.outputs.size(); offset += s_.outputs[i++].rank) {
       const Output& o = s_.outputs[i];
-      rights.push_back(std::make_unique<DeviceNumbers<T>>(right_[i])), dys.push_back(std::make_unique<DeviceNumbers<T>>(dy_[i]));
-      biases.push_back(std::make_unique<DeviceNumbers<float>>(bias_[i])), d_rights.push_back(std::make_unique<DeviceNumbers<float>>(d_right_[i]));
+      rights.push_back(std::make_unique<DeviceNumbers<T>>(right_[i])),
+          dys.push_back(std::make_unique<DeviceNumbers<T>>(dy_[i]));
+      biases.push_back(std::make_unique<DeviceNumbers<float>>(bias_[i])),
+          d_rights.push_back(std::make_unique<DeviceNumbers<float>>(d_right_[i]));
       d_biases.push_back(std::make_unique<DeviceNumbers<float>>(d_bias_[i]));
       TtOutput& to = a.output[i];
-      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(), to.dy = dys[i]->data();
+      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(),
+      to.dy = dys[i]->data();
       to.d_right = d_rights[i]->data();
       if (o.bias) to.bias = biases[i]->data(), to.d_bias = d_biases[i]->data();
     }
     by_op ? run_op<T>(place().backend->tt_linear_backward, a) : run(a);
     Answer answer{u1.read(), dx.read(), d_left.read(), {}, {}};
-    for (std::size_t i = 0; i < s_.outputs.size(); ++i) answer.d_right.push_back(d_rights[i]->read()), answer.d_bias.push_back(d_biases[i]->read());
+    for (std::size_t i = 0; i < s_.outputs.size(); ++i)
+      answer.d_right.push_back(d_rights[i]->read()), answer.d_bias.push_back(d_biases[i]->read());
     return answer;
   }
 
@@ -153,7 +161,8 @@ class Layer {
     for (Sum& sum : d_right) sum.summed(s_.tokens);
     for (Sum& sum : d_bias) sum.summed(s_.tokens);
     for (std::int64_t k = 0; k < s_.tokens; ++k)
-      for (std::int64_t r = 0; r < o.rank; ++r) u1[k * s_.width() + offset + r].summed(o.out), u1[k * s_.width() + offset + r].rounded(unit);
+      for (std::int64_t r = 0; r < o.rank; ++r)
+        u1[k * s_.width() + offset + r].summed(o.out), u1[k * s_.width() + offset + r].rounded(unit);
     compare(answer.d_right[i], d_right);
     compare(answer.d_bias[i], d_bias);
   }
@@ -210,16 +219,19 @@ void check_shape(const Shape& s) {
   }
 }
 
-// Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; groups of more tiles than are on their
-// way at once.
-const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu}, shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
-    bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu}, groups{1060, 136, {{272, 32}}, Activation::gelu, true, true, false},
+// Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; groups of
+// more tiles than are on their way at once.
+const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu},
+    shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
+    bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu},
+    groups{1060, 136, {{272, 32}}, Activation::gelu, true, true, false},
     four{40, 24, {{64, 32}, {64, 32}, {64, 32}, {32, 32}}}, one_strip{70, 328, {{264, 32}}, Activation::none},
     first_layer{40, 24, {{40, 32}}, Activation::none, true, false}, no_x{40, 24, {{40, 32}}, Activation::none, false};
 
 template <class T>
 void check_shapes() {
-  for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x}) check_shape<T>(s);
+  for (const Shape& s : {wide_ranks, shared_left, bias_alone, groups, four, one_strip, first_layer, no_x})
+    check_shape<T>(s);
 }
 
 }  // namespace
@@ -260,7 +272,8 @@ TEST_CASE("tt_linear in bf16, every CUDA backend: the backward") {
 // Fewer parts of U1 where they would fill the cache, on a card that has the shared memory for it.
 TEST_CASE("tt_linear: the backward's slices are wide where tokens are many") {
   TtLinearBackward a;
-  a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072, a.output[0].rank = 32;
+  a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072,
+  a.output[0].rank = 32;
   CHECK(cut_of<Bf16>(a).across == 1);
   const LargeCard large;
   CHECK(cut_of<Bf16>(a).across == 2);

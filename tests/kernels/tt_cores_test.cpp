@@ -20,7 +20,9 @@ struct Matrix {
   int cores() const { return static_cast<int>(modes.size()); }
   std::int64_t rank() const { return ranks[d()]; }
   std::int64_t rows() const { return product_of(modes.data(), 0, d()); }
-  std::int64_t columns() const { return product_of(modes.data(), d(), cores()) + static_cast<std::int64_t>(gauge.size()); }
+  std::int64_t columns() const {
+    return product_of(modes.data(), d(), cores()) + static_cast<std::int64_t>(gauge.size());
+  }
 };
 
 std::string numbered(const char* name, std::size_t i, int k = -1) {
@@ -50,7 +52,8 @@ std::string name_of(const Layers& layers) {
     text += " ranks";
     for (auto rank : m.ranks) text.append(" ").append(std::to_string(rank));
     if (m.in_modes > 0) text += " in " + std::to_string(m.in_modes);
-    text += std::string(m.sorted ? " sorted" : "") + (m.gauge.empty() ? "" : " gauge") + (m.masked ? "; " : " no diagonals; ");
+    text += std::string(m.sorted ? " sorted" : "") + (m.gauge.empty() ? "" : " gauge") +
+            (m.masked ? "; " : " no diagonals; ");
   }
   return text + "threshold " + std::to_string(layers.threshold).substr(0, 4);
 }
@@ -70,7 +73,8 @@ TtMatrix* describe(const Layers& layers, Run& r, bool backward) {
       const bool bond = m.masked && k + 1 < m.cores();
       t.cores[k] = r.in(numbered("core", i, k)), t.diagonals[k] = bond ? r.in(numbered("diagonal", i, k)) : nullptr;
       if (!backward) continue;
-      t.d_cores[k] = r.out(numbered("d_core", i, k)), t.d_diagonals[k] = bond ? r.out(numbered("d_diagonal", i, k)) : nullptr;
+      t.d_cores[k] = r.out(numbered("d_core", i, k)),
+      t.d_diagonals[k] = bond ? r.out(numbered("d_diagonal", i, k)) : nullptr;
     }
     if (backward) t.d_left = r.in_at("d_left", offset), t.d_right = r.in(numbered("d_right", i));
     if (!backward) t.left = r.out_at("left", offset), t.right = r.out(numbered("right", i));
@@ -104,31 +108,37 @@ void add_matrix(Case& c, const Layers& layers, std::size_t i) {
     c.data(numbered("core", i, k), rows, columns).data(numbered("d_core", i, k), rows, columns);
     c.gradient(numbered("core", i, k), numbered("d_core", i, k), true);
     if (!m.masked || k + 1 == m.cores()) continue;
-    c.values(numbered("diagonal", i, k), diagonal(columns, layers.threshold)).data(numbered("d_diagonal", i, k), 1, columns);
+    c.values(numbered("diagonal", i, k), diagonal(columns, layers.threshold))
+        .data(numbered("d_diagonal", i, k), 1, columns);
     c.gradient(numbered("diagonal", i, k), numbered("d_diagonal", i, k), true);
   }
   if (m.sorted) c.integers(numbered("order", i), shuffled(m.rows()));
   if (!m.gauge.empty()) c.integers(numbered("gauge", i), m.gauge);
-  c.empty(numbered("right", i), padded_rank(m.rank()), m.columns()).data(numbered("d_right", i), padded_rank(m.rank()), m.columns());
+  c.empty(numbered("right", i), padded_rank(m.rank()), m.columns())
+      .data(numbered("d_right", i), padded_rank(m.rank()), m.columns());
   c.output(numbered("right", i), numbered("d_right", i));
 }
 
 Case merged(const Layers& layers) {
   Case c(name_of(layers));
-  c.empty("left", layers.matrices[0].rows(), layers.width()).data("d_left", layers.matrices[0].rows(), layers.width()).output("left", "d_left");
+  c.empty("left", layers.matrices[0].rows(), layers.width())
+      .data("d_left", layers.matrices[0].rows(), layers.width())
+      .output("left", "d_left");
   for (std::size_t i = 0; i < layers.matrices.size(); ++i) add_matrix(c, layers, i);
   const int count = static_cast<int>(layers.matrices.size());
   c.forward = [=](Run& r) { r.call(&Backend::tt_merge, [&] { return TtMerge{describe(layers, r, false), count}; }); };
-  c.backward = [=](Run& r) { r.call(&Backend::tt_merge_backward, [&] { return TtMergeBackward{describe(layers, r, true), count}; }); };
+  c.backward = [=](Run& r) {
+    r.call(&Backend::tt_merge_backward, [&] { return TtMergeBackward{describe(layers, r, true), count}; });
+  };
   return c;
 }
 
-// Rows, columns and inner indices beyond a tile of a block and a slice of a sum; more matrices than one launch on CUDA describes. Smaller
-// cases have shown the gradients right.
+// Rows, columns and inner indices beyond a tile of a block and a slice of a sum; more matrices than one launch on CUDA
+// describes. Smaller cases have shown the gradients right.
 void add_large(std::vector<Case>& cases) {
-  for (const Layers& layers :
-       {Layers{{{{600, 5}, {1, 3, 1}}}}, Layers{{{{300, 3, 4}, {1, 2, 3, 1}, true, 2}}}, Layers{{{{2, 40, 5}, {1, 2, 7, 1}, true, 2}}},
-        Layers{std::vector<Matrix>(90, Matrix{{2, 1, 1, 2}, {1, 2, 1, 2, 1}})}}) {
+  for (const Layers& layers : {Layers{{{{600, 5}, {1, 3, 1}}}}, Layers{{{{300, 3, 4}, {1, 2, 3, 1}, true, 2}}},
+                               Layers{{{{2, 40, 5}, {1, 2, 7, 1}, true, 2}}},
+                               Layers{std::vector<Matrix>(90, Matrix{{2, 1, 1, 2}, {1, 2, 1, 2, 1}})}}) {
     cases.push_back(merged(layers));
     cases.back().gradients.clear();
   }
@@ -150,12 +160,14 @@ std::vector<Case> tt_cores_cases() {
   cases.push_back(merged({{{{2, 1, 3, 1, 3, 1}, {1, 2, 2, 3, 3, 2, 1}}}}));
   cases.push_back(merged({{{{1, 1}, {1, 1, 1}}}}));
   cases.push_back(merged({{{{4, 3, 2, 6}, {1, 4, 0, 6, 1}}}}));
-  cases.push_back(merged({{attention, {{4, 6, 5, 7}, {1, 4, 17, 5, 1}}, {{24, 10}, {1, 2, 1}, false}, {{4, 6, 2, 2}, {1, 2, 0, 2, 1}}}}));
+  cases.push_back(merged(
+      {{attention, {{4, 6, 5, 7}, {1, 4, 17, 5, 1}}, {{24, 10}, {1, 2, 1}, false}, {{4, 6, 2, 2}, {1, 2, 0, 2, 1}}}}));
   cases.push_back(merged({{{{4, 3, 2, 5}, {1, 4, 9, 8, 1}, true, 3}}}));
   cases.push_back(merged({{{{6, 2, 3, 2}, {1, 5, 4, 2, 1}, true, 1}}}));
   cases.push_back(merged({{{{4, 6, 7}, {1, 4, 9, 1}, false, 2, true}}}));
   cases.push_back(merged({{{{4, 6, 3}, {1, 4, 5, 1}, true, 2, true, {7, 0, 3, 1, 6}}}}));
-  cases.push_back(merged({{{{12, 20}, {1, 4, 1}, false, 1, false, {23, 5, 6, 0}}, {{4, 3, 17}, {1, 4, 1, 1}, true, 2, true, {9}}}}));
+  cases.push_back(merged(
+      {{{{12, 20}, {1, 4, 1}, false, 1, false, {23, 5, 6, 0}}, {{4, 3, 17}, {1, 4, 1, 1}, true, 2, true, {9}}}}));
   cases.push_back(merged({{{{4, 3}, {1, 3, 1}, false, 1, true, {0, 1, 2}}}}));
   add_large(cases);
   cases.push_back(merged({{{{12, 8, 8, 8, 8, 12}, {1, 12, 30, 30, 30, 12, 1}}}}));

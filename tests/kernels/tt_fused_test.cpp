@@ -1,5 +1,5 @@
-// The fused forward of a TT layer on CUDA in both element types, beside sums in double. The table of cases (tt_linear_test.cpp) runs them in
-// f32 where the op chooses them.
+// The fused forward of a TT layer on CUDA in both element types, beside sums in double. The table of cases
+// (tt_linear_test.cpp) runs them in f32 where the op chooses them.
 #include "kernels/cuda/tt_fused.h"
 
 #include <catch2/catch.hpp>
@@ -34,7 +34,8 @@ struct Layer {
 
   Layer(Shape shape, Activation activation) : s(std::move(shape)), activation(activation) {
     x = rounded<T>(normal(s.tokens * s.in, 1, 1)), left = rounded<T>(normal(s.in * s.width(), 2, 0.2));
-    for (const Output& o : s.outputs) right.push_back(rounded<T>(normal(o.rank * o.out, 3, 0.5))), bias.push_back(normal(o.out, 4, 1));
+    for (const Output& o : s.outputs)
+      right.push_back(rounded<T>(normal(o.rank * o.out, 3, 0.5))), bias.push_back(normal(o.out, 4, 1));
   }
 
   struct Answer {
@@ -51,21 +52,27 @@ struct Layer {
     std::vector<std::unique_ptr<DeviceNumbers<T>>> rights, pres, ys;
     std::vector<std::unique_ptr<DeviceNumbers<float>>> biases;
     TtLinearForward a;
-    a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.x = device_x.data(), a.ldx = ldx, a.left = device_left.data();
-    a.activation = activation, a.t1 = t1.data(), a.t1_is_given = given_t1 != nullptr, a.outputs = static_cast<int>(s.outputs.size());
+    a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.x = device_x.data(), a.ldx = ldx,
+    a.left = device_left.data();
+    a.activation = activation, a.t1 = t1.data(), a.t1_is_given = given_t1 != nullptr,
+    a.outputs = static_cast<int>(s.outputs.size());
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < s.outputs.size(); ++i) {
       const Output& o = s.outputs[i];
-      rights.push_back(std::make_unique<DeviceNumbers<T>>(right[i])), biases.push_back(std::make_unique<DeviceNumbers<float>>(bias[i]));
-      for (auto* list : {&pres, &ys}) list->push_back(std::make_unique<DeviceNumbers<T>>(Floats(static_cast<std::size_t>(s.tokens * o.out), NAN)));
+      rights.push_back(std::make_unique<DeviceNumbers<T>>(right[i])),
+          biases.push_back(std::make_unique<DeviceNumbers<float>>(bias[i]));
+      for (auto* list : {&pres, &ys})
+        list->push_back(std::make_unique<DeviceNumbers<T>>(Floats(static_cast<std::size_t>(s.tokens * o.out), NAN)));
       TtOutput& to = a.output[i];
-      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(), to.bias = biases[i]->data();
+      to.out = to.ldy = o.out, to.rank = o.rank, to.offset = offset, to.right = rights[i]->data(),
+      to.bias = biases[i]->data();
       to.y = ys[i]->data(), to.pre = pres[i]->data();
       offset += o.rank;
     }
     run(a, fused_alone);
     Answer answer{t1.read(), {}, {}};
-    for (std::size_t i = 0; i < ys.size(); ++i) answer.pre.push_back(pres[i]->read()), answer.y.push_back(ys[i]->read());
+    for (std::size_t i = 0; i < ys.size(); ++i)
+      answer.pre.push_back(pres[i]->read()), answer.y.push_back(ys[i]->read());
     return answer;
   }
 
@@ -90,7 +97,8 @@ struct Layer {
           const double bound = 2 * unit * magnitude + sum_unit * sums;
           REQUIRE(std::abs(answer.pre[i][at] - value) <= bound);
           const double wanted = activation == Activation::gelu ? gelu(value) : value;
-          REQUIRE(std::abs(answer.y[i][at] - wanted) <= 1.13 * bound + unit * std::abs(wanted));  // the slope of gelu is below 1.13
+          REQUIRE(std::abs(answer.y[i][at] - wanted) <=
+                  1.13 * bound + unit * std::abs(wanted));  // the slope of gelu is below 1.13
         }
   }
 
@@ -117,8 +125,10 @@ void check_shape(const Shape& s, Activation activation) {
   }
 }
 
-// More chunks of the inner index than are on their way at once, more than one tile of columns, ranks beyond one chunk, rows that end in a tile.
-const Shape long_sums{37, 328, {{264, 48}, {24, 16}}}, shared_left{40, 72, {{64, 32}, {64, 16}, {72, 48}}}, bias_alone{33, 16, {{16, 0}, {8, 16}}};
+// More chunks of the inner index than are on their way at once, more than one tile of columns, ranks beyond one chunk,
+// rows that end in a tile.
+const Shape long_sums{37, 328, {{264, 48}, {24, 16}}}, shared_left{40, 72, {{64, 32}, {64, 16}, {72, 48}}},
+    bias_alone{33, 16, {{16, 0}, {8, 16}}};
 
 }  // namespace
 

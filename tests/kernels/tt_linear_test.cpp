@@ -22,9 +22,11 @@ struct Shape {
   std::int64_t width() const { return width_of(outputs); }
   std::string name() const {
     std::string text = "K=" + std::to_string(tokens) + " M=" + std::to_string(in);
-    for (const Output& o : outputs) text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");
-    return text + " " + name_of(activation) + (saves_pre ? "" : " pre from T1") + (accumulate_dx ? " accumulate" : "") + (wants_dx ? "" : " no dx") +
-           (recompute ? " y again" : "") + (gap ? " gaps" : "") + (gives_x ? " with x" : "") +
+    for (const Output& o : outputs)
+      text += " N=" + std::to_string(o.out) + " R=" + std::to_string(o.rank) + (o.bias ? "" : " no bias");
+    return text + " " + name_of(activation) + (saves_pre ? "" : " pre from T1") + (accumulate_dx ? " accumulate" : "") +
+           (wants_dx ? "" : " no dx") + (recompute ? " y again" : "") + (gap ? " gaps" : "") +
+           (gives_x ? " with x" : "") +
            (path == Path::fused     ? " fused"
             : path == Path::library ? " library"
                                     : "");
@@ -45,7 +47,8 @@ void describe_outputs(const Shape& s, Run& r, TtOutput* output) {
 
 TtLinearForward forward_of(const Shape& s, Run& r, bool t1_is_given) {
   TtLinearForward a;
-  a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation, a.t1 = r.out("t1"), a.t1_is_given = t1_is_given;
+  a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation, a.t1 = r.out("t1"),
+  a.t1_is_given = t1_is_given;
   if (!t1_is_given) a.x = r.in("x"), a.ldx = s.in + s.gap, a.left = r.in("left");
   a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
   describe_outputs(s, r, a.output);
@@ -59,7 +62,8 @@ TtLinearForward forward_of(const Shape& s, Run& r, bool t1_is_given) {
 TtLinearBackward backward_of(const Shape& s, Run& r) {
   TtLinearBackward a;
   a.tokens = s.tokens, a.in = s.in, a.width = s.width(), a.activation = s.activation;
-  a.t1 = r.in("t1"), a.left = r.in("left"), a.u1 = r.out("u1"), a.lddx = s.in + s.gap, a.accumulate_dx = s.accumulate_dx;
+  a.t1 = r.in("t1"), a.left = r.in("left"), a.u1 = r.out("u1"), a.lddx = s.in + s.gap,
+  a.accumulate_dx = s.accumulate_dx;
   if (s.wants_dx) a.dx = r.out("d_x");
   if (s.gives_x) a.x = r.in("x"), a.ldx = s.in + s.gap, a.d_left = r.out("d_left");
   a.outputs = static_cast<int>(s.outputs.size()), a.path = s.path;
@@ -75,7 +79,8 @@ TtLinearBackward backward_of(const Shape& s, Run& r) {
 
 Product left_gradient_of(const Shape& s, Run& r) {
   Product a;
-  a.tokens = s.tokens, a.in = s.in, a.out = s.width(), a.x = r.in("x"), a.ldx = s.in + s.gap, a.g = r.in("u1"), a.ldg = s.width();
+  a.tokens = s.tokens, a.in = s.in, a.out = s.width(), a.x = r.in("x"), a.ldx = s.in + s.gap, a.g = r.in("u1"),
+  a.ldg = s.width();
   a.result = r.out("d_left"), a.ld_result = s.width();
   return a;
 }
@@ -101,7 +106,9 @@ void add_outputs(Case& c, const Shape& s) {
   for (std::size_t i = 0; i < s.outputs.size(); ++i) {
     const std::int64_t n = s.outputs[i].out, ld = n + s.gap;
     c.data(indexed("bias", i), 1, n).data(indexed("d_bias", i), 1, n).data(indexed("d_y", i), s.tokens, n, ld);
-    c.empty(indexed("y", i), s.tokens, n, ld).empty(indexed("pre", i), s.tokens, n, ld).empty(indexed("again", i), s.tokens, n, ld);
+    c.empty(indexed("y", i), s.tokens, n, ld)
+        .empty(indexed("pre", i), s.tokens, n, ld)
+        .empty(indexed("again", i), s.tokens, n, ld);
     c.output(indexed("y", i), indexed("d_y", i)).gradient(indexed("right", i), indexed("d_right", i), true);
     if (s.recompute) c.same(indexed("y", i), indexed("again", i));
     if (s.outputs[i].bias) c.gradient(indexed("bias", i), indexed("d_bias", i), true);
@@ -130,45 +137,77 @@ Case layer(const Shape& s) {
 
 }  // namespace
 
+// Cases that both paths of a device take.
+void add_cases_of(Path path, std::vector<Case>& cases) {
+  cases.push_back(layer(
+      {.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
+  cases.push_back(layer({.tokens = 70,
+                         .in = 32,
+                         .outputs = {{40, 17}},
+                         .activation = Activation::gelu,
+                         .recompute = true,
+                         .path = path}));
+  cases.push_back(layer(
+      {.tokens = 9, .in = 20, .outputs = {{12, 5}}, .activation = Activation::silu, .saves_pre = false, .path = path}));
+  cases.push_back(
+      layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .gives_x = true, .path = path}));  // fits no fused pass
+  cases.push_back(layer({.tokens = 37,
+                         .in = 24,
+                         .outputs = {{40, 17}, {8, 0}, {32, 40, false}},
+                         .accumulate_dx = true,
+                         .gives_x = true,
+                         .path = path}));
+  // several slices on both sides, several groups of tokens
+  cases.push_back(layer({.tokens = 300,
+                         .in = 160,
+                         .outputs = {{272, 30}},
+                         .activation = Activation::gelu,
+                         .saves_pre = false,
+                         .gives_x = true,
+                         .path = path}));
+  cases.push_back(layer({.tokens = 70,
+                         .in = 32,
+                         .outputs = {{144, 60}, {40, 17}},
+                         .activation = Activation::silu,
+                         .saves_pre = false,
+                         .gap = 8,
+                         .gives_x = true,
+                         .path = path}));
+  cases.push_back(
+      layer({.tokens = 9, .in = 16, .outputs = {{24, 5}}, .wants_dx = false, .gives_x = true, .path = path}));
+}
+
 std::vector<Case> tt_linear_cases() {
   std::vector<Case> cases;
   for (Activation activation : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh})
     for (bool saves_pre : {true, false}) {
-      cases.push_back(layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .activation = activation, .saves_pre = saves_pre}));
-      cases.push_back(layer({.tokens = 37, .in = 24, .outputs = {{40, 17}}, .activation = activation, .saves_pre = saves_pre, .gap = 3}));
+      cases.push_back(
+          layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .activation = activation, .saves_pre = saves_pre}));
+      cases.push_back(layer(
+          {.tokens = 37, .in = 24, .outputs = {{40, 17}}, .activation = activation, .saves_pre = saves_pre, .gap = 3}));
     }
   cases.push_back(layer({.tokens = 4, .in = 6, .outputs = {{5, 1}}}));
   cases.push_back(layer({.tokens = 1, .in = 1, .outputs = {{1, 1}}}));
   cases.push_back(layer({.tokens = 4, .in = 6, .outputs = {{5, 0}}}));
-  cases.push_back(layer({.tokens = 4, .in = 6, .outputs = {{5, 0, false}}, .activation = Activation::gelu, .saves_pre = false}));
-  cases.push_back(layer({.tokens = 6, .in = 6, .outputs = {{5, 0}, {6, 4}}, .activation = Activation::gelu, .accumulate_dx = true}));
-  cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {12, 16}, {8, 30, false}}, .recompute = true, .gap = 4}));
-  cases.push_back(layer({.tokens = 33, .in = 32, .outputs = {{32, 30}, {32, 12}, {32, 20}}, .accumulate_dx = true}));
   cases.push_back(
-      layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {12, 9}}, .activation = Activation::silu, .saves_pre = false, .recompute = true}));
+      layer({.tokens = 4, .in = 6, .outputs = {{5, 0, false}}, .activation = Activation::gelu, .saves_pre = false}));
+  cases.push_back(layer(
+      {.tokens = 6, .in = 6, .outputs = {{5, 0}, {6, 4}}, .activation = Activation::gelu, .accumulate_dx = true}));
+  cases.push_back(
+      layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {12, 16}, {8, 30, false}}, .recompute = true, .gap = 4}));
+  cases.push_back(layer({.tokens = 33, .in = 32, .outputs = {{32, 30}, {32, 12}, {32, 20}}, .accumulate_dx = true}));
+  cases.push_back(layer({.tokens = 9,
+                         .in = 20,
+                         .outputs = {{12, 5}, {12, 9}},
+                         .activation = Activation::silu,
+                         .saves_pre = false,
+                         .recompute = true}));
   cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}, {7, 2}, {3, 1}, {30, 18}}}));
-  cases.push_back(layer({.tokens = 6, .in = 6, .outputs = {{5, 2}}, .activation = Activation::gelu, .wants_dx = false}));
-  cases.push_back(layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
-  for (Path path : {Path::fused, Path::library}) {
-    cases.push_back(layer({.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
-    cases.push_back(layer({.tokens = 70, .in = 32, .outputs = {{40, 17}}, .activation = Activation::gelu, .recompute = true, .path = path}));
-    cases.push_back(layer({.tokens = 9, .in = 20, .outputs = {{12, 5}}, .activation = Activation::silu, .saves_pre = false, .path = path}));
-    cases.push_back(layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .gives_x = true, .path = path}));  // fits no fused pass
-    cases.push_back(
-        layer({.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .gives_x = true, .path = path}));
-    // several slices on both sides, several groups of tokens
-    cases.push_back(
-        layer({.tokens = 300, .in = 160, .outputs = {{272, 30}}, .activation = Activation::gelu, .saves_pre = false, .gives_x = true, .path = path}));
-    cases.push_back(layer({.tokens = 70,
-                           .in = 32,
-                           .outputs = {{144, 60}, {40, 17}},
-                           .activation = Activation::silu,
-                           .saves_pre = false,
-                           .gap = 8,
-                           .gives_x = true,
-                           .path = path}));
-    cases.push_back(layer({.tokens = 9, .in = 16, .outputs = {{24, 5}}, .wants_dx = false, .gives_x = true, .path = path}));
-  }
+  cases.push_back(
+      layer({.tokens = 6, .in = 6, .outputs = {{5, 2}}, .activation = Activation::gelu, .wants_dx = false}));
+  cases.push_back(
+      layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
+  for (Path path : {Path::fused, Path::library}) add_cases_of(path, cases);
   // many tokens, whose gradients smaller cases have shown right
   cases.push_back(layer({.tokens = 7690, .in = 4, .outputs = {{4, 2}, {4, 1, false}}, .accumulate_dx = true}));
   cases.back().gradients.clear();

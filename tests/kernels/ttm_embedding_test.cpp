@@ -1,4 +1,5 @@
-// What the table of cases (embedding_test.cpp) does not reach: runs of equal ids longer than a tile, bags, and what is refused.
+// What the table of cases (embedding_test.cpp) does not reach: runs of equal ids longer than a tile, bags, and what is
+// refused.
 #include "kernels/ttm_embedding.h"
 
 #include <algorithm>
@@ -50,7 +51,8 @@ struct Gradient {
       for (std::size_t i = 0; i < 4; ++i)
         for (std::size_t j = 0; j < 6; ++j)
           for (std::size_t a = 0; a < 5; ++a) {
-            const std::size_t id = static_cast<std::size_t>(ids[k]), l = (id / 10 * 4 + i) * 5 + a, r = (id % 10 * 5 + a) * 6 + j;
+            const std::size_t id = static_cast<std::size_t>(ids[k]), l = (id / 10 * 4 + i) * 5 + a,
+                              r = (id % 10 * 5 + a) * 6 + j;
             const double g = dy[k * Table::columns + i * 6 + j], to_left = g * t.right[r], to_right = g * t.left[l];
             left[l] += to_left, left_bound[l] += unit * std::abs(to_left);
             right[r] += to_right, right_bound[r] += unit * std::abs(to_right);
@@ -65,9 +67,11 @@ TEST_CASE("equal ids get equal rows, wherever their run is cut") {
   for (const Backend* cpu : cpu_tables()) {
     Table table;
     Floats y(300 * Table::columns), one(Table::columns);
-    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{300, 300, ids.data(), nullptr}, &table.t, y.data(), false}) == Status::ok);
+    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{300, 300, ids.data(), nullptr}, &table.t, y.data(), false}) ==
+            Status::ok);
     for (std::size_t i = 0; i < 300; ++i) {
-      REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{1, 1, &ids[i], nullptr}, &table.t, one.data(), false}) == Status::ok);
+      REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{1, 1, &ids[i], nullptr}, &table.t, one.data(), false}) ==
+              Status::ok);
       CHECK(std::equal(one.begin(), one.end(), y.begin() + static_cast<std::ptrdiff_t>(i * Table::columns)));
     }
   }
@@ -78,12 +82,15 @@ TEST_CASE("a bag is the sum of its rows, an empty bag is zero") {
   for (const Backend* cpu : cpu_tables()) {
     Table table;
     Floats rows(300 * Table::columns), y(4 * Table::columns, 5.0f);
-    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{300, 300, ids.data(), nullptr}, &table.t, rows.data(), false}) == Status::ok);
-    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{4, 300, ids.data(), offsets.data()}, &table.t, y.data(), false}) == Status::ok);
+    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{300, 300, ids.data(), nullptr}, &table.t, rows.data(), false}) ==
+            Status::ok);
+    REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{{4, 300, ids.data(), offsets.data()}, &table.t, y.data(), false}) ==
+            Status::ok);
     for (std::size_t b = 0; b < 4; ++b)
       for (std::size_t j = 0; j < Table::columns; ++j) {
         float sum = 0;  // the op adds in this order
-        for (std::int32_t i = offsets[b]; i < offsets[b + 1]; ++i) sum += rows[static_cast<std::size_t>(i) * Table::columns + j];
+        for (std::int32_t i = offsets[b]; i < offsets[b + 1]; ++i)
+          sum += rows[static_cast<std::size_t>(i) * Table::columns + j];
         CHECK(y[b * Table::columns + j] == sum);
       }
   }
@@ -97,13 +104,17 @@ TEST_CASE("gradients of a skewed batch are the same bytes for any number of thre
     Table table;
     Floats d_left(table.left.size()), d_right(table.right.size()), left3 = d_left, right3 = d_right;
     const Bags bags{300, 300, ids.data(), nullptr};
-    REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &table.t, dy.data(), d_left.data(), d_right.data()}) == Status::ok);
-    REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &table.t, dy.data(), left3.data(), right3.data()}, &pool) == Status::ok);
+    REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &table.t, dy.data(), d_left.data(), d_right.data()}) ==
+            Status::ok);
+    REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &table.t, dy.data(), left3.data(), right3.data()}, &pool) ==
+            Status::ok);
     CHECK(left3 == d_left);
     CHECK(right3 == d_right);
     const Gradient wanted(table, ids, dy);
-    for (std::size_t i = 0; i < d_left.size(); ++i) CHECK(d_left[i] == Approx(wanted.left[i]).epsilon(0).margin(wanted.left_bound[i]));
-    for (std::size_t i = 0; i < d_right.size(); ++i) CHECK(d_right[i] == Approx(wanted.right[i]).epsilon(0).margin(wanted.right_bound[i]));
+    for (std::size_t i = 0; i < d_left.size(); ++i)
+      CHECK(d_left[i] == Approx(wanted.left[i]).epsilon(0).margin(wanted.left_bound[i]));
+    for (std::size_t i = 0; i < d_right.size(); ++i)
+      CHECK(d_right[i] == Approx(wanted.right[i]).epsilon(0).margin(wanted.right_bound[i]));
   }
 }
 
@@ -112,13 +123,18 @@ TEST_CASE("ids beyond the table and a missing workspace are refused") {
     Table table;
     Floats y(Table::columns);
     for (std::int32_t id : {-1, 200}) {
-      CHECK(call_cpu(cpu->ttm_forward, TtmForward{{1, 1, &id, nullptr}, &table.t, y.data(), false}) == Status::unsupported_shape);
-      CHECK(call_cpu(cpu->ttm_backward, TtmBackward{{1, 1, &id, nullptr}, &table.t, y.data(), table.left.data(), table.right.data()}) ==
+      CHECK(call_cpu(cpu->ttm_forward, TtmForward{{1, 1, &id, nullptr}, &table.t, y.data(), false}) ==
             Status::unsupported_shape);
-      CHECK(call_cpu(cpu->embedding_forward, EmbeddingForward{{1, 1, &id, nullptr}, 200, 4, y.data(), y.data(), false}) == Status::unsupported_shape);
+      CHECK(call_cpu(cpu->ttm_backward,
+                     TtmBackward{{1, 1, &id, nullptr}, &table.t, y.data(), table.left.data(), table.right.data()}) ==
+            Status::unsupported_shape);
+      CHECK(
+          call_cpu(cpu->embedding_forward, EmbeddingForward{{1, 1, &id, nullptr}, 200, 4, y.data(), y.data(), false}) ==
+          Status::unsupported_shape);
     }
     const std::int32_t id = 3;
-    CHECK(cpu->ttm_forward.run({}, TtmForward{{1, 1, &id, nullptr}, &table.t, y.data(), false}) == Status::workspace_too_small);
+    CHECK(cpu->ttm_forward.run({}, TtmForward{{1, 1, &id, nullptr}, &table.t, y.data(), false}) ==
+          Status::workspace_too_small);
   }
 }
 

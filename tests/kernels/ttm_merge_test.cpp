@@ -12,7 +12,8 @@ using Floats = std::vector<float>;
 
 Floats filled(std::int64_t count, int s) {
   Floats v(static_cast<std::size_t>(count));
-  for (std::int64_t k = 0; k < count; ++k) v[static_cast<std::size_t>(k)] = static_cast<float>((7 * k + 3 * s) % 11 - 5) / 4;
+  for (std::int64_t k = 0; k < count; ++k)
+    v[static_cast<std::size_t>(k)] = static_cast<float>((7 * k + 3 * s) % 11 - 5) / 4;
   return v;
 }
 
@@ -34,8 +35,10 @@ struct Table {
     for (int k = 0; k < 5; ++k) t.ranks[k] = ranks[k];
     for (const Floats& v : diagonals) d_diagonals.push_back(Floats(v.size()));
     for (std::size_t k = 0; k < 4; ++k) t.cores[k] = cores[k].data(), t.d_cores[k] = d_cores[k].data();
-    for (std::size_t k = 0; k < diagonals.size(); ++k) t.diagonals[k] = diagonals[k].data(), t.d_diagonals[k] = d_diagonals[k].data();
-    left = d_left = Floats(static_cast<std::size_t>(left_elements(t))), right = d_right = Floats(static_cast<std::size_t>(right_elements(t)));
+    for (std::size_t k = 0; k < diagonals.size(); ++k)
+      t.diagonals[k] = diagonals[k].data(), t.d_diagonals[k] = d_diagonals[k].data();
+    left = d_left = Floats(static_cast<std::size_t>(left_elements(t))),
+    right = d_right = Floats(static_cast<std::size_t>(right_elements(t)));
     t.left = left.data(), t.right = right.data(), t.d_left = d_left.data(), t.d_right = d_right.data();
   }
 };
@@ -58,12 +61,14 @@ TEST_CASE("TTM halves of every CPU table multiply to the literal row") {
     for (int cut : {1, 2, 3}) {
       Table v(cut, {});
       REQUIRE(call_cpu(cpu->ttm_merge, TtmMerge{&v.t}) == Status::ok);
-      const std::int64_t rank = v.t.ranks[cut], across = right_columns(v.t), p = 5 / right_rows(v.t), q = 5 % right_rows(v.t);
+      const std::int64_t rank = v.t.ranks[cut], across = right_columns(v.t), p = 5 / right_rows(v.t),
+                         q = 5 % right_rows(v.t);
       for (std::int64_t j = 0; j < 12; ++j) {
         double value = 0;
         for (std::int64_t a = 0; a < rank; ++a)
-          value += static_cast<double>(v.left[static_cast<std::size_t>((p * left_columns(v.t) + j / across) * rank + a)]) *
-                   v.right[static_cast<std::size_t>((q * rank + a) * across + j % across)];
+          value +=
+              static_cast<double>(v.left[static_cast<std::size_t>((p * left_columns(v.t) + j / across) * rank + a)]) *
+              v.right[static_cast<std::size_t>((q * rank + a) * across + j % across)];
         CHECK(value == Approx(row5[static_cast<std::size_t>(j)]).epsilon(0).margin(tolerance));
       }
     }
@@ -79,16 +84,19 @@ TEST_CASE("TTM gradients of every CPU table add up to the literal sums") {
       Floats y(48);
       REQUIRE(call_cpu(cpu->ttm_merge, TtmMerge{&v.t}) == Status::ok);
       REQUIRE(call_cpu(cpu->ttm_forward, TtmForward{bags, &v.t, y.data(), false}) == Status::ok);
-      REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &v.t, dy.data(), v.d_left.data(), v.d_right.data()}) == Status::ok);
+      REQUIRE(call_cpu(cpu->ttm_backward, TtmBackward{bags, &v.t, dy.data(), v.d_left.data(), v.d_right.data()}) ==
+              Status::ok);
       REQUIRE(call_cpu(cpu->ttm_merge_backward, TtmMergeBackward{&v.t}) == Status::ok);
       double product = 0;
       for (std::size_t i = 0; i < 48; ++i) product += static_cast<double>(y[i]) * dy[i];
       CHECK(product == Approx(6.038360596).epsilon(0).margin(tolerance));
       const double sums[] = {-.164794922, -3.939331055, 1.827026367, -.28125};
       for (std::size_t k = 0; k < 4; ++k) CHECK(sum(v.d_cores[k]) == Approx(sums[k]).epsilon(0).margin(tolerance));
-      const std::vector<std::vector<double>> slopes = {{3.684631348, 4.707458496}, {7.722290039, 0, .493286133}, {8.051147461, 0}};
+      const std::vector<std::vector<double>> slopes = {
+          {3.684631348, 4.707458496}, {7.722290039, 0, .493286133}, {8.051147461, 0}};
       for (std::size_t k = 0; k < 3; ++k)
-        for (std::size_t j = 0; j < slopes[k].size(); ++j) CHECK(v.d_diagonals[k][j] == Approx(slopes[k][j]).epsilon(0).margin(tolerance));
+        for (std::size_t j = 0; j < slopes[k].size(); ++j)
+          CHECK(v.d_diagonals[k][j] == Approx(slopes[k][j]).epsilon(0).margin(tolerance));
     }
 }
 

@@ -1,4 +1,5 @@
-// Real and small checkpoints of encoders without head: names, poolers, pooling rules, and the numbers of an independent implementation.
+// Real and small checkpoints of encoders without head: names, poolers, pooling rules, and the numbers of an independent
+// implementation.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -18,28 +19,35 @@ using namespace comera;
 namespace {
 
 constexpr std::int64_t length = 24, width = 384;
-// "A man is playing a large flute.", "The quick brown fox jumps over the lazy dog near 42 unaffordable riverbanks.", "Hello!"
+// "A man is playing a large flute.", "The quick brown fox jumps over the lazy dog near 42 unaffordable riverbanks.",
+// "Hello!"
 const std::vector<std::vector<std::int32_t>> sentences = {
     {101, 1037, 2158, 2003, 2652, 1037, 2312, 8928, 1012, 102},
-    {101, 1996, 4248, 2829, 4419, 14523, 2058, 1996, 13971, 3899, 2379, 4413, 14477, 4246, 8551, 3085, 2314, 9299, 2015, 1012, 102},
+    {101,  1996,  4248, 2829, 4419, 14523, 2058, 1996, 13971, 3899, 2379,
+     4413, 14477, 4246, 8551, 3085, 2314,  9299, 2015, 1012,  102},
     {101, 7592, 999, 102}};
 
-// Results of transformers 5.23 on torch 2.15 in double; its float32 lies 4.54e-5 from it over all tokens, 7.18e-6 over the means.
+// Results of transformers 5.23 on torch 2.15 in double; its float32 lies 4.54e-5 from it over all tokens, 7.18e-6 over
+// the means.
 struct Known {
   std::int64_t sentence, token, feature;
   double value;
 };
-const Known known_hidden[] = {{0, 0, 0, 0.448426351029032},    {0, 5, 17, 0.106780910515172},  {1, 0, 383, -0.190963690881904},
-                              {1, 16, 200, 1.206060465662674}, {1, 3, 99, -0.383739805594916}, {2, 0, 1, 0.040772779776582},
+const Known known_hidden[] = {{0, 0, 0, 0.448426351029032},    {0, 5, 17, 0.106780910515172},
+                              {1, 0, 383, -0.190963690881904}, {1, 16, 200, 1.206060465662674},
+                              {1, 3, 99, -0.383739805594916},  {2, 0, 1, 0.040772779776582},
                               {2, 2, 150, -0.031206389156660}, {2, 1, 77, 0.571659746976824}};
-const Known known_mean[] = {
-    {0, 0, 0, 0.461544235383426}, {1, 0, 100, 0.133742143181883}, {2, 0, 383, 0.054463860026332}, {1, 0, 7, -0.222673530030753}};
+const Known known_mean[] = {{0, 0, 0, 0.461544235383426},
+                            {1, 0, 100, 0.133742143181883},
+                            {2, 0, 383, 0.054463860026332},
+                            {1, 0, 7, -0.222673530030753}};
 constexpr double torch_hidden_error = 4.54e-5, torch_mean_error = 7.18e-6;
 
 data::Batch batch_of_sentences() {
   data::Batch batch = train::planning_batch(data::Task::embed, 3, length, 0);
   for (std::size_t b = 0; b < sentences.size(); ++b) {
-    std::copy(sentences[b].begin(), sentences[b].end(), batch["input_ids"].as<std::int32_t>().begin() + static_cast<std::ptrdiff_t>(b * length));
+    std::copy(sentences[b].begin(), sentences[b].end(),
+              batch["input_ids"].as<std::int32_t>().begin() + static_cast<std::ptrdiff_t>(b * length));
     batch["lengths"].as<std::int32_t>()[b] = static_cast<std::int32_t>(sentences[b].size());
   }
   return batch;
@@ -63,7 +71,8 @@ Numbers run_sentences(const std::string& folder, const kernels::Backend& backend
 double hidden_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t s = 0; s < sentences.size(); ++s)
-    for (std::size_t i = s * length * width; i < (s * length + sentences[s].size()) * width; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    for (std::size_t i = s * length * width; i < (s * length + sentences[s].size()) * width; ++i)
+      sum += (a[i] - b[i]) * (a[i] - b[i]);
   return std::sqrt(sum);
 }
 
@@ -84,7 +93,8 @@ TEST_CASE("MiniLM's hidden states and sentence vectors are those of transformers
   const std::string folder = join_path(data, "checkpoints/all-MiniLM-L6-v2");
   const Numbers truth = run_sentences(folder, kernels::reference_backend(), DType::f64);
   // Two programs in double differ by a rounding of each of some thousand sums; 15 digits are printed.
-  for (const Known& k : known_hidden) CHECK(std::abs(truth.hidden[(k.sentence * length + k.token) * width + k.feature] - k.value) < 1e-11);
+  for (const Known& k : known_hidden)
+    CHECK(std::abs(truth.hidden[(k.sentence * length + k.token) * width + k.feature] - k.value) < 1e-11);
   for (const Known& k : known_mean) CHECK(std::abs(truth.embedding[k.sentence * width + k.feature] - k.value) < 1e-11);
   for (const char* isa : {"v3", "v4", "v4bf16"}) {
     const char* error = nullptr;
@@ -111,18 +121,23 @@ TEST_CASE("an encoder without head keeps its names and its pooler") {
         CHECK(model->parameters().find(prefix + "encoder.layer.1.attention.self.query" + end) != nullptr);
         CHECK((model->parameters().find(prefix + "pooler.dense" + end) != nullptr) == pooler);
         const std::string text = model->config_json();
-        CHECK(models::make_model(models::parse_config_json(text, "config.json", {bare, pooler}), DType::f32)->config_json() == text);
+        CHECK(models::make_model(models::parse_config_json(text, "config.json", {bare, pooler}), DType::f32)
+                  ->config_json() == text);
       }
 }
 
 TEST_CASE("keys of a config.json that nobody here knows are kept") {
-  std::string text = models::make_model(small_encoder(false, models::Task::embed, models::Form::tt), DType::f32)->config_json();
+  std::string text =
+      models::make_model(small_encoder(false, models::Task::embed, models::Form::tt), DType::f32)->config_json();
   text.insert(text.find('{') + 1, "\"transformers_version\": \"4.8.2\", \"gradient_checkpointing\": false,");
   const auto model = models::make_model(models::parse_config_json(text, "config.json", {false, false}), DType::f32);
-  CHECK_THAT(model->config_json(), Catch::Contains("\"transformers_version\": \"4.8.2\"") && Catch::Contains("gradient_checkpointing"));
+  CHECK_THAT(model->config_json(),
+             Catch::Contains("\"transformers_version\": \"4.8.2\"") && Catch::Contains("gradient_checkpointing"));
 }
 
-TEST_CASE("a model as tensorize leaves it comes back from its file, and loses its gauges without a change where ranks are to fall") {
+TEST_CASE(
+    "a model as tensorize leaves it comes back from its file, and loses its gauges without a change where ranks are to "
+    "fall") {
   const TemporaryFolder folder;
   models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
   const kernels::Backend& backend = kernels::reference_backend();
@@ -136,7 +151,8 @@ TEST_CASE("a model as tensorize leaves it comes back from its file, and loses it
   first.allocate();
   first.weights().initialise(3);
   for (layers::TensorTrain& train : first.model().tensor_trains()) {
-    for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
+    for (std::size_t p = 0; p < train.order.size(); ++p)
+      train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
     for (std::size_t r = 0; r < train.gauge.size(); ++r)
       train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
     for (std::int32_t& id : train.exact_ids) id = 2 * id + 1;
@@ -167,7 +183,8 @@ TEST_CASE("weights are handed on in the types that are asked for, and refused wh
   types.by_name["model.bert.embeddings.LayerNorm.weight"] = DType::f32;
   train::LoadOptions naming;
   naming.model_prefix = "bert.", naming.file_prefix = "model.bert.";
-  train::Engine engine(machine, train::storing(models::factory_of(spec, DType::f32), types, naming), {.optimizer = {}, .training = false});
+  train::Engine engine(machine, train::storing(models::factory_of(spec, DType::f32), types, naming),
+                       {.optimizer = {}, .training = false});
   engine.allocate();
   engine.weights().initialise(5);
   const std::string path = folder / "model.safetensors", exact = folder / "exact.safetensors";
@@ -181,11 +198,13 @@ TEST_CASE("weights are handed on in the types that are asked for, and refused wh
     CHECK(tensor.type == (kept ? io::StoredType::F32 : io::StoredType::F16));
     CHECK(whole.find(parameter.name)->type == io::StoredType::F32);
     const std::vector<float> ours = half.read_floats(parameter.name), numbers = whole.read_floats(parameter.name);
-    for (std::size_t i = 0; i < ours.size(); ++i) REQUIRE(ours[i] == (kept ? numbers[i] : half_to_float(float_to_half(numbers[i]))));
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      REQUIRE(ours[i] == (kept ? numbers[i] : half_to_float(float_to_half(numbers[i]))));
   }
   layers::Parameter& bias = *engine.model().parameters().find("classifier.bias");
   layers::store(bias.value, 0, 7e4);
-  CHECK_THROWS_WITH(train::save_weights(path, engine.weights(), train::FileTypes::stored), Catch::Contains("classifier.bias: 70000 is too large"));
+  CHECK_THROWS_WITH(train::save_weights(path, engine.weights(), train::FileTypes::stored),
+                    Catch::Contains("classifier.bias: 70000 is too large"));
   train::save_weights(exact, engine.weights());
 }
 
@@ -195,7 +214,8 @@ TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
   const models::ModelSpec spec = small_encoder(false, models::Task::mlm, models::Form::dense);
   const auto engine = [&] {
     auto made = std::make_unique<train::Engine>(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
-                                                models::factory_of(spec, DType::f32), train::EngineOptions{.optimizer = {}, .training = false});
+                                                models::factory_of(spec, DType::f32),
+                                                train::EngineOptions{.optimizer = {}, .training = false});
     made->allocate();
     return made;
   };
@@ -226,7 +246,8 @@ TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
   tied.back() ^= std::byte{1};
   rewrite();
   CHECK_THROWS_WITH(train::load_weights(other, again->weights()),
-                    Catch::Contains(words) && Catch::Contains("cls.predictions.decoder.weight") && Catch::Contains("must be the same"));
+                    Catch::Contains(words) && Catch::Contains("cls.predictions.decoder.weight") &&
+                        Catch::Contains("must be the same"));
 }
 
 TEST_CASE("a sentence is what modules.json says, else the plain mean") {
@@ -239,10 +260,14 @@ TEST_CASE("a sentence is what modules.json says, else the plain mean") {
   CHECK(rules().pooling == kernels::Pooling::mean);
   CHECK(!rules().normalise);
   write("sentence_bert_config.json", R"({"max_seq_length": 256, "do_lower_case": false})");
-  const std::string transformer = R"({"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"})";
-  const std::string pooling = R"({"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"})";
-  const std::string normalize = R"({"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"})";
-  write("1_Pooling/config.json", R"({"word_embedding_dimension": 8, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})");
+  const std::string transformer =
+      R"({"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"})";
+  const std::string pooling =
+      R"({"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"})";
+  const std::string normalize =
+      R"({"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"})";
+  write("1_Pooling/config.json",
+        R"({"word_embedding_dimension": 8, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})");
   write("modules.json", "[" + transformer + "," + pooling + "]");
   CHECK(rules().pooling == kernels::Pooling::first);
   CHECK(!rules().normalise);

@@ -43,23 +43,29 @@ TEST_CASE("config.json says everything: reading it back builds the same model") 
 TEST_CASE("a config that contradicts itself or asks for what is not supported is refused by key") {
   const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
-    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"), Catch::Contains("c.json") && Catch::Contains(words));
+    CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"),
+                      Catch::Contains("c.json") && Catch::Contains(words));
   };
   refused("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act is 'relu'");
-  refused("\"position_embedding_type\": \"absolute\"", "\"position_embedding_type\": \"relative_key\"", "position_embedding_type");
+  refused("\"position_embedding_type\": \"absolute\"", "\"position_embedding_type\": \"relative_key\"",
+          "position_embedding_type");
   refused("\"model_type\": \"bert\"", "\"model_type\": \"gpt2\"", "model_type is 'gpt2'");
   refused("\"hidden_size\": 8", "\"hidden_size\": \"8\"", "hidden_size");
   refused("BertForSequenceClassification", "BertForQuestionAnswering", "BertForQuestionAnswering");
-  CHECK_THROWS_WITH(models::parse_config_json(replaced(text, "\"num_attention_heads\": 2", "\"num_attention_heads\": 3"), "c.json"),
-                    Catch::Contains("hidden_size 8 is not a multiple of num_attention_heads 3"));
-  CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"), InputError);
+  CHECK_THROWS_WITH(
+      models::parse_config_json(replaced(text, "\"num_attention_heads\": 2", "\"num_attention_heads\": 3"), "c.json"),
+      Catch::Contains("hidden_size 8 is not a multiple of num_attention_heads 3"));
+  CHECK_THROWS_AS(models::parse_config_json(replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 16"), "c.json"),
+                  InputError);
   CHECK_THROWS_AS(models::parse_config_json("[]", "c.json"), InputError);
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
 }
 
 TEST_CASE("one output is a regression, as transformers takes it") {
   const std::string text = config_of(small_encoder(false, Task::regression, Form::dense));
-  const auto read = [](const std::string& config) { return models::common(models::parse_config_json(config, "c.json")); };
+  const auto read = [](const std::string& config) {
+    return models::common(models::parse_config_json(config, "c.json"));
+  };
   CHECK(text.find("\"problem_type\": \"regression\"") != std::string::npos);
   CHECK(text.find("\"num_labels\": 1") != std::string::npos);
   CHECK(text.find("BertForSequenceClassification") != std::string::npos);
@@ -73,7 +79,8 @@ TEST_CASE("one output is a regression, as transformers takes it") {
   };
   refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"multi_label_classification\""),
           "problem_type is 'multi_label_classification'");
-  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"single_label_classification\""), "at least two labels");
+  refused(replaced(text, "\"problem_type\": \"regression\"", "\"problem_type\": \"single_label_classification\""),
+          "at least two labels");
   const std::string classes = config_of(small_encoder(false, Task::classify, Form::dense));
   CHECK(classes.find("problem_type") == std::string::npos);
   refused(replaced(classes, "{", "{\"problem_type\": \"regression\","), "one output, but there are 3 labels");
@@ -97,11 +104,13 @@ TEST_CASE("every real number of a config has bounds, and whole numbers stay exac
   }
   CHECK_NOTHROW(models::parse_config_json(with("layer_norm_eps", "1e-5"), "c.json"));
   for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"})
-    for (const char* bad : {"-0.1", "1", "1e308"}) CHECK_THROWS_AS(models::parse_config_json(with(key, bad), "c.json"), InputError);
+    for (const char* bad : {"-0.1", "1", "1e308"})
+      CHECK_THROWS_AS(models::parse_config_json(with(key, bad), "c.json"), InputError);
   for (const char* bad : {"9223372036854775807", "-9223372036854775808", "18446744073709551615", "1152921504606846976"})
     for (const char* key : {"pad_token_id", "max_position_embeddings", "hidden_size"}) {
       INFO(key << " " << bad);
-      CHECK_THROWS_WITH(models::parse_config_json(with(key, bad), "c.json"), Catch::Contains("no size or id is that large"));
+      CHECK_THROWS_WITH(models::parse_config_json(with(key, bad), "c.json"),
+                        Catch::Contains("no size or id is that large"));
     }
 }
 
@@ -121,7 +130,8 @@ TEST_CASE("ranks of a checkpoint must be some that the model's can fall to") {
   const std::vector<std::int64_t> ranks = form.ranks;
   REQUIRE(ranks.size() > 2);
   const auto refused = [&](const std::string& weight, const std::vector<std::int64_t>& row) {
-    CHECK_THROWS_WITH(models::apply_ranks(spec, {{weight, row}}), Catch::Contains(weight) && Catch::Contains("the checkpoint is damaged"));
+    CHECK_THROWS_WITH(models::apply_ranks(spec, {{weight, row}}),
+                      Catch::Contains(weight) && Catch::Contains("the checkpoint is damaged"));
   };
   refused("nothing", ranks);
   refused(name, {});
@@ -143,19 +153,22 @@ TEST_CASE("ranks of a checkpoint must be some that the model's can fall to") {
 TEST_CASE("options build the preset, with exceptions by name") {
   const OptionTable options = table();
   const auto spec_of = [&](std::vector<std::string> words) {
-    const ParsedCommand command = parse_command(options, std::move(words), [](const std::string&) -> const char* { return nullptr; });
+    const ParsedCommand command =
+        parse_command(options, std::move(words), [](const std::string&) -> const char* { return nullptr; });
     return models::spec_from_options(command.values, {});
   };
   CHECK(models::make_model(spec_of({"--model", "mnli-6enc"}), DType::f32)->parameters().count() == 1485795);
-  CHECK(models::make_model(spec_of({"--model", "mnli-6enc", "--form", "dense"}), DType::f32)->parameters().count() == 66957315);
-  const models::Spec mixed =
-      models::common(spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"}));
+  CHECK(models::make_model(spec_of({"--model", "mnli-6enc", "--form", "dense"}), DType::f32)->parameters().count() ==
+        66957315);
+  const models::Spec mixed = models::common(
+      spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"}));
   CHECK(mixed.form_of("bert.encoder.layer.1.attention.self.query").ranks == std::vector<std::int64_t>{1, 8, 8, 8, 1});
   CHECK(mixed.form_of("bert.encoder.layer.0.output.dense").form == Form::dense);
   CHECK(mixed.form_of("bert.encoder.layer.1.output.dense").form == Form::tt);
   CHECK_THROWS_WITH(spec_of({"--modes", "16x16|16x17"}), Catch::Contains("no weight has that size"));
   CHECK_THROWS_WITH(spec_of({"--layer", "*.nothing=rank:8"}), Catch::Contains("no weight is named like"));
-  CHECK_THROWS_WITH(spec_of({"--layer", "*.query=modes:3x5|4x4"}), Catch::Contains("do not describe a weight of 256 x 256"));
+  CHECK_THROWS_WITH(spec_of({"--layer", "*.query=modes:3x5|4x4"}),
+                    Catch::Contains("do not describe a weight of 256 x 256"));
   CHECK_THROWS_WITH(spec_of({"--rank", "1000"}), Catch::Contains("exceeds the largest possible"));
   CHECK_THROWS_WITH(spec_of({"--model", "mnli-6en"}), Catch::Contains("mnli-6enc"));
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
@@ -183,7 +196,9 @@ TEST_CASE("a decoder's config.json says everything, and what is not supported is
   refused("\"mlp_bias\": false", "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}", "type 'llama3'");
   refused("\"mlp_bias\": false", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}", "type 'linear'");
   refused("\"mlp_bias\": false", "\"partial_rotary_factor\": 0.5", "partial_rotary_factor is 0.5");
-  CHECK(parsed("\"mlp_bias\": false", "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}").theta == 500);
+  CHECK(
+      parsed("\"mlp_bias\": false", "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}").theta ==
+      500);
   CHECK(parsed("\"mlp_bias\": false", "\"rope_scaling\": null").theta == 100);
   CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
 }
@@ -191,13 +206,15 @@ TEST_CASE("a decoder's config.json says everything, and what is not supported is
 TEST_CASE("a Mistral config without a window in use is that of a llama, with Mistral's own defaults") {
   const std::string text = config_of(small_decoder(Form::dense, false));
   const auto mistral = [&](const std::string& from, const std::string& to) {
-    const std::string renamed = replaced(replaced(text, "\"llama\"", "\"mistral\""), "LlamaForCausalLM", "MistralForCausalLM");
+    const std::string renamed =
+        replaced(replaced(text, "\"llama\"", "\"mistral\""), "LlamaForCausalLM", "MistralForCausalLM");
     return std::get<models::DecoderSpec>(models::parse_config_json(replaced(renamed, from, to), "c.json"));
   };
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": null")) == text);
   CHECK(config_of(mistral("\"mlp_bias\": false", "\"mlp_bias\": false, \"sliding_window\": 1000000")) == text);
   CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 2"), Catch::Contains("sliding_window is 2"));
-  CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"), Catch::Contains("MistralForTokenClassification"));
+  CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"),
+                    Catch::Contains("MistralForTokenClassification"));
   // Without the key the window is Mistral's own, 4096, and so are the heads of keys.
   CHECK(config_of(mistral("\"mlp_bias\": false,", "")).find("llama") != std::string::npos);
   CHECK_THROWS_WITH(mistral("\"num_key_value_heads\": 2,", ""), Catch::Contains("num_key_value_heads 8"));

@@ -1,4 +1,5 @@
-// Whole decoders: gradients by the complex step, the same bits under every recompute policy, packed documents as if alone, parameter counts.
+// Whole decoders: gradients by the complex step, the same bits under every recompute policy, packed documents as if
+// alone, parameter counts.
 #include "models/decoder.h"
 
 #include <catch2/catch.hpp>
@@ -30,7 +31,9 @@ const Variant variants[] = {
 
 TEST_CASE("every gradient of a small decoder is the complex step's") {
   for (const Variant& variant : variants) {
-    DYNAMIC_SECTION(variant.name) { CHECK(check_complex_step(small_decoder(variant.form, variant.tied, variant.exact)) < 1e-10); }
+    DYNAMIC_SECTION(variant.name) {
+      CHECK(check_complex_step(small_decoder(variant.form, variant.tied, variant.exact)) < 1e-10);
+    }
   }
 }
 
@@ -43,7 +46,9 @@ TEST_CASE("gradients of a decoder are the same bits whatever is recomputed") {
 TEST_CASE("the CPU backend's gradients of a decoder lie as near to the double reference as single precision allows") {
   for_every_instruction_set([](const char* isa, const kernels::Backend& cpu) {
     for (const Variant& variant : variants) {
-      DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(small_decoder(variant.form, variant.tied, variant.exact), cpu); }
+      DYNAMIC_SECTION(isa << ", " << variant.name) {
+        check_single_precision(small_decoder(variant.form, variant.tied, variant.exact), cpu);
+      }
     }
   });
 }
@@ -79,7 +84,9 @@ TEST_CASE("a document in a pack is computed as it would be alone") {
 }
 
 TEST_CASE("decoders have the published parameters") {
-  const auto dense = [](const char* name) { return models::make_model(models::find_preset(name).spec, DType::f32)->parameters().count(); };
+  const auto dense = [](const char* name) {
+    return models::make_model(models::find_preset(name).spec, DType::f32)->parameters().count();
+  };
   // 2 V H (untied) + L (4 H^2 + 3 H I + 2 H) + H
   CHECK(dense("llama-60m") == 2 * 32000 * 512 + 8 * (4 * 512 * 512 + 3 * 512 * 1376 + 2 * 512) + 512);
   CHECK(dense("llama-60m") == 58073600);

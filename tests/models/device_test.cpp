@@ -1,4 +1,5 @@
-// Whole models on the CUDA backend's double (kernels/cuda/on_host): a device whose memory the host cannot reach, steps that are graphs.
+// Whole models on the CUDA backend's double (kernels/cuda/on_host): a device whose memory the host cannot reach, steps
+// that are graphs.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -29,7 +30,8 @@ void set_scalars(train::Engine& engine, std::uint64_t step) {
 }
 
 // `parts` micro-batches of the same sequences per step.
-Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts, layers::Recompute recompute) {
+Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts,
+                layers::Recompute recompute) {
   train::EngineOptions options;
   options.recompute = recompute;
   train::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
@@ -46,7 +48,8 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
   }
   for (const layers::Parameter& parameter : engine.model().parameters().all()) {
     const train::HostBytes host(machine, parameter.value);
-    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) result.weights.push_back(layers::load(host.tensor(), i));
+    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
+      result.weights.push_back(layers::load(host.tensor(), i));
   }
   const train::Scores scores = engine.evaluate(batches[0]);
   result.losses.push_back(scores.loss);
@@ -139,10 +142,12 @@ TEST_CASE("a step on a device is few calls: they grow with the blocks, not with 
   };
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::int64_t one = launches(dtype, models::Form::tt, 1, 4), two = launches(dtype, models::Form::tt, 2, 4);
-    // Twelve products forward and twice as many backward, sums over tiles, attention and norms; a call for each of 42 cores would double it.
+    // Twelve products forward and twice as many backward, sums over tiles, attention and norms; a call for each of 42
+    // cores would double it.
     CHECK(two - one <= 48);
-    CHECK(2 * one - two <= 62);                                     // tables, head, merging, optimiser
-    CHECK(launches(dtype, models::Form::tt, 2, 6) - two <= 2 * 2);  // merging, forward and backward, has one step more for either half
+    CHECK(2 * one - two <= 62);  // tables, head, merging, optimiser
+    CHECK(launches(dtype, models::Form::tt, 2, 6) - two <=
+          2 * 2);  // merging, forward and backward, has one step more for either half
     const std::int64_t dense = launches(dtype, models::Form::dense, 1, 4);
     CHECK(launches(dtype, models::Form::dense, 2, 4) - dense <= 48);
   }

@@ -1,4 +1,5 @@
-// Whole encoders: parameter counts of the paper, gradients by the complex step, the same bits under every recompute policy.
+// Whole encoders: parameter counts of the paper, gradients by the complex step, the same bits under every recompute
+// policy.
 #include "models/encoder.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +21,9 @@ struct Variant {
   Form form;
   bool tensorized = false;  // unequal modes, sorted inputs, a gauge, no diagonals
 
-  EncoderSpec spec() const { return tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, form); }
+  EncoderSpec spec() const {
+    return tensorized ? tensorized_encoder(pre_norm, task) : small_encoder(pre_norm, task, form);
+  }
 };
 
 const Variant variants[] = {

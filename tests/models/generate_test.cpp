@@ -19,7 +19,8 @@ models::DecoderSpec writer(models::Form form) {
 
 std::unique_ptr<train::Engine> engine_of(const models::ModelSpec& spec, DType dtype) {
   const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
-  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, dtype), train::EngineOptions{.optimizer = {}, .training = false});
+  auto engine = std::make_unique<train::Engine>(machine, models::factory_of(spec, dtype),
+                                                train::EngineOptions{.optimizer = {}, .training = false});
   engine->allocate();
   engine->weights().initialise(3);
   return engine;
@@ -101,7 +102,8 @@ TEST_CASE("draws follow the softmax at the temperature, inside the nucleus") {
   for (int i = 0; i < 50; ++i) CHECK(train::choose(logits, 5, i, options) == 1);
   options.top_p = 1;
   std::vector<std::int32_t> a, b, c;
-  for (int i = 0; i < 64; ++i) a.push_back(train::choose(logits, 5, i, options)), b.push_back(train::choose(logits, 6, i, options));
+  for (int i = 0; i < 64; ++i)
+    a.push_back(train::choose(logits, 5, i, options)), b.push_back(train::choose(logits, 6, i, options));
   for (int i = 0; i < 64; ++i) c.push_back(train::choose(logits, 5, i, options));
   CHECK(a == c);
   CHECK(a != b);

@@ -1,9 +1,11 @@
-// Whole models with bf16 streams, and with products in TF32, on the CUDA backend's double and on a card where there is one.
+// Whole models with bf16 streams, and with products in TF32, on the CUDA backend's double and on a card where there is
+// one.
 //
-// Bounds. A number that is written to the stream is off by a share u = 2^-8 of itself at most (8 significant bits, rounded to nearest). Every
-// tensor of the stream that a walk makes, every half and every copy of a weight is one such rounding; norms keep a transformer's activations at
-// one size, so that each passes on by a factor about one, and as independent errors they add as squares: n of them leave u sqrt(n) of a result's
-// norm. A run may be four times as far, as everywhere here.
+// Bounds. A number that is written to the stream is off by a share u = 2^-8 of itself at most (8 significant bits,
+// rounded to nearest). Every tensor of the stream that a walk makes, every half and every copy of a weight is one such
+// rounding; norms keep a transformer's activations at one size, so that each passes on by a factor about one, and as
+// independent errors they add as squares: n of them leave u sqrt(n) of a result's norm. A run may be four times as far,
+// as everywhere here.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -31,7 +33,8 @@ plan::Machine on_double(DType dtype, bool tf32 = false) { return {&kernels::cuda
 // The double, and the card where there is one.
 std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
   std::vector<plan::Machine> found{on_double(dtype, tf32)};
-  if (const kernels::test::Card& card = kernels::test::card(); card.backend) found.push_back({card.backend, dtype, card.stream, tf32});
+  if (const kernels::test::Card& card = kernels::test::card(); card.backend)
+    found.push_back({card.backend, dtype, card.stream, tf32});
   return found;
 }
 
@@ -55,7 +58,8 @@ std::vector<double> numbers_of(const plan::Machine& machine, const layers::Tenso
   return numbers;
 }
 
-std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec, layers::Recompute recompute = {}) {
+std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec,
+                                         layers::Recompute recompute = {}) {
   train::EngineOptions options;
   options.recompute = recompute;
   options.optimizer.max_norm = 0;
@@ -77,11 +81,13 @@ data::Batch batch_of(DType dtype, const models::ModelSpec& spec) {
   const models::Spec& common = models::common(spec);
   const auto add = [&](const char* name, const Shape& shape) {
     const TensorView view = batch.add(name, dtype, shape);
-    for (std::int64_t i = 0; i < view.elements(); ++i) layers::store({view.data, dtype, shape, -1}, i, static_cast<double>(i % 7 - 3) / 4);
+    for (std::int64_t i = 0; i < view.elements(); ++i)
+      layers::store({view.data, dtype, shape, -1}, i, static_cast<double>(i % 7 - 3) / 4);
   };
   add(layers::teacher_hidden, {batch.sequences * batch.length, common.hidden});
   if (common.task == data::Task::embed) add(layers::teacher_embedding, {batch.sequences, common.hidden});
-  if (common.task == data::Task::classify) add(layers::teacher_logits, {batch.sequences, static_cast<std::int64_t>(common.labels.size())});
+  if (common.task == data::Task::classify)
+    add(layers::teacher_logits, {batch.sequences, static_cast<std::int64_t>(common.labels.size())});
   return batch;
 }
 
@@ -116,7 +122,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products, of TT layers apart.
+// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products,
+// of TT layers apart.
 struct Counts {
   double roundings = 0, forward = 0, products = 0, tt_forwards = 0, tt_backwards = 0;
 };
@@ -135,7 +142,8 @@ Counts counts_of(const models::ModelSpec& spec) {
   model->backward(walk, sink);
   walk.end();
   Counts counts;
-  counts.forward = counts.roundings = static_cast<double>(model->halves().items().size() + model->stream_weights().copies().items().size());
+  counts.forward = counts.roundings =
+      static_cast<double>(model->halves().items().size() + model->stream_weights().copies().items().size());
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     if (plan.tensors[i].dtype != DType::bf16) continue;
     ++counts.roundings;
@@ -150,8 +158,8 @@ Counts counts_of(const models::ModelSpec& spec) {
   return counts;
 }
 
-// The shares of results of the forward, and of gradients, that may be lost. A parameter whose gradient is small beside the others' is looked at
-// against a twentieth of theirs.
+// The shares of results of the forward, and of gradients, that may be lost. A parameter whose gradient is small beside
+// the others' is looked at against a twentieth of theirs.
 void check_near(const Seen& found, const Seen& exact, double forward, double share) {
   CHECK(distance(found.logits, exact.logits) <= forward * norm(exact.logits));
   CHECK(std::abs(found.loss - exact.loss) <= forward * std::max(1.0, exact.loss));
@@ -188,20 +196,24 @@ void check_tf32(const models::ModelSpec& spec) {
   }
 }
 
-// A factor in e4m3 is off by u = 2^-4 at most, one in e5m2 by 2^-3; spread evenly they have a third of u^2 as mean square. A forward of TT
-// layers takes both factors of two products in e4m3; a backward those of the product that it makes again, and of two more, of which one factor is
-// e5m2. Four times as far would be further than the gradients are long, so here the sum itself is the bound.
+// A factor in e4m3 is off by u = 2^-4 at most, one in e5m2 by 2^-3; spread evenly they have a third of u^2 as mean
+// square. A forward of TT layers takes both factors of two products in e4m3; a backward those of the product that it
+// makes again, and of two more, of which one factor is e5m2. Four times as far would be further than the gradients are
+// long, so here the sum itself is the bound.
 void check_fp8(const models::ModelSpec& spec) {
-  const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec), bf16 = seen(on_double(DType::bf16), spec);
+  const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec),
+             bf16 = seen(on_double(DType::bf16), spec);
   const Counts counts = counts_of(spec);
-  const double share = std::sqrt((counts.tt_forwards * 4 + counts.tt_backwards * 4) * 0x1p-8 / 3 + counts.tt_backwards * 2 * 0x1p-6 / 3);
+  const double share =
+      std::sqrt((counts.tt_forwards * 4 + counts.tt_backwards * 4) * 0x1p-8 / 3 + counts.tt_backwards * 2 * 0x1p-6 / 3);
   REQUIRE(share < 0.6);
   for (plan::Machine device : devices(DType::bf16)) {
     device.fp8 = true;
     const Seen found = seen(device, spec);
     double off = 0, all = 0;
     for (std::size_t p = 0; p < exact.gradients.size(); ++p)
-      off = std::hypot(off, distance(found.gradients[p], exact.gradients[p])), all = std::hypot(all, norm(exact.gradients[p]));
+      off = std::hypot(off, distance(found.gradients[p], exact.gradients[p])),
+      all = std::hypot(all, norm(exact.gradients[p]));
     CHECK(off <= share * all);
     CHECK(std::abs(found.loss - exact.loss) <= share * exact.loss);
     CHECK(found.gradients != bf16.gradients);
@@ -209,7 +221,8 @@ void check_fp8(const models::ModelSpec& spec) {
 }
 
 // Losses of steps that learn.
-std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec& spec, int steps, std::vector<double>* weights = nullptr) {
+std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec& spec, int steps,
+                           std::vector<double>* weights = nullptr) {
   const auto engine = engine_of(machine, spec);
   const data::Batch batch = small_batch(spec);
   std::vector<double> result;
@@ -254,8 +267,8 @@ TEST_CASE("fp8 products: gradients of TT layers go the way of double's") {
   check_fp8(small_encoder(false, models::Task::classify, models::Form::tt, 16, 32));
 }
 
-// What the losses have gone is made of steps that are each off by a share as above; the loss itself changes with the logits by their
-// largest error twice at most.
+// What the losses have gone is made of steps that are each off by a share as above; the loss itself changes with the
+// logits by their largest error twice at most.
 TEST_CASE("bf16 streams: losses of a run follow those of double") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
@@ -271,7 +284,8 @@ TEST_CASE("bf16 streams: losses of a run follow those of double") {
       double gone = 0;
       for (std::size_t step = 0; step < steps; ++step) {
         gone += step > 0 ? std::abs(exact[step] - exact[step - 1]) : 0;
-        CHECK(std::abs(found[step] - exact[step]) <= 4 * unit * (std::sqrt(counts.roundings) * gone + std::sqrt(counts.forward) * of_logits));
+        CHECK(std::abs(found[step] - exact[step]) <=
+              4 * unit * (std::sqrt(counts.roundings) * gone + std::sqrt(counts.forward) * of_logits));
       }
       CHECK(losses(device, spec, steps, &again) == found);
       CHECK(again == weights);
@@ -300,7 +314,8 @@ TEST_CASE("bf16 streams: the memory table counts two bytes, and the copies of de
     CHECK(narrow.of(plan::Kind::saved) < 3 * wide.of(plan::Kind::saved) / 4);
     const auto model = models::make_model(spec, DType::bf16);
     std::size_t counted = 0;
-    for (const auto& item : model->stream_weights().copies().items()) counted += plan::aligned(2 * static_cast<std::size_t>(item.shape.elements()));
+    for (const auto& item : model->stream_weights().copies().items())
+      counted += plan::aligned(2 * static_cast<std::size_t>(item.shape.elements()));
     CHECK(row(narrow, "copies of weights") == counted);
   }
 }
@@ -333,7 +348,8 @@ TEST_CASE("bf16 streams: a cache of keys and values gives the logits of reading 
     train::fill_generation_batch(whole, known, 0, 0);
     const train::Scores again = engine->evaluate(whole);
     const std::vector<double> without(again.logits.begin(), again.logits.end());
-    CHECK(distance(with, without) <= 4 * unit * std::sqrt(counts_of(small_decoder(models::Form::tt, true)).forward) * norm(without));
+    CHECK(distance(with, without) <=
+          4 * unit * std::sqrt(counts_of(small_decoder(models::Form::tt, true)).forward) * norm(without));
     read = next;
   }
 }

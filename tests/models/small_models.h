@@ -14,8 +14,8 @@
 #include "models/forms.h"
 #include "models/presets.h"
 
-inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form, std::int64_t hidden = 8,
-                                                 std::int64_t intermediate = 12) {
+inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::Task task, comera::models::Form form,
+                                                 std::int64_t hidden = 8, std::int64_t intermediate = 12) {
   using namespace comera;
   models::EncoderSpec spec;
   spec.vocabulary = 23;
@@ -26,7 +26,8 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   spec.positions = 8;
   spec.pre_norm = pre_norm;
   spec.task = task;
-  spec.labels = task == models::Task::regression ? std::vector<std::string>{models::regression_label} : std::vector<std::string>{"a", "b", "c"};
+  spec.labels = task == models::Task::regression ? std::vector<std::string>{models::regression_label}
+                                                 : std::vector<std::string>{"a", "b", "c"};
   models::FormRules rules;
   rules.form = form;
   rules.rank = 3;
@@ -42,7 +43,8 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
   using namespace comera;
   models::EncoderSpec spec = small_encoder(pre_norm, task, models::Form::tt);
   const models::EncoderNames names(spec);
-  const auto set = [&](const std::string& name, const tt::Sizes& modes, const tt::Sizes& ranks, const layers::ChainShape& chain) {
+  const auto set = [&](const std::string& name, const tt::Sizes& modes, const tt::Sizes& ranks,
+                       const layers::ChainShape& chain) {
     spec.forms[name] = {models::Form::tt, modes, ranks, ranks, chain};
   };
   spec.forms[names.word].chain.folded = true;
@@ -112,7 +114,8 @@ inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   auto types = batch.add("token_type_ids", DType::i32, {3, 8}).as<std::int32_t>();
   auto lengths = batch.add("lengths", DType::i32, {3}).as<std::int32_t>();
   auto samples = batch.add("samples", DType::i64, {3}).as<std::int64_t>();
-  for (std::int64_t k = 0; k < tokens; ++k) ids[k] = static_cast<std::int32_t>(k * 7 % spec.vocabulary), types[k] = k % 8 > 4;
+  for (std::int64_t k = 0; k < tokens; ++k)
+    ids[k] = static_cast<std::int32_t>(k * 7 % spec.vocabulary), types[k] = k % 8 > 4;
   const std::int32_t each[] = {8, 5, 1};
   for (int b = 0; b < 3; ++b) lengths[b] = each[b], samples[b] = 100 + b;
   if (spec.task == data::Task::clm) {
@@ -139,11 +142,13 @@ inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   return batch;
 }
 
-// One step's loss and gradients of T = float, double or complex<double>, on the reference unless another backend is given.
+// One step's loss and gradients of T = float, double or complex<double>, on the reference unless another backend is
+// given.
 template <class T>
 class ReferenceRun {
  public:
-  explicit ReferenceRun(const comera::models::ModelSpec& spec, const comera::kernels::Backend& backend = comera::kernels::reference_backend())
+  explicit ReferenceRun(const comera::models::ModelSpec& spec,
+                        const comera::kernels::Backend& backend = comera::kernels::reference_backend())
       : backend_(backend),
         batch(small_batch(spec)),
         model(comera::models::make_model(spec, dtype)),
@@ -156,10 +161,12 @@ class ReferenceRun {
     for (layers::Parameter& parameter : model->parameters().all())
       if (parameter.init.kind == layers::Init::Kind::constant)
         for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
-          layers::store(parameter.value, i, parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
+          layers::store(parameter.value, i,
+                        parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
     // Any permutation, any columns.
     for (layers::TensorTrain& train : model->tensor_trains()) {
-      for (std::size_t p = 0; p < train.order.size(); ++p) train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
+      for (std::size_t p = 0; p < train.order.size(); ++p)
+        train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
       for (std::size_t r = 0; r < train.gauge.size(); ++r)
         train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
     }
@@ -284,7 +291,8 @@ inline double distance(const std::vector<std::vector<float>>& a, const Gradients
   return std::sqrt(sum);
 }
 
-// Sampled gradients of a run whose step is done against the complex step of its twin; those more than 1e-10 apart are told.
+// Sampled gradients of a run whose step is done against the complex step of its twin; those more than 1e-10 apart are
+// told.
 struct Comparison {
   double worst = 0, largest = 0;  // the largest relative difference, the largest gradient
 };
@@ -339,8 +347,8 @@ void for_every_instruction_set(Body&& body) {
   }
 }
 
-// What single precision costs is measured, not guessed: the reference in float against the reference in double. The fast kernels may be
-// four times as far from the truth.
+// What single precision costs is measured, not guessed: the reference in float against the reference in double. The
+// fast kernels may be four times as far from the truth.
 inline void check_single_precision(const comera::models::ModelSpec& spec, const comera::kernels::Backend& cpu) {
   using namespace comera;
   ReferenceRun<double> truth(spec);

@@ -1,4 +1,5 @@
-// stories15M, a published Llama: logits and greedy tokens are those of transformers (numbers of tests/models/interop/llama_reference.py).
+// stories15M, a published Llama: logits and greedy tokens are those of transformers (numbers of
+// tests/models/interop/llama_reference.py).
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -30,8 +31,9 @@ Stories stories() {
   const char* error = nullptr;
   const plan::Machine machine{kernels::cpu_backend("auto", &error), DType::f32, nullptr};
   stories.tokenizer = data::load_tokenizer(folder);
-  stories.engine = std::make_unique<train::Engine>(machine, models::factory_of(models::spec_from_folder(folder), machine.dtype),
-                                                   train::EngineOptions{.optimizer = {}, .training = false});
+  stories.engine =
+      std::make_unique<train::Engine>(machine, models::factory_of(models::spec_from_folder(folder), machine.dtype),
+                                      train::EngineOptions{.optimizer = {}, .training = false});
   stories.engine->allocate();
   train::load_weights(folder + "/model.safetensors", stories.engine->weights());
   return stories;
@@ -55,7 +57,8 @@ TEST_CASE("stories15M: logits are transformers' within four times what torch's f
   std::int64_t entries = 0;
   for (std::int64_t t = 0; t < count; ++t)
     for (std::size_t c = 0; c < std::size(stories15m::columns); ++c, ++entries) {
-      const double error = scores.logits[static_cast<std::size_t>(t * 32000 + stories15m::columns[c])] - stories15m::logits[t][c];
+      const double error =
+          scores.logits[static_cast<std::size_t>(t * 32000 + stories15m::columns[c])] - stories15m::logits[t][c];
       squares += error * error;
       largest = std::max(largest, std::abs(error));
     }

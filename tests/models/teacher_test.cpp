@@ -1,4 +1,5 @@
-// Losses against a teacher through whole encoders: gradients by the complex step, the same bits under every recompute policy.
+// Losses against a teacher through whole encoders: gradients by the complex step, the same bits under every recompute
+// policy.
 #include "lib/train/teacher.h"
 
 #include <catch2/catch.hpp>
@@ -27,8 +28,10 @@ const Variant variants[] = {
     {"hidden states, squared", false, Task::embed, layers::teacher_hidden, kernels::Distance::squared},
     {"hidden states, cosine, pre-LN", true, Task::embed, layers::teacher_hidden, kernels::Distance::cosine},
     {"hidden states beside masked words", false, Task::mlm, layers::teacher_hidden, kernels::Distance::squared},
-    {"embedding by the mean, scaled", false, Task::embed, layers::teacher_embedding, kernels::Distance::squared, kernels::Pooling::mean, true},
-    {"embedding by the first token, cosine", false, Task::embed, layers::teacher_embedding, kernels::Distance::cosine, kernels::Pooling::first},
+    {"embedding by the mean, scaled", false, Task::embed, layers::teacher_embedding, kernels::Distance::squared,
+     kernels::Pooling::mean, true},
+    {"embedding by the first token, cosine", false, Task::embed, layers::teacher_embedding, kernels::Distance::cosine,
+     kernels::Pooling::first},
     {"logits beside labels", false, Task::classify, layers::teacher_logits, kernels::Distance::squared},
     {"numbers beside numbers", false, Task::regression, layers::teacher_logits, kernels::Distance::squared},
 };
@@ -42,8 +45,10 @@ EncoderSpec spec_of(const Variant& variant) {
 template <class T>
 void teach(ReferenceRun<T>& run, const Variant& variant, std::int64_t width = 8) {
   const std::string output = variant.output;
-  const std::int64_t rows = output == layers::teacher_hidden ? run.batch.sequences * run.batch.length : run.batch.sequences;
-  const std::int64_t columns = output == layers::teacher_logits ? small_encoder(false, variant.task, models::Form::dense).outputs() : width;
+  const std::int64_t rows =
+      output == layers::teacher_hidden ? run.batch.sequences * run.batch.length : run.batch.sequences;
+  const std::int64_t columns =
+      output == layers::teacher_logits ? small_encoder(false, variant.task, models::Form::dense).outputs() : width;
   const TensorView view = run.batch.add(variant.output, ReferenceRun<T>::dtype, {rows, columns});
   const plan::Tensor host{view.data, view.dtype, view.shape, -1};
   for (std::int64_t i = 0; i < view.elements(); ++i) layers::store(host, i, std::sin(3.0 * static_cast<double>(i) + 1));
@@ -164,27 +169,33 @@ TEST_CASE("language models learn a teacher's logits of words: gradients are the 
   SECTION("a decoder in TT form after a dense one, tied and not") {
     check_words(many_words(models::Form::tt, true), many_words(models::Form::dense, false));
   }
-  SECTION("a dense decoder after one with a TTM head") { check_words(many_words(models::Form::dense, true), many_words(models::Form::tt, false)); }
-  SECTION("masked words") { check_words(small_encoder(false, Task::mlm, models::Form::tt), small_encoder(true, Task::mlm, models::Form::dense)); }
+  SECTION("a dense decoder after one with a TTM head") {
+    check_words(many_words(models::Form::dense, true), many_words(models::Form::tt, false));
+  }
+  SECTION("masked words") {
+    check_words(small_encoder(false, Task::mlm, models::Form::tt), small_encoder(true, Task::mlm, models::Form::dense));
+  }
 }
 
 TEST_CASE("the loss on a teacher's words is the divergence of two whole softmaxes") {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
-  const models::DecoderSpec student = many_words(models::Form::dense, true), other = many_words(models::Form::tt, false);
+  const models::DecoderSpec student = many_words(models::Form::dense, true),
+                            other = many_words(models::Form::tt, false);
   const auto make = [&](const models::DecoderSpec& spec, const layers::Distillation& settings) {
     const layers::ModelFactory factory = [=](const layers::RankTable&) {
       auto model = models::make_model(spec, DType::f64);
       model->set_distillation(settings);
       return model;
     };
-    return std::make_unique<train::Engine>(machine, factory,
-                                           train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = settings.teaches});
+    return std::make_unique<train::Engine>(
+        machine, factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = settings.teaches});
   };
   const auto begin = [](train::Weights& weights) { weights.initialise(3); };
   auto said = make(other, {});
   auto engine = make(other, {.teaches = true});
   auto pupil = make(student, words_of(engine->model().vocabulary_decoder()));
-  for (train::Engine* one : {said.get(), pupil.get()}) one->allocate(), one->weights().initialise(one == pupil.get() ? 4 : 3);
+  for (train::Engine* one : {said.get(), pupil.get()})
+    one->allocate(), one->weights().initialise(one == pupil.get() ? 4 : 3);
   train::Teacher teacher(std::move(engine), layers::teacher_decoder_input, other.hidden, begin);
   teacher.allocate();
 

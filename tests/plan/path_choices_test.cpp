@@ -119,13 +119,16 @@ TEST_CASE("the clock of the wall chooses one of both, and without memory to meas
 }
 
 TEST_CASE("a table that is damaged is refused") {
-  const auto parse = [](const char* call, const char* path) { return plan::parse_paths({{call, path}}, "recipe.toml"); };
+  const auto parse = [](const char* call, const char* path) {
+    return plan::parse_paths({{call, path}}, "recipe.toml");
+  };
   const char* good = "tt_linear_backward f32 5 x 24 -> 16/16 8/0 gelu, adds dx";
   CHECK(parse(good, "library").at(good) == Path::library);
   for (const char* path : {"", "fast", "automatic"})
     CHECK_THROWS_WITH(parse(good, path), Catch::StartsWith("recipe.toml: ") && Catch::Contains("no choice between"));
-  for (const char* call : {"", "tt_linear_backward", "tt_linear_backward f64 5 x 24 -> 16/16", "tt_linear_forward f32 5 x 24 -> 16",
-                           "tt_linear_forward f32 5 x 24 -> 1/1 1/1 1/1 1/1 1/1", "tt_linear_forward f32 5 x 24 -> 16/16 relu"})
+  for (const char* call :
+       {"", "tt_linear_backward", "tt_linear_backward f64 5 x 24 -> 16/16", "tt_linear_forward f32 5 x 24 -> 16",
+        "tt_linear_forward f32 5 x 24 -> 1/1 1/1 1/1 1/1 1/1", "tt_linear_forward f32 5 x 24 -> 16/16 relu"})
     CHECK_THROWS_AS(parse(call, "fused"), InputError);
   CHECK_THROWS_AS(parse(std::string(1 << 20, '1').c_str(), "fused"), InputError);
 }

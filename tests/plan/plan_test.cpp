@@ -89,7 +89,8 @@ TEST_CASE("a call that a device could not run is told in the device's words") {
   const plan::Machine machine{&card, DType::f32, nullptr};
   const plan::Plan recorded;
   plan::Walk walk(machine, recorded, nullptr);
-  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}), "[card] op add_scaled failed: an illegal memory access was encountered");
+  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}),
+                    "[card] op add_scaled failed: an illegal memory access was encountered");
 }
 
 TEST_CASE("a slab places its tensors side by side and counts them by kind") {

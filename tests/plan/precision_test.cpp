@@ -8,7 +8,8 @@ using namespace comera;
 
 namespace {
 
-const kernels::CudaDevice old_card{"an old card", std::uint64_t{8} << 30, 7, 5}, new_card{"a new card", std::uint64_t{80} << 30, 9, 0};
+const kernels::CudaDevice old_card{"an old card", std::uint64_t{8} << 30, 7, 5},
+    new_card{"a new card", std::uint64_t{80} << 30, 9, 0};
 
 plan::Machine machine() { return {&kernels::reference_backend(), DType::f32, nullptr}; }
 
@@ -37,13 +38,16 @@ TEST_CASE("a machine computes in the numbers that were asked for") {
 TEST_CASE("numbers that a machine lacks are refused in one sentence") {
   plan::Machine any = machine();
   for (const char* name : {"bf16", "tf32"}) {
-    CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr), Catch::Contains("needs a card: --device reference computes in fp32"));
-    CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card), Catch::Contains("an old card of compute capability 7.5 lacks it") &&
-                                                                     Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
+    CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr),
+                      Catch::Contains("needs a card: --device reference computes in fp32"));
+    CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card),
+                      Catch::Contains("an old card of compute capability 7.5 lacks it") &&
+                          Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
   }
   const kernels::CudaDevice ampere{"an Ampere card", std::uint64_t{40} << 30, 8, 6};
   CHECK_THROWS_WITH(plan::set_precision(any, "fp8", &ampere),
-                    Catch::Contains("--dtype fp8: an Ampere card of compute capability 8.6 lacks it") && Catch::Contains("8.9 or newer"));
+                    Catch::Contains("--dtype fp8: an Ampere card of compute capability 8.6 lacks it") &&
+                        Catch::Contains("8.9 or newer"));
   CHECK_THROWS_WITH(plan::set_precision(any, "fp8", nullptr), Catch::Contains("needs a card"));
   CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_card), InputError);
   CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16, fp8"));

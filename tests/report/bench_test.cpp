@@ -38,7 +38,8 @@ TEST_CASE("Median, smallest and largest of samples") {
 TEST_CASE("Energy is the sum over packages, and a counter may run over") {
   char name[] = "/tmp/energy-XXXXXX";
   const std::filesystem::path root = mkdtemp(name);
-  for (const auto& [zone, what] : {std::pair("intel-rapl:0", "package-0"), {"intel-rapl:0:0", "core"}, {"intel-rapl:1", "package-1"}}) {
+  for (const auto& [zone, what] :
+       {std::pair("intel-rapl:0", "package-0"), {"intel-rapl:0:0", "core"}, {"intel-rapl:1", "package-1"}}) {
     std::filesystem::create_directory(root / zone);
     write(root / zone / "name", what);
     write(root / zone / "energy_uj", "9000000");
@@ -73,7 +74,8 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const std::int64_t tokens = 32, in = 64, out = 128, rank = 8;
-  const BenchReport dense = bench_linear(cpu, {.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  const BenchReport dense =
+      bench_linear(cpu, {.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
   REQUIRE((dense.rows.size() == 2 && dense.rows[1].work == "tokens"));
   // x W, dX = dY W^T, dW = X^T dY.
   CHECK(dense.rows[0].flops == Approx(3.0 * 2 * tokens * in * out));
@@ -97,7 +99,8 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
 TEST_CASE("A table alone is timed, dense and in TTM form") {
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
-  const BenchReport dense = bench_lookup(cpu, {.rows = 100, .columns = 16, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  const BenchReport dense =
+      bench_lookup(cpu, {.rows = 100, .columns = 16, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
   CHECK(dense.settings["parameters"] == 100 * 16);
   const tt::Sizes modes = tt::table_modes(100, 16, 2);
   const tt::Sizes ranks = {1, 4, 1};
@@ -113,13 +116,15 @@ TEST_CASE("A layer alone is timed on a device, sets of tokens in turn") {
   const plan::Machine machine{&device, DType::f32, nullptr};
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const tt::Sizes modes = tt::linear_modes(64, 32, 2);
-  const BenchReport linear = bench_linear(machine, {.in = 64, .out = 32, .modes = modes, .ranks = tt::uniform_ranks(modes, 4, "test")}, options);
+  const BenchReport linear = bench_linear(
+      machine, {.in = 64, .out = 32, .modes = modes, .ranks = tt::uniform_ranks(modes, 4, "test")}, options);
   REQUIRE((linear.rows.size() == 3 && linear.rows[1].work == "tokens"));
   CHECK((linear.rows[1].launches > 0 && linear.rows[0].launches > linear.rows[1].launches));
   CHECK(to_json(bench_table(linear, true))[1]["launches"] == *linear.rows[1].launches);
   CHECK(linear.rows[0].peak_bytes.value() >= 4 * 32 * (64 + 64 + 32));  // x, dx, dy
   const tt::Sizes table = tt::table_modes(100, 16, 2);
-  const BenchReport lookup = bench_lookup(machine, {.rows = 100, .columns = 16, .modes = table, .ranks = {1, 4, 1}}, options);
+  const BenchReport lookup =
+      bench_lookup(machine, {.rows = 100, .columns = 16, .modes = table, .ranks = {1, 4, 1}}, options);
   CHECK((lookup.rows.size() == 3 && lookup.rows[1].flops == 3 * 32 * 2.0 * 16 * 4));
 }
 
@@ -151,8 +156,9 @@ TEST_CASE("No product of matrices passes the peak of its instruction set") {
     REQUIRE(one.backend);
     CHECK(std::string(peak_work(one)) == "multiply-adds in registers");
     const double before = measure_peak_gflops(one);
-    const BenchReport dense = bench_linear(one, {.in = 512, .out = 512, .form = layers::Form::dense, .modes = {}, .ranks = {}},
-                                           {.warmup = 2, .repetitions = 5, .batch = 4, .length = 128});
+    const BenchReport dense =
+        bench_linear(one, {.in = 512, .out = 512, .form = layers::Form::dense, .modes = {}, .ranks = {}},
+                     {.warmup = 2, .repetitions = 5, .batch = 4, .length = 128});
     CHECK(dense.rows[0].flops / dense.rows[0].ms.min * 1e-6 <= std::max(before, measure_peak_gflops(one)));
   }
   CHECK(kernels::run_multiply_adds("v9", 1) == 0);
@@ -161,7 +167,8 @@ TEST_CASE("No product of matrices passes the peak of its instruction set") {
 TEST_CASE("A share above 1 is not known, and memory is not called peak") {
   BenchReport report;
   report.peak_gflops = 100, report.copy_gb_per_s = 10;
-  report.rows = {{.work = "step", .ms = {1, 1, 1}, .flops = 1.9e8, .moved_bytes = 3e7, .peak_bytes = 1 << 20, .joules = {}}};
+  report.rows = {
+      {.work = "step", .ms = {1, 1, 1}, .flops = 1.9e8, .moved_bytes = 3e7, .peak_bytes = 1 << 20, .joules = {}}};
   const Table table = bench_table(report, false);
   const Json row = to_json(table)[0];
   CHECK((row["gflops"] == 190 && row["share_of_peak"].is_null() && row["share_of_bound"].is_null()));

@@ -67,7 +67,8 @@ TEST_CASE("A regression has an error and correlations, and neither accuracy nor 
   report.result.counted = 4;
   report.result.scores = {4, 0.25, 0.5, 0.75};
   const Json json = to_json(report);
-  CHECK((json["task"] == "regression" && json["rmse"] == 0.5 && json["mse"] == 0.25 && json["pearson"] == 0.5 && json["spearman"] == 0.75));
+  CHECK((json["task"] == "regression" && json["rmse"] == 0.5 && json["mse"] == 0.25 && json["pearson"] == 0.5 &&
+         json["spearman"] == 0.75));
   for (const char* key : {"accuracy", "labels", "confusion"}) CHECK_FALSE(json.contains(key));
   CHECK_NOTHROW(require_metric(report, "spearman>=0.75"));
   CHECK_NOTHROW(require_metric(report, "rmse<0.6"));

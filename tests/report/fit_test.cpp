@@ -14,9 +14,10 @@ Table weights() {
   table.columns = {{"name", "weight"}, {"kind", "kind"}, {"bytes", "bytes", Unit::bytes}, {"ms", "ms", Unit::ms}};
   for (int block = 0; block < 4; ++block)
     for (const char* matrix : {"key", "value"})
-      table.rows.push_back({"bert.encoder.layer." + std::to_string(block) + ".attention.self." + matrix + ".weight", std::string("linear"),
-                            std::int64_t{block == 2 ? 10 : 20}, 1.5 * block});
-  table.rows.push_back({std::string("bert.embeddings.word_embeddings.weight"), std::string("embedding"), std::int64_t{70}, 9.0});
+      table.rows.push_back({"bert.encoder.layer." + std::to_string(block) + ".attention.self." + matrix + ".weight",
+                            std::string("linear"), std::int64_t{block == 2 ? 10 : 20}, 1.5 * block});
+  table.rows.push_back(
+      {std::string("bert.embeddings.word_embeddings.weight"), std::string("embedding"), std::int64_t{70}, 9.0});
   table.totals = {{std::string("model"), Cell(), std::int64_t{210}, Cell()}};
   table.dispensable = {"kind", "ms"};
   return table;
@@ -36,7 +37,8 @@ TEST_CASE("A table fits the columns of a terminal, and a line names what it leav
   CHECK(render_fitted(weights(), 200) == whole);
   const std::string without_names = render_fitted(weights(), 70);
   CHECK(widest_line(without_names) <= 70);
-  CHECK_THAT(without_names, Contains("layer.0.attention.self.key ") && Contains("linear") && !Contains("encoder.") && !Contains("not shown"));
+  CHECK_THAT(without_names, Contains("layer.0.attention.self.key ") && Contains("linear") && !Contains("encoder.") &&
+                                !Contains("not shown"));
   const std::string narrow = render_fitted(weights(), 50);
   CHECK(widest_line(narrow) <= 50);
   CHECK_THAT(narrow, Contains("not shown in 50 columns: kind") && !Contains("linear") && Contains("210 B"));
@@ -51,7 +53,8 @@ TEST_CASE("Titles take several lines before a column is left out") {
   table.rows = {{std::string("step"), 1.5, 1.0}, {std::string("other"), 0.5, 0.3}};
   const std::string text = render_fitted(table, 24);
   CHECK(widest_line(text) <= 24);
-  CHECK_THAT(text, Contains("median") && Contains("100.0 %") && Contains("step") && !Contains("not shown") && !Contains("median ms"));
+  CHECK_THAT(text, Contains("median") && Contains("100.0 %") && Contains("step") && !Contains("not shown") &&
+                       !Contains("median ms"));
 }
 
 TEST_CASE("One row that does not fit is a line per column, with nothing left out") {
@@ -64,13 +67,15 @@ TEST_CASE("One row that does not fit is a line per column, with nothing left out
   table.rows = {{std::int64_t{48}, 0.91, 0.93, 0.95, 0.25}};
   const std::string text = render_fitted(table, 40);
   CHECK(widest_line(text) <= 40);
-  CHECK_THAT(text, Contains("\nleast cosine of embeddings        0.91\n") && Contains("\nKL (nats)") && Contains("texts") && !Contains("not shown"));
+  CHECK_THAT(text, Contains("\nleast cosine of embeddings        0.91\n") && Contains("\nKL (nats)") &&
+                       Contains("texts") && !Contains("not shown"));
 }
 
 TEST_CASE("A table of any number of columns and any titles fits, and what it leaves out is named") {
   Table table;
   table.columns = {{"label", "label \\ predicted"}};
-  for (int i = 0; i < 12; ++i) table.columns.push_back({"label-" + std::to_string(i), "an_unusually_long_label_" + std::to_string(i)});
+  for (int i = 0; i < 12; ++i)
+    table.columns.push_back({"label-" + std::to_string(i), "an_unusually_long_label_" + std::to_string(i)});
   for (int row = 0; row < 12; ++row) {
     auto& cells = table.rows.emplace_back();
     cells.emplace_back("an_unusually_long_label_" + std::to_string(row));

@@ -54,7 +54,8 @@ TEST_CASE("A page refers to nothing outside itself and closes what it opens") {
   CHECK_FALSE(std::regex_search(html, std::regex(R"(https?:|//[a-z]|src=|href=|@import|url\(|<script)")));
   CHECK(well_formed(html));
   CHECK_THAT(html, Contains("name=\"viewport\"") && Contains("prefers-color-scheme:dark"));
-  CHECK_THAT(html, Contains("run \\x1b &lt;x&gt;") && Contains("loss &lt;of&gt; training") && Contains("train &amp; dev"));
+  CHECK_THAT(html,
+             Contains("run \\x1b &lt;x&gt;") && Contains("loss &lt;of&gt; training") && Contains("train &amp; dev"));
 }
 
 TEST_CASE("A chart without a finite point is left out") {
@@ -80,8 +81,10 @@ TEST_CASE("No coordinate of a chart leaves its box") {
 }
 
 TEST_CASE("One point, a flat line and a single step are drawn") {
-  for (const auto& [x, y] : std::vector<std::pair<std::vector<double>, std::vector<double>>>{{{0}, {0}}, {{3}, {2}}, {{1, 2}, {5, 5}}})
-    CHECK_THAT(line_chart({.title = "t", .series = {{.name = "a", .x = x, .y = y, .points = true}}}), Contains("<circle") && !Contains("nan"));
+  for (const auto& [x, y] :
+       std::vector<std::pair<std::vector<double>, std::vector<double>>>{{{0}, {0}}, {{3}, {2}}, {{1, 2}, {5, 5}}})
+    CHECK_THAT(line_chart({.title = "t", .series = {{.name = "a", .x = x, .y = y, .points = true}}}),
+               Contains("<circle") && !Contains("nan"));
 }
 
 TEST_CASE("Ticks are round numbers inside the range") {
@@ -94,13 +97,17 @@ TEST_CASE("An axis has a label at both ends, at least two, and shares stay betwe
   const auto labels = [](const std::string& svg) {
     static const std::regex label(R"re(text-anchor="end">([0-9.]+) %<)re");
     std::vector<double> values;
-    for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it) values.push_back(std::stod((*it)[1]));
+    for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it)
+      values.push_back(std::stod((*it)[1]));
     return values;
   };
-  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{0.231, 0.272}, {0.97, 0.998}, {0, 0.01}, {0.5, 0.5}, {0.1, 0.9}}) {
+  for (const auto& [low, high] :
+       std::vector<std::pair<double, double>>{{0.231, 0.272}, {0.97, 0.998}, {0, 0.01}, {0.5, 0.5}, {0.1, 0.9}}) {
     CAPTURE(low, high);
-    const auto values = labels(line_chart(
-        {.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {10, 20, 30}, .y = {low, high, low}, .points = true}}}));
+    const auto values =
+        labels(line_chart({.title = "accuracy",
+                           .unit = Unit::share,
+                           .series = {{.name = "dev", .x = {10, 20, 30}, .y = {low, high, low}, .points = true}}}));
     REQUIRE(values.size() >= 2);
     CHECK((values.front() <= 100 * low + 1e-6 && values.back() >= 100 * high - 1e-6));
     CHECK((values.front() >= 0 && values.back() <= 100));
@@ -111,7 +118,8 @@ TEST_CASE("An axis has a label at both ends, at least two, and shares stay betwe
 }
 
 TEST_CASE("A single point is a mark with its number, also where it is 100 %") {
-  const std::string svg = line_chart({.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {6}, .y = {1}}}});
+  const std::string svg =
+      line_chart({.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {6}, .y = {1}}}});
   CHECK_THAT(svg, Contains("<circle") && Contains(">100.0 %<") && !Contains("<path"));
 }
 
@@ -122,7 +130,8 @@ TEST_CASE("Steps on an axis are whole numbers") {
 
 TEST_CASE("Charts that are all empty leave no box, and a command breaks before its options alone") {
   CHECK_THAT(Page("p").charts({{.title = "empty"}}).text(), !Contains("class=\"charts\""));
-  const std::string text = Page("p").facts({{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}, {"e", "5"}, {"f", "6"}}).text();
+  const std::string text =
+      Page("p").facts({{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}, {"e", "5"}, {"f", "6"}}).text();
   CHECK_THAT(text, Contains("--columns:3") && Contains("<code><span>"));
 }
 
@@ -138,8 +147,8 @@ TEST_CASE("Thinning keeps means, and the corners of steps") {
 }
 
 TEST_CASE("Labels of bytes are round in the unit that is shown, and none is cut off at the left") {
-  const std::string svg =
-      line_chart({.title = "memory", .unit = Unit::bytes, .series = {{.name = "peak", .x = {0, 10}, .y = {0, 90.0 * (1 << 20)}}}});
+  const std::string svg = line_chart(
+      {.title = "memory", .unit = Unit::bytes, .series = {{.name = "peak", .x = {0, 10}, .y = {0, 90.0 * (1 << 20)}}}});
   CHECK_THAT(svg, Contains(">50.0 MiB<"));
   static const std::regex label(R"re(<text x="([0-9.]+)" y="[0-9.]+" text-anchor="end">([^<]+)<)re");
   for (std::sregex_iterator it(svg.begin(), svg.end(), label), end; it != end; ++it)

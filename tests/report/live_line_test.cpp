@@ -28,7 +28,8 @@ TEST_CASE("live line: nothing in the first second, then what is done and what ti
   CHECK(shown(lines, begun, 100.9).empty());
   CHECK(shown(lines, begun, 101) == "[..........] evaluating 0/400");
   CHECK(shown(lines, half, 110) == "[##........] evaluating 100/400  eta 30s");
-  CHECK(shown(lines, half, 115) == "[##........] evaluating 100/400  eta 25s");  // it goes down while nothing is counted
+  CHECK(shown(lines, half, 115) ==
+        "[##........] evaluating 100/400  eta 25s");  // it goes down while nothing is counted
   CHECK(shown(lines, half, 1000) == "[##........] evaluating 100/400  eta 0s");
   CHECK(shown(lines, {}, 1001).empty());
 }
@@ -47,15 +48,18 @@ TEST_CASE("live line: a task behind another goes on with the line, and after a p
 
 TEST_CASE("live line: of nested tasks each that counts, and the time of the outermost whose end can be told") {
   TaskLines lines;
-  TaskView verb = counted("tensorizing", 0, 0), layers = counted("fitting layers", 0, 37), name = counted("encoder.layer.0.output.dense", 0, 0);
+  TaskView verb = counted("tensorizing", 0, 0), layers = counted("fitting layers", 0, 37),
+           name = counted("encoder.layer.0.output.dense", 0, 0);
   layers.number = 2, name.number = 3;
   CHECK(shown(lines, {verb}, 105) == "tensorizing");
   CHECK(shown(lines, {verb, layers, name}, 105) == "[..........] fitting layers 0/37: encoder.layer.0.output.dense");
   TaskView inputs = counted("inputs of block 1", 20, 40);
   inputs.number = 4;
-  CHECK(shown(lines, {verb, layers, inputs}, 110) == "[..........] fitting layers 0/37: inputs of block 1 20/40  eta 10s");
+  CHECK(shown(lines, {verb, layers, inputs}, 110) ==
+        "[..........] fitting layers 0/37: inputs of block 1 20/40  eta 10s");
   layers.done = 1, inputs.done = 30;
-  CHECK(shown(lines, {verb, layers, inputs}, 120) == "[..........] fitting layers 1/37: inputs of block 1 30/40  eta 12m00s");
+  CHECK(shown(lines, {verb, layers, inputs}, 120) ==
+        "[..........] fitting layers 1/37: inputs of block 1 30/40  eta 12m00s");
 }
 
 TEST_CASE("live line: bytes, a count without end, and names that would drive the terminal") {
@@ -88,7 +92,8 @@ TEST_CASE("live line: a task that is told of has its note, of which whole fields
   TaskLines lines;
   TaskView step = counted("step", 60, 80);
   step.note = "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB", step.seconds_left = 7;
-  CHECK(shown(lines, {step}, 130, 200) == "[#######...] step 60/80  eta 7s  loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB");
+  CHECK(shown(lines, {step}, 130, 200) ==
+        "[#######...] step 60/80  eta 7s  loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB");
   CHECK(shown(lines, {step}, 130, 80) == "[#######...] step 60/80  eta 7s  loss 3.21  42 ms  ratio 43.1x  rank 14.2");
   TaskView evaluating = counted("evaluating", 3, 9);
   evaluating.number = 2;

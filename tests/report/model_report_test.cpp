@@ -14,7 +14,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const char* const metrics = R"({"step":1,"loss":3.2,"rank":30,"ratio":40.5,"ranks":{"a.query":[1,4,30,4,1]},"memory":{"weights":1000,"peak":5000}}
+const char* const metrics =
+    R"({"step":1,"loss":3.2,"rank":30,"ratio":40.5,"ranks":{"a.query":[1,4,30,4,1]},"memory":{"weights":1000,"peak":5000}}
 {"step":2,"loss":3.0}
 {"step":2,"dev":{"loss":3.1,"accuracy":0.25}}
 {"step":3,"loss":2.5,"rank":28,"ratio":42,"ranks":{"a.query":[1,4,28,4,1]}}
@@ -51,12 +52,15 @@ TEST_CASE("A page shows ranks over the steps where they change, and no chart tha
   report.layers = {layer};
   report.history = parse_run_history(metrics, "metrics.jsonl");
   CHECK_THAT(to_html(report), Contains("Ranks over the steps") && Contains("Ranks per bond") && Contains(">28</text>"));
-  report.history = parse_run_history("{\"step\":1,\"ratio\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"ratio\":1}\n", "metrics.jsonl");
-  CHECK_THAT(to_html(report), !Contains("Ranks over the steps") && !Contains("ratio (dense / compressed)") && !Contains(">Training<"));
+  report.history = parse_run_history("{\"step\":1,\"ratio\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"ratio\":1}\n",
+                                     "metrics.jsonl");
+  CHECK_THAT(to_html(report),
+             !Contains("Ranks over the steps") && !Contains("ratio (dense / compressed)") && !Contains(">Training<"));
 }
 
 TEST_CASE("Ranks hold to the end of the run") {
-  const RunHistory history = parse_run_history("{\"step\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"loss\":1}\n", "metrics.jsonl");
+  const RunHistory history =
+      parse_run_history("{\"step\":1,\"ranks\":{\"a\":[1,4,1]}}\n{\"step\":9,\"loss\":1}\n", "metrics.jsonl");
   const auto charts = rank_charts(history);
   REQUIRE(charts.size() == 1);
   CHECK(charts[0].series[0].x == std::vector<double>{1, 9});
@@ -64,7 +68,8 @@ TEST_CASE("Ranks hold to the end of the run") {
 }
 
 TEST_CASE("A broken line inside a history is named") {
-  CHECK_THROWS_WITH(parse_run_history("{\"step\":1}\n{oops\n{\"step\":3}\n", "run/metrics.jsonl"), Contains("run/metrics.jsonl:2"));
+  CHECK_THROWS_WITH(parse_run_history("{\"step\":1}\n{oops\n{\"step\":3}\n", "run/metrics.jsonl"),
+                    Contains("run/metrics.jsonl:2"));
 }
 
 TEST_CASE("Both runs stand in the compared curves") {
@@ -89,7 +94,8 @@ TEST_CASE("A dense checkpoint adds up to its own file") {
   CHECK(json["schema_version"] == 1);
   std::int64_t parameters = 0;
   double share = 0;
-  for (const Json& layer : json["layers"]) parameters += layer["parameters"].get<std::int64_t>(), share += layer["share"].get<double>();
+  for (const Json& layer : json["layers"])
+    parameters += layer["parameters"].get<std::int64_t>(), share += layer["share"].get<double>();
   CHECK(parameters == 260032);
   CHECK(share == Approx(1));
 }

@@ -46,7 +46,8 @@ TEST_CASE("The memory of a plan adds up to its peak and is the same in JSON") {
   const RunPlan plan{report_of(engine.model(), "mnli-6enc"), engine.memory_table(), 32};
   const Json json = to_json(plan);
   std::uint64_t sum = 0;
-  for (const char* kind : {"weights", "gradients", "optimizer", "saved", "scratch"}) sum += json["memory"][kind].get<std::uint64_t>();
+  for (const char* kind : {"weights", "gradients", "optimizer", "saved", "scratch"})
+    sum += json["memory"][kind].get<std::uint64_t>();
   CHECK(sum == json["memory"]["peak"].get<std::uint64_t>());
   CHECK(json["memory"]["weights"].get<std::uint64_t>() >= 4 * 1485795);
   CHECK(json["memory"]["optimizer"].get<std::uint64_t>() >= 8 * 1485795);

@@ -30,7 +30,8 @@ StepLine example() {
 
 TEST_CASE("A report is one plain line of fixed form") {
   CHECK(to_string(example()) ==
-        "step 120/5000  loss 3.21  lr 2.9e-4  gnorm 0.84  rank 14.2  ratio 43.1x  42 ms  97.0k tok/s  peak 812 MiB  eta 3m20s");
+        "step 120/5000  loss 3.21  lr 2.9e-4  gnorm 0.84  rank 14.2  ratio 43.1x  42 ms  97.0k tok/s  peak 812 MiB  "
+        "eta 3m20s");
 }
 
 TEST_CASE("What is not known is left out of the line") {
@@ -58,7 +59,8 @@ TEST_CASE("After a resume the time that is left follows from the steps of this c
 
 TEST_CASE("A line that the terminal is too narrow for leaves fields out, never the step") {
   CHECK(to_string(example(), 80) == "step 120/5000  loss 3.21  rank 14.2  ratio 43.1x  42 ms  peak 812 MiB  eta 3m20s");
-  for (const int columns : {20, 40, 60, 80, 200}) CHECK(to_string(example(), columns).size() <= static_cast<std::size_t>(columns));
+  for (const int columns : {20, 40, 60, 80, 200})
+    CHECK(to_string(example(), columns).size() <= static_cast<std::size_t>(columns));
   CHECK(to_string(example(), 1) == "step 120/5000");
 }
 

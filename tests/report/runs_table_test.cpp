@@ -11,7 +11,9 @@ using namespace comera;
 namespace {
 
 // Beside the other temporary files, not where the test happens to run.
-std::string scratch(const std::string& name) { return std::filesystem::temp_directory_path() / ("comera_runs_table_" + name); }
+std::string scratch(const std::string& name) {
+  return std::filesystem::temp_directory_path() / ("comera_runs_table_" + name);
+}
 
 std::string run_folder(const std::string& name, double step_ms) {
   const std::string folder = scratch(name);

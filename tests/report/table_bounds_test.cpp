@@ -12,7 +12,8 @@ using namespace comera;
 TEST_CASE("tables: 100,000 rows are folded and shown in a time that grows with their number") {
   constexpr int many = 100'000;
   report::Table table{{{"name", "name"}, {"kind", "kind"}, {"bytes", "bytes", report::Unit::bytes}}};
-  for (int i = 0; i < many; ++i) table.rows.push_back({fmt::format("layers.{}.weight", i), std::string("norm"), std::int64_t{i}});
+  for (int i = 0; i < many; ++i)
+    table.rows.push_back({fmt::format("layers.{}.weight", i), std::string("norm"), std::int64_t{i}});
   for (const report::Format format : {report::Format::table, report::Format::md, report::Format::html}) {
     const double start = wall_seconds();
     CHECK(report::render(report::fold_equal_rows(table), format).size() > many * 20);

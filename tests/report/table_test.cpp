@@ -18,8 +18,9 @@ Table layers() {
                    {"parameters", "parameters", Unit::count},
                    {"bytes", "bytes", Unit::bytes},
                    {"ratio", "ratio", Unit::ratio}};
-  table.rows = {{std::string("a|b,\"c\""), std::vector<std::int64_t>{1, 12, 1}, std::int64_t{20448}, std::int64_t{81792}, 28.84},
-                {std::string("<plain>"), std::monostate{}, std::int64_t{1234567}, std::int64_t{4096}, std::nan("")}};
+  table.rows = {
+      {std::string("a|b,\"c\""), std::vector<std::int64_t>{1, 12, 1}, std::int64_t{20448}, std::int64_t{81792}, 28.84},
+      {std::string("<plain>"), std::monostate{}, std::int64_t{1234567}, std::int64_t{4096}, std::nan("")}};
   table.totals = {{std::string("total"), std::monostate{}, std::int64_t{1255015}, std::int64_t{85888}, 2.0}};
   return table;
 }

@@ -26,7 +26,8 @@ compress::LayerOutcome layer(const std::string& name, const std::string& form, c
   chain.ranks = form == "tt" ? io::FileShape{1, 14, 192, 1} : io::FileShape{1, 192, 1};
   outcome.chain = chain;
   outcome.bytes = 1101004;
-  outcome.rel_error = 0.312345, outcome.output_error = 0.123456, outcome.optimum = 0.1, outcome.error_of_optimum = 0.112;
+  outcome.rel_error = 0.312345, outcome.output_error = 0.123456, outcome.optimum = 0.1,
+  outcome.error_of_optimum = 0.112;
   outcome.ms = 11257.32;
   return outcome;
 }
@@ -44,9 +45,10 @@ const char* const slower = "above rank 307 it would be slower or larger than den
 }  // namespace
 
 TEST_CASE("Why layers stay dense stands below their table, once") {
-  const LayerLines lines = tensorize_layers(
-      result_of({layer("encoder.layer.0.output.dense", "dense", slower), layer("encoder.layer.1.output.dense", "dense", "--layer asks for it"),
-                 layer("encoder.layer.2.output.dense", "dense", slower)}));
+  const LayerLines lines =
+      tensorize_layers(result_of({layer("encoder.layer.0.output.dense", "dense", slower),
+                                  layer("encoder.layer.1.output.dense", "dense", "--layer asks for it"),
+                                  layer("encoder.layer.2.output.dense", "dense", slower)}));
   CHECK(lines.notes == std::vector<std::string>{std::string("(1) ") + slower, "(2) --layer asks for it"});
   const auto form = static_cast<std::size_t>(lines.table.column("form"));
   CHECK(std::get<std::string>(lines.table.rows[0][form]) == "dense (1)");
@@ -62,8 +64,8 @@ TEST_CASE("The line of a layer is as wide as a page of 1,000 pixels, errors incl
   std::size_t pixels = 0;
   for (std::size_t c = 0; c < lines.table.columns.size(); ++c) {
     const Column& column = lines.table.columns[c];
-    std::size_t characters =
-        c == 0 ? short_name(std::get<std::string>(lines.table.rows[0][0])).size() : show(lines.table.rows[0][c], column.unit).size();
+    std::size_t characters = c == 0 ? short_name(std::get<std::string>(lines.table.rows[0][0])).size()
+                                    : show(lines.table.rows[0][c], column.unit).size();
     for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {  // titles break between words
       end = column.title.find(' ', at);
       characters = std::max(characters, std::min(end, column.title.size()) - at);
@@ -96,15 +98,19 @@ TEST_CASE("Rows that say the same are one, and what was cut and what it cost sta
   cost.words = true;
   result.cost = cost;
   CHECK_THAT(summary(result), Contains("cut: 1 of 10 attention layers, 0 of 1 feed-forward layers\n"));
-  const std::string last = "cost: perplexity 10 -> 12.5, KL 0.0625 nats, the same likeliest word in 75.0 %; 3 texts, 40 tokens of the sample";
+  const std::string last =
+      "cost: perplexity 10 -> 12.5, KL 0.0625 nats, the same likeliest word in 75.0 %; 3 texts, 40 tokens of the "
+      "sample";
   CHECK_THAT(summary(result), Contains(last + "; text given with --calibrate keeps more"));
   CHECK_THAT(summary(result, false), EndsWith(last + "\n"));
   result.calibration = compress::MomentsInfo{};
   CHECK_THAT(summary(result), EndsWith(last + "\n"));
   CHECK(to_json(result)["cost"]["perplexity"] == 12.5);
   result.source = "models/dense";
-  CHECK_THAT(to_html(result), Contains("<b>10</b><span>perplexity before</span>") && Contains("<b>12.5</b><span>perplexity</span>"));
-  CHECK_THAT(to_html(result), Contains("Source: models/dense. Written to small.") && Contains("class=\"weights\"") && Contains(">bytes kept<"));
+  CHECK_THAT(to_html(result),
+             Contains("<b>10</b><span>perplexity before</span>") && Contains("<b>12.5</b><span>perplexity</span>"));
+  CHECK_THAT(to_html(result), Contains("Source: models/dense. Written to small.") && Contains("class=\"weights\"") &&
+                                  Contains(">bytes kept<"));
   CHECK(to_json(result)["source"] == "models/dense");
   result.cost = compress::Comparison{};
   result.cost->left_out = "no tokenizer";
@@ -112,9 +118,11 @@ TEST_CASE("Rows that say the same are one, and what was cut and what it cost sta
 }
 
 TEST_CASE("Names in a page are short while they differ") {
-  CHECK_THAT(to_html(result_of({layer("encoder.layer.0.output.dense", "tt")})), Contains(">layer.0.output<") && Contains(">12.0 %<"));
+  CHECK_THAT(to_html(result_of({layer("encoder.layer.0.output.dense", "tt")})),
+             Contains(">layer.0.output<") && Contains(">12.0 %<"));
   compress::LayerOutcome other = layer("decoder.layer.0.output.dense", "tt");
   other.rel_error = 0.2;
   const std::string both = to_html(result_of({layer("encoder.layer.0.output.dense", "tt"), other}));
-  CHECK_THAT(both, Contains(">encoder.layer.0.output.dense.weight<") && Contains(">decoder.layer.0.output.dense.weight<"));
+  CHECK_THAT(both,
+             Contains(">encoder.layer.0.output.dense.weight<") && Contains(">decoder.layer.0.output.dense.weight<"));
 }

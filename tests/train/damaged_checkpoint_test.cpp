@@ -1,4 +1,5 @@
-// What can rot in a run's folder: a damaged checkpoint is told, and the one before is gone on from when that is asked for.
+// What can rot in a run's folder: a damaged checkpoint is told, and the one before is gone on from when that is asked
+// for.
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
@@ -16,11 +17,15 @@ void flip_a_bit(const std::string& path) {
   write_file_atomic(path, bytes);
 }
 
-std::string file_in(const std::string& run, int step, const char* name) { return fmt::format("{}/checkpoints/step-{:08}/{}", run, step, name); }
+std::string file_in(const std::string& run, int step, const char* name) {
+  return fmt::format("{}/checkpoints/step-{:08}/{}", run, step, name);
+}
 
 }  // namespace
 
-TEST_CASE("a damaged file of the last checkpoint is named with the checkpoint before, which --override goes on from to the same bytes") {
+TEST_CASE(
+    "a damaged file of the last checkpoint is named with the checkpoint before, which --override goes on from to the "
+    "same bytes") {
   const toy::TestFolder folder;
   toy::Job().run(folder / "whole");
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
@@ -29,7 +34,8 @@ TEST_CASE("a damaged file of the last checkpoint is named with the checkpoint be
     flip_a_bit(file_in(run, 24, name));
     toy::Job again;
     again.resume = true;
-    CHECK_THROWS_WITH(again.run(run), Contains(name) && Contains("step-00000024") && Contains("step-00000018") && Contains("--override"));
+    CHECK_THROWS_WITH(again.run(run), Contains(name) && Contains("step-00000024") && Contains("step-00000018") &&
+                                          Contains("--override"));
     again.skip_damaged = true;
     CHECK(again.run(run).step == 24);
     CHECK(toy::model_of(run) == toy::model_of(folder / "whole"));
@@ -46,7 +52,8 @@ TEST_CASE("a checkpoint of which a file is missing, or with none before it, is t
   toy::Job again;
   again.resume = again.skip_damaged = true;
   for (const int step : {18, 24}) remove_tree(file_in(run, step, "optimizer.safetensors"));
-  CHECK_THROWS_WITH(again.run(run), Contains("optimizer.safetensors") && Contains("step-00000018") && Contains("--force"));
+  CHECK_THROWS_WITH(again.run(run),
+                    Contains("optimizer.safetensors") && Contains("step-00000018") && Contains("--force"));
 }
 
 TEST_CASE("the best model that a checkpoint names has its checksum") {
@@ -73,7 +80,8 @@ TEST_CASE("a state that somebody changed is refused, whatever was changed") {
     changed.erase(key);
     CHECK_THROWS_AS(train::TrainState::from_json(changed.dump(), path), InputError);
   }
-  for (const char* other : {"", "{}", "[]", "null", "{\"checksum\": 3}"}) CHECK_THROWS_AS(train::TrainState::from_json(other, path), InputError);
+  for (const char* other : {"", "{}", "[]", "null", "{\"checksum\": 3}"})
+    CHECK_THROWS_AS(train::TrainState::from_json(other, path), InputError);
   CHECK(train::TrainState::from_json(text, path).to_json() == text);
 }
 

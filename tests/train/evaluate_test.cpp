@@ -15,7 +15,8 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
   spec.max_length = 16;
   std::vector<std::vector<std::string>> texts;
   std::vector<std::int32_t> labels;
-  for (int i = 0; i < 29; ++i) texts.push_back({std::string(1 + static_cast<std::size_t>(i % 5), 'a')}), labels.push_back(i % 4 == 3 ? -1 : i % 3);
+  for (int i = 0; i < 29; ++i)
+    texts.push_back({std::string(1 + static_cast<std::size_t>(i % 5), 'a')}), labels.push_back(i % 4 == 3 ? -1 : i % 3);
   const auto dataset = data::Dataset::from_rows(spec, tokenizer, texts, labels, {"x", "y", "z"});
   train::EngineOptions options;
   options.training = false;
@@ -25,7 +26,8 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
   std::vector<train::Evaluation> results;
   for (std::int64_t batch : {1, 4, 29}) {
     std::vector<train::Prediction> predictions;
-    results.push_back(train::evaluate(engine, dataset, {batch, 0, 0.15, 1}, [&](const train::Prediction& p) { predictions.push_back(p); }));
+    results.push_back(train::evaluate(engine, dataset, {batch, 0, 0.15, 1},
+                                      [&](const train::Prediction& p) { predictions.push_back(p); }));
     REQUIRE(predictions.size() == 29);
     double hits = 0, known = 0;
     for (std::size_t i = 0; i < predictions.size(); ++i) {

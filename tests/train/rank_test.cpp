@@ -109,7 +109,8 @@ TEST_CASE("weights that are handed on have no entry that counts as zero, and the
                train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
   again.allocate();
   for (const layers::Parameter& parameter : live.weights().model().parameters().all())
-    std::memcpy(again.model().parameters().find(parameter.name)->value.data, parameter.value.data, parameter.value.bytes());
+    std::memcpy(again.model().parameters().find(parameter.name)->value.data, parameter.value.data,
+                parameter.value.bytes());
   again.weights_changed();
   CHECK(again.evaluate(dev).loss == Approx(before).epsilon(1e-12));
   // Without a threshold every entry counts.
@@ -137,7 +138,8 @@ TEST_CASE("a cut lands within the tolerance of its target, on either side of the
   for (int c = 0; c < 6; ++c) {
     train::Chain chain{"chain", {12, 8, 8, 12}, {{}, {}, {}}};
     for (std::size_t bond = 0; bond < 3; ++bond)
-      for (int i = 0; i < 10; ++i) chain.diagonals[bond].push_back(0.001 * ((c * 31 + static_cast<int>(bond) * 17 + i * 7) % 97));
+      for (int i = 0; i < 10; ++i)
+        chain.diagonals[bond].push_back(0.001 * ((c * 31 + static_cast<int>(bond) * 17 + i * 7) % 97));
     chains.push_back(chain);
   }
   const double full = static_cast<double>(train::size_of(chains, train::above(chains, -1)));
@@ -162,7 +164,8 @@ TEST_CASE("targets beyond the uncompressed rest are refused with the limit") {
   CHECK(adapt(train::TargetKind::ratio, 4) == Approx(dense / 4));
   CHECK_THROWS_WITH(adapt(train::TargetKind::ratio, 10),
                     Catch::Contains("--target-ratio 10") && Catch::Contains(fmt::format("{:.2f}", dense / rest)));
-  CHECK_THROWS_WITH(adapt(train::TargetKind::bytes, 500), Catch::Contains("--target-size of 500 bytes cannot be reached"));
+  CHECK_THROWS_WITH(adapt(train::TargetKind::bytes, 500),
+                    Catch::Contains("--target-size of 500 bytes cannot be reached"));
   CHECK_NOTHROW(adapt(train::TargetKind::bytes, 2500));
 }
 
@@ -193,7 +196,8 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   }
   REQUIRE(reached_at > 60);
   CHECK(reached_at < 1100);
-  const double ratio = static_cast<double>(engine.model().parameters_dense()) / static_cast<double>(engine.model().parameters().count());
+  const double ratio =
+      static_cast<double>(engine.model().parameters_dense()) / static_cast<double>(engine.model().parameters().count());
   CHECK(ratio == Approx(3).epsilon(0.02));
   CHECK(size_at_end == static_cast<double>(engine.model().parameters().count()));
   CHECK(engine.state().rank.size_weight == 0);

@@ -59,14 +59,16 @@ TEST_CASE("k micro-batches of b are one batch of k b") {
     begin(engine);
     for (std::uint64_t step = 0; step < 5; ++step) {
       std::vector<data::Batch> batches;
-      for (int part = 0; part < parts; ++part) batches.push_back(toy::batch(static_cast<std::int64_t>(step) * 8 + part * (8 / parts), 8 / parts));
+      for (int part = 0; part < parts; ++part)
+        batches.push_back(toy::batch(static_cast<std::int64_t>(step) * 8 + part * (8 / parts), 8 / parts));
       set_rates(engine, step, 1e-3);
       engine.train(batches);
     }
     runs.push_back(values_of(engine));
   }
   for (std::size_t run = 1; run < runs.size(); ++run)
-    for (std::size_t i = 0; i < runs[0].size(); ++i) CHECK(runs[run][i] == Approx(runs[0][i]).epsilon(1e-9).margin(1e-11));
+    for (std::size_t i = 0; i < runs[0].size(); ++i)
+      CHECK(runs[run][i] == Approx(runs[0][i]).epsilon(1e-9).margin(1e-11));
 }
 
 TEST_CASE("training learns, and evaluation sees it") {
@@ -92,7 +94,8 @@ TEST_CASE("training learns, and evaluation sees it") {
 TEST_CASE("at a shape already seen a step allocates nothing, from the heap or the system") {
   static std::int64_t arenas;
   const char* error = nullptr;
-  kernels::Backend counting = *kernels::cpu_backend("auto", &error);  // the reference's own arithmetic takes from the heap
+  kernels::Backend counting =
+      *kernels::cpu_backend("auto", &error);  // the reference's own arithmetic takes from the heap
   if (!counting.ttm_forward.run) {
     WARN("the CPU backend of this build lacks an op: allocations are not counted");
     return;
@@ -156,7 +159,9 @@ TEST_CASE("kernels that an evaluation calls first are in the memory table, and n
   }
 }
 
-TEST_CASE("gradients are set to zero by one call where a step begins and one where halves are taken apart, however many cores there are") {
+TEST_CASE(
+    "gradients are set to zero by one call where a step begins and one where halves are taken apart, however many "
+    "cores there are") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
   engine.plan_training(toy::batch(0, 8));
   std::int64_t fills = 0;

@@ -1,4 +1,5 @@
-// A model small enough for the reference backend: a TTM table looks the first token up, a TT layer with GELU, dropout, a dense classifier.
+// A model small enough for the reference backend: a TTM table looks the first token up, a TT layer with GELU, dropout,
+// a dense classifier.
 #pragma once
 
 #include <cstring>
@@ -31,13 +32,15 @@ class ToyModel final : public layers::Model {
         hidden(options.wide ? 64 : 16),
         dropout_(options.dropout),
         merger_(trains_, halves_, step_gradients_) {
-    layers::Builder builder{dtype, parameters_, trains_, halves_, step_gradients_, merger_, stream_weights_, threshold_, parameters_dense_};
+    layers::Builder builder{dtype,   parameters_,     trains_,    halves_,          step_gradients_,
+                            merger_, stream_weights_, threshold_, parameters_dense_};
     const std::int64_t r = options.rank;
     layers::TableSpec table;
     table.name = "table", table.rows = vocabulary, table.columns = width;
     if (!options.dense) {
       table.form = layers::Form::ttm;
-      table.modes = options.wide ? std::vector<std::int64_t>{2, 3, 4, 4, 3, 4} : std::vector<std::int64_t>{2, 3, 4, 2, 2, 3};
+      table.modes =
+          options.wide ? std::vector<std::int64_t>{2, 3, 4, 4, 3, 4} : std::vector<std::int64_t>{2, 3, 4, 2, 2, 3};
       table.initial_ranks = {1, 4, r, 1};
       table.ranks = ranks.contains("table") ? ranks.at("table") : table.initial_ranks;
     }
@@ -66,7 +69,8 @@ class ToyModel final : public layers::Model {
   layers::Outputs forward(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) override {
     Pass pass = pass_of(walk, batch, policy);
     first_.resize(static_cast<std::size_t>(batch.sequences));
-    for (std::size_t b = 0; b < first_.size(); ++b) first_[b] = batch["input_ids"].as<std::int32_t>()[b * static_cast<std::size_t>(batch.length)];
+    for (std::size_t b = 0; b < first_.size(); ++b)
+      first_[b] = batch["input_ids"].as<std::int32_t>()[b * static_cast<std::size_t>(batch.length)];
     ids_ = {batch.sequences, batch.sequences, first_.data(), nullptr};
     Tensor x = walk.make("x", {batch.sequences, width});
     table_->forward(walk, ids_, x, false);
@@ -92,7 +96,9 @@ class ToyModel final : public layers::Model {
   }
 
   void backward(layers::Walk& walk, layers::Sink& sink) override {
-    Pass pass{walk, layers::SavePolicy(layers::Recompute::none), pass_.sequences, pass_.length, &state_->scalars, pass_.samples};
+    Pass pass{
+        walk,         layers::SavePolicy(layers::Recompute::none), pass_.sequences, pass_.length, &state_->scalars,
+        pass_.samples};
     loss_.backward(pass, logits_, 0, targets_);
     loss_.release(pass);
     Tensor dh = walk.make("dh", {pass.sequences, hidden}), dx = walk.make("dx", {pass.sequences, width});
@@ -123,8 +129,8 @@ class ToyModel final : public layers::Model {
   }
   void apply_dropout(Pass& pass, Tensor& tensor) {
     if (!pass.policy.training()) return;
-    pass.walk.run(pass.backend().dropout,
-                  kernels::DropoutApply{pass.dropout(dropout_, site_, 1), pass.sequences, tensor.shape[1], tensor.data, tensor.data});
+    pass.walk.run(pass.backend().dropout, kernels::DropoutApply{pass.dropout(dropout_, site_, 1), pass.sequences,
+                                                                tensor.shape[1], tensor.data, tensor.data});
   }
 
   std::int64_t width, hidden;
@@ -157,7 +163,8 @@ inline data::Batch batch(std::int64_t first, std::int64_t count, std::int64_t le
   const auto targets = batch.add("labels", DType::i32, {count}).as<std::int32_t>();
   for (std::int64_t b = 0; b < count; ++b) {
     std::mt19937 random(static_cast<unsigned>(first + b));
-    for (std::int64_t t = 0; t < length; ++t) ids[b * length + t] = static_cast<std::int32_t>(random() % vocabulary), types[b * length + t] = 0;
+    for (std::int64_t t = 0; t < length; ++t)
+      ids[b * length + t] = static_cast<std::int32_t>(random() % vocabulary), types[b * length + t] = 0;
     lengths[b] = static_cast<std::int32_t>(length);
     samples[b] = first + b;
     targets[b] = ids[b * length] * 7 % 5 % labels;

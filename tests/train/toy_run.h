@@ -20,7 +20,8 @@ struct TestFolder {
     set_up_log({LogLevel::warning});
     const std::filesystem::path memory = "/dev/shm";
     const bool in_memory = access(memory.c_str(), W_OK) == 0;
-    path = (in_memory ? memory : std::filesystem::temp_directory_path()) / fmt::format("comera-train-{}-{}", getpid(), next++);
+    path = (in_memory ? memory : std::filesystem::temp_directory_path()) /
+           fmt::format("comera-train-{}-{}", getpid(), next++);
     std::filesystem::create_directory(path);
   }
   ~TestFolder() { std::filesystem::remove_all(path); }
@@ -70,7 +71,9 @@ inline train::TrainOptions options() {
   return options;
 }
 
-inline plan::PathTable paths_of(const std::string& run) { return train::recipe_paths(read_file(join_path(run, "recipe.toml")), "recipe.toml"); }
+inline plan::PathTable paths_of(const std::string& run) {
+  return train::recipe_paths(read_file(join_path(run, "recipe.toml")), "recipe.toml");
+}
 
 struct Job {
   train::TrainOptions options = toy::options();
@@ -87,7 +90,8 @@ struct Job {
                             [this](plan::Path path, const auto&) { return path == faster ? 1.0 : 2.0; });
     plan::Machine choosing = machine;
     if (faster) choosing.paths = &paths;
-    train::TrainInputs inputs{choosing, factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume, skip_damaged};
+    train::TrainInputs inputs{
+        choosing, factory(machine.dtype, {8, dense, 0.1, false}), data, dev, "seed = 9\n", resume, skip_damaged};
     train::TrainCallbacks callbacks;
     callbacks.step = on_step;
     return train::Trainer(inputs, options, folder, callbacks).run();
@@ -96,7 +100,8 @@ struct Job {
 
 inline std::string model_of(const std::string& run) { return read_file(join_path(run, "model.safetensors")); }
 
-// The lines without what a clock or the process measures (memory: of a device, with the kernels that its driver has loaded by then).
+// The lines without what a clock or the process measures (memory: of a device, with the kernels that its driver has
+// loaded by then).
 inline std::vector<std::string> lines_of(const std::string& run) {
   std::vector<std::string> lines;
   std::istringstream text(read_file(join_path(run, "metrics.jsonl")));

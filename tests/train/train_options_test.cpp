@@ -19,7 +19,8 @@ OptionTable table() {
 
 train::TrainOptions parse(std::vector<std::string> arguments) {
   static const OptionTable rows = table();
-  return train::train_options(parse_command(rows, std::move(arguments), [](const std::string&) { return nullptr; }).values);
+  return train::train_options(
+      parse_command(rows, std::move(arguments), [](const std::string&) { return nullptr; }).values);
 }
 
 }  // namespace
@@ -64,7 +65,8 @@ TEST_CASE("resuming refuses, by name, what would change the result") {
     return parse_command(rows, std::move(arguments), [](const std::string&) { return nullptr; }).values;
   };
   const OptionValues before = values({"--steps", "100", "--lr", "1e-3", "--keep", "2"});
-  CHECK_NOTHROW(train::check_resume(before, values({"--steps", "100", "--lr", "0.001", "--keep", "5", "--save-every", "20m"}), false));
+  CHECK_NOTHROW(train::check_resume(
+      before, values({"--steps", "100", "--lr", "0.001", "--keep", "5", "--save-every", "20m"}), false));
   CHECK_THROWS_WITH(train::check_resume(before, values({"--steps", "200", "--lr", "1e-3"}), false),
                     Catch::Contains("--steps was 100 and is 200") && Catch::Contains("--override"));
   CHECK_NOTHROW(train::check_resume(before, values({"--steps", "200", "--lr", "1e-3"}), true));

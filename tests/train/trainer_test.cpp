@@ -19,7 +19,8 @@ using namespace toy;
 
 namespace {
 
-// A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its folder.
+// A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its
+// folder.
 std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& folder) {
   const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
   Job first = job, rest = job;
@@ -28,7 +29,8 @@ std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& fold
   };
   CHECK_THROWS_AS(first.run(run), Killed);
   rest.resume = true;
-  if (job.faster) rest.repeated = run, rest.faster = *job.faster == plan::Path::fused ? plan::Path::library : plan::Path::fused;
+  if (job.faster)
+    rest.repeated = run, rest.faster = *job.faster == plan::Path::fused ? plan::Path::library : plan::Path::fused;
   rest.run(run);
   CHECK(model_of(run) == model_of(folder / "whole"));
   CHECK(lines_of(run) == lines_of(folder / "whole"));
@@ -45,7 +47,8 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
   CHECK(result.step == 24);
   CHECK(result.last.counted == 30);
   CHECK(result.best_step > 0);
-  for (const char* name : {"config.json", "model.safetensors", "recipe.toml", "metrics.jsonl", "vocab.txt"}) CHECK(path_exists(join_path(run, name)));
+  for (const char* name : {"config.json", "model.safetensors", "recipe.toml", "metrics.jsonl", "vocab.txt"})
+    CHECK(path_exists(join_path(run, name)));
   CHECK(train::RunFolder(run, train::RunFolder::Open::resume).checkpoints() == std::vector<std::int64_t>{18, 24});
   CHECK_THROWS_WITH(Job().run(run), Catch::Contains("is not empty") && Catch::Contains("--resume"));
   Job again;
@@ -96,10 +99,12 @@ TEST_CASE("paths that were measured belong to the run: it goes on and is repeate
     job.run(run);
     models.push_back(model_of(run));
     const plan::PathTable paths = paths_of(run);
-    for (const char* call : {"forward f32 8 x 12 -> 16/16 gelu", "forward f32 6 x 12 -> 16/16 gelu"})  // of a whole batch and of dev's last one
+    for (const char* call : {"forward f32 8 x 12 -> 16/16 gelu",
+                             "forward f32 6 x 12 -> 16/16 gelu"})  // of a whole batch and of dev's last one
       CHECK(paths.contains(fmt::format("tt_linear_{}", call)));
     for (const auto& [call, chosen] : paths) CHECK(chosen == path);
-    for (const std::int64_t stop : {13, 23}) remove_tree(check_stop(job, stop, folder));  // every shape was met before the checkpoint
+    for (const std::int64_t stop : {13, 23})
+      remove_tree(check_stop(job, stop, folder));  // every shape was met before the checkpoint
     Job again = job;
     again.repeated = run, again.faster = path == plan::Path::fused ? plan::Path::library : plan::Path::fused;
     again.run(folder / "again");
@@ -120,8 +125,8 @@ TEST_CASE("a run on the host has one path for each call") {
   CHECK(recipe.find("[paths]") == std::string::npos);
 }
 
-// The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20 for the tensors of the
-// toy's stream, halves and copies included.
+// The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20
+// for the tensors of the toy's stream, halves and copies included.
 TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to the same bytes") {
   for (const bool dense : {true, false}) {
     TestFolder folder;
@@ -140,7 +145,8 @@ TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to 
 }
 
 std::size_t row_bytes(const train::MemoryTable& table, const char* group) {
-  const auto row = std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row.group == group; });
+  const auto row =
+      std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row.group == group; });
   return row == table.rows.end() ? 0 : row->bytes;
 }
 
@@ -177,7 +183,8 @@ TEST_CASE("a run takes a device's memory in one block, of the size that was plan
   CHECK(row_bytes(result.memory, "graphs") > 0);
   CHECK(taken[0] + row_bytes(result.memory, "graphs") + row_bytes(result.memory, "modules") == result.planned_peak);
   CHECK(result.memory.peak <= result.planned_peak);
-  CHECK(result.planned_peak - result.memory.peak <= plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // where parts begin
+  CHECK(result.planned_peak - result.memory.peak <=
+        plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // where parts begin
 }
 
 TEST_CASE("a step's batch is on the device before the step before it has ended") {

@@ -29,7 +29,8 @@ double brute_force(const std::vector<LossCurve>& layers, std::int64_t budget, st
   const LossCurve& layer = layers[at];
   double best = INFINITY;
   const auto offer = [&](std::int64_t bytes, double loss) {
-    if (bytes <= budget) best = std::min(best, layer.weight * loss / layer.losses[0] + brute_force(layers, budget - bytes, at + 1));
+    if (bytes <= budget)
+      best = std::min(best, layer.weight * loss / layer.losses[0] + brute_force(layers, budget - bytes, at + 1));
   };
   for (std::size_t r = 1; r < layer.losses.size(); ++r) offer(layer.bytes[r], layer.losses[r]);
   offer(layer.dense_bytes, 0);
@@ -42,18 +43,21 @@ TEST_CASE("water-filling is the optimum where it exists on the hull, and near it
   std::mt19937 engine(3);
   std::uniform_real_distribution<double> uniform(0.3, 0.9);
   for (int i = 0; i < 40; ++i) {
-    std::vector<LossCurve> layers{curve(6, 8, uniform(engine), i % 2), curve(9, 5, uniform(engine), i % 2), curve(7, 7, uniform(engine), i % 2)};
+    std::vector<LossCurve> layers{curve(6, 8, uniform(engine), i % 2), curve(9, 5, uniform(engine), i % 2),
+                                  curve(7, 7, uniform(engine), i % 2)};
     layers[1].weight = 1 + 3 * uniform(engine);
     const std::int64_t least = smallest_bytes(layers);
     double largest_gain = 0;  // of one rank step: what a budget between two points of the hull can cost
-    for (const LossCurve& layer : layers) largest_gain = std::max(largest_gain, layer.weight * (layer.losses[1] - layer.losses[2]) / layer.losses[0]);
+    for (const LossCurve& layer : layers)
+      largest_gain = std::max(largest_gain, layer.weight * (layer.losses[1] - layer.losses[2]) / layer.losses[0]);
     for (const std::int64_t more : {0, 40, 111, 200, 333, 480}) {
       const Allocation filled = water_fill(layers, least + more, 0);
       const double best = brute_force(layers, least + more);
       CHECK(filled.bytes <= least + more);
       CHECK(filled.loss >= best - 1e-12);
       CHECK(filled.loss <= best + largest_gain);
-      // At exactly the bytes that it used, nothing within the same hull is better by more than the rest it could not spend.
+      // At exactly the bytes that it used, nothing within the same hull is better by more than the rest it could not
+      // spend.
       CHECK(filled.loss <= brute_force(layers, filled.bytes) + largest_gain);
     }
   }
@@ -94,18 +98,21 @@ TEST_CASE("more budget never loses more, the floor holds, ranks are rounded") {
 
 TEST_CASE("an even share spends its budget to the last rank that fits") {
   std::vector<LossCurve> layers;
-  for (int l = 0; l < 36; ++l) layers.push_back(l % 6 < 4 ? curve(384, 384, 0.98, false) : curve(384, 1536, 0.98, false));
+  for (int l = 0; l < 36; ++l)
+    layers.push_back(l % 6 < 4 ? curve(384, 384, 0.98, false) : curve(384, 1536, 0.98, false));
   std::int64_t dense = 0;
   for (const LossCurve& layer : layers) dense += layer.dense_bytes;
   for (const int cut : {2, 3, 5, 10, 20}) {
     const std::int64_t budget = dense / cut;
     const Allocation even = by_share(layers, budget);
     CHECK(even.bytes <= budget);
-    CHECK(budget - even.bytes < layers[0].bytes[2] - layers[0].bytes[1]);  // no further rank of the smallest layers fits
+    CHECK(budget - even.bytes <
+          layers[0].bytes[2] - layers[0].bytes[1]);  // no further rank of the smallest layers fits
     CHECK(static_cast<double>(even.bytes) >= 0.995 * static_cast<double>(budget));
     for (std::size_t l = 0; l < layers.size(); ++l) {
       const double one_rank = static_cast<double>(layers[l].bytes[2] - layers[l].bytes[1]);
-      const double excess = static_cast<double>(even.layers[l].bytes) - static_cast<double>(layers[l].dense_bytes) / cut;
+      const double excess =
+          static_cast<double>(even.layers[l].bytes) - static_cast<double>(layers[l].dense_bytes) / cut;
       CHECK(std::abs(excess) <= one_rank);
     }
   }

@@ -42,7 +42,8 @@ TEST_CASE("a chain stands for the matrix of the format: unequal numbers of modes
     for (std::int64_t o = 0; o < 4; ++o) {
       double sum = 0;
       for (std::int64_t a = 0; a < 2; ++a)
-        for (std::int64_t b = 0; b < 3; ++b) sum += core_entry(c, 0, 0, i / 3, a) * core_entry(c, 1, a, i % 3, b) * core_entry(c, 2, b, o, 0);
+        for (std::int64_t b = 0; b < 3; ++b)
+          sum += core_entry(c, 0, 0, i / 3, a) * core_entry(c, 1, a, i % 3, b) * core_entry(c, 2, b, o, 0);
       CHECK(w(i, o) == Approx(sum).epsilon(20 * eps).margin(20 * eps));
     }
   CHECK(stored_numbers(c) == 4 + 18 + 12);
@@ -57,7 +58,8 @@ TEST_CASE("a table pairs row modes with column modes") {
   for (std::int64_t i = 0; i < 6; ++i)
     for (std::int64_t j = 0; j < 10; ++j) {
       double sum = 0;
-      for (std::int64_t a = 0; a < 4; ++a) sum += core_entry(c, 0, 0, i / 3 * 2 + j / 5, a) * core_entry(c, 1, a, i % 3 * 5 + j % 5, 0);
+      for (std::int64_t a = 0; a < 4; ++a)
+        sum += core_entry(c, 0, 0, i / 3 * 2 + j / 5, a) * core_entry(c, 1, a, i % 3 * 5 + j % 5, 0);
       CHECK(e(i, j) == Approx(sum).epsilon(20 * eps).margin(20 * eps));
     }
 }
@@ -74,14 +76,16 @@ TEST_CASE("order says which row of the weight a row of the chain is") {
 }
 
 TEST_CASE("fixing the gauge keeps the matrix, saves R² numbers and bounds the entries") {
-  for (const auto& [in, out, rank] : {std::tuple{12, 9, 4}, {5, 5, 5}, {7, 31, 7}, {64, 48, 1}, {1, 1, 1}, {80, 96, 70}}) {
+  for (const auto& [in, out, rank] :
+       {std::tuple{12, 9, 4}, {5, 5, 5}, {7, 31, 7}, {64, 48, 1}, {1, 1, 1}, {80, 96, 70}}) {
     const Chain c = chain_of_pair({random_matrix(in, rank, 11), random_matrix(rank, out, 12)});
     const Chain g = fix_gauge(c, 1.5);
     check_chain(g, "w");
     REQUIRE(static_cast<std::int64_t>(g.gauge.size()) == rank);
     CHECK(stored_numbers(g) == stored_numbers(c) - rank * rank);
     for (const double value : g.cores.back()) CHECK(std::abs(value) <= 1.5 + 1e-9);
-    // T⁻¹ is applied with the condition of the chosen block, which the bound on the entries keeps low: some hundreds here.
+    // T⁻¹ is applied with the condition of the chosen block, which the bound on the entries keeps low: some hundreds
+    // here.
     CHECK(relative_error(expand(c), expand(g)) <= 1e4 * 100 * eps);
   }
 }

@@ -1,4 +1,5 @@
-// The fits on weights of a real encoder, with second moments made up in the likeness of text: outlier channels and a falling spectrum.
+// The fits on weights of a real encoder, with second moments made up in the likeness of text: outlier channels and a
+// falling spectrum.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -31,7 +32,9 @@ Matrix text_like_moment(std::int64_t size, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("weights of all-MiniLM-L6-v2: whitening beats the plain cut on the outputs, the budget holds, forms keep their promises") {
+TEST_CASE(
+    "weights of all-MiniLM-L6-v2: whitening beats the plain cut on the outputs, the budget holds, forms keep their "
+    "promises") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: no real weights are factorised");

@@ -35,7 +35,8 @@ Matrix fitted(const WhitenedCurve& curve, std::int64_t rank) {
   return multiply(pair.left, pair.right);
 }
 
-// Inputs with a Kronecker structure and outlier channels plus noise, like 6.4's synthetic layers: TT on the input half has something to find.
+// Inputs with a Kronecker structure and outlier channels plus noise, like 6.4's synthetic layers: TT on the input half
+// has something to find.
 Matrix layered_moment(std::int64_t first, std::int64_t second, unsigned seed) {
   const Matrix a = random_moment(first, 1e3, seed), b = random_moment(second, 1e2, seed + 1);
   Matrix s(first * second, first * second);
@@ -82,7 +83,8 @@ TEST_CASE("ill-conditioned and rank-deficient moments") {
   const double norm = output_norm(w, ill);
   CHECK(curve.losses()[0] == Approx(norm).epsilon(1e-12));
   for (const std::int64_t rank : {3, 10, 20})
-    CHECK(output_loss(w, fitted(curve, rank), ill) == Approx(tail(whitened_values(w, ill), rank)).epsilon(1e-5).margin(1e-13 * norm));
+    CHECK(output_loss(w, fitted(curve, rank), ill) ==
+          Approx(tail(whitened_values(w, ill), rank)).epsilon(1e-5).margin(1e-13 * norm));
 
   const Matrix flat = gram(random_matrix(6, 30, 7));  // six tokens
   for (const Matrix& weight : {w, random_matrix(30, 20, 8)}) {
@@ -130,7 +132,8 @@ TEST_CASE("the corrected target gives the least squares of the dense outputs on 
   // The loss of any V differs from the loss in the norm of the new moment by a constant.
   const double constant = squared_norm(left);
   const Matrix v = random_matrix(12, 7, 15);
-  CHECK(squared_norm(difference(outputs, multiply(seen, v))) == Approx(constant + output_loss(target, v, moment)).epsilon(1e-10));
+  CHECK(squared_norm(difference(outputs, multiply(seen, v))) ==
+        Approx(constant + output_loss(target, v, moment)).epsilon(1e-10));
   CHECK(relative_error(w, corrected_target(w, {gram(x), multiply(gram(x), w)}, 1e-6)) <= 1e-12);
 }
 
@@ -155,7 +158,8 @@ TEST_CASE("the best target is one that helps where it was not fitted") {
   const Matrix v = random_matrix(12, 7, 22);
   CHECK(fit.left(v) == Approx(squared_norm(fit.wanted) + followed_loss(v, fit.sums())).epsilon(1e-12));
   CHECK(held.left(best_target(w, fit.sums(), held.sums())) < 0.3 * held.left(w));
-  // Three tokens tell nothing of twelve inputs: what they would correct is worse where nothing moved, so the weight stays.
+  // Three tokens tell nothing of twelve inputs: what they would correct is worse where nothing moved, so the weight
+  // stays.
   const Inputs few = inputs(3, 3, 24);
   const Matrix x = random_matrix(150, 12, 26), same = gram(x), still = multiply(same, w);
   CHECK(best_target(w, few.sums(), {same, still}).values == w.values);
@@ -166,17 +170,20 @@ TEST_CASE("order 3 finds a weight of that form again and never gets worse by swe
   truth.in_modes = {6, 4};
   truth.out_modes = {15};
   truth.ranks = {1, 3, 5, 1};
-  for (std::size_t k = 0; k < 3; ++k) truth.cores.push_back(random_matrix(1, product(truth.core_shape(k)), 60 + static_cast<unsigned>(k)).values);
+  for (std::size_t k = 0; k < 3; ++k)
+    truth.cores.push_back(random_matrix(1, product(truth.core_shape(k)), 60 + static_cast<unsigned>(k)).values);
   const Matrix w = expand(truth);
   Matrix s = random_moment(24, 100, 16);
   std::vector<double> scale(24);
-  for (std::int64_t i = 0; i < 24; ++i) {  // so that the energies fall with the index: the fit then takes the order of the truth
+  for (std::int64_t i = 0; i < 24;
+       ++i) {  // so that the energies fall with the index: the fit then takes the order of the truth
     double norm = 0;
     for (std::int64_t o = 0; o < 15; ++o) norm += w(i, o) * w(i, o);
     scale[static_cast<std::size_t>(i)] = std::sqrt((2 - static_cast<double>(i) / 24) / (norm * s(i, i)));
   }
   for (std::int64_t i = 0; i < 24; ++i)
-    for (std::int64_t j = 0; j < 24; ++j) s(i, j) *= scale[static_cast<std::size_t>(i)] * scale[static_cast<std::size_t>(j)];
+    for (std::int64_t j = 0; j < 24; ++j)
+      s(i, j) *= scale[static_cast<std::size_t>(i)] * scale[static_cast<std::size_t>(j)];
   const Chain found = fit_order3(w, s, {6, 4, 3, 5}, 30);
   CHECK(std::is_sorted(found.order.begin(), found.order.end()));
   CHECK(output_error(w, expand(found), s) <= 1e-4);
@@ -236,5 +243,6 @@ TEST_CASE("budgets: what fits is the largest rank that fits") {
   CHECK(order3_bytes(15, {6, 4, 3, 5}, gauged) == stored_bytes(chain, 2));
   Search search;
   search.bytes = 10;
-  CHECK_THROWS_AS(best_candidate(random_matrix(24, 15, 1), random_moment(24, 10, 2), random_moment(24, 10, 2), search), InputError);
+  CHECK_THROWS_AS(best_candidate(random_matrix(24, 15, 1), random_moment(24, 10, 2), random_moment(24, 10, 2), search),
+                  InputError);
 }

@@ -11,11 +11,14 @@ using namespace comera::tt;
 namespace {
 
 // Squared norm that a basis captures, and the most that one of its size can.
-double captured(const Matrix& basis, const Matrix& a, bool of_rows) { return squared_norm(of_rows ? multiply(basis, a) : multiply_nt(basis, a)); }
+double captured(const Matrix& basis, const Matrix& a, bool of_rows) {
+  return squared_norm(of_rows ? multiply(basis, a) : multiply_nt(basis, a));
+}
 double most(const Matrix& a, std::int64_t count) {
   const Svd s = svd(a);
   double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += s.values[static_cast<std::size_t>(i)] * s.values[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < count; ++i)
+    sum += s.values[static_cast<std::size_t>(i)] * s.values[static_cast<std::size_t>(i)];
   return sum;
 }
 

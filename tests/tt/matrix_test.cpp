@@ -111,7 +111,8 @@ TEST_CASE("general systems: solved, or said to be singular") {
 TEST_CASE("a number that is not finite is named with its place") {
   Matrix a(3, 4);
   a(2, 1) = std::numeric_limits<double>::quiet_NaN();
-  CHECK_THROWS_WITH(check_finite(a, "layer.0.weight"), Catch::Contains("layer.0.weight: the value at row 2, column 1 is nan"));
+  CHECK_THROWS_WITH(check_finite(a, "layer.0.weight"),
+                    Catch::Contains("layer.0.weight: the value at row 2, column 1 is nan"));
   a(2, 1) = 1;
   CHECK_NOTHROW(check_finite(a, "layer.0.weight"));
 }

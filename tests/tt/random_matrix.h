@@ -27,12 +27,14 @@ inline tt::Matrix decaying_matrix(std::int64_t rows, std::int64_t columns, doubl
   return tt::multiply_nt(left, right);
 }
 
-// Positive definite with eigenvalues from 1 down to 1 / condition, evenly in the logarithm, and channels of unlike size.
+// Positive definite with eigenvalues from 1 down to 1 / condition, evenly in the logarithm, and channels of unlike
+// size.
 inline tt::Matrix random_moment(std::int64_t size, double condition, unsigned seed) {
   tt::Matrix basis = tt::orthonormal_columns(random_matrix(size, size, seed));
   for (std::int64_t i = 0; i < size; ++i)
     for (std::int64_t j = 0; j < size; ++j)
-      basis(i, j) *= std::pow(condition, -0.5 * static_cast<double>(j) / static_cast<double>(std::max<std::int64_t>(size - 1, 1)));
+      basis(i, j) *=
+          std::pow(condition, -0.5 * static_cast<double>(j) / static_cast<double>(std::max<std::int64_t>(size - 1, 1)));
   return tt::gram(tt::transposed(basis));
 }
 

@@ -22,7 +22,8 @@ Chain random_train(const Sizes& in_modes, const Sizes& out_modes, const Sizes& r
   c.in_modes = in_modes;
   c.out_modes = out_modes;
   c.ranks = ranks;
-  for (std::size_t k = 0; k < c.size(); ++k) c.cores.push_back(random_matrix(1, product(c.core_shape(k)), seed + static_cast<unsigned>(k)).values);
+  for (std::size_t k = 0; k < c.size(); ++k)
+    c.cores.push_back(random_matrix(1, product(c.core_shape(k)), seed + static_cast<unsigned>(k)).values);
   return c;
 }
 
@@ -34,7 +35,8 @@ double bound_of(const Fit& fit) {
 
 double best_loss(const std::vector<double>& singular_values, std::int64_t rank) {
   double sum = 0;
-  for (std::size_t i = static_cast<std::size_t>(rank); i < singular_values.size(); ++i) sum += singular_values[i] * singular_values[i];
+  for (std::size_t i = static_cast<std::size_t>(rank); i < singular_values.size(); ++i)
+    sum += singular_values[i] * singular_values[i];
   return sum;
 }
 
@@ -57,7 +59,8 @@ TEST_CASE("the error is the root of the squared cuts, which stays within the tol
   const Fit fit = tt_svd(w, {5, 4, 3}, {6, 6}, {{1, 4, 9, 14, 5, 1}, {}, {}});
   CHECK(fit.discarded.size() == 4);
   CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))));
-  CHECK(fit.rel_error == Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts: the bound is met
+  CHECK(fit.rel_error ==
+        Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts: the bound is met
   for (const double tolerance : {0.7, 0.3, 0.05}) {
     const Fit cut = tt_svd(w, {5, 4, 3}, {6, 6}, {{}, tolerance, {}});
     CHECK(cut.rel_error <= tolerance);
@@ -89,10 +92,12 @@ TEST_CASE("Gram and full factorisations agree") {
   for (const bool turned : {false, true}) {
     const LowRankCurve curve(turned ? transposed(w) : w);
     for (const std::int64_t rank : {0, 1, 10, 59, 60}) {
-      CHECK(curve.losses()[static_cast<std::size_t>(rank)] == Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
+      CHECK(curve.losses()[static_cast<std::size_t>(rank)] ==
+            Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
       const Pair pair = curve.pair(rank), straight = curve.left_orthonormal(rank);
       const Matrix fitted = multiply(pair.left, pair.right);
-      CHECK(squared_norm(difference(turned ? transposed(w) : w, fitted)) == Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
+      CHECK(squared_norm(difference(turned ? transposed(w) : w, fitted)) ==
+            Approx(best_loss(values, rank)).epsilon(1e-8).margin(1e-14));
       CHECK(relative_error(fitted, multiply(straight.left, straight.right)) <= 1000 * eps);
       CHECK(squared_norm(difference(gram(straight.left), identity(rank))) <= 1e-24);
     }
@@ -105,10 +110,12 @@ TEST_CASE("a spectrum below what a Gram matrix resolves is found by the full SVD
   const LowRankCurve curve(w);
   // Squares of singular values that are right to 30 eps of the largest, 1.
   for (std::int64_t rank = 0; rank < 25; ++rank)
-    CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) == Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
+    CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) ==
+          Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
 }
 
-TEST_CASE("the filtered space reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
+TEST_CASE(
+    "the filtered space reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
   const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // flat, as weights are
   const std::vector<double> values = svd(w).values;
   const LowRankCurve curve(w, 64);
@@ -134,14 +141,17 @@ TEST_CASE("weights of low rank and zeros are found exactly at a rank beyond thei
   REQUIRE(curve.largest_rank() == 64);
   for (const std::int64_t rank : {20, 64}) {
     const Pair pair = curve.pair(rank);
-    CHECK(relative_error(w, multiply(pair.left, pair.right)) <= 1e-12);  // iterated on the weight itself, not on its Gram matrix
+    CHECK(relative_error(w, multiply(pair.left, pair.right)) <=
+          1e-12);  // iterated on the weight itself, not on its Gram matrix
   }
   const LowRankCurve nothing(Matrix(600, 1200), 8);
   CHECK(nothing.losses()[0] == 0);
   CHECK(squared_norm(multiply(nothing.pair(8).left, nothing.pair(8).right)) == 0);
 }
 
-TEST_CASE("extreme scales and outliers do not spoil the filtered space; the losses of all ranks alone are those of the factorisation") {
+TEST_CASE(
+    "extreme scales and outliers do not spoil the filtered space; the losses of all ranks alone are those of the "
+    "factorisation") {
   Matrix w = decaying_matrix(900, 640, 0.998, 75);
   for (std::int64_t i = 0; i < 900; ++i)
     for (std::int64_t j = 0; j < 640; ++j) w(i, j) = 1e25 * (w(i, j) + (j == 7 ? 3 : 0) + (i == 20 ? 0.5 : 0));
@@ -175,7 +185,8 @@ TEST_CASE("a table of low TTM ranks is found again, with padded rows and without
   c.out_modes = {2, 3, 2};
   c.ranks = {1, 4, 3, 1};
   c.cores.clear();
-  for (std::size_t k = 0; k < 3; ++k) c.cores.push_back(random_matrix(1, product(c.core_shape(k)), 40 + static_cast<unsigned>(k)).values);
+  for (std::size_t k = 0; k < 3; ++k)
+    c.cores.push_back(random_matrix(1, product(c.core_shape(k)), 40 + static_cast<unsigned>(k)).values);
   const Matrix table = expand(c);
   const Fit fit = ttm_svd(table, c.in_modes, c.out_modes, {c.ranks, {}, {}});
   CHECK(fit.rel_error <= 1000 * eps);
@@ -199,7 +210,8 @@ TEST_CASE("weights of rows bring the error down where they are large, at the sam
       for (std::int64_t j = 0; j < 12; ++j) sum += weights[static_cast<std::size_t>(i)] * e(i, j) * e(i, j);
     return sum;
   };
-  const Fit plain = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut), weighted = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut, weights);
+  const Fit plain = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut),
+            weighted = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut, weights);
   CHECK(weighted.chain.ranks == plain.chain.ranks);
   CHECK(weighted_error(weighted) < 0.95 * weighted_error(plain));
   CHECK(weighted.rel_error == Approx(relative_error(table, first_rows(expand(weighted.chain), 60))));
@@ -210,7 +222,8 @@ TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best
   std::vector<double> product_of_factors(53), any(53);
   for (std::size_t i = 0; i < 53; ++i) {
     const std::size_t first = i / 15, last = i % 5;
-    product_of_factors[i] = std::pow(1.0 + static_cast<double>(first), 2) * std::pow(0.5 + static_cast<double>(last), 2);
+    product_of_factors[i] =
+        std::pow(1.0 + static_cast<double>(first), 2) * std::pow(0.5 + static_cast<double>(last), 2);
     any[i] = 1.0 / static_cast<double>(i % 7 + 1);
   }
   for (const std::int64_t rows : {60, 53}) {
@@ -218,12 +231,15 @@ TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best
     const double bound = ttm_error_bound(table, row_modes, column_modes, ranks);
     const Fit fit = ttm_svd(table, row_modes, column_modes, {ranks, {}, {}});
     CHECK(bound <= fit.rel_error);
-    CHECK(fit.rel_error <= std::sqrt(2.0) * bound * (rows == 60 ? 1 + 1e-12 : 1.3));  // of d cores: sqrt(d - 1) times the largest tail at most
+    CHECK(fit.rel_error <=
+          std::sqrt(2.0) * bound *
+              (rows == 60 ? 1 + 1e-12 : 1.3));  // of d cores: sqrt(d - 1) times the largest tail at most
     CHECK(ttm_error_bound(table, row_modes, column_modes, {1, 8, 10, 1}) < 1e-7);
   }
   const Matrix table = random_matrix(53, 12, 61);
   for (const std::vector<double>& weights : {product_of_factors, any}) {
-    const Matrix e = difference(table, first_rows(expand(ttm_svd(table, row_modes, column_modes, {ranks, {}, {}}, weights).chain), 53));
+    const Matrix e = difference(
+        table, first_rows(expand(ttm_svd(table, row_modes, column_modes, {ranks, {}, {}}, weights).chain), 53));
     double lost = 0, whole = 0;
     for (std::int64_t i = 0; i < 53; ++i)
       for (std::int64_t j = 0; j < 12; ++j) {

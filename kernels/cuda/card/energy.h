@@ -5,7 +5,8 @@
 
 namespace comera::kernels::cuda {
 
-// Energy of the current device since the driver was loaded, in steps of about 0.1 s of its power; cards since Volta count it.
+// Energy of the current device since the driver was loaded, in steps of about 0.1 s of its power; cards since Volta
+// count it.
 Status joules(double* used);
 
 }  // namespace comera::kernels::cuda

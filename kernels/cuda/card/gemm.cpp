@@ -32,50 +32,65 @@ cublasLtHandle_t library() {
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-// A stored matrix of `rows` rows of `columns`, `ld` apart; the library counts by columns, so it is told of the transpose.
-bool describe(Layout& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t ld, std::int64_t batch,
-              std::int64_t stride) {
+// A stored matrix of `rows` rows of `columns`, `ld` apart; the library counts by columns, so it is told of the
+// transpose.
+bool describe(Layout& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+              std::int64_t batch, std::int64_t stride) {
   const int count = static_cast<int>(batch);
-  return ok(cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), ld)) &&
-         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)) &&
-         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+  return ok(cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
+                                       static_cast<std::uint64_t>(rows), ld)) &&
+         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                             sizeof count)) &&
+         ok(cublasLtMatrixLayoutSetAttribute(layout.handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                             sizeof stride));
 }
 
-cudaDataType_t type_of_a(const Gemm& g) { return !g.eight_bits() ? type_of(g.in) : g.a_is_e5m2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3; }
+cudaDataType_t type_of_a(const Gemm& g) {
+  return !g.eight_bits() ? type_of(g.in) : g.a_is_e5m2 ? CUDA_R_8F_E5M2 : CUDA_R_8F_E4M3;
+}
 cudaDataType_t type_of_b(const Gemm& g) { return g.eight_bits() ? CUDA_R_8F_E4M3 : type_of(g.in); }
 
 bool describe_scales(Operation& operation, const Gemm& g) {
   if (!g.eight_bits()) return true;
-  return ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g.b_scale, sizeof g.b_scale)) &&
-         ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g.a_scale, sizeof g.a_scale));
+  return ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g.b_scale,
+                                           sizeof g.b_scale)) &&
+         ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g.a_scale,
+                                           sizeof g.a_scale));
 }
 
 bool describe(Operation& operation, const Gemm& g, bool tf32) {
   // c^T = b^T a^T by columns: b comes first.
-  const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  return ok(cublasLtMatmulDescCreate(&operation.handle, tf32 && g.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+  const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  return ok(cublasLtMatmulDescCreate(&operation.handle,
+                                     tf32 && g.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                      CUDA_R_32F)) &&
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
 }
 
-// The library takes pointers for multiples of 256 bytes unless it is told otherwise, and may then choose what reads wider than they allow.
+// The library takes pointers for multiples of 256 bytes unless it is told otherwise, and may then choose what reads
+// wider than they allow.
 bool describe_alignment(Preference& preference, const Gemm& g) {
   const std::uint32_t first = alignment_of(g.b), second = alignment_of(g.a), out = alignment_of(g.c);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const std::uint32_t& bytes) {
     return ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, what, &bytes, sizeof bytes));
   };
-  return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, first) && set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, second) &&
+  return set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, first) &&
+         set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, second) &&
          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out) && set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
 }
 
 bool describe(Preference& preference, const Gemm& g) {
   const std::size_t bytes = workspace_of(g);
-  // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed order.
+  // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed
+  // order.
   const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   return ok(cublasLtMatmulPreferenceCreate(&preference.handle)) &&
-         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes)) &&
-         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
+         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                                                 sizeof bytes)) &&
+         ok(cublasLtMatmulPreferenceSetAttribute(preference.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                 &reductions, sizeof reductions));
 }
 
 // The library refuses a sum over nothing.
@@ -83,7 +98,8 @@ Status empty_sum(const Context& context, const Gemm& g) {
   const std::size_t size = size_of(g.out), pitch = static_cast<std::size_t>(g.ldc) * size;
   for (std::int64_t i = 0; i < g.batch && !g.accumulate; ++i)
     if (!ok(cudaMemset2DAsync(static_cast<char*>(g.c) + static_cast<std::size_t>(i * g.stride_c) * size, pitch, 0,
-                              static_cast<std::size_t>(g.n) * size, static_cast<std::size_t>(g.m), static_cast<cudaStream_t>(context.stream))))
+                              static_cast<std::size_t>(g.n) * size, static_cast<std::size_t>(g.m),
+                              static_cast<cudaStream_t>(context.stream))))
       return Status::failed;
   return Status::ok;
 }
@@ -95,8 +111,10 @@ struct Description {
 
   bool make(const Gemm& g, bool tf32) {
     return describe(operation, g, tf32) && describe_scales(operation, g) &&
-           describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch, g.stride_b) &&
-           describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch, g.stride_a) &&
+           describe(b, type_of_b(g), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, g.ldb, g.batch,
+                    g.stride_b) &&
+           describe(a, type_of_a(g), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, g.lda, g.batch,
+                    g.stride_a) &&
            describe(c, type_of(g.out), g.m, g.n, g.ldc, g.batch, g.stride_c);
   }
 };
@@ -112,8 +130,9 @@ std::optional<Way> search(const Gemm& g, const Description& d) {
   if (!describe(preference, g) || !describe_alignment(preference, g)) return {};
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t searched = cublasLtMatmulAlgoGetHeuristic(library(), d.operation.handle, d.b.handle, d.a.handle, d.c.handle, d.c.handle,
-                                                                 preference.handle, 1, &found, &count);
+  const cublasStatus_t searched =
+      cublasLtMatmulAlgoGetHeuristic(library(), d.operation.handle, d.b.handle, d.a.handle, d.c.handle, d.c.handle,
+                                     preference.handle, 1, &found, &count);
   if (searched == CUBLAS_STATUS_NOT_SUPPORTED) return Way{};
   if (!ok(searched)) return {};
   return Way{count > 0, found.algo};
@@ -136,8 +155,9 @@ Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (!way) return Status::failed;
   if (!way->any) return Status::unsupported_shape;
   const float one = 1, beta = g.accumulate ? 1 : 0;
-  return status_of(cublasLtMatmul(library(), d.operation.handle, &one, g.b, d.b.handle, g.a, d.a.handle, &beta, g.c, d.c.handle, g.c, d.c.handle,
-                                  &way->algorithm, workspace, workspace_of(g), static_cast<cudaStream_t>(context.stream)));
+  return status_of(cublasLtMatmul(library(), d.operation.handle, &one, g.b, d.b.handle, g.a, d.a.handle, &beta, g.c,
+                                  d.c.handle, g.c, d.c.handle, &way->algorithm, workspace, workspace_of(g),
+                                  static_cast<cudaStream_t>(context.stream)));
 }
 
 }  // namespace comera::kernels::cuda

@@ -64,7 +64,8 @@ Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_o
 struct Copies {
   cudaStream_t stream = nullptr;
   cudaEvent_t done = nullptr;
-  bool open = ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) && ok(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  bool open = ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) &&
+              ok(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
 };
 const Copies& copies() {
   static const Copies made;
@@ -73,20 +74,27 @@ const Copies& copies() {
 
 Status upload_beside(const Context&, void* to, const void* from, std::size_t bytes) {
   const Copies& beside = copies();
-  if (!beside.open || !ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, beside.stream))) return Status::failed;
+  if (!beside.open || !ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, beside.stream)))
+    return Status::failed;
   return status_of(cudaEventRecord(beside.done, beside.stream));
 }
-Status join_copies(const Context& context) { return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0)); }
+Status join_copies(const Context& context) {
+  return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0));
+}
 
-// Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a graph is captured.
-Status begin_graph(const Context& context) { return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed)); }
+// Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a
+// graph is captured.
+Status begin_graph(const Context& context) {
+  return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed));
+}
 
 Status end_graph(const Context& context, void** graph, std::size_t* calls) {
   *graph = nullptr;
   cudaGraph_t captured = nullptr;
   if (!ok(cudaStreamEndCapture(stream_of(context), &captured))) return Status::failed;
   cudaGraphExec_t executable = nullptr;
-  const bool made = (!calls || ok(cudaGraphGetNodes(captured, nullptr, calls))) && ok(cudaGraphInstantiate(&executable, captured, 0)) &&
+  const bool made = (!calls || ok(cudaGraphGetNodes(captured, nullptr, calls))) &&
+                    ok(cudaGraphInstantiate(&executable, captured, 0)) &&
                     ok(cudaGraphUpload(executable, stream_of(context)));
   cudaGraphDestroy(captured);
   *graph = executable;
@@ -109,7 +117,8 @@ Status raise_shared_limit(const void* kernel, std::size_t bytes) {
 
 std::size_t shared_limit() {
   int device = 0, bytes = 0;
-  const bool known = ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const bool known =
+      ok(cudaGetDevice(&device)) && ok(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   return known ? static_cast<std::size_t>(bytes) : 0;
 }
 
@@ -137,6 +146,7 @@ Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
 }  // namespace comera::kernels::cuda
 
 // The entry that the program looks up in the library.
-extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend(std::size_t table_bytes) {
+extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend(
+    std::size_t table_bytes) {
   return table_bytes == sizeof(comera::kernels::Backend) ? &comera::kernels::cuda::table() : nullptr;
 }

@@ -55,8 +55,10 @@ void multiply(const Gemm& g, std::int64_t batch, bool tf32) {
 
 // The workspace is overwritten as a library on a card may do, so that nobody keeps anything in it.
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
-  if (g.eight_bits() && g.m == 1) return Status::unsupported_shape;  // a library need not have a way for all that it allows
-  if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1)) return Status::unsupported_shape;
+  if (g.eight_bits() && g.m == 1)
+    return Status::unsupported_shape;  // a library need not have a way for all that it allows
+  if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1))
+    return Status::unsupported_shape;
   on_host::load(reinterpret_cast<const void*>(multiply));
   return on_host::enqueue(context, [g, workspace, tf32 = context.tf32] {
     if (const std::size_t bytes = workspace_of(g); bytes > 0) {

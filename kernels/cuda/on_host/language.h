@@ -1,5 +1,6 @@
-// The words of CUDA's C++ that our kernels use, with the meaning they have on a card, for a compiler of the host: the same kernel sources
-// then run on the CPU, a block at a time, its threads as fibers (threads.h). Tests use it; the program does not.
+// The words of CUDA's C++ that our kernels use, with the meaning they have on a card, for a compiler of the host: the
+// same kernel sources then run on the CPU, a block at a time, its threads as fibers (threads.h). Tests use it; the
+// program does not.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +86,9 @@ T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
   const int lane = comera::kernels::cuda::on_host::lane(), source = lane - distance;
   return comera::kernels::cuda::on_host::from_lane(mask, value, source >= lane / width * width ? source : lane);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate) { return comera::kernels::cuda::on_host::ballot(mask, predicate != 0); }
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  return comera::kernels::cuda::on_host::ballot(mask, predicate != 0);
+}
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 

@@ -1,4 +1,5 @@
-// The double's asynchronous copies and matrix instructions (tensor_tile.h): a warp's lanes show each other what they hold.
+// The double's asynchronous copies and matrix instructions (tensor_tile.h): a warp's lanes show each other what they
+// hold.
 #pragma once
 
 #include <vector>
@@ -19,7 +20,9 @@ struct Copies {
   std::vector<Copy> open;
 };
 
-inline int thread_of_block() { return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)); }
+inline int thread_of_block() {
+  return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
 
 inline Copies& own_copies() {
   static std::vector<Copies> all(1024);
@@ -44,7 +47,8 @@ template <int latest>
 void wait_for_copies() {
   std::vector<std::vector<Copies::Copy>>& groups = own_copies().groups;
   while (static_cast<int>(groups.size()) > latest) {
-    for (const Copies::Copy& copy : groups.front()) copy.valid ? std::memcpy(copy.to, copy.from, 16) : std::memset(copy.to, 0, 16);
+    for (const Copies::Copy& copy : groups.front())
+      copy.valid ? std::memcpy(copy.to, copy.from, 16) : std::memset(copy.to, 0, 16);
     groups.erase(groups.begin());
   }
 }
@@ -66,7 +70,9 @@ void show_all(const Held& own, Read read) {
 }
 
 inline unsigned pair_of(Bf16 low, Bf16 high) { return static_cast<unsigned>(high.bits) << 16 | low.bits; }
-inline float element_of(unsigned pair, int index) { return to_float(Bf16{static_cast<std::uint16_t>(pair >> (16 * index))}); }
+inline float element_of(unsigned pair, int index) {
+  return to_float(Bf16{static_cast<std::uint16_t>(pair >> (16 * index))});
+}
 
 inline void load_blocks(unsigned (&block)[4], const Bf16* row) {
   require_aligned(row);
@@ -87,8 +93,8 @@ struct Operands {
   unsigned a[4], b[2];
 };
 
-// PTX, section on mma.m16n8k16: of a, register i holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and the next; of b, rows
-// 2 (lane % 4) + 8 i and the next, column lane / 4.
+// PTX, section on mma.m16n8k16: of a, register i holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and
+// the next; of b, rows 2 (lane % 4) + 8 i and the next, column lane / 4.
 inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   show_all<Operands>({{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Operands* lanes) {
     for (int i = 0; i < 4; ++i) {

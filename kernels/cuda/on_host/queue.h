@@ -7,7 +7,8 @@
 
 namespace comera::kernels::cuda::on_host {
 
-// The memory that stands for the card's is out of reach (PROT_NONE) but for the time of `work`, as it is for a host with a real card.
+// The memory that stands for the card's is out of reach (PROT_NONE) but for the time of `work`, as it is for a host
+// with a real card.
 Status enqueue(const Context& context, std::function<void()> work);
 
 // The first call of a kernel takes memory of the card, even while a graph is captured.

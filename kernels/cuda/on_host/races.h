@@ -1,5 +1,6 @@
-// What ThreadSanitizer is told of the double's threads: each fiber is a thread of its own, and barriers alone order what they do. What the
-// lanes of a warp exchange orders nothing, as on a card. Without COMERA_RACES all of this is empty.
+// What ThreadSanitizer is told of the double's threads: each fiber is a thread of its own, and barriers alone order
+// what they do. What the lanes of a warp exchange orders nothing, as on a card. Without COMERA_RACES all of this is
+// empty.
 #pragma once
 
 #ifdef COMERA_RACES

@@ -139,7 +139,8 @@ void begin(Fiber& fiber) {
 void choose_order() {
   Grid& g = grid_state;
   g.order.resize(g.threads);
-  for (unsigned i = 0; i < g.threads; ++i) g.order[i] = static_cast<int>(g.wanted == Order::falling ? g.threads - 1 - i : i);
+  for (unsigned i = 0; i < g.threads; ++i)
+    g.order[i] = static_cast<int>(g.wanted == Order::falling ? g.threads - 1 - i : i);
   if (g.wanted == Order::shuffled) std::shuffle(g.order.begin(), g.order.end(), g.random);
 }
 
@@ -188,7 +189,8 @@ std::size_t shared_limit() { return most_shared; }
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* data) {
   Grid& g = grid_state;
   g.threads = block.x * block.y * block.z;
-  if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > most_shared) stop("no card takes such a launch");
+  if (g.threads == 0 || g.threads > 1024 || grid.y > 65535 || grid.z > 65535 || shared_bytes > most_shared)
+    stop("no card takes such a launch");
   if (g.fibers.size() < g.threads) g.fibers.resize(g.threads);
   g.shared.resize(shared_bytes + shared_alignment);
   g.scheduler_thread = races::this_thread();

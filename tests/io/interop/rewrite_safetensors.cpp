@@ -1,4 +1,5 @@
-// rewrite_safetensors IN OUT [TYPE]: reads with our reader and writes with our writer; with TYPE, floating tensors are converted to it.
+// rewrite_safetensors IN OUT [TYPE]: reads with our reader and writes with our writer; with TYPE, floating tensors are
+// converted to it.
 #include <cstdio>
 
 #include "lib/core/error.h"

@@ -4,8 +4,8 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-void philox_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first_block, std::int64_t blocks,
-                 std::uint8_t* out) {
+void philox_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first_block,
+                 std::int64_t blocks, std::uint8_t* out) {
   keep_bits(rule, sample, token, first_block, blocks, out);
 }
 

@@ -5,7 +5,19 @@
 
 namespace comera::kernels {
 
-enum class SimdFunction { exp, erf, tanh, sigmoid, complement, below, gelu, gelu_derivative, silu, silu_derivative, tanh_derivative };
+enum class SimdFunction {
+  exp,
+  erf,
+  tanh,
+  sigmoid,
+  complement,
+  below,
+  gelu,
+  gelu_derivative,
+  silu,
+  silu_derivative,
+  tanh_derivative
+};
 
 namespace cpu_v3 {
 void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count);

@@ -6,7 +6,8 @@
 namespace comera::kernels {
 
 // y [rows, columns] at ldy = x [rows of a tile, columns], again and again.
-using WriteRows = void (*)(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, float* y, std::int64_t ldy);
+using WriteRows = void (*)(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, float* y,
+                           std::int64_t ldy);
 
 namespace cpu_v3 {
 void write_rows(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, float* y, std::int64_t ldy);
