@@ -1,9 +1,11 @@
-// Scaled dot-product attention in its general form, never storing the Tq x Tk matrix for the backward: one log-sum-exp
-// per row is kept and the probabilities are computed again (Dao et al. 2022, arXiv 2205.14135).
+// Scaled dot-product attention, with dropout, key ranges and grouped query heads.
 //
-// Each query row attends to the keys [key_begin, key_end) of its own sequence: that covers padding, causal masks,
-// packed documents and a KV cache. A row with an empty range gives zeros and gets no gradient. Hq is a multiple of Hkv:
-// query head h reads key head h / (Hq / Hkv).
+// The Tq x Tk matrix of probabilities is not stored for the backward. The forward stores one log-sum-exp per row, and
+// the backward recomputes the probabilities from it (Dao et al. 2022, arXiv 2205.14135).
+//
+// Each query row attends to the keys [key_begin, key_end) of its own sequence. This covers padding, causal masks,
+// packed documents and a KV cache. A row with an empty range has zeros as output and contributes no gradient. Hq is a
+// multiple of Hkv: query head h reads key head h / (Hq / Hkv).
 #pragma once
 
 #include "kernels/types.h"
@@ -18,8 +20,9 @@ struct AttentionShape {
   const std::int32_t* key_end = nullptr;                 // [B, Tq], optional: Tk
 };
 
-// Row t of sequence b of q starts at q + (b * Tq + t) * ldq, head h at + h * D; likewise k, v (Tk, Hkv) and out (Tq,
-// Hq). Dropout on the probabilities: token = query, feature = head * 2^20 + key.
+// Row t of sequence b of q starts at q + (b * Tq + t) * ldq, and head h starts at + h * D. The same holds for k and v
+// (Tk rows, Hkv heads) and for out (Tq rows, Hq heads). Dropout applies to the probabilities, with token = query and
+// feature = head * 2^20 + key.
 struct AttentionForward {
   AttentionShape shape;
   const void* q = nullptr;
@@ -31,8 +34,8 @@ struct AttentionForward {
   Dropout dropout;
   void* out = nullptr;
   std::int64_t ld_out = 0;
-  void* lse =
-      nullptr;  // [B, Hq, Tq], log of the sum of exponentials of scaled scores (empty range: unspecified); optional
+  // [B, Hq, Tq], optional: log of the sum of exponentials of the scaled scores. Unspecified for an empty range.
+  void* lse = nullptr;
 };
 
 struct AttentionBackward {

@@ -1,5 +1,5 @@
-// The seam: a backend is this table. The reference and the CPU are linked in; the CUDA table comes from its own shared
-// library.
+// Interface to a backend: a table of functions. The reference and CPU backends are linked into the program. The CUDA
+// backend is loaded from its own shared library.
 #pragma once
 
 #include "kernels/attention.h"
@@ -23,37 +23,37 @@
 
 namespace comera::kernels {
 
-// The memory of a backend's tensors. The host may read and write it only if `host_accessible`.
+// Memory of a backend's tensors. The host may read and write it only if `host_accessible` is set.
 struct Memory {
   bool host_accessible = true;
-  void* (*allocate)(std::size_t bytes) = nullptr;  // zeroed, aligned to 4096; null when there is not enough
+  void* (*allocate)(std::size_t bytes) = nullptr;  // zeroed, aligned to 4096 bytes; null if memory is exhausted
   void (*release)(void* data, std::size_t bytes) = nullptr;
   Status (*upload)(const Context&, void* to, const void* from_host, std::size_t bytes) = nullptr;
   Status (*download)(const Context&, void* to_host, const void* from, std::size_t bytes) = nullptr;
 };
 
-// A device with a queue of its own: calls return before their work is done. All null where a backend computes on the
-// host.
+// A device with its own queue: calls return before their work is complete. All pointers are null in a backend that
+// computes on the host.
 struct Device {
-  Status (*open)(int index,
-                 void** stream) = nullptr;  // makes the device current and gives a stream for Context::stream
+  // Makes the device current and creates the CUDA stream for Context::stream.
+  Status (*open)(int index, void** stream) = nullptr;
   void (*close)(void* stream) = nullptr;
-  void* (*allocate_pinned)(std::size_t bytes) =
-      nullptr;  // memory of the host that uploads read without a copy of their own
+  // Allocates host memory that uploads read directly, without a staging copy.
+  void* (*allocate_pinned)(std::size_t bytes) = nullptr;
   void (*release_pinned)(void* data) = nullptr;
-  Status (*wait)(const Context&) = nullptr;  // until everything asked for on the stream is done
+  Status (*wait)(const Context&) = nullptr;  // blocks until all work on the queue is complete
   Status (*free_bytes)(std::size_t* free_bytes, std::size_t* total) = nullptr;
-  Status (*joules)(double* used) =
-      nullptr;  // of the whole card since some moment; fails where its driver does not count them
-  const char* (*failure)() = nullptr;  // the words of the last call of this thread that answered failed
-  // A copy from pinned memory on a queue of its own, while the stream's work goes on; what the stream is asked for
-  // behind join_copies() finds all of them there.
+  // Energy of the whole GPU in joules since an arbitrary start. Fails if the driver has no energy counter.
+  Status (*joules)(double* used) = nullptr;
+  const char* (*failure)() = nullptr;  // message of this thread's last call that returned Status::failed
+  // Copies from pinned memory on a separate queue, in parallel with the main queue. Work submitted after join_copies()
+  // sees all of these copies.
   Status (*upload_beside)(const Context&, void* to, const void* from_pinned, std::size_t bytes) = nullptr;
   Status (*join_copies)(const Context&) = nullptr;
-  // Calls between begin and end are recorded instead of run; each launch of the graph runs them all in order.
+  // Calls between begin and end are recorded, not run. Each launch of the graph runs all of them in order.
   Status (*begin_graph)(const Context&) = nullptr;
-  // `calls`: how many were recorded, each of which the device starts apart; may be null. After a failure: ends the
-  // recording, gives a null graph.
+  // `calls` (may be null) receives the number of recorded calls; the device starts each one separately. After a
+  // failure, end_graph ends the recording and returns a null graph.
   Status (*end_graph)(const Context&, void** graph, std::size_t* calls) = nullptr;
   Status (*launch_graph)(const Context&, void* graph) = nullptr;
   void (*release_graph)(void* graph) = nullptr;
@@ -61,7 +61,7 @@ struct Device {
 
 struct Backend {
   const char* name = nullptr;  // "cpu", "reference", "cuda"
-  const char* variant = "";    // instruction set or card
+  const char* variant = "";    // instruction set or GPU
   Memory memory;
   Device device;
   Op<LinearForward> linear_forward;
@@ -115,15 +115,15 @@ struct Backend {
   Op<WeighGradient> weigh_gradient;
 };
 
-// Scalar-templated, slow, obviously right: f32, f64 and c128 (complex step). Ignores Context::stream.
+// The reference backend: slow and simple templates for f32, f64 and c128 (complex step). Ignores Context::stream.
 const Backend& reference_backend();
 
-// The table for an instruction set of this machine. f32. Context::stream is a ThreadPool* (null: the calling thread
-// alone). `isa`: "auto", "v3", "v4", "v4bf16". Null with *error set to a sentence when the machine lacks it or the name
-// is unknown.
+// Returns the f32 table for an instruction set of this machine. Context::stream is a ThreadPool*; null means the
+// calling thread alone. `isa` is "auto", "v3", "v4" or "v4bf16". Returns null and sets *error to a message if the name
+// is unknown or the machine does not support the set.
 const Backend* cpu_backend(const char* isa, const char** error);
 
-// Memory of the host, for backends that compute there (kernels/host_memory.cpp).
+// Host memory, for backends that compute on the host (kernels/host_memory.cpp).
 Memory host_memory();
 
 }  // namespace comera::kernels

@@ -1,4 +1,4 @@
-// Parameters in the type of the stream: dense weights as products read them.
+// Conversion of parameters to the activation dtype: products read dense weights in this form.
 #pragma once
 
 #include "kernels/types.h"
@@ -8,9 +8,9 @@ namespace comera::kernels {
 struct CastTensor {
   std::int64_t count = 0;
   const void* from = nullptr;  // a parameter
-  void* to = nullptr;          // of the call's type, rounded to nearest, ties to even
+  void* to = nullptr;          // of the activation dtype, rounded to nearest, ties to even
 };
-// All tensors in one call; where stream and parameters are of one type, a copy.
+// Converts all tensors in one call. If both types are equal, this is a copy.
 struct Cast {
   const CastTensor* tensors = nullptr;  // host memory
   int count = 0;

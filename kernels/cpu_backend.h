@@ -1,26 +1,28 @@
-// The libraries and instruction sets of the CPU backend, for `--version` and the heads of benchmark tables.
+// Libraries and instruction sets of the CPU backend, for `--version` and the headers of benchmark tables.
 #pragma once
 
 #include <cstdint>
 
 namespace comera::kernels {
 
-// Library, version and core type of what multiplies large and small matrices, e.g. "OpenBLAS 0.3.21 (Cooperlake),
+// Name, version and core type of the libraries for large and small matrix products, e.g. "OpenBLAS 0.3.21 (Cooperlake),
 // libxsmm 1.17".
 const char* cpu_blas_description();
 
-// The instruction set of libxsmm's small products, one of LIBXSMM_X86_...; 0 before the first. libxsmm finds a product
-// by its shape alone, so what was generated for another set is thrown away: no table of another set may be running.
+// Instruction set of libxsmm's generated kernels, one of LIBXSMM_X86_...; 0 before the first kernel. libxsmm looks up a
+// kernel by its shape alone, so generate_for() discards all kernels that were generated for another set. No table of
+// another set may be running during this call.
 extern int generated_target;
 void generate_for(int target);
 
-// The instruction sets that this program knows, best first.
+// Names of the supported instruction sets, best first.
 inline constexpr const char* cpu_isas[] = {"v4bf16", "v4", "v3"};
-// True where this machine has the instruction set of that name.
+// Returns true if this machine supports the instruction set of that name.
 bool cpu_supports(const char* isa);
 
-// Does multiply-adds of floats in independent chains of registers, with the vectors of an instruction set that this
-// machine has. Gives the FLOPs: a multiplication and an addition per lane. 0 for another name.
+// Runs fused multiply-adds of floats in independent register chains with the given instruction set, which the machine
+// must support. Returns the number of FLOPs: one multiplication and one addition per lane. Returns 0 for an unknown
+// name.
 double run_multiply_adds(const char* isa, std::int64_t rounds);
 
 }  // namespace comera::kernels

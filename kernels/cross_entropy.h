@@ -1,14 +1,15 @@
-// Cross-entropy over a chunk of the classes at a time, so that the logits of a large vocabulary are never all in
-// memory. loss = sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
+// Cross-entropy, computed in chunks of classes so that the logits of a large vocabulary are never all in memory. loss =
+// sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace comera::kernels {
 
-// Folds logits of classes [first, first + columns) into the running maximum, sum of exp(logit - maximum), target logit
-// and best class (arg max, the lowest index wins). `start` begins afresh. target_logit is written by the chunk that
-// holds the target; the others are written for rows that are not counted too.
+// Folds the logits of classes [first, first + columns) into four results per row: the running maximum, the sum of
+// exp(logit - maximum), the target logit and the best class (arg max; ties go to the lowest index). `start` resets
+// them. target_logit is written by the chunk that contains the target. The other three are also written for rows that
+// are not counted.
 struct CrossEntropyChunk {
   std::int64_t rows = 0, columns = 0, first = 0;
   bool start = false;
@@ -20,8 +21,8 @@ struct CrossEntropyChunk {
   void* target_logit = nullptr;           // [rows]
   std::int32_t* best = nullptr;           // [rows]
 };
-// *loss += sum of rows' losses * loss_scale; *correct += rows whose best class is the target. Sums in double, in the
-// order of rows.
+// *loss += sum of the rows' losses * loss_scale; *correct += number of rows whose best class is the target. Both are
+// summed in double, in row order.
 struct CrossEntropyLoss {
   std::int64_t rows = 0;
   const std::int32_t* targets = nullptr;
@@ -30,11 +31,11 @@ struct CrossEntropyLoss {
   const void* target_logit = nullptr;
   const std::int32_t* best = nullptr;
   const double* loss_scale = nullptr;
-  void* loss = nullptr;       // [1] complex of double in c128 calls (complex step), double in all others
+  void* loss = nullptr;       // [1]; complex<double> in c128 calls (complex step), double in all others
   double* correct = nullptr;  // optional
 };
-// logits of a chunk become their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale; 0 for rows
-// not counted.
+// Replaces the logits of a chunk by their gradients: (exp(logit - maximum) / sum - [class is target]) * loss_scale, or
+// 0 for rows that are not counted.
 struct CrossEntropyBackward {
   std::int64_t rows = 0, columns = 0, first = 0;
   void* logits = nullptr;

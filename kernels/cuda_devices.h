@@ -1,5 +1,5 @@
-// What CUDA there is, without linking to any of it: driver and backend are loaded through dlopen when they are asked
-// for, so the program starts in milliseconds and runs on machines that never saw a card.
+// Lists CUDA devices and loads the CUDA backend. The program does not link to CUDA: driver and backend are loaded
+// through dlopen on first use, so it starts in milliseconds and runs on machines without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ struct CudaDevice {
 
 enum class CudaState : std::uint8_t {
   ready,
-  not_built,  // libcomera_cuda.so is neither beside the program nor in ../lib
-  no_driver,  // libcuda.so.1 is missing or does not start
+  not_built,  // libcomera_cuda.so is neither in the program's folder nor in ../lib
+  no_driver,  // libcuda.so.1 is missing or fails to initialise
   no_device,
 };
 
 CudaState cuda_devices(std::vector<CudaDevice>& devices);
-const char* sentence_of(CudaState state);  // what is missing and what to do
+const char* sentence_of(CudaState state);  // message for the user: the cause and the remedy
 
-constexpr int least_capability = 80;  // 10 * major + minor of the oldest card that the backend is built for
+constexpr int least_capability = 80;  // 10 * major + minor of the oldest supported GPU
 
-// The backend of libcomera_cuda.so, or null with *error set to a sentence: the library, or one that it needs, is
-// missing or of another build. Loaded once and kept.
+// Returns the backend of libcomera_cuda.so. Returns null and sets *error to a message if the library, or one that it
+// depends on, is missing or belongs to another build. The library is loaded once and never unloaded.
 const Backend* cuda_backend(std::string* error);
 
 }  // namespace comera::kernels

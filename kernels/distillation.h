@@ -1,8 +1,8 @@
 // Losses against a teacher: distances between vectors (hidden states, sentence embeddings), and the divergence of two
 // softmaxes.
 //
-// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t), q = softmax(teacher
-// / t), a row's loss is t^2 sum q log(q / p), and its gradient t (p - q).
+// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t) and q =
+// softmax(teacher / t), the loss of a row is t^2 sum q log(q / p), and its gradient is t (p - q).
 #pragma once
 
 #include "kernels/types.h"
@@ -11,11 +11,11 @@ namespace comera::kernels {
 
 enum class Distance : std::uint8_t { squared, cosine };
 
-constexpr double shortest_vector = 1e-12;  // a shorter one counts as this long in a cosine
+constexpr double shortest_vector = 1e-12;  // lower limit for the length of a vector in a cosine
 
-// Vector k of B*T belongs to sequence k / T and counts where k % T < lengths[k / T]; the loss is the mean over the
-// vectors that count, then the sum over sequences: *loss += weight * *scale * sum_b mean_t d(x, target), d = |x -
-// target|^2 / N or 1 - cos(x, target).
+// Vector k of B*T belongs to sequence k / T and counts if k % T < lengths[k / T]. The loss is the mean over the counted
+// vectors of a sequence, summed over sequences:
+//   *loss += weight * *scale * sum_b mean_t d(x, target), d = |x - target|^2 / N or 1 - cos(x, target).
 struct VectorDistance {
   Distance distance = Distance::squared;
   std::int64_t sequences = 0, length = 0, columns = 0;  // B, T, N
@@ -24,10 +24,10 @@ struct VectorDistance {
   const void* target = nullptr;                         // [B*T, N]
   double weight = 1;
   const double* scale = nullptr;
-  void* distances = nullptr;  // [B*T], written: d of each vector that counts, 0 of the others
-  void* loss = nullptr;       // [1] complex of double in c128 calls, double in all others
+  void* distances = nullptr;  // [B*T], written: d of each counted vector, 0 for the others
+  void* loss = nullptr;       // [1]; complex<double> in c128 calls, double in all others
 };
-// dx is written, or added to; vectors that do not count have none.
+// dx is overwritten or accumulated. The gradient of vectors that do not count is zero.
 struct VectorDistanceBackward {
   Distance distance = Distance::squared;
   std::int64_t sequences = 0, length = 0, columns = 0;
@@ -40,10 +40,10 @@ struct VectorDistanceBackward {
   bool accumulate = false;
 };
 
-constexpr std::int64_t divergence_state =
-    5;  // numbers that a row keeps: maximum and sum of the student, of the teacher, sum of differences
+// Numbers stored per row: maximum and sum of the student, maximum and sum of the teacher, sum of differences.
+constexpr std::int64_t divergence_state = 5;
 
-// Folds the logits of a chunk of the classes into the rows' states; `start` begins afresh.
+// Folds the logits of a chunk of classes into the states of the rows. `start` resets the states.
 struct DivergenceChunk {
   std::int64_t rows = 0, columns = 0;
   bool start = false;
@@ -54,7 +54,7 @@ struct DivergenceChunk {
   std::int64_t ld_teacher = 0;
   void* state = nullptr;  // [rows, divergence_state]
 };
-// *loss += weight * *scale * sum of the losses of rows that count: all, or those with targets >= 0.
+// *loss += weight * *scale * sum of the losses of the counted rows: all rows, or those with targets >= 0.
 struct DivergenceLoss {
   std::int64_t rows = 0;
   double temperature = 1;
@@ -64,7 +64,7 @@ struct DivergenceLoss {
   const double* scale = nullptr;
   void* loss = nullptr;
 };
-// The gradient with respect to the student's logits of a chunk; 0 for rows that do not count.
+// Gradient with respect to the student's logits of a chunk; 0 for rows that do not count.
 struct DivergenceBackward {
   std::int64_t rows = 0, columns = 0;
   double temperature = 1;

@@ -1,4 +1,4 @@
-// Elementwise work that is not fused into a neighbour, and moving of rows.
+// Elementwise ops that are not fused into a neighbouring op, and gather and scatter of rows.
 #pragma once
 
 #include "kernels/types.h"
@@ -38,7 +38,7 @@ struct GatedBackward {
   void* d_up = nullptr;
 };
 
-// y = x * mask / (1 - p); the same op is its own backward. y may be x. Row k, feature j of [K, N].
+// y = x * mask / (1 - p). The same op is its own backward. y may be x. Masks use row k and feature j of [K, N].
 struct DropoutApply {
   Dropout dropout;
   std::int64_t tokens = 0, columns = 0;
@@ -46,7 +46,7 @@ struct DropoutApply {
   void* y = nullptr;
 };
 
-struct Fill {  // every byte zero
+struct Fill {  // sets every byte to zero
   void* data = nullptr;
   std::size_t bytes = 0;
 };
@@ -63,7 +63,7 @@ struct GatherRows {  // y[i] = x[index[i]]; index < 0 gives a row of zeros
   std::int64_t ldx = 0;
   void* y = nullptr;  // [rows, columns]
 };
-struct ScatterRows {  // dx[index[i]] += dy[i]; indices are distinct or negative (skipped)
+struct ScatterRows {  // dx[index[i]] += dy[i]; non-negative indices are distinct, negative ones are skipped
   std::int64_t rows = 0, columns = 0;
   const std::int32_t* index = nullptr;
   const void* dy = nullptr;

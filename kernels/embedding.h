@@ -1,17 +1,17 @@
-// Dense tables. A look-up is a bag of ids with offsets; a token look-up is a bag of one.
+// Look-ups in dense tables. A look-up sums a bag of ids given by offsets; a token look-up is a bag of one id.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace comera::kernels {
 
-// Bags: bag b sums the rows ids[offsets[b]] .. ids[offsets[b+1] - 1]. offsets == nullptr: bag b is row ids[b].
+// Bag b sums the rows ids[offsets[b]] .. ids[offsets[b+1] - 1]. Without offsets, bag b is row ids[b].
 struct Bags {
   std::int64_t bags = 0;
   std::int64_t ids = 0;  // length of `id`
   const std::int32_t* id = nullptr;
   const std::int32_t* offsets = nullptr;  // [bags + 1], optional
-  // The period of bags of one that repeat: id[i] == id[i % period], the first `period` all different. 0: unknown.
+  // Period of repeated bags of one: id[i] == id[i % period], and the first `period` ids are distinct. 0: unknown.
   std::int64_t period = 0;
 };
 
@@ -23,7 +23,7 @@ struct EmbeddingForward {
   void* y = nullptr;  // [bags, N]
   bool accumulate = false;
 };
-// d_table += ; equal ids are added in an order that the shape fixes.
+// d_table is accumulated. Gradients of equal ids are added in an order that depends on the shape alone.
 struct EmbeddingBackward {
   Bags bags;
   std::int64_t rows = 0, columns = 0;

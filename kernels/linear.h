@@ -1,4 +1,4 @@
-// Dense linear layer y = act(x W + b), W [M x N] (in x out), and the product X^T G that every weight gradient is.
+// Dense linear layer y = act(x W + b) with W [M x N] (in x out), and the product X^T G that computes weight gradients.
 #pragma once
 
 #include "kernels/types.h"
@@ -18,8 +18,8 @@ struct LinearForward {
   void* pre = nullptr;  // [K, N] with ldy, optional
 };
 
-// d_pre = dy * act'(pre) (written over dy when activation is not none); dx = or += d_pre w^T; d_bias += column sums of
-// d_pre. The weight's own gradient is a Product of x with d_pre.
+// d_pre = dy * act'(pre), written over dy if there is an activation; dx = or += d_pre w^T; d_bias += column sums of
+// d_pre. The gradient of the weight is a Product of x with d_pre.
 struct LinearBackward {
   std::int64_t tokens = 0, in = 0, out = 0;
   void* dy = nullptr;  // [K, N], overwritten by d_pre when activation != none
@@ -33,8 +33,8 @@ struct LinearBackward {
   void* d_bias = nullptr;  // [N], optional, accumulated
 };
 
-// result += x^T g: the gradient of a weight, or of a half of one. x [K, M], g [K, N], result [M, N].
-// Sums over tokens are split into tiles fixed by the shape and added in a fixed order.
+// result += x^T g: the gradient of a weight or of one of its two factors. x [K, M], g [K, N], result [M, N]. The sum
+// over tokens is split into tiles that depend on the shape alone. The tiles are added in a fixed order.
 struct Product {
   std::int64_t tokens = 0, in = 0, out = 0;
   const void* x = nullptr;
@@ -45,8 +45,8 @@ struct Product {
   std::int64_t ld_result = 0;
 };
 
-// c = or += a b (transposed as asked): for what is not a layer of its own (tied decoders). a [m, k] or its transpose
-// [k, m], b [k, n] or [n, k].
+// c = or += a b with optional transposes, for products that are not a layer (tied decoders). a is [m, k], or stored
+// transposed [k, m]; b is [k, n] or [n, k].
 struct MatMul {
   std::int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;

@@ -1,7 +1,7 @@
-// LayerNorm and RMSNorm over the last dimension, fused with the residual sum and the dropout before them:
+// LayerNorm and RMSNorm over the last dimension, fused with the preceding residual sum and dropout:
 //   s = residual + dropout(x);  y = norm(s) * gain (+ shift)
-// LayerNorm: Ba et al. 2016, arXiv 1607.06450. RMSNorm: Zhang and Sennrich 2019, arXiv 1910.07467. Biased variance; eps
-// inside the root.
+// LayerNorm: Ba et al. 2016, arXiv 1607.06450. RMSNorm: Zhang and Sennrich 2019, arXiv 1910.07467. The variance is
+// biased; eps is added inside the root.
 #pragma once
 
 #include "kernels/types.h"
@@ -20,13 +20,13 @@ struct NormForward {
   Dropout output_dropout;          // of y (embeddings); y = dropout(norm(s))
   const void* gain = nullptr;      // [N]
   const void* shift = nullptr;     // [N], optional (rms has none)
-  void* sum = nullptr;             // s [K, N]; may be x itself; optional when residual and dropout are absent
+  void* sum = nullptr;             // s [K, N]; may be x; optional if residual and dropout are absent
   void* mean = nullptr;            // [K], written (layer)
   void* rstd = nullptr;            // [K], written
   void* y = nullptr;               // [K, N]
 };
 
-// y again from s and its statistics, the same bits as NormForward wrote.
+// Recomputes y from s and its statistics, with the same bits as NormForward.
 struct NormApply {
   NormKind kind = NormKind::layer;
   std::int64_t tokens = 0, columns = 0;
@@ -39,8 +39,8 @@ struct NormApply {
   void* y = nullptr;
 };
 
-// d_sum = gradient of s through the norm (+ d_sum_in); dx = d_sum through dropout's mask. d_sum may be dy; dx may be
-// d_sum when there is no dropout.
+// d_sum = gradient of s through the norm (+ d_sum_in); dx = d_sum through the dropout mask. d_sum may be dy. dx may be
+// d_sum if there is no dropout.
 struct NormBackward {
   NormKind kind = NormKind::layer;
   std::int64_t tokens = 0, columns = 0;
@@ -51,7 +51,7 @@ struct NormBackward {
   const void* gain = nullptr;
   Dropout dropout;
   Dropout output_dropout;
-  const void* d_sum_in = nullptr;  // [K, N], optional: gradient that reaches s by the residual stream (pre-LN)
+  const void* d_sum_in = nullptr;  // [K, N], optional: gradient that reaches s through the residual stream (pre-LN)
   void* d_sum = nullptr;           // [K, N]: also the gradient of the residual
   void* dx = nullptr;              // [K, N], optional: gradient of x
   void* d_gain = nullptr;          // [N], accumulated

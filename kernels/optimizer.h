@@ -1,11 +1,11 @@
-// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) for many tensors in one call, norms of many tensors, clipping.
+// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101), norms and clipping, for many tensors in one call.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace comera::kernels {
 
-// One per group of parameters, in memory that the host may change between steps.
+// One per parameter group, in memory that the host may change between steps.
 struct AdamwScalars {
   double learning_rate = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double correction1 = 1, correction2 = 1;  // 1 - beta^t
@@ -18,8 +18,8 @@ struct AdamwTensor {
   void* moment2 = nullptr;
   const AdamwScalars* scalars = nullptr;
 };
-// g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr (wd w + (m/c1) / (sqrt(v/c2) +
-// eps)). Does nothing when scalars->finite is 0.
+// g = gradient * gradient_scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
+// w -= lr (wd w + (m/c1) / (sqrt(v/c2) + eps)). Changes nothing if scalars->finite is 0.
 struct Adamw {
   const AdamwTensor* tensors = nullptr;  // host memory
   int count = 0;
@@ -30,13 +30,13 @@ struct ConstTensor {
   std::int64_t count = 0;
   const void* data = nullptr;
 };
-// *result = sum of squares over all tensors, in double, order fixed by the shapes.
+// *result = sum of squares over all tensors, in double, in an order that depends on the shapes alone.
 struct SquareSum {
   const ConstTensor* tensors = nullptr;  // host memory
   int count = 0;
   double* result = nullptr;
 };
-// gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, norm = sqrt(*square_sum); finite = 0 when
+// gradient_scale = max_norm > 0 and norm > max_norm ? max_norm / norm : 1, with norm = sqrt(*square_sum). finite = 0 if
 // norm or *loss is not finite.
 struct ClipGradient {
   double max_norm = 0;

@@ -1,13 +1,13 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), and
-// the rule of dropout masks. Everything is a pure function of its arguments, the same on every backend.
+// Counter-based random numbers, Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), and
+// the dropout masks that are made from them. Everything is a pure function of its arguments, the same on every backend.
 //
-// Mask rule. Element (site, sample, token, feature) reads 16 bits: lane feature % 8 of the 128-bit block whose counter
-// is
+// Mask rule. Element (site, sample, token, feature) uses 16 bits: lane feature % 8 of the 128-bit block with the
+// counter
 //   { site + high32(sample) * 0x9E3779B9, low32(sample), token, feature / 8 }
-// under the key of (seed, step), key = mix(mix(seed) + step): one key per step of a seed, and bijective in either
-// argument. Lane 2i is the low half of word i, lane 2i + 1 its high half. The element is dropped when its 16 bits are
-// below round(p * 65536); survivors are scaled by 1 / (1 - p_effective) with p_effective = round(p * 65536) / 65536.
-// Attention's feature is head * 2^20 + key.
+// and the key mix(mix(seed) + step). Each step of a seed has its own key, and the key is bijective in either argument.
+// Lane 2i is the low half of word i, lane 2i + 1 its high half. An element is dropped if its 16 bits are below round(p
+// * 65536). Other elements are scaled by 1 / (1 - p_effective) with p_effective = round(p * 65536) / 65536. In
+// attention, the feature is head * 2^20 + key.
 #pragma once
 
 #include "kernels/types.h"
@@ -43,7 +43,7 @@ COMERA_HD constexpr PhiloxBlock philox4x32_10(PhiloxBlock counter, PhiloxKey key
   return {{c0, c1, c2, c3}};
 }
 
-// The finaliser of SplitMix64 (Steele et al. 2014): a bijection whose every output bit depends on every input bit.
+// Finaliser of SplitMix64 (Steele et al. 2014): a bijection in which each output bit depends on each input bit.
 COMERA_HD constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -56,12 +56,12 @@ COMERA_HD constexpr PhiloxKey step_key(std::uint64_t seed, std::uint64_t step) {
   return {{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}};
 }
 
-// An element is dropped when its 16 bits are below this.
+// An element is dropped if its 16 bits are below this threshold.
 COMERA_HD constexpr std::uint32_t drop_threshold(double probability) {
   return static_cast<std::uint32_t>(probability * 65536.0 + 0.5);
 }
 
-// Factor of survivors; 0 where nothing survives.
+// Scale factor of the elements that are kept; 0 if all elements are dropped.
 COMERA_HD constexpr double keep_scale(std::uint32_t threshold) {
   return threshold >= 65536u ? 0.0 : 65536.0 / (65536.0 - threshold);
 }
@@ -81,7 +81,7 @@ COMERA_HD constexpr std::uint64_t attention_feature(std::int64_t head, std::int6
   return (static_cast<std::uint64_t>(head) << 20) + static_cast<std::uint64_t>(key);
 }
 
-// One dropout of one step, unpacked from its Dropout. Without dropout `threshold` is 0 and every factor is 1.
+// The dropout of one step, computed from a Dropout. Without dropout, `threshold` is 0 and every factor is 1.
 struct DropoutRule {
   PhiloxKey key{};
   std::uint32_t site = 0;
@@ -102,7 +102,7 @@ struct DropoutRule {
     return philox4x32_10(
         dropout_counter(site, sample, static_cast<std::uint32_t>(token), static_cast<std::uint32_t>(block)), key);
   }
-  // The factor of the element: 0 or `scale`.
+  // Returns the factor of the element: 0 or `scale`.
   COMERA_HD constexpr double factor(std::int64_t sample, std::int64_t token, std::uint64_t feature) const {
     if (threshold == 0) return 1;
     return lane16(bits(sample, token, feature / 8), static_cast<std::uint32_t>(feature % 8)) < threshold ? 0 : scale;

@@ -1,5 +1,5 @@
-// One vector per sequence from those of its tokens: the mean over the tokens, or the first token's; optionally scaled
-// to length 1 (sentence embeddings: Reimers and Gurevych 2019, arXiv 1908.10084, section 3).
+// Pools the token vectors of a sequence into one vector: the mean over the tokens, or the first token. Optionally
+// scales the result to length 1 (sentence embeddings: Reimers and Gurevych 2019, arXiv 1908.10084, section 3).
 #pragma once
 
 #include "kernels/types.h"
@@ -8,7 +8,7 @@ namespace comera::kernels {
 
 enum class Pooling : std::uint8_t { mean, first };
 
-constexpr double smallest_norm = 1e-12;  // a shorter vector is divided by this instead
+constexpr double smallest_norm = 1e-12;  // lower limit for the divisor |p_b|
 
 // p_b = mean of the rows x_b0 .. x_b(lengths[b] - 1), or x_b0; y_b = p_b, or p_b / max(|p_b|, smallest_norm).
 struct PoolForward {
@@ -18,16 +18,16 @@ struct PoolForward {
   const std::int32_t* lengths = nullptr;                // [B], 1 .. T
   const void* x = nullptr;                              // [B*T, N]
   void* y = nullptr;                                    // [B, N]
-  void* norm = nullptr;                                 // [B], what y was divided by; written when normalising
+  void* norm = nullptr;                                 // [B], the divisor of p_b; written if `normalise` is set
 };
-// dx is written, zero on padding. With y = p / n: dp = (dy - y (y . dy)) / n.
+// dx is overwritten, with zeros on padding. With y = p / n: dp = (dy - y (y . dy)) / n.
 struct PoolBackward {
   Pooling pooling = Pooling::mean;
   bool normalise = false;
   std::int64_t sequences = 0, length = 0, columns = 0;
   const std::int32_t* lengths = nullptr;
-  const void* y = nullptr;     // read when normalising
-  const void* norm = nullptr;  // read when normalising
+  const void* y = nullptr;     // read if `normalise` is set
+  const void* norm = nullptr;  // read if `normalise` is set
   const void* dy = nullptr;    // [B, N]
   void* dx = nullptr;          // [B*T, N]
 };

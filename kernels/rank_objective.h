@@ -1,14 +1,14 @@
-// The size part of CoMERA's objective (arXiv 2405.14377, section 3): sizes of all TT and TTM layers as functions of
-// their rank diagonals, the penalty's gradient, and the choice of the late stage, all on device scalars, so that no
-// step waits for the host.
+// The size part of CoMERA's objective (arXiv 2405.14377, section 3): the sizes of all TT and TTM layers as functions of
+// their rank diagonals, the gradient of the penalty, and the decision of the late stage. All results are device
+// scalars, so a step never waits for the host.
 //
-// Masked diagonals D~ = D where D > threshold, else 0. For a chain with entry sizes s_1..s_n (s_k = mode, or row mode *
-// column mode):
-//   S   = sum_k R_{k-1} s_k R_k with R_k = #(D_k > threshold), R_0 = R_n = 1; a chain with an empty bond counts 0 (true
-//   size) S^  = sum_k |D~_{k-1}|_1 s_k |D~_k|_1 (its surrogate) dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 +
-//   s_{k+1} |D~_{k+1}|_1) mean penalty (the released code's): sum of D~ / number of active entries, 0 when there is
-//   none
-// Sums are kept in double.
+// Masked diagonals: D~ = D where D > threshold, else 0. A chain has entry sizes s_1..s_n (s_k = mode, or row mode *
+// column mode) and R_k = #(D_k > threshold), R_0 = R_n = 1.
+//   S  = sum_k R_{k-1} s_k R_k                   true size; a chain with an empty bond counts 0
+//   S^ = sum_k |D~_{k-1}|_1 s_k |D~_k|_1         its surrogate
+//   dS^/dD_k[j] = [D_k[j] > threshold] (s_k |D~_{k-1}|_1 + s_{k+1} |D~_{k+1}|_1)
+//   mean penalty (as in the released code): sum of D~ / number of active entries, 0 if there are none
+// Sums are in double.
 #pragma once
 
 #include "kernels/tt_cores.h"
@@ -25,7 +25,7 @@ struct RankChain {
 
 enum class RankPenalty : std::uint8_t { size, mean };
 
-// The numbers that the late stage compares and weighs. All in device memory; the host writes the inputs, the op the
+// Inputs and outputs of the late stage's decision, all in device memory. The host writes the inputs, the op writes the
 // outputs.
 struct RankState {
   // inputs
@@ -33,25 +33,26 @@ struct RankState {
   double rho_loss = 0.1, rho_size = 0.01;
   double surrogate_start = 1;               // S^ at the start of the run (mean penalty: 1)
   double late = 0;                          // 1 in the late stage
-  double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: taken from the current loss)
-  double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: taken from the current size)
-  double reached = 0;                       // 1: target reached, no more push on the size
+  double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: use the current loss)
+  double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: use the current size)
+  double reached = 0;                       // 1: target reached, the size penalty is off
   // outputs
   double size = 0;         // S
   double surrogate = 0;    // S^ (or the mean)
   double active = 0;       // entries above the threshold
-  double pushes_size = 0;  // late: 1 when the size is further from its target than the loss
+  double pushes_size = 0;  // late: 1 if the size is further from its target than the loss
   double loss_weight = 1;  // factor of the task's gradient
   double size_weight = 0;  // factor of the penalty's gradient
 };
 
-// Measures S, S^ and decides the two weights from the loss of the step:
-//   early: loss_weight 1, size_weight gamma / surrogate_start
-//   late:  w1 (L - L0) >= w2 (S - S0) or reached: loss_weight w1' + rho_loss, size_weight rho_size / surrogate_start
-//          else:                                    loss_weight rho_loss,     size_weight (w2' + rho_size) /
-//          surrogate_start
-//   with w1' = w2' = 1 (the select is on the comparison; the minimised terms carry weight 1 as in the released code);
-//   size_weight 0 once reached.
+// Measures S and S^, and computes the two weights from the loss of the step:
+//   early: loss_weight = 1, size_weight = gamma / surrogate_start
+//   late, w1 (L - L0) >= w2 (S - S0) or reached:
+//          loss_weight = w1' + rho_loss, size_weight = rho_size / surrogate_start
+//   late, otherwise:
+//          loss_weight = rho_loss, size_weight = (w2' + rho_size) / surrogate_start
+// with w1' = w2' = 1: w1 and w2 only enter the comparison, the minimised terms have weight 1 as in the released code.
+// size_weight is 0 once the target is reached.
 struct RankMeasure {
   const RankChain* chains = nullptr;  // host memory
   int count = 0;
@@ -60,8 +61,8 @@ struct RankMeasure {
   const double* loss = nullptr;  // the step's mean loss
   RankState* state = nullptr;
 };
-// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. Other gradients take loss_weight
-// through WeighGradient.
+// d_diagonals = d_diagonals * loss_weight + size_weight * gradient of the penalty. WeighGradient applies loss_weight to
+// all other gradients.
 struct RankPenaltyGradient {
   const RankChain* chains = nullptr;
   int count = 0;
@@ -69,13 +70,13 @@ struct RankPenaltyGradient {
   RankPenalty penalty = RankPenalty::size;
   const RankState* state = nullptr;
 };
-// gradient = gradient * loss_weight + decay * value for many tensors: the task's weight, and 2 beta G of beta |G|^2 for
-// cores.
+// gradient = gradient * loss_weight + decay * value for many tensors. For cores, decay * value is 2 beta G, the
+// gradient of beta |G|^2.
 struct WeighGradient {
   struct Tensor {
     std::int64_t count = 0;
     void* gradient = nullptr;
-    const void* value = nullptr;  // null where decay is 0
+    const void* value = nullptr;  // null if decay is 0
     double decay = 0;
   };
   const Tensor* tensors = nullptr;  // host memory

@@ -1,13 +1,12 @@
-// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in the half rotation of Llama: of a head of size D,
-// feature i turns with feature i + D/2 by the angle position * theta^(-2i/D). Its backward is the rotation the other
-// way.
+// Rotary position embedding (Su et al. 2021, arXiv 2104.09864) in Llama's layout: in a head of size D, features i and i
+// + D/2 are rotated by the angle position * theta^(-2i/D). The backward is the inverse rotation.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace comera::kernels {
 
-// Cosines and sines of positions 0 .. positions - 1, angles taken in double: made once, read by every layer.
+// Computes the cosines and sines of positions 0 .. positions - 1, with angles in double. All layers share one table.
 struct RotaryTable {
   std::int64_t positions = 0, head_size = 0;  // P, D (even)
   double theta = 10000;
@@ -21,7 +20,7 @@ struct Rotary {
   const std::int32_t* positions = nullptr;            // [K], each in [0, P)
   const void* cosines = nullptr;
   const void* sines = nullptr;
-  bool inverse = false;     // turns back: the backward
+  bool inverse = false;     // rotates by the negative angle: the backward
   const void* x = nullptr;  // [K, H * D], contiguous, as y
   void* y = nullptr;
 };

@@ -1,7 +1,7 @@
-// The threads of the CPU backend: a fixed number of workers that share the tiles of one loop at a time.
+// Threads of the CPU backend: a fixed number of workers that share the tiles of one loop at a time.
 //
-// Which thread takes which tile is left to chance, so a tile must compute the same whoever runs it: tiles follow from
-// shapes alone and write to places of their own. Then results are the same bytes for any number of threads.
+// The assignment of tiles to threads is arbitrary, so a tile's result must not depend on its thread. Tiles depend on
+// shapes alone and write to disjoint places. Results are therefore the same bytes for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace comera::kernels {
 
-// While it lives, results of this thread below 1.2e-38 become zero, and such inputs count as zero. A moment of AdamW
-// whose gradient stays zero would be subnormal, a hundred times slower to compute with, after some eight hundred steps.
-// Tiles are the same bytes on whatever thread they run, so every thread that runs one has this.
+// While an object lives, results of this thread below 1.2e-38 are flushed to zero, and such inputs are read as zero. A
+// moment of AdamW whose gradient stays zero would be subnormal after some eight hundred steps, and arithmetic on it a
+// hundred times slower. Every thread that runs tiles uses this mode, so a tile has the same bytes on any thread.
 class FlushSubnormals {
  public:
   FlushSubnormals();
@@ -25,12 +25,12 @@ class FlushSubnormals {
   unsigned before_;
 };
 
-// One thread at a time may call parallel_for; a body must not call it on the same pool. Nothing is allocated per call.
+// Only one thread at a time may call parallel_for. A body must not call it on the same pool. A call allocates nothing.
 class ThreadPool {
  public:
   using Body = void (*)(void* data, std::int64_t tile) noexcept;
 
-  explicit ThreadPool(int threads);  // the calling thread is one of them; at least 1
+  explicit ThreadPool(int threads);  // the count includes the calling thread; at least 1
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -39,12 +39,12 @@ class ThreadPool {
   void parallel_for(std::int64_t tiles, Body body, void* data);
 
  private:
-  // Apart, because every kernel includes this header, and <thread> is a large one.
+  // Hidden from this header because every kernel includes it, and <thread> is large.
   struct State;
   State* state_;  // owned; no unique_ptr for the same reason
 };
 
-// f(tile) for every tile in [0, tiles), on the pool of the context or, where it has none, on the calling thread.
+// Calls f(tile) for every tile in [0, tiles), on the pool of the context, or on the calling thread if there is no pool.
 template <class F>
 void parallel_for(const Context& context, std::int64_t tiles, F&& f) {
   auto* pool = static_cast<ThreadPool*>(context.stream);

@@ -1,9 +1,9 @@
-// Linear layer whose weight is given by two halves, W = A B with A [M x R], B [R x N]: the tall products of a TT layer
-// (CoMERA, NeurIPS 2024, section 4.2: contraction path cut at the middle bond) and of a low-rank pair.
+// Linear layer whose weight is a product of a left and a right factor, W = A B with A [M x R], B [R x N]. It serves TT
+// layers (CoMERA, NeurIPS 2024, section 4.2: contraction path cut at the middle bond) and low-rank pairs.
 //
-// Several layers that read the same x (q, k, v; gate, up) share one wide left half: their A's stand side by side, so
-// x A is one product. Ranks are padded with zeros to tt_rank_unit; columns [offset_i, offset_i + padded rank_i) of the
-// wide half and of T1 belong to output i. A rank of 0 is allowed: the layer is its bias.
+// Layers that read the same x (q, k, v; gate, up) share one wide left factor: their A's are concatenated by columns, so
+// x A is one product. Ranks are padded with zeros to a multiple of tt_rank_unit. Columns [offset_i, offset_i + padded
+// rank_i) of the wide factor and of T1 belong to output i. A rank of 0 is allowed; the layer is then its bias.
 #pragma once
 
 #include "kernels/types.h"
@@ -24,7 +24,7 @@ struct TtOutput {
   const void* right = nullptr;  // B_i [rank, N_i], contiguous
   const void* bias = nullptr;   // [N_i], optional
   void* y = nullptr;            // [K, N_i] with ldy (forward)
-  void* pre = nullptr;          // forward: optional output; backward: optional input, recomputed from T1 when null
+  void* pre = nullptr;          // forward: optional output; backward: optional input, recomputed from T1 if null
   std::int64_t ldy = 0;         // of y, pre and dy
   const void* dy = nullptr;     // backward [K, N_i]
   void* d_right = nullptr;      // backward, accumulated [rank, N_i]
@@ -39,19 +39,19 @@ struct TtLinearForward {
   const void* left = nullptr;  // wide A [M, width], contiguous
   Activation activation = Activation::none;
   void* t1 = nullptr;        // [K, width], contiguous; always written
-  bool t1_is_given = false;  // true: skip x A (recomputing y from a kept T1); x and left are then not read
+  bool t1_is_given = false;  // true: skip x A and recompute y from a kept T1; x and left are not read
   int outputs = 0;
   TtOutput output[max_outputs];
   Path path = Path::automatic;
 };
 
-// With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums; dx = or += U1
-// A^T. d_A += x^T U1, where x is given; else it is a Product of what stands for x with U1.
+// With d_pre = dy_i * act'(pre_i): U1_i = d_pre B_i^T, d_B_i += T1_i^T d_pre, d_bias_i += column sums of d_pre; dx = or
+// += U1 A^T. If x is given, d_A += x^T U1. Otherwise the caller computes d_A as a Product with U1.
 struct TtLinearBackward {
   std::int64_t tokens = 0, in = 0, width = 0;
   const void* x = nullptr;  // [K, M] with ldx, optional
   std::int64_t ldx = 0;
-  void* d_left = nullptr;      // [M, width], accumulated; with x
+  void* d_left = nullptr;      // [M, width], accumulated; used if x is given
   const void* t1 = nullptr;    // [K, width]
   const void* left = nullptr;  // [M, width]
   Activation activation = Activation::none;

@@ -1,4 +1,4 @@
-// Look-ups in TTM tables, from the merged halves.
+// Look-ups in TTM tables, computed from the merged left and right factor.
 #pragma once
 
 #include "kernels/embedding.h"
@@ -6,15 +6,15 @@
 
 namespace comera::kernels {
 
-// y[b] = or += sum of rows of bag b, from the halves. Equal ids are computed once.
+// y[b] = or += sum of the rows of bag b. The row of equal ids is computed once.
 struct TtmForward {
   Bags bags;
   const TtmTable* table = nullptr;
   void* y = nullptr;  // [bags, N]
   bool accumulate = false;
 };
-// d_left, d_right of the table +=. Gradients of equal ids are added in the order of position, halves' rows in the order
-// of id.
+// Accumulates d_left and d_right of the table. Gradients of equal ids are added in order of position, rows of the
+// factors in order of id.
 struct TtmBackward {
   Bags bags;
   const TtmTable* table = nullptr;

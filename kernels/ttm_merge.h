@@ -1,17 +1,17 @@
-// Tables in TTM form (tensor-train matrix): cores merged into the two halves that look-ups read, and back.
+// Merges the cores of a TTM table into the left and right factor that look-ups read, and maps gradients back.
 #pragma once
 
 #include "kernels/tt_cores.h"
 
 namespace comera::kernels {
 
-// TTM of any order: E [V x N], rows V <= m_1..m_d, columns N = n_1..n_d, cores F_k [r_{k-1}, m_k, n_k, r_k], diagonals
-// on the d-1 inner bonds masked as in tt_cores.h. The halves cut at core `cut` (1 <= cut < d, or cut = d = 1: right
-// half is 1):
+// TTM of any order: E [V x N], rows V <= m_1..m_d, columns N = n_1..n_d, cores F_k [r_{k-1}, m_k, n_k, r_k]. The
+// diagonals on the d-1 inner bonds are masked as in tt_cores.h. The chain is cut into two factors after core `cut` (1
+// <= cut < d; if d = 1, cut = 1 and the right factor is 1):
 //   left  A1 [m_1..m_cut, n_1..n_cut, r_cut]           (rows p = id / right_rows)
-//   right A2 [m_{cut+1}..m_d, r_cut, n_{cut+1}..n_d]   (rows q = id % right_rows): stored by q so that a row's factor
-//   is contiguous
-// Row id: E[id] = A1[p] (n_left x r) * A2[q] (r x n_right), flattened to N. Source: CoMERA section 4.1 (look-up by two
+//   right A2 [m_{cut+1}..m_d, r_cut, n_{cut+1}..n_d]   (rows q = id % right_rows)
+// The row q is A2's first index, so the factor of one row is contiguous. Row id: E[id] = A1[p] (n_left x r) * A2[q] (r
+// x n_right), flattened to N. Source: CoMERA, section 4.1.
 // halves).
 struct TtmTable {
   int d = 0, cut = 0;
@@ -36,12 +36,12 @@ constexpr std::int64_t right_columns(const TtmTable& t) { return product_of(t.co
 constexpr std::int64_t left_elements(const TtmTable& t) { return left_rows(t) * left_columns(t) * t.ranks[t.cut]; }
 constexpr std::int64_t right_elements(const TtmTable& t) { return right_rows(t) * right_columns(t) * t.ranks[t.cut]; }
 
-// Cores -> left, right.
+// Merges the cores into left and right.
 struct TtmMerge {
   const TtmTable* table = nullptr;
 };
 
-// d_left, d_right -> d_cores, d_diagonals (accumulated).
+// Computes d_cores and d_diagonals (accumulated) from d_left and d_right.
 struct TtmMergeBackward {
   const TtmTable* table = nullptr;
 };

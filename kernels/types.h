@@ -1,14 +1,15 @@
-// The vocabulary of the seam between layers and arithmetic: plain pointers, sizes, element types, a status.
-// Nothing here or in any op header knows about models, files or command lines.
+// Basic types of the interface between layers and kernels: plain pointers, sizes, element types, a status.
+// This file and the op headers do not depend on models, files or the command line.
 //
 // Letters used for shapes everywhere: B batch, T sequence, K = B*T tokens, M in, N out, R rank, H heads, V vocabulary.
-// Matrices are row major; `ld...` is the distance between rows in elements. Null optional pointers are allowed only
-// where an op says so. Unless an op says otherwise, outputs are overwritten and gradients of parameters are accumulated
-// (+=). Scalars declared double hold the real part in c128 calls.
+// Matrices are row major; `ld...` is the distance between rows in elements. A pointer may be null only if its op marks
+// it as optional. By default, outputs are overwritten and gradients of parameters are accumulated (+=). Scalars
+// declared double hold the real part in c128 calls.
 //
-// In bf16 calls the stream is bf16: activations and their gradients, halves and dense weights as products read them.
-// All else is f32: parameters (cores, diagonals, biases, gains, word tables), gradients of parameters and of halves,
-// statistics, log-sum-exps, logits' maxima and losses; and every sum is kept in f32.
+// In bf16 calls the activation dtype is bf16: activations, their gradients, and left factors, right factors and dense
+// weights as products read them. All other tensors are f32: parameters (cores, diagonals, biases, gains, embedding
+// tables), gradients of parameters and of the factors, statistics, log-sum-exps, maxima of logits, and losses. All sums
+// are computed in f32.
 #pragma once
 
 #include <cstddef>
@@ -32,54 +33,54 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
-// The type of parameters, their gradients and statistics beside a stream of that type.
+// Type of parameters, their gradients and statistics for an activation dtype.
 constexpr DType parameter_type(DType stream) { return stream == DType::bf16 ? DType::f32 : stream; }
 
 enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
 
 enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
 
-// The machine of a call. `stream` is the backend's own: the CPU's thread pool (kernels/thread_pool.h), a CUDA stream.
+// Execution context of a call. `stream` depends on the backend: a ThreadPool* (kernels/thread_pool.h) or a CUDA stream.
 struct Context {
   DType dtype = DType::f32;  // of every floating-point tensor of the call
   void* stream = nullptr;
-  void* workspace = nullptr;  // at least what workspace_bytes() answered for the same arguments
+  void* workspace = nullptr;  // at least workspace_bytes() bytes for the same arguments
   std::size_t workspace_bytes = 0;
-  bool tf32 = false;  // factors of f32 products may be rounded to TF32 (10 bits behind the point) where the backend has
-                      // it; sums stay f32
-  bool fp8 =
-      false;  // bf16 calls: factors of the tall products of TT layers are taken in eight bits where the shape allows it
+  // Allows f32 products to round their factors to TF32 (10 fraction bits) if the backend supports it. Sums stay f32.
+  bool tf32 = false;
+  // bf16 calls: the tall products of TT layers (those over tokens) round their factors to fp8 if the shape allows it.
+  bool fp8 = false;
 };
 
-// The ways a backend may take a call: its own pass over everything at once, or products of its library one after
-// another. Both are right within the op's bounds, their bits differ. A path that does not fit the call is not taken.
+// Path of an op: one fused kernel, or a sequence of library products. Both are within the op's error bounds, but their
+// bits differ. A path that does not fit the call is not used.
 enum class Path : std::uint8_t { automatic, fused, library };
 
-// One entry of a backend's table. A null `run` means that the backend lacks the op.
+// One entry of a backend's table. If `run` is null, the backend lacks the op.
 template <class Args>
 struct Op {
   const char* name = nullptr;
   Status (*run)(const Context&, const Args&) = nullptr;
-  std::size_t (*workspace_bytes)(const Context&, const Args&) =
-      nullptr;  // null: needs none; reads sizes, which pointers are null, and alignment
-  bool (*fuses)(const Context&,
-                const Args&) = nullptr;  // whether Path::fused is another way than Path::library; null: never
+  // Null: needs no workspace. The result depends on sizes, on which pointers are null, and on alignment.
+  std::size_t (*workspace_bytes)(const Context&, const Args&) = nullptr;
+  // Returns true if Path::fused differs from Path::library for this call. Null: never.
+  bool (*fuses)(const Context&, const Args&) = nullptr;
 };
 
 // Numbers that vary from step to step are read by pointer, so that a recorded step can be replayed.
 struct StepScalars {
   std::uint64_t seed = 0;     // of the run
-  std::uint64_t step = 0;     // optimiser steps taken; (seed, step) is the key of every random number
+  std::uint64_t step = 0;     // optimiser steps taken; (seed, step) is the key of all random numbers
   double loss_scale = 1;      // 1 / (tokens or examples of the whole step, over all micro-batches)
   double sequence_scale = 1;  // 1 / (sequences of the whole step): losses against a teacher
-  double gradient_scale = 1;  // clipping: written by clip_gradient, read by adamw
-  double finite = 1;          // 0 when the loss or a gradient is not finite: adamw then changes nothing
+  double gradient_scale = 1;  // clipping factor: written by clip_gradient, read by adamw
+  double finite = 1;          // 0 if the loss or a gradient is not finite: adamw then changes nothing
 };
 
-// Dropout by counter (kernels/philox.h): the mask of an element depends on seed, step, site, global sample number,
-// token and feature alone, never on padding, batching or threads. Masks are recomputed in the backward, not stored.
+// Dropout by counter (kernels/philox.h). The mask of an element depends only on seed, step, site, global sample number,
+// token and feature, never on padding, batching or threads. The backward recomputes masks; they are not stored.
 struct Dropout {
-  double probability = 0;  // 0: no dropout, the rest is not read
+  double probability = 0;  // 0: no dropout, the other fields are not read
   std::uint32_t site = 0;  // which dropout of the model
   const StepScalars* scalars = nullptr;
   const std::int64_t* samples = nullptr;  // [B] global sample number of each sequence
