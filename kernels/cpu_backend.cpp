@@ -1,4 +1,4 @@
-// Chooses the instruction set at start and sets the libraries up for it.
+// Chooses the instruction set at start and configures OpenBLAS and libxsmm for it.
 #include "kernels/cpu_backend.h"
 
 #include <cblas.h>
@@ -11,7 +11,7 @@
 
 #include "kernels/backend.h"
 
-// Internal to OpenBLAS: choose the core type again, from OPENBLAS_CORETYPE.
+// Internal functions of OpenBLAS that select the core type again, from OPENBLAS_CORETYPE.
 extern "C" void gotoblas_dynamic_init();
 extern "C" void gotoblas_dynamic_quit();
 
@@ -32,10 +32,10 @@ double multiply_adds(std::int64_t rounds);
 
 namespace {
 
-// Before OpenBLAS initialises itself: it does not know every processor (on one it does not know it falls back to SSE3
-// code, ten times slower) and obeys a core type inherited from the environment, so the core type is set from what the
-// processor can do. Threads of its own are never used here: it does not split tall products well, and its split would
-// depend on their number.
+// Sets OpenBLAS's core type from the processor's features, before OpenBLAS initialises itself. OpenBLAS does not
+// recognise every processor (it then falls back to SSE3 code, ten times slower), and it obeys a core type inherited
+// from the environment. Its own threads are never used: it does not split tall products well, and its split would
+// depend on the number of threads.
 __attribute__((constructor(101))) void prepare_blas_environment() {
   __builtin_cpu_init();
   const char* core = nullptr;
@@ -68,7 +68,7 @@ const Isa isas[] = {
      LIBXSMM_X86_AVX2, "Haswell"},
 };
 
-// OpenBLAS takes its core type when the program starts, before --isa is read.
+// OpenBLAS selects its core type at program start, before --isa is read.
 void use_blas_core(const char* core) {
   if (std::strcmp(openblas_get_corename(), core) == 0) return;
   setenv("OPENBLAS_CORETYPE", core, 1);
@@ -126,9 +126,9 @@ double run_multiply_adds(const char* isa, std::int64_t rounds) {
 
 const char* cpu_blas_description() {
   static char text[160];
-  const char* openblas = OPENBLAS_VERSION;  // " OpenBLAS 0.3.21 ", spaces included
-  // libxsmm's own word for its target is left out: asking for it starts the library, which takes 20 ms; it follows the
-  // instruction set.
+  const char* openblas = OPENBLAS_VERSION;  // " OpenBLAS 0.3.21 ", with the spaces
+  // libxsmm's target is omitted: the query would initialise the library, which takes 20 ms, and the target follows from
+  // the instruction set.
   std::snprintf(text, sizeof text, "%s(%s), libxsmm %s", openblas + (*openblas == ' '), openblas_get_corename(),
                 LIBXSMM_VERSION);
   return text;

@@ -10,7 +10,7 @@
 namespace comera::kernels {
 namespace {
 
-// The few calls of the driver's C interface that are needed, by their exported names.
+// The required functions of the CUDA driver, by their exported names.
 struct Driver {
   int (*init)(unsigned) = nullptr;
   int (*count)(int*) = nullptr;
@@ -20,7 +20,7 @@ struct Driver {
   int (*attribute)(int*, int, int) = nullptr;
 };
 
-constexpr int capability_major = 75, capability_minor = 76, success = 0, no_device = 100;  // of cuda.h
+constexpr int capability_major = 75, capability_minor = 76, success = 0, no_device = 100;  // from cuda.h
 
 template <class Function>
 bool find(void* library, const char* name, Function& function) {
@@ -35,7 +35,7 @@ bool load(Driver& driver) {
          find(library, "cuDeviceTotalMem_v2", driver.memory) && find(library, "cuDeviceGetAttribute", driver.attribute);
 }
 
-// Beside the program or in ../lib; empty where there is none.
+// Looks in the program's folder and in ../lib. Returns an empty path if the library is not found.
 std::filesystem::path backend_path() {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -44,7 +44,7 @@ std::filesystem::path backend_path() {
   return {};
 }
 
-// The library answers null when its table is not of this program's size.
+// The library's entry point. Returns null if the size of its table differs from the program's.
 using Entry = const Backend* (*)(std::size_t table_bytes);
 constexpr const char* entry_name = "comera_cuda_backend";
 

@@ -1,4 +1,5 @@
-// Host memory by mmap: zeroed by the kernel only when touched, given back at once, in huge pages where there are any.
+// Host memory by mmap: the operating system zeroes pages only on first touch and gets them back at once on release.
+// Uses huge pages if available.
 #include <sys/mman.h>
 
 #include <cstring>

@@ -10,8 +10,8 @@ namespace comera::kernels {
 namespace {
 
 constexpr std::uint64_t remaining_mask = 0xffffffffu;
-constexpr int spins =
-    4000;  // some tens of microseconds: longer than the gap between two ops, shorter than anyone would notice
+// Some tens of microseconds: longer than the gap between two ops, and short enough to waste little time.
+constexpr int spins = 4000;
 constexpr std::int64_t largest_loop = 1 << 30;
 
 void pause() { __builtin_ia32_pause(); }
@@ -25,12 +25,12 @@ FlushSubnormals::FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ 
 FlushSubnormals::~FlushSubnormals() { _mm_setcsr(before_); }
 
 struct ThreadPool::State {
-  ~State();  // ends the workers that were started
+  ~State();  // stops and joins the workers that were started
   bool run_one();
   void work();
 
-  // Generation in the high half, tiles not yet taken in the low half: a late worker can never take a tile of another
-  // loop.
+  // The high half is the generation, the low half the number of tiles left. A late worker can therefore never take a
+  // tile of another loop.
   alignas(64) std::atomic<std::uint64_t> ticket{0};
   alignas(64) std::atomic<std::uint32_t> finished{0};
   alignas(64) std::atomic<std::uint32_t> wakeups{0};
@@ -84,8 +84,8 @@ void ThreadPool::parallel_for(std::int64_t tiles, Body body, void* data) {
     state.finished.wait(done, std::memory_order_acquire);
 }
 
-// Takes one tile and runs it; false where none is left. What the loop is may be read only after a tile was taken: the
-// caller cannot go on to another loop before this tile is finished.
+// Takes one tile and runs it. Returns false if no tile is left. The fields of the loop may be read only after a tile
+// was taken: until this tile is finished, the caller cannot start another loop.
 bool ThreadPool::State::run_one() {
   std::uint64_t now = ticket.load(std::memory_order_acquire);
   do {

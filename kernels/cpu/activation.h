@@ -1,5 +1,5 @@
-// Activations fused into the end of a product, and their derivatives at the start of its backward, while a block is in
-// cache.
+// Activations fused to the end of a product, and their derivatives at the start of its backward, while a block is in
+// the cache.
 #pragma once
 
 #include "kernels/cpu/stream.h"
@@ -34,7 +34,7 @@ void with_activation(Activation activation, Visit visit) {
   }
 }
 
-// A block of rows by columns within larger matrices.
+// Size of a block inside a larger matrix.
 struct Block {
   std::int64_t rows, columns;
 };
@@ -61,9 +61,9 @@ void finish_rows(Block size, const float* x, std::int64_t ldx, const float* bias
   if constexpr (streaming) finish_streaming();
 }
 
-// d_pre = dy act'(pre) into d_pre at ldd, column sums added to `sums` (optional). pre at ld_pre is not read without
-// activation. Prefetches the next block of the same rows into the second-level cache: the products that follow leave
-// time for it.
+// Computes d_pre = dy act'(pre) into d_pre at ldd and adds column sums to `sums` (optional). Without activation, pre at
+// ld_pre is not read. Prefetches the next block of the same rows into the L2 cache, because the following products
+// leave time for it.
 template <class Act>
 void start_rows(Block size, const float* dy, std::int64_t ld, const float* pre, std::int64_t ld_pre, float* d_pre,
                 std::int64_t ldd, float* sums) {

@@ -1,5 +1,5 @@
-// Blocks of 64 queries by 128 keys: scores, probabilities and their gradients exist for one block at a time, on the
-// stack.
+// CPU attention in blocks of 64 queries by 128 keys. Scores, probabilities and their gradients exist for one block at a
+// time, on the stack.
 #include "kernels/cpu/attention_block.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/thread_pool.h"
@@ -7,17 +7,18 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t task_rows = 2 * query_block;  // queries that share a packed block of keys in the forward
+constexpr std::int64_t task_rows = 2 * query_block;  // queries that share one packed block of keys in the forward
 
-// Running softmax of a task's rows: out = sum / total, over the keys seen so far, scaled by e^-maximum.
+// Running softmax of a task's rows over the keys processed so far: out = sum / total. `sum` and `total` are scaled by
+// e^-maximum.
 struct Running {
   alignas(64) float sum[task_rows * largest_head];
   float maximum[task_rows];
   float total[task_rows];
 };
 
-// One row of scaled scores becomes probabilities relative to the new maximum (dropped and scaled, for the product with
-// V); returns the factor by which what was summed before is to be scaled.
+// Converts one row of scores into probabilities relative to the new maximum, with dropout applied for the product with
+// V. Returns the factor that rescales the earlier sums.
 float fold_row(float* score, const KeyBlock& block, Range range, F scale, const RowDropout& dropout, float* maximum,
                float* total) {
   const F low = set(-__builtin_inff());
@@ -102,7 +103,7 @@ struct ForwardTask {
     return f32(a.v) + (b * a.shape.keys + key) * a.ldv + key_head * a.shape.head_size;
   }
 
-  // The next block of keys or, after the last, what the next head begins with.
+  // Rows to prefetch: the next block of keys, or the first rows of the next head after the last block.
   Ahead ahead_of(std::int64_t at, const Range& all, bool last_head) const {
     const AttentionShape& s = a.shape;
     Ahead ahead{.columns = s.head_size};
@@ -159,7 +160,7 @@ Status run_forward(const Context& context, const AttentionForward& a) {
   return Status::ok;
 }
 
-// All query heads that read one key head, so that dK and dV are added by one thread in a fixed order.
+// Handles all query heads that share one key head, so that one thread adds dK and dV in a fixed order.
 struct BackwardTask {
   const AttentionBackward& a;
   const DropoutRule& rule;
@@ -173,7 +174,8 @@ struct BackwardTask {
     alignas(64) float d_values[largest_head * key_block];
   };
 
-  // A row of scores and of dO V^T becomes dropped probabilities and the gradient of the scores before scaling by K.
+  // Converts a row of scores and a row of dO V^T into dropped probabilities and the gradient of the unscaled scores q
+  // K^T.
   void score_gradient(float* score, float* gradient, const KeyBlock& block, std::int64_t h, std::int64_t t) const {
     const AttentionShape& s = a.shape;
     const Range range = within(keys_of(s, b, t), block);
@@ -199,10 +201,10 @@ struct BackwardTask {
     }
   }
 
-  // The first block of keys begins dQ.
+  // Adds the gradients of `count` queries for one block of keys. The first block of keys overwrites dQ.
   void add_queries(const KeyBlock& block, std::int64_t h, std::int64_t t, std::int64_t count, const Ahead& ahead,
                    Packed& packed) const {
-    alignas(64) float score[query_block * largest_head];  // later dQ
+    alignas(64) float score[query_block * largest_head];  // reused for dQ
     alignas(64) float gradient[query_block * key_block];
     const AttentionShape& s = a.shape;
     const std::int64_t d = s.head_size, row = b * s.queries + t;
@@ -224,7 +226,8 @@ struct BackwardTask {
     }
   }
 
-  // The next block of keys or, after the last, what the next key head begins with; not worth it for grouped heads.
+  // Rows to prefetch: the next block of keys, or the first rows of the next key head after the last block. Prefetching
+  // does not pay off for grouped heads.
   Ahead ahead_of(const KeyBlock& block, bool last_head) const {
     const AttentionShape& s = a.shape;
     Ahead ahead{.columns = s.head_size};

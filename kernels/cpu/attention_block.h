@@ -1,5 +1,4 @@
-// The common part of attention's forward and backward: blocks of keys packed for the products, ranges of keys, dropout
-// of a row.
+// Shared parts of attention's forward and backward: packed blocks of keys, key ranges, dropout of a row.
 #pragma once
 
 #include "kernels/attention.h"
@@ -11,12 +10,12 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-constexpr std::int64_t key_block = 128;     // a multiple of what keep_bits computes at once
-constexpr std::int64_t query_block = 64;    // a block of scores fits the first-level cache
-constexpr std::int64_t largest_head = 256;  // blocks live on the stack
+constexpr std::int64_t key_block = 128;     // a multiple of the number that keep_bits computes at once
+constexpr std::int64_t query_block = 64;    // a block of scores fits the L1 cache
+constexpr std::int64_t largest_head = 256;  // limited because blocks live on the stack
 
-// Keys [first, first + keys) of one head of one sequence; `padded` counts the columns of the products, the rest being
-// zeros.
+// Keys [first, first + keys) of one head of one sequence. `padded` is the number of columns in the products; columns
+// beyond the keys are zero.
 struct KeyBlock {
   std::int64_t first, keys, padded;
 
@@ -24,14 +23,14 @@ struct KeyBlock {
       : first(first), keys(min(key_block, s.keys - first)), padded(tiles_of(keys, std::int64_t{16}) * 16) {}
 };
 
-// [keys, d] to [d, padded] at key_block, columns beyond the keys zero.
+// Transposes [keys, d] to [d, padded] with row distance key_block. Columns beyond the keys are zero.
 inline void pack_transposed(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, float* out) {
   transpose(block.keys, d, x, ld, out, key_block);
   for (std::int64_t i = 0; i < d; ++i)
     for (std::int64_t j = block.keys; j < block.padded; ++j) out[i * key_block + j] = 0;
 }
 
-// [keys, d] to [padded, d] contiguous, rows beyond the keys zero.
+// Copies [keys, d] to contiguous [padded, d]. Rows beyond the keys are zero.
 inline void pack_rows(const KeyBlock& block, std::int64_t d, const float* x, std::int64_t ld, float* out) {
   copy_block(block.keys, d, x, ld, out, d);
   for (std::int64_t i = block.keys * d; i < block.padded * d; ++i) out[i] = 0;
@@ -47,7 +46,7 @@ inline Range keys_of(const AttentionShape& s, std::int64_t b, std::int64_t t) {
           s.key_end ? min<std::int64_t>(s.keys, s.key_end[at]) : s.keys};
 }
 
-// The smallest range that holds those of `rows` queries.
+// The smallest range that contains the key ranges of `rows` queries.
 inline Range keys_of_rows(const AttentionShape& s, std::int64_t b, std::int64_t t, std::int64_t rows) {
   Range all{s.keys, 0};
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -58,7 +57,7 @@ inline Range keys_of_rows(const AttentionShape& s, std::int64_t b, std::int64_t 
   return all;
 }
 
-// The part of a range inside a block, counted from its first key; empty where first >= last.
+// The part of a range inside a block, relative to the block's first key. Empty if first >= last.
 inline Range within(Range range, const KeyBlock& block) {
   return {max<std::int64_t>(0, range.first - block.first), min(block.keys, range.last - block.first)};
 }
@@ -67,12 +66,12 @@ inline bool touches(Range range, const KeyBlock& block) {
   return part.first < part.last;
 }
 
-// Heads of one sequence that a task works through: several where there are tasks enough, since the head after this one
-// lies beside it in memory and can be called into the cache in the meantime.
+// Number of heads of one sequence per task. If there are enough tasks, a task handles several heads: the next head is
+// adjacent in memory and can be prefetched during the current one.
 inline std::int64_t heads_per_task(std::int64_t tasks) { return tasks >= 256 ? 6 : tasks >= 64 ? 2 : 1; }
 
-// Rows that will be read next. They are short and far apart, so the hardware does not foresee them: each row of work
-// asks for one of each.
+// Rows that are read next. They are short and far apart, so the hardware prefetcher misses them. Each row of work
+// prefetches one row of each block.
 struct Ahead {
   struct Rows {
     const float* x;
@@ -94,15 +93,15 @@ inline F lane_numbers() {
   alignas(64) static const float numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return load(numbers);
 }
-// x in the columns of the range, `otherwise` outside; j is the column of lane 0.
+// Returns x in the columns of the range and `otherwise` outside. j is the column of lane 0.
 inline F in_range(F x, std::int64_t j, Range range, F otherwise) {
   const F column = lane_numbers() + set(static_cast<float>(j));
   const F below_end = select(column < set(static_cast<float>(range.last)), x, otherwise);
   return select(column < set(static_cast<float>(range.first)), otherwise, below_end);
 }
 
-// e^x for a probability. What would be below the normal numbers stays at their edge, 1e-38: results that underflow take
-// the processor a hundred times longer.
+// e^x for a probability. Results are clamped at the smallest normal numbers, 1e-38, because arithmetic that underflows
+// is a hundred times slower.
 inline F exp_at_most_one(F x) { return exp(max(x, set(-87.0f))); }
 
 // Dropout of the probabilities of one row in one block.

@@ -1,4 +1,4 @@
-// The CPU table of one instruction set; compiled once per set with COMERA_ISA naming it.
+// The CPU table of one instruction set. This file is compiled once per set, with COMERA_ISA as its name.
 #include "kernels/backend.h"
 
 #include "kernels/cpu/ops.h"

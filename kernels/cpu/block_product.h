@@ -1,5 +1,6 @@
-// Sums of small matrix products, c = start + sum over items of a_item b_item, kept in registers from the first item to
-// the last. For tables of small blocks, where a general product would spend its time on packing and on writing c back.
+// Sums of small matrix products, c = start + sum over items of a_item b_item, held in registers from the first item to
+// the last. For tables of small blocks, a general product would spend most of its time on packing and on writing c
+// back.
 #pragma once
 
 #include "kernels/cpu/simd.h"
@@ -12,7 +13,7 @@ struct BlockShape {
   std::int64_t a_row = 0, a_step = 1, ldb = 0;
 };
 
-// The result of a product: the matrix itself, overwritten or added to.
+// Result of a product: a matrix that is overwritten or accumulated.
 struct BlockResult {
   float* c;
   std::int64_t ldc;
@@ -27,7 +28,7 @@ struct BlockResult {
   }
 };
 
-// One item.
+// A product of one item.
 struct OneBlock {
   const float *a_block, *b_block;
   std::int64_t count() const { return 1; }
@@ -35,7 +36,7 @@ struct OneBlock {
   const float* b(std::int64_t) const { return b_block; }
 };
 
-// `count` items at equal distances.
+// Items at equal distances.
 struct EvenBlocks {
   const float* a_first;
   std::int64_t a_distance;
@@ -46,7 +47,7 @@ struct EvenBlocks {
   const float* b(std::int64_t i) const { return b_first + i * b_distance; }
 };
 
-// rows x vectors of c from (i, j) on; `last` is the number of lanes of the last vector.
+// Computes the rows x vectors of c from (i, j) on. `last` is the lanes of the last vector.
 template <int rows, int vectors, class Lanes, class Items, class Result>
 inline void product_tile(const BlockShape& s, std::int64_t i, std::int64_t j, Lanes last, const Items& items,
                          const Result& result) {

@@ -9,7 +9,7 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t chunk = 32768;  // logits of a tile
+constexpr std::int64_t chunk = 32768;  // logits per tile
 
 template <class Body>
 void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, Body body) {
@@ -19,7 +19,7 @@ void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, B
   });
 }
 
-// Lanes beyond the row's end repeat its first logit, so that they change no maximum.
+// Lanes beyond the end of the row repeat its first logit, so the maximum does not change.
 F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
 F load_or_first(const float* x, std::int64_t i, Some lanes) {
   return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
@@ -33,7 +33,7 @@ float largest_of(const float* x, std::int64_t count) {
   return max_lane(largest);
 }
 
-// The first place where x holds `value`; 0 where none does (NaN).
+// Returns the first index where x holds `value`, or 0 if there is none (NaN).
 std::int64_t find(const float* x, std::int64_t count, float value) {
   for (std::int64_t i = 0; i < count; i += F::width) {
     const std::int64_t n = min<std::int64_t>(F::width, count - i);

@@ -23,7 +23,7 @@ void for_rows(const Context& context, std::int64_t rows, Body body) {
 
 F keep_lanes(F a, All) { return a; }
 F keep_lanes(F a, Some lanes) { return keep(first_lanes(lanes.n), a); }
-// Lanes beyond the row's end repeat its first number, so that they change no maximum.
+// Lanes beyond the end of the row repeat its first number, so the maximum does not change.
 F load_or_first(const float* x, std::int64_t i, All) { return load(x + i); }
 F load_or_first(const float* x, std::int64_t i, Some lanes) {
   return select(first_lanes(lanes.n), load(x + i, lanes), set(x[0]));
@@ -73,7 +73,7 @@ Status run(const Context& context, const VectorDistance& a) {
   return Status::ok;
 }
 
-// dx = or += on x + of target.
+// dx = or += on * x + of * target.
 void combine(std::int64_t columns, bool accumulate, F on, const float* x, F of, const float* target, float* dx) {
   sweep(0, columns, [&](std::int64_t i, auto lanes) {
     const F d = fma(on, load(x + i, lanes), of * load(target + i, lanes));

@@ -1,4 +1,4 @@
-// The dropout of one row of a [K, N] tensor, applied to vectors where they are computed.
+// Dropout of one row of a [K, N] tensor, applied to vectors as they are computed.
 #pragma once
 
 #include "kernels/cpu/philox_simd.h"
@@ -12,7 +12,7 @@ constexpr std::int64_t dropout_row_bytes(std::int64_t columns) {
 
 class DropoutRow {
  public:
-  // `bits` has room for dropout_row_bytes(columns); it is not touched without dropout.
+  // `bits` has room for dropout_row_bytes(columns). Without dropout it is not accessed.
   DropoutRow(const Dropout& dropout, const DropoutRule& rule, std::int64_t row, std::int64_t columns,
              std::uint8_t* bits)
       : bits_(rule.threshold == 0 ? nullptr : bits), scale_(set(static_cast<float>(rule.scale))) {
@@ -22,7 +22,7 @@ class DropoutRow {
     keep_bits(rule, sample, token, 0, tiles_of<std::int64_t>(columns, 8), bits);
   }
   bool active() const { return bits_ != nullptr; }
-  // x stands at features i, i + 1, ...; i is a multiple of the vector's width
+  // x holds features i, i + 1, ...; i is a multiple of the vector width.
   F operator()(F x, std::int64_t i) const { return bits_ ? keep(mask_of(bits_ + i / 8), x * scale_) : x; }
 
  private:

@@ -10,20 +10,20 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t chunk = 16384;  // elements of a tile
+constexpr std::int64_t chunk = 16384;  // elements per tile
 constexpr std::size_t fill_chunk = 1 << 18;
 
 const float* in(const void* p) { return static_cast<const float*>(p); }
 float* out(void* p) { return static_cast<float*>(p); }
 
-// body(i, lanes) over all vectors of [0, count), tile by tile
+// Calls body(i, lanes) for all vectors of [0, count), tile by tile.
 template <class Body>
 void for_all(const Context& context, std::int64_t count, Body body) {
   parallel_for(context, tiles_of(count, chunk),
                [&](std::int64_t tile) { sweep(tile * chunk, min(count, (tile + 1) * chunk), body); });
 }
 
-// body(row) over all rows, several to a tile
+// Calls body(row) for all rows, several per tile.
 template <class Body>
 void for_rows(const Context& context, std::int64_t rows, std::int64_t columns, Body body) {
   const std::int64_t step = max<std::int64_t>(1, chunk / max<std::int64_t>(1, columns));

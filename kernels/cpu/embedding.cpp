@@ -1,4 +1,4 @@
-// Dense tables. The TTM table is in ttm_embedding.cpp.
+// Look-ups in dense tables and their gradients. TTM tables are in ttm_embedding.cpp.
 #include "kernels/embedding.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 constexpr std::int64_t bags_of_tile = 32;
-constexpr std::int64_t parts = 16;  // of the gradient's rows: a tile takes the ids of one remainder
+constexpr std::int64_t parts = 16;  // tiles of the gradient: each handles the ids with one remainder modulo `parts`
 
 void add_row(float* y, const float* x, std::int64_t columns) {
   sweep(0, columns, [=](std::int64_t j, auto lanes) { store(y + j, load(y + j, lanes) + load(x + j, lanes), lanes); });

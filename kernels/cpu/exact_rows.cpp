@@ -11,9 +11,9 @@ namespace comera::kernels::COMERA_CPU {
 namespace {
 
 constexpr std::int64_t tokens_of_tile = 32;
-constexpr std::int64_t parts = 16;  // of the gradient's rows: a tile takes those of one remainder
+constexpr std::int64_t parts = 16;  // tiles of the gradient: each handles the rows with one remainder modulo `parts`
 
-// The row of the token; ids.rows if it has none.
+// Returns the exact row of the token, or ids.rows if there is none.
 std::int64_t row_of(const ExactIds& ids, std::int64_t token) {
   std::int64_t low = 0, high = ids.rows;
   while (low < high) {

@@ -1,6 +1,5 @@
-// Small products of float matrices, row major, by kernels that libxsmm generates for their very shape, on the calling
-// thread alone. Sums are taken in an order that follows from the shape. OpenBLAS stands in where no code can be
-// generated (a system that forbids it).
+// Small row-major products of floats, on the calling thread. libxsmm generates a kernel for each shape; the order of
+// summation depends on the shape alone. OpenBLAS is the fallback on systems that forbid generated code.
 #pragma once
 
 #include <cblas.h>
@@ -33,14 +32,14 @@ inline void blas_gemm(const GemmShape& s, const float* a, const float* b, float*
               static_cast<int>(s.ldb), s.accumulate ? 1.0f : 0.0f, c, static_cast<int>(s.ldc));
 }
 
-// A small product, c[m, n] = or += a b, looked up once (some 20 ns once it exists) and then called for many blocks. Any
-// size, 0 included.
+// A small product, c[m, n] = or += a b. The kernel is looked up once (about 20 ns if it exists) and then called for
+// many blocks. All sizes are allowed, including 0.
 class SmallGemm {
  public:
   explicit SmallGemm(const GemmShape& s) : shape_(s) {
     if (s.m <= 0 || s.n <= 0 || s.k <= 0) return;
     if (__atomic_load_n(&generated_target, __ATOMIC_ACQUIRE) != xsmm_target) generate_for(xsmm_target);
-    // libxsmm is column major: the transposed product with the operands exchanged.
+    // libxsmm is column major, so this is the transposed product with the operands exchanged.
     const int lda = static_cast<int>(s.ldb), ldb = static_cast<int>(s.lda), ldc = static_cast<int>(s.ldc);
     const float alpha = 1, beta = s.accumulate ? 1 : 0;
     const int flags = s.transpose_a ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
@@ -56,8 +55,8 @@ class SmallGemm {
   }
 
  private:
-  void without_kernel(const float* a, const float* b,
-                      float* c) const {  // nothing to sum over, or no code could be generated
+  // Handles empty sums, and systems where no code can be generated.
+  void without_kernel(const float* a, const float* b, float* c) const {
     if (shape_.k > 0) return blas_gemm(shape_, a, b, c);
     if (shape_.accumulate) return;
     for (std::int64_t i = 0; i < shape_.m; ++i)

@@ -1,4 +1,4 @@
-// Ids of a batch, sorted and cut into runs of equal ids, so that each row of a table is computed or reduced once.
+// Sorts the ids of a batch into runs of equal ids, so that each row of a table is computed or reduced once.
 #pragma once
 
 #include "kernels/cpu/workspace.h"
@@ -12,7 +12,7 @@ inline bool ids_in_range(const Bags& bags, std::int64_t rows) {
   return true;
 }
 
-// order[0 .. count) becomes 0 .. count - 1 sorted by key(i) in [0, limit); equal keys keep their order (a radix sort by
+// Fills order[0 .. count) with 0 .. count - 1 sorted by key(i) in [0, limit). The sort is stable (a radix sort by
 // bytes).
 template <class Key>
 void stable_order(std::int64_t count, std::int64_t limit, std::int32_t* order, std::int32_t* spare, Key key) {
@@ -26,7 +26,7 @@ void stable_order(std::int64_t count, std::int64_t limit, std::int32_t* order, s
   }
 }
 
-// Run r is the equal ids at positions order[start[r]] .. order[start[r + 1] - 1]; runs in the order of id.
+// Run r holds the equal ids at positions order[start[r]] .. order[start[r + 1] - 1]. Runs are in the order of id.
 struct IdRuns {
   std::int32_t *order, *start, *spare;
   std::int64_t count = 0;
@@ -44,7 +44,7 @@ struct IdRuns {
   std::int64_t id(const Bags& bags, std::int64_t run) const { return bags.id[order[start[run]]]; }
 };
 
-// bag[i] of every position i
+// Sets bag[i] for every position i.
 inline void fill_bags(const Bags& bags, std::int32_t* bag) {
   for (std::int64_t b = 0; b < bags.bags; ++b) {
     const std::int64_t first = bags.offsets ? bags.offsets[b] : b, last = bags.offsets ? bags.offsets[b + 1] : b + 1;

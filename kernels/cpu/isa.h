@@ -1,7 +1,7 @@
-// Everything in kernels/cpu is compiled once per instruction set, into a namespace named after it (COMERA_ISA: v3, v4,
-// v4bf16). Code here must not be merged by the linker with that of another set: functions live in this namespace or are
-// static, and inline functions of the standard library stay out of the hot path (only what folds away, such as
-// <cstdint>, comes in).
+// Everything in kernels/cpu is compiled once per instruction set, into a namespace with its name (COMERA_ISA: v3, v4,
+// v4bf16). The linker must not merge this code with that of another set. Therefore functions live in this namespace or
+// are static, and the hot path uses no inline functions of the standard library, only headers without code such as
+// <cstdint>.
 #pragma once
 
 #define COMERA_JOIN_(a, b) a##b

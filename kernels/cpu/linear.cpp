@@ -1,5 +1,5 @@
-// Dense products, tile by tile (tile_gemm.h), with bias and activation fused to the end of a tile; gradients with few
-// results by groups of rows.
+// Dense products, tile by tile (tile_gemm.h), with bias and activation fused to the end of a tile. Gradients with few
+// results are summed by groups of rows.
 #include "kernels/linear.h"
 
 #include "kernels/cpu/activation.h"
@@ -15,7 +15,7 @@ constexpr std::int64_t group_rows = 64;
 constexpr std::int64_t panel = 128;  // columns
 constexpr std::int64_t page_floats = 1024;
 constexpr std::int64_t largest_groups = 16;
-constexpr std::int64_t small_result = 1 << 17;  // floats of a gradient that is summed by groups of rows
+constexpr std::int64_t small_result = 1 << 17;  // floats; smaller gradients are summed by groups of rows
 
 Status run_forward(const Context& context, const LinearForward& a) {
   if (context.dtype != DType::f32) return Status::unsupported_dtype;
@@ -39,7 +39,7 @@ std::int64_t groups_of(std::int64_t tokens) {
   return max<std::int64_t>(1, min(largest_groups, tiles_of(tokens, group_rows)));
 }
 
-// total[i] += sum over groups, in their order, of part[group * count + i].
+// total[i] += sum of part[group * count + i] over groups, in group order.
 void add_groups(const Context& context, std::int64_t rows, std::int64_t columns, std::int64_t groups, const float* part,
                 float* total, std::int64_t ld) {
   parallel_for(context, tiles_of(rows, std::int64_t{32}), [&](std::int64_t tile) {
@@ -57,7 +57,7 @@ std::size_t backward_workspace(const Context&, const LinearBackward& a) {
   return static_cast<std::size_t>(groups_of(a.tokens) * a.out) * sizeof(float);
 }
 
-// dy becomes d_pre, and its column sums are added to d_bias.
+// Overwrites dy with d_pre and adds its column sums to d_bias.
 void backward_rows(const Context& context, const LinearBackward& a) {
   const std::int64_t groups = groups_of(a.tokens);
   float* part = a.d_bias ? f32(context.workspace) : nullptr;
@@ -87,8 +87,8 @@ Status run_backward(const Context& context, const LinearBackward& a) {
 
 bool by_groups(const Product& a) { return a.in * a.out <= small_result; }
 
-// part = or += x^T g for some rows. Rows that start a multiple of 4 KiB apart would fall on the same lines of the
-// cache: then columns of x pass in contiguous panels.
+// part = or += x^T g for some rows. If rows start a multiple of 4 KiB apart, they would map to the same cache lines.
+// The columns of x are then copied into contiguous panels.
 void product_rows(const Product& a, Range rows, bool accumulate, float* part) {
   const std::int64_t count = rows.last - rows.first;
   if (a.ldx % page_floats != 0)
@@ -103,7 +103,7 @@ void product_rows(const Product& a, Range rows, bool accumulate, float* part) {
   }
 }
 
-// Few results of many rows each: groups of rows sum apart, then together.
+// For small results with many rows: each group of rows has its own sum, and the sums are added at the end.
 void product_by_groups(const Context& context, const Product& a) {
   const std::int64_t groups = groups_of(a.tokens);
   float* part = f32(context.workspace);

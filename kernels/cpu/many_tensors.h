@@ -1,5 +1,5 @@
-// One loop over the elements of many tensors: laid end to end, they are cut into tiles of one size, so that hundreds of
-// small cores and one large table share the threads evenly.
+// One loop over the elements of many tensors. Their concatenation is cut into tiles of equal size, so hundreds of small
+// cores and one large table are spread evenly over the threads.
 #pragma once
 
 #include "kernels/cpu/isa.h"
@@ -16,12 +16,12 @@ std::int64_t many_tiles(const Tensor* tensors, int count) {
   return tiles_of(elements, many_chunk);
 }
 
-// body(tensor, begin, end, tile) for the part of each tensor that lies in each tile; parts of a tile come in order.
+// Calls body(tensor, begin, end, tile) for the part of each tensor in each tile. The parts of a tile come in order.
 template <class Tensor, class Body>
 void for_many(const Context& context, const Tensor* tensors, int count, Body body) {
   parallel_for(context, many_tiles(tensors, count), [&](std::int64_t tile) {
     const std::int64_t first = tile * many_chunk, last = first + many_chunk;
-    std::int64_t start = 0;  // of tensor i, in elements laid end to end
+    std::int64_t start = 0;  // offset of tensor i in the concatenation
     for (int i = 0; i < count && start < last; start += tensors[i].count, ++i) {
       const std::int64_t begin = max(first, start), end = min(last, start + tensors[i].count);
       if (begin < end) body(tensors[i], begin - start, end - start, tile);

@@ -1,14 +1,14 @@
-// The most that the arithmetic units do, with registers alone: the peak that `comera bench` compares rates with.
+// Measures the peak rate of the arithmetic units, from registers alone. `comera bench` compares rates with this peak.
 #include <cstdint>
 
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 
-static constexpr int chains = 10;  // more than latency times units: 4 cycles, 2 of them
+static constexpr int chains = 10;  // more than latency times units: 4 cycles, 2 units
 
-static volatile float scale = 0.75F;  // unknown to the compiler; every chain tends to 1
-static volatile float sink = 0;       // so that nothing is left out
+static volatile float scale = 0.75F;  // volatile: unknown to the compiler; every chain converges to 1
+static volatile float sink = 0;       // keeps the compiler from removing the loop
 
 double multiply_adds(std::int64_t rounds) {
   F sums[chains];

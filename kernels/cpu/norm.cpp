@@ -1,5 +1,5 @@
-// One pass over memory each way: a row is summed with its residual, normalised and written while it is in the first
-// cache.
+// LayerNorm and RMSNorm with one pass over memory in each direction. A row is summed with its residual, normalised and
+// written while it is in the L1 cache.
 #include "kernels/norm.h"
 
 #include "kernels/cpu/dropout_row.h"
@@ -9,7 +9,7 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t column_tile = 256;  // of the sums over tiles of rows
+constexpr std::int64_t column_tile = 256;  // columns per tile when the tiles' sums are added
 
 const float* in(const void* p) { return static_cast<const float*>(p); }
 float* out(void* p) { return static_cast<float*>(p); }
@@ -17,7 +17,7 @@ float* out(void* p) { return static_cast<float*>(p); }
 std::int64_t rows_of_tile(std::int64_t tokens) { return max<std::int64_t>(8, tiles_of<std::int64_t>(tokens, 64)); }
 std::int64_t row_tiles(std::int64_t tokens) { return tiles_of(tokens, rows_of_tile(tokens)); }
 
-// body(row, tile) over all rows, in order within a tile
+// Calls body(row, tile) for all rows, in order within a tile.
 template <class Body>
 void for_rows(const Context& context, std::int64_t tokens, Body body) {
   const std::int64_t step = rows_of_tile(tokens);
@@ -26,7 +26,7 @@ void for_rows(const Context& context, std::int64_t tokens, Body body) {
   });
 }
 
-// Bits of the masks of one row, for every tile: of the dropout of x and of that of y.
+// Mask bits of one row per tile: the dropout of x, then the dropout of y.
 std::size_t mask_bytes(std::int64_t tokens, std::int64_t columns) {
   return static_cast<std::size_t>(2 * row_tiles(tokens) * dropout_row_bytes(columns));
 }
@@ -37,7 +37,7 @@ struct Masks {
   std::uint8_t* output(std::int64_t tile) const { return first + (2 * tile + 1) * stride; }
 };
 
-// Both statistics in two passes over a row: the variance around the mean does not cancel.
+// Mean and variance use two passes over a row, because the variance around the mean has no cancellation.
 float mean_of(const float* s, std::int64_t columns) {
   F total = zero();
   sweep(0, columns, [&](std::int64_t i, auto lanes) { total = total + load(s + i, lanes); });
@@ -58,7 +58,7 @@ float rstd_of(const float* s, std::int64_t columns, float mean, double epsilon) 
   return static_cast<float>(1 / __builtin_sqrt(sum(total) / static_cast<double>(columns) + epsilon));
 }
 
-// The same code for NormForward and NormApply, hence the same bits.
+// NormForward and NormApply share this code, so their bits are the same.
 void normalise(const float* s, std::int64_t columns, float mean, float rstd, const float* gain, const float* shift,
                const DropoutRow& dropout, float* y) {
   const F m = set(mean), r = set(rstd);
@@ -68,7 +68,7 @@ void normalise(const float* s, std::int64_t columns, float mean, float rstd, con
   });
 }
 
-// s = residual + dropout(x), written where it is asked for; returns where s stands.
+// Computes s = residual + dropout(x) and stores it if a.sum is set. Returns a pointer to s.
 const float* sum_row(const NormForward& a, const DropoutRow& dropout, std::int64_t row) {
   const float* x = in(a.x) + row * a.columns;
   if (!a.sum || (!a.residual && !dropout.active() && a.sum == a.x)) return x;
@@ -118,7 +118,7 @@ Status run(const Context& context, const NormApply& a) {
   return Status::ok;
 }
 
-// Means for a row's gradient: g = dy gain, h = (s - mean) rstd, and the means of g and g h.
+// Means that the gradient of a row needs: the means of g and g h, with g = dy gain and h = (s - mean) rstd.
 struct RowMeans {
   float g = 0, gh = 0;
 };
@@ -140,13 +140,13 @@ struct BackwardRow {
         s(in(args.sum) + k * args.columns),
         gain(in(args.gain)) {}
 
-  // Adds the row to its tile's sums for gain and shift on the way.
+  // Also adds the row to its tile's sums for gain and shift.
   RowMeans means(float* d_gain, float* d_shift) const {
     F g_sum = zero(), gh_sum = zero();
     sweep(0, a.columns, [&](std::int64_t i, auto lanes) {
       const F d = output_dropout(load(dy + i, lanes), i);
       const F h = (load(s + i, lanes) - mean) * rstd;
-      const F g = d * load(gain + i, lanes);  // 0 beyond the row's end
+      const F g = d * load(gain + i, lanes);  // 0 beyond the end of the row
       g_sum = g_sum + g;
       gh_sum = fma(g, h, gh_sum);
       store(d_gain + i, fma(d, h, load(d_gain + i, lanes)), lanes);
@@ -172,7 +172,7 @@ struct BackwardRow {
   }
 };
 
-// Sums of a tile of rows: [tiles, 2, columns], gain before shift.
+// Sums of the tiles of rows: [tiles, 2, columns], gain before shift.
 std::size_t partial_floats(const NormBackward& a) {
   return static_cast<std::size_t>(2 * row_tiles(a.tokens) * a.columns);
 }
@@ -181,7 +181,7 @@ std::size_t backward_workspace(const Context&, const NormBackward& a) {
   return partial_floats(a) * sizeof(float) + mask_bytes(a.tokens, a.columns);
 }
 
-// to[i] += the tiles' sums, in the order of tiles
+// to[i] += sum over tiles, in tile order.
 void add_partials(const Context& context, const NormBackward& a, const float* partial, float* to) {
   if (!to) return;
   const std::int64_t tiles = row_tiles(a.tokens);

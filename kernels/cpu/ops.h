@@ -1,4 +1,4 @@
-// Each file of kernels/cpu puts its ops into the table; backend.cpp calls them all.
+// Each file of kernels/cpu adds its ops to the table. backend.cpp calls these functions.
 #pragma once
 
 #include "kernels/backend.h"
@@ -24,7 +24,7 @@ void add_tt_linear(Backend& b);
 void add_ttm_embedding(Backend& b);
 void add_ttm_merge(Backend& b);
 
-// result += x^T g: also a part of other backwards.
+// result += x^T g. Other backwards use it as well.
 Status run_product(const Context& context, const Product& a);
 std::size_t product_workspace(const Context& context, const Product& a);
 

@@ -1,4 +1,4 @@
-// Dropout masks of many Philox blocks at once: the same bits as kernels/philox.h, one byte per block of 8 features.
+// Dropout masks of many Philox blocks at once: the bits of kernels/philox.h, one byte per block of 8 features.
 #pragma once
 
 #include <immintrin.h>
@@ -10,21 +10,21 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-// Blocks of one call of keep_bits are computed in multiples of this; its output must have room for that many bytes.
+// keep_bits computes blocks in multiples of this. Its output must have room for a whole multiple.
 constexpr std::int64_t philox_group = 16;
 constexpr std::int64_t keep_bytes(std::int64_t blocks) { return tiles_of(blocks, philox_group) * philox_group; }
 
 #if defined(__AVX512F__)
 
 using Words = __m512i;
-constexpr int philox_lanes =
-    8;  // per vector: each word sits in the low half of 64 bits, where the widening product reads it
+// Lanes per vector. Each word is in the low half of 64 bits, the input of the widening product.
+constexpr int philox_lanes = 8;
 inline Words broadcast(std::uint32_t x) { return _mm512_set1_epi64(x); }
 inline Words product(Words a, Words b) { return _mm512_mul_epu32(a, b); }
 inline Words high_word(Words a) { return _mm512_srli_epi64(a, 32); }
 inline Words xor3(Words a, Words b, Words c) { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
 inline Words pair(Words low, Words high) { return _mm512_mask_blend_epi32(0xAAAA, low, _mm512_slli_epi64(high, 32)); }
-// Lane order for which unpacking below puts the blocks in sequence.
+// Lane order that makes the unpacking below put the blocks in sequence.
 inline Words block_numbers(std::uint32_t first) {
   return _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
 }
@@ -58,7 +58,7 @@ inline void store_keep(Words w01, Words w23, std::uint32_t threshold, std::uint8
 
 #endif
 
-// Two vectors of blocks at a time, so that one's products run while the other's wait.
+// Handles two vectors of blocks at a time, so that the products of one overlap the latency of the other.
 inline void philox_keep(const DropoutRule& rule, const PhiloxBlock& counter, std::uint8_t* out) {
   const Words m0 = broadcast(0xD2511F53u), m1 = broadcast(0xCD9E8D57u);
   Words c0[2], c1[2], c2[2], c3[2];
@@ -85,8 +85,8 @@ inline void philox_keep(const DropoutRule& rule, const PhiloxBlock& counter, std
     store_keep(pair(c0[i], c1[i]), pair(c2[i], c3[i]), rule.threshold, out + i * philox_lanes);
 }
 
-// Bit f % 8 of out[f / 8 - first_block] is set where feature f of (sample, token) survives, for `blocks` blocks of 8
-// features from first_block on. `out` has room for keep_bytes(blocks). rule.threshold > 0.
+// Sets bit f % 8 of out[f / 8 - first_block] if feature f of (sample, token) is kept, for `blocks` blocks of 8 features
+// from first_block on. `out` has room for keep_bytes(blocks). Requires rule.threshold > 0.
 inline void keep_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t token, std::uint64_t first_block,
                       std::int64_t blocks, std::uint8_t* out) {
   if (rule.threshold > 65535u) {
@@ -101,7 +101,7 @@ inline void keep_bits(const DropoutRule& rule, std::int64_t sample, std::int64_t
   }
 }
 
-// Lanes of a vector from F::width / 8 bytes of bits: lane i is set where bit i is.
+// Mask from F::width / 8 bytes: lane i is set if bit i is set.
 inline Mask mask_of(const std::uint8_t* bits) {
 #if defined(__AVX512F__)
   return {static_cast<__mmask16>(bits[0] | bits[1] << 8)};

@@ -1,4 +1,4 @@
-// A sequence per tile: its pooled row stays in the first cache while the tokens pass by.
+// Pooling with one tile per sequence: the pooled row stays in the L1 cache during the loop over tokens.
 #include "kernels/pooling.h"
 
 #include "kernels/cpu/ops.h"

@@ -1,4 +1,4 @@
-// A few thousand rank entries at most: one thread, double sums.
+// CPU ops of the rank objective. There are at most a few thousand rank entries, so one thread sums them in double.
 #include "kernels/rank_objective.h"
 
 #include "kernels/cpu/many_tensors.h"
@@ -8,7 +8,7 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-// The masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
+// The masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends have 1 and 1.
 struct Bond {
   double active = 1, norm = 1;
 };
@@ -61,7 +61,7 @@ ChainSize size_of_all(const RankChain* chains, int count, double threshold) {
   return all;
 }
 
-// 1 / value, and 0 for 0: a weight "taken from the current value".
+// Returns the weight, or 1 / value if the weight is 0 ("use the current value"); 0 if both are 0.
 double weight_or_inverse(double weight, double value) { return weight != 0 ? weight : value != 0 ? 1 / value : 0; }
 
 void decide(RankState& s, double loss) {

@@ -27,7 +27,7 @@ Status run(const Context& context, const RotaryTable& a) {
   return Status::ok;
 }
 
-// One head: x and y [2 half].
+// Rotates one head: x and y have 2 * half elements.
 void rotate(std::int64_t half, const float* cosines, const float* sines, bool inverse, const float* x, float* y) {
   const F sign = set(inverse ? -1.0f : 1.0f);
   sweep(0, half, [=](std::int64_t i, auto lanes) {

@@ -1,9 +1,9 @@
-// Vectors of float, int32 and double as wide as the instruction set of the compilation: 16 lanes with AVX-512, 8 with
-// AVX2. Everything below the primitives is written once over them. A tail of n lanes takes the same operations as a
-// full vector, so an element's result depends on its own value alone, never on where it stands.
+// Vectors of float, int32 and double for the instruction set of the compilation: 16 lanes with AVX-512, 8 with AVX2.
+// All functions after the primitives are shared. A tail of n lanes uses the same operations as a full vector, so the
+// result of an element depends on its value alone, not on its position.
 //
-// Products and sums that must give the same bits in two places use fma() explicitly: the compiler may contract `a * b +
-// c`.
+// Products and sums that must have the same bits in two places call fma() explicitly, because the compiler may contract
+// `a * b + c`.
 #pragma once
 
 #include <immintrin.h>
@@ -88,7 +88,7 @@ inline F join(D low, D high) {
 inline D fma(D a, D b, D c) { return {_mm512_fmadd_pd(a.v, b.v, c.v)}; }
 inline D load(const double* p) { return {_mm512_loadu_pd(p)}; }
 inline void store(double* p, D a) { _mm512_storeu_pd(p, a.v); }
-inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a 2^n, n whole
+inline F scale_by_power(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }  // a 2^n, n is a whole number
 
 inline __m256 fold_halves(F a, __m256 (*op)(__m256, __m256)) {
   return op(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
@@ -126,7 +126,7 @@ inline Mask first_lanes(std::int64_t n) {  // 0 <= n <= 8
 }
 
 inline F load(const float* p) { return {_mm256_loadu_ps(p)}; }
-// Whole vectors go without a mask: masked stores take AMD's processors ten times as long.
+// Full vectors are accessed without a mask, because masked stores are ten times slower on AMD processors.
 inline F load(const float* p, std::int64_t n) {
   return n >= F::width ? load(p) : F{_mm256_maskload_ps(p, _mm256_castps_si256(first_lanes(n).v))};
 }
@@ -181,7 +181,8 @@ inline F join(D low, D high) { return {_mm256_set_m128(_mm256_cvtpd_ps(high.v), 
 inline D fma(D a, D b, D c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
 inline D load(const double* p) { return {_mm256_loadu_pd(p)}; }
 inline void store(double* p, D a) { _mm256_storeu_pd(p, a.v); }
-inline F scale_by_power(F a, F n) {  // a 2^n, n whole, |n| <= 252: in two steps, so that subnormal results are right
+// a 2^n, n is a whole number, |n| <= 252. Two steps, so that subnormal results are right.
+inline F scale_by_power(F a, F n) {
   const I whole = to_int(n);
   const I half = {_mm256_srai_epi32(whole.v, 1)};
   const I bias = set(std::int32_t{127});
@@ -197,13 +198,13 @@ inline double sum(D a) {
 
 #endif
 
-// The largest float that is not above x: for floats f, f > x is f > not_above(x).
+// The largest float that is not above x. For floats f, f > x is equivalent to f > not_above(x).
 inline float not_above(double x) {
   const float nearest = static_cast<float>(x);
   return nearest > x ? __builtin_nextafterf(nearest, -__builtin_inff()) : nearest;
 }
 
-// The lanes of an access: a full vector or the rest of a row.
+// Lanes of an access: a full vector, or the rest of a row.
 struct All {};
 struct Some {
   std::int64_t n;
@@ -225,7 +226,7 @@ inline void store(T* p, V a, Some lanes) {
   store(p, a, lanes.n);
 }
 
-// body(i, lanes) for the vectors of [begin, end), the last one perhaps partial.
+// Calls body(i, lanes) for the vectors of [begin, end). The last vector may be partial.
 template <class Body>
 inline void sweep(std::int64_t begin, std::int64_t end, Body&& body) {
   std::int64_t i = begin;
@@ -248,7 +249,7 @@ inline F copy_sign(F magnitude, F sign) {
   return as_float(as_int(abs(magnitude)) | (as_int(sign) & set(static_cast<std::int32_t>(0x80000000u))));
 }
 
-// Reductions over lanes: halves are folded until one lane is left, the same tree every time.
+// Reductions over lanes: the vector is folded in half until one lane is left, always by the same tree.
 inline __m256 add_halves(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
 inline __m256 max_halves(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
 inline float sum(F a) {
@@ -264,7 +265,7 @@ inline float max_lane(F a) {
   return _mm_cvtss_f32(_mm_max_ss(p, _mm_shuffle_ps(p, p, 1)));
 }
 
-// A sum of floats, or of their products, kept in double.
+// A sum of floats, or of their products, in double.
 struct DoubleSum {
   D low = set(0.0), high = set(0.0);
   void add(F a) {
@@ -278,12 +279,12 @@ struct DoubleSum {
   double total() const { return sum(low + high); }
 };
 
-// Coefficients below are our own minimax fits (Lawson iteration) in relative error. Largest errors in units in the last
-// place, held by tests/kernels/simd_test.cpp over arguments of every size: exp 1, erf 1.5, tanh and logistic 2.5,
-// silu 3.5, tanh' 4, silu' 5, normal and gelu' 6, gelu 6.5 (that of gelu' and silu' in units of the sum of their two
-// terms). NaN gives NaN.
+// The coefficients below are original minimax fits (Lawson iteration) in relative error. Largest errors in units in the
+// last place, checked by tests/kernels/simd_test.cpp over arguments of every size: exp 1, erf 1.5, tanh and logistic
+// 2.5, silu 3.5, tanh' 4, silu' 5, normal and gelu' 6, gelu 6.5. For gelu' and silu' the unit is that of the sum of
+// their two terms. NaN gives NaN.
 
-// a polynomial in x, lowest coefficient first
+// Evaluates a polynomial in x, lowest coefficient first.
 template <int n>
 inline F polynomial(F x, const float (&c)[n]) {
   F sum = set(c[n - 1]);
@@ -296,8 +297,8 @@ struct Reduced {
 };
 inline Reduced reduce_exponent(F x) {
   const F n = round(x * set(1.44269504f));
-  return {n, fnma(n, set(-2.12194440e-4f),
-                  fnma(n, set(0.693359375f), x))};  // ln 2 in two parts; the first product is exact
+  // ln 2 in two parts; the product with the first part is exact.
+  return {n, fnma(n, set(-2.12194440e-4f), fnma(n, set(0.693359375f), x))};
 }
 // e^r - 1 for |r| <= ln 2 / 2
 inline F expm1_reduced(F r) {
@@ -305,7 +306,7 @@ inline F expm1_reduced(F r) {
   return fma(r * r, p, r);
 }
 
-// e^x; overflow gives infinity, underflow goes through subnormals to 0
+// e^x. Overflow gives infinity; underflow passes through subnormals to 0.
 inline F exp(F x) {
   const Reduced part = reduce_exponent(max(set(-104.0f), min(set(104.0f), x)));
   return scale_by_power(expm1_reduced(part.r) + set(1.0f), part.n);
@@ -332,7 +333,7 @@ inline Logistic logistic(F x) {
 }
 inline F sigmoid(F x) { return logistic(x).value; }
 
-// Normal distribution: density and cumulated probability with a small relative error in the lower tail too:
+// Density and cumulative probability of the normal distribution, with a small relative error in the lower tail too:
 // Phi(-t) = e^(-t^2/2) P(q) / (t + 4) with q = (t - 4) / (t + 4).
 struct Normal {
   F density, below;
@@ -342,7 +343,7 @@ inline Normal normal(F x) {
   const F square = t * t;
   const F rounding = fms(t, t, square);
   F e = exp(square * set(-0.5f));
-  e = fnma(e * set(0.5f), rounding, e);  // what t * t lost
+  e = fnma(e * set(0.5f), rounding, e);  // corrects the rounding of t * t
   const F k = set(1.0f) / (t + set(4.0f));
   const F q = (t - set(4.0f)) * k;
   const F p = polynomial(q, {0.75528514f, -0.60789657f, 0.3871369f, -0.18652344f, 0.060403828f, -0.007525265f,

@@ -1,17 +1,17 @@
-// Stores past the caches, for outputs too large to stay in them.
+// Non-temporal stores that bypass the caches, for outputs too large to stay in them.
 #pragma once
 
 #include "kernels/cpu/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 
-// Outputs from this size on are written past the caches, which saves reading their lines first: they would not stay
-// there anyway.
+// Outputs of at least this size bypass the caches, because they would not stay there. This saves the reads of their
+// cache lines before the writes.
 constexpr std::int64_t streamed_from = 2 << 20;  // floats
 
-// The whole cache lines of a row of `columns` floats, none where the row's vectors do not begin where such stores must.
-// A line that is streamed in part and stored in part costs many times a store, so only these lines are streamed,
-// whatever the width of a vector.
+// The whole cache lines of a row of `columns` floats. Empty if the vectors of the row are not aligned for non-temporal
+// stores. A line that is partly streamed and partly stored costs many times a plain store, so only whole lines are
+// streamed, for any vector width.
 struct WholeLines {
   const float *first, *last;
 
@@ -25,7 +25,7 @@ struct WholeLines {
   bool hold(const float* p) const { return p >= first && p + F::width <= last; }
 };
 
-// One vector of that row.
+// Stores one vector of the row of `lines`.
 inline void stream(const WholeLines& lines, float* p, F x, std::int64_t lanes) {
   if (!lines.hold(p)) return store(p, x, lanes);
 #if defined(__AVX512F__)
@@ -34,10 +34,10 @@ inline void stream(const WholeLines& lines, float* p, F x, std::int64_t lanes) {
   _mm256_stream_ps(p, x.v);
 #endif
 }
-// Other threads see the streamed stores after this.
+// Makes the streamed stores visible to other threads.
 inline void finish_streaming() { _mm_sfence(); }
 
-// y = x for a block of rows, past the caches if asked.
+// y = x for a block of rows; bypasses the caches if `streaming` is set.
 inline void write_block(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, std::int64_t ldx,
                         float* y, std::int64_t ldy) {
   for (std::int64_t i = 0; i < rows; ++i) {

@@ -1,6 +1,6 @@
-// Large products: tiles of the result, fixed by its shape, are spread over the threads; each passes over the inner
-// dimension in blocks whose operands are copied into contiguous memory that the second-level cache holds (Goto and van
-// de Geijn 2008), and are then multiplied by small kernels.
+// Large products. The result is split into tiles that depend on its shape alone, and the tiles are spread over the
+// threads. A tile loops over the inner dimension in blocks. The operands of a block are copied into contiguous memory
+// that fits the L2 cache (Goto and van de Geijn 2008) and multiplied by small kernels.
 #pragma once
 
 #include "kernels/cpu/gemm.h"
@@ -13,9 +13,9 @@ constexpr std::int64_t largest_tile = 256;
 constexpr std::int64_t smallest_tile = 64;
 constexpr std::int64_t enough_tiles = 16;
 constexpr std::int64_t inner_block = 128;
-constexpr std::int64_t kernel_block = 64;  // rows and columns of one kernel's result
+constexpr std::int64_t kernel_block = 64;  // rows and columns of a kernel's result
 
-// c = a b, a [m, k] or its transpose [k, m], b [k, n] or its transpose [n, k].
+// c = a b; a is [m, k], or stored transposed [k, m]; b is [k, n], or stored transposed [n, k].
 struct Factors {
   std::int64_t m, n, k;
   const float* a;
@@ -30,7 +30,7 @@ struct Tile {
   std::int64_t row, rows, column, columns;
 };
 
-// Tiles of a result [m, n]: as large as leaves enough of them.
+// Tiles of a result [m, n], as large as possible while there are enough of them.
 struct Tiles {
   std::int64_t m, n, rows = largest_tile, columns = largest_tile;
 
@@ -69,7 +69,7 @@ inline void pack_factors(const Factors& f, const Tile& t, std::int64_t first, st
   }
 }
 
-// memory.c = the tile of a b.
+// Computes the tile of a b into memory.c.
 inline void multiply_tile(const Factors& f, const Tile& t, TileMemory& memory) {
   for (std::int64_t first = 0; first < max<std::int64_t>(f.k, 1); first += inner_block) {
     const std::int64_t inner = min(inner_block, f.k - first), lda = f.transpose_a ? t.rows : inner;
@@ -83,7 +83,7 @@ inline void multiply_tile(const Factors& f, const Tile& t, TileMemory& memory) {
   }
 }
 
-// finish(tile, its values at largest_tile) for every tile of a b, in parallel.
+// Calls finish(tile, its values at largest_tile) for every tile of a b, in parallel.
 template <class Finish>
 void for_each_tile(const Context& context, const Factors& f, Finish finish) {
   const Tiles tiles(f.m, f.n);

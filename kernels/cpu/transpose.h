@@ -1,4 +1,4 @@
-// Transposing blocks in registers: products want their right operand row by row.
+// Transposes blocks in registers, because products read their right operand row by row.
 #pragma once
 
 #include "kernels/cpu/simd.h"
@@ -32,7 +32,7 @@ inline void transpose_quads(const F* row, F* out) {
 #endif
 }
 
-// F::width rows become F::width columns, in place.
+// Transposes F::width rows of F::width columns in place.
 inline void transpose_vectors(F* row) {
   F quad[F::width];
   transpose_quads(row, quad);

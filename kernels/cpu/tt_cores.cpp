@@ -1,7 +1,8 @@
-// Each half of each matrix is a chain: lead x core x core ..., with lead 1 for the left half and r_d rows for the right
-// one. Partial products are matrices whose last index is the next bond, so every step is one plain product.
+// Merges cores into left and right factors on the CPU. Each factor is a chain: lead x core x core ..., with a lead of 1
+// for the left factor and of r_d rows for the right factor. The last index of a partial product is the next bond, so
+// every step is one plain matrix product.
 //
-// Halves are dealt to lanes; a lane works through its halves one after the other in a workspace of its own.
+// Factors are dealt to lanes. A lane computes its factors one after the other in its own workspace.
 #include "kernels/tt_cores.h"
 
 #include <initializer_list>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::int64_t largest_lanes = 8;
 
-// One half: cores first .. first + d - 1 of the matrix.
+// One factor: cores first .. first + d - 1 of the matrix.
 struct Half {
   const TtMatrix& t;
   bool is_right;
@@ -32,7 +33,7 @@ struct Half {
         lead(is_right ? t.ranks[t.d] : 1) {}
 
   std::int64_t rows(int i) const { return lead * product_of(t.modes, first, first + i); }  // of the product of i cores
-  std::int64_t bond(int i) const { return t.ranks[first + i]; }                            // its columns
+  std::int64_t bond(int i) const { return t.ranks[first + i]; }                            // columns of that product
   std::int64_t mode(int i) const { return t.modes[first + i]; }                            // of core i
   std::int64_t core_size(int i) const { return bond(i) * mode(i) * bond(i + 1); }
   const float* core(int i) const { return f32(t.cores[first + i]); }
@@ -54,12 +55,12 @@ void mask_core(const Half& h, int i, float* out) {
   }
 }
 
-// Memory of a half: masked cores and partial products; the backward also needs their gradients.
+// Memory of a factor: masked cores and partial products; for the backward also their gradients.
 struct HalfMemory {
   float* core[max_cores] = {};
-  float* partial[max_cores] =
-      {};  // partial[i]: product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself
-  float* d_partial[2] = {};  // gradients of two neighbours, in turn
+  // partial[i] is the product of the first i cores, [rows(i), bond(i)]; partial[1] is the first core itself.
+  float* partial[max_cores] = {};
+  float* d_partial[2] = {};  // gradients of two neighbours, used alternately
   float* d_core = nullptr;
   float* transposed = nullptr;  // a masked core
 
@@ -81,15 +82,15 @@ struct HalfMemory {
   }
 };
 
-// Masked cores, and the partial products of the first 1 .. last cores.
+// Computes the masked cores, and the partial products of the first 1 .. last cores.
 void contract(const Half& h, const HalfMemory& memory, int last) {
   for (int i = 0; i < h.d; ++i) mask_core(h, i, memory.core[i]);
   for (int i = 1; i <= last; ++i) {
     const std::int64_t rows = i == 1 ? h.lead : h.rows(i - 1), inner = h.bond(i - 1),
                        columns = h.mode(i - 1) * h.bond(i);
     if (i == 1) {
-      copy_block(1, h.core_size(0), memory.core[0], 0, memory.partial[1],
-                 0);  // [lead, mode, bond], the lead being the core's own first index
+      // [lead, mode, bond]; the lead is the first index of the core itself.
+      copy_block(1, h.core_size(0), memory.core[0], 0, memory.partial[1], 0);
     } else {
       SmallGemm({rows, columns, inner, inner, columns, columns})(memory.partial[i - 1], memory.core[i - 1],
                                                                  memory.partial[i]);
@@ -102,16 +103,15 @@ void zero_rows(std::int64_t rows, std::int64_t columns, float* out, std::int64_t
     for (std::int64_t j = 0; j < columns; ++j) out[i * ld + j] = 0;
 }
 
-// The chain's rows of A to or from where they belong: body(row of the chain, row of A).
+// Calls body(row of the chain, row of A) for each row of A.
 template <class Body>
 void for_left_rows(const TtMatrix& t, Body body) {
   const std::int64_t rows = rows_of(t);
   for (std::int64_t p = 0; p < rows; ++p) body(p, t.order ? t.order[p] : p);
 }
 
-// Runs of columns between those of the identity, in B and in the core: body(first column of B, first of the core,
-// count). The identity's columns are found from left to right by looking for the next larger one; there are few of
-// them.
+// Calls body(first column of B, first column of the core, count) for each run of columns between those of the identity.
+// Each run ends at the next larger identity column, found by a linear search because there are few of them.
 template <class Body>
 void for_stored_columns(const TtMatrix& t, Body body) {
   const std::int64_t columns = columns_of(t), rank = t.gauge ? t.ranks[t.d] : 0;
@@ -149,7 +149,7 @@ void merge_half(const Half& h, Workspace workspace) {
   });
 }
 
-// From the gradient of a masked core to those of the core and of its diagonal.
+// Converts the gradient of a masked core into gradients of the core and of its diagonal.
 void unmask_gradient(const Half& h, int i, const float* gradient) {
   const std::int64_t rows = h.bond(i) * h.mode(i), columns = h.bond(i + 1);
   const float *core = h.core(i), *diagonal = h.diagonal(i);

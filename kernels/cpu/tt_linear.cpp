@@ -1,6 +1,6 @@
-// Rows are split into tiles; for each, both products and what is fused to them run while the tile is in cache. The
-// right half and the gradient of the output pass in panels of columns: a panel of one tile fits the first-level cache
-// together with its operands.
+// TT linear layer on the CPU. Rows are split into tiles. Both products of a tile, and the ops fused to them, run while
+// the tile is in the cache. The right factor and the gradient of the output are processed in panels of columns: a panel
+// of one tile fits the L1 cache together with its operands.
 #include "kernels/tt_linear.h"
 
 #include "kernels/cpu/activation.h"
@@ -13,15 +13,16 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t panel = 128;        // columns
-constexpr std::int64_t tile_rows = 64;     // rows of a tile of the backward, and of the forward when there are many
-constexpr std::int64_t packed_from = 512;  // tokens from which copying the right half into panels pays
+constexpr std::int64_t panel = 128;     // columns
+constexpr std::int64_t tile_rows = 64;  // rows of a tile of the backward, and of the forward if there are many tokens
+constexpr std::int64_t packed_from = 512;  // tokens from which packing the right factor into panels pays off
 constexpr std::int64_t largest_groups = 16;
-constexpr std::int64_t partial_floats = 4 << 20;  // of all partial sums together, unless two groups alone need more
+constexpr std::int64_t partial_floats =
+    4 << 20;  // limit for all partial sums together, unless two groups alone need more
 
 std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
 
-// [rank, n] cut into panels of `panel` columns, each contiguous.
+// Copies panel p of right [rank, n] into contiguous memory; panels have `panel` columns.
 void pack_panel(const float* right, std::int64_t rank, std::int64_t n, std::int64_t p, float* packed) {
   const std::int64_t columns = min(panel, n - p * panel);
   copy_block(rank, columns, right + p * panel, n, packed + p * panel * rank, columns);
@@ -42,7 +43,7 @@ std::size_t forward_workspace(const Context&, const TtLinearForward& a) {
   return counter.used();
 }
 
-// y of one output for rows [row, row + rows).
+// Computes y of one output for rows [row, row + rows).
 template <class Act>
 void forward_output(const TtLinearForward& a, const TtOutput& o, const float* packed, std::int64_t row,
                     std::int64_t rows) {
@@ -72,7 +73,7 @@ void forward_tile(const TtLinearForward& a, const ForwardMemory& memory, std::in
                     [&](auto act) { forward_output<decltype(act)>(a, a.output[i], memory.right[i], row, rows); });
 }
 
-// Calls visit(output, panel of it) for every panel of every output, in parallel.
+// Calls visit(output, panel) for every panel of every output, in parallel.
 template <class Visit>
 void for_each_panel(const Context& context, const TtOutput* output, int outputs, Visit visit) {
   std::int64_t panels = 0;
@@ -99,13 +100,13 @@ Status run_forward(const Context& context, const TtLinearForward& a) {
   return Status::ok;
 }
 
-// The backward: row tiles are gathered into groups, each with partial sums of its own, added in the order of groups at
+// Memory of the backward: row tiles form groups. Each group has its own partial sums, which are added in group order at
 // the end.
 struct BackwardMemory {
   std::int64_t groups = 1;
   float* left = nullptr;                      // A^T in panels of its columns
   float* right_transposed[max_outputs] = {};  // [N, R]
-  float* right[max_outputs] = {};             // panels, to compute pre again
+  float* right[max_outputs] = {};             // panels, to recompute pre
   float* d_right[max_outputs] = {};           // per group: panels of [R, columns]
   float* d_bias[max_outputs] = {};            // per group: [N]
 };
@@ -130,7 +131,7 @@ BackwardMemory backward_memory(const TtLinearBackward& a, Workspace& workspace) 
   }
   return memory;
 }
-// d_A, which comes behind all else.
+// d_A, computed after everything else.
 Product left_gradient(const TtLinearBackward& a) {
   return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
 }
@@ -155,8 +156,8 @@ void pack_for_backward(const Context& context, const TtLinearBackward& a, const 
   });
 }
 
-// Adds one output for rows [row, row + rows): its columns of U1, and partial sums of group `group` (begun afresh if
-// `first`).
+// Adds one output for rows [row, row + rows): its columns of U1, and the partial sums of `group`, which are overwritten
+// if `first` is set.
 template <class Act>
 void backward_output(const TtLinearBackward& a, int i, const BackwardMemory& memory, std::int64_t group, bool first,
                      std::int64_t row, std::int64_t rows) {
@@ -205,7 +206,7 @@ void backward_tile(const TtLinearBackward& a, const BackwardMemory& memory, std:
   if (a.dx) backward_input(a, memory, row, rows);
 }
 
-// d_right and d_bias of one panel: the partial sums of all groups, added in their order.
+// Computes d_right and d_bias of one panel: the partial sums of all groups, added in group order.
 void reduce_panel(const TtOutput& o, const BackwardMemory& memory, int i, std::int64_t p) {
   const std::int64_t j = p * panel, columns = min(panel, o.out - j);
   for (std::int64_t r = 0; r <= o.rank; ++r) {

@@ -1,6 +1,6 @@
-// Look-up in a TTM table by its two halves, and the halves' gradients. Equal ids are folded first; a row is one small
-// product (n_left x r)(r x n_right); every output row belongs to one tile, which adds what concerns it in the order of
-// ids.
+// Look-up in a TTM table from its left and right factor, and the gradients of the factors. Equal ids are grouped first.
+// A row is one small product (n_left x r)(r x n_right). Each output row belongs to one tile, which adds its terms in
+// the order of ids.
 #include "kernels/ttm_embedding.h"
 
 #include "kernels/cpu/block_product.h"
@@ -12,11 +12,11 @@
 namespace comera::kernels::COMERA_CPU {
 namespace {
 
-constexpr std::int64_t positions_of_tile = 64;  // forward: sorted ids of a tile
+constexpr std::int64_t positions_of_tile = 64;  // forward: sorted ids per tile
 constexpr std::int64_t runs_of_tile = 8;
 constexpr std::int64_t fold_columns = 256;
 
-// Sizes of a row's product and where its factors are.
+// Sizes of a row's product and offsets of its factors.
 struct RowShape {
   std::int64_t left, right, rank, columns, right_rows, rows;
   explicit RowShape(const TtmTable& t)
@@ -30,7 +30,7 @@ struct RowShape {
   std::int64_t right_at(std::int64_t id) const { return id % right_rows * rank * right; }
 };
 
-// Writes a row's block to the places of all positions that hold its id.
+// Writes a row's block to all positions with its id.
 struct ToPositions {
   float* y;
   const std::int32_t* positions;
@@ -61,7 +61,7 @@ void row_product(const TtmTable& t, const RowShape& s, std::int64_t id, const Re
 struct ForwardMemory {
   Workspace workspace;
   IdRuns runs;
-  std::int32_t* run_of_position = nullptr;  // with bags of several ids: the rows are computed aside, then summed
+  std::int32_t* run_of_position = nullptr;  // for bags of several ids: rows are computed separately, then summed
   float* rows = nullptr;
   ForwardMemory(void* memory, const TtmForward& a) : workspace(memory), runs(workspace, a.bags) {
     if (!a.bags.offsets && a.bags.bags == a.bags.ids) return;
@@ -74,7 +74,7 @@ std::size_t forward_workspace(const Context&, const TtmForward& a) {
   return ForwardMemory(nullptr, a).workspace.used();
 }
 
-// Straight to y; a run that spans tiles is computed in each.
+// Writes directly to y. If a run spans several tiles, each tile computes its row.
 void forward_look_ups(const Context& context, const TtmForward& a, const RowShape& s, const IdRuns& runs) {
   parallel_for(context, tiles_of(a.bags.ids, positions_of_tile), [&](std::int64_t tile) {
     const std::int64_t last = min(a.bags.ids, (tile + 1) * positions_of_tile);
@@ -129,7 +129,7 @@ struct BackwardMemory {
   Workspace workspace;
   IdRuns runs;
   std::int32_t* bag;          // of each position
-  std::int32_t* fold;         // of each run: its row of `folded`; -1: a single position, whose dy serves
+  std::int32_t* fold;         // of each run: its row of `folded`; -1: a single position, its dy is used
   std::int32_t* left_start;   // group l of runs with the same left row: left_start[l] .. left_start[l + 1] - 1
   std::int32_t* by_right;     // runs sorted by their right row
   std::int32_t* right_start;  // groups of by_right
@@ -150,7 +150,7 @@ std::size_t backward_workspace(const Context&, const TtmBackward& a) {
   return BackwardMemory(nullptr, a).workspace.used();
 }
 
-// Starts of the groups of equal key(i), i in [0, count); their number.
+// Fills `start` with the first index of each group of equal key(i), i in [0, count). Returns the number of groups.
 template <class Key>
 std::int64_t group(std::int64_t count, std::int32_t* start, Key key) {
   std::int64_t groups = 0;
@@ -197,7 +197,7 @@ class Backward {
         m_.right_group[m_.by_right[i]] = static_cast<std::int32_t>(g);
   }
 
-  // Equal ids: dy summed in the order of position, tile by tile of runs and columns.
+  // Sums dy of equal ids in order of position, tile by tile of runs and columns.
   void fold() {
     const std::int64_t across = tiles_of(s_.columns, fold_columns);
     parallel_for(context_, tiles_of(m_.runs.count, runs_of_tile) * across, [&](std::int64_t tile) {

@@ -1,8 +1,8 @@
-// Cores of a TTM table to its two halves and back. Each half is a chain of its own: with first core [m, r_0 n, r_1]
-// (r_0 is 1 on the left, r_cut on the right) the partial products are P_k [rows, columns, r], rows = m_1..m_k, columns
-// = r_0 n_1..n_k:
+// Merges the cores of a TTM table into its left and right factor, and the backward. Each factor is its own chain. With
+// first core [m, r_0 n, r_1] (r_0 is 1 on the left, r_cut on the right), the partial products are P_k [rows, columns,
+// r] with rows = m_1..m_k, columns = r_0 n_1..n_k:
 //   P_k[(M, m), (C, n), r'] = sum_a P_{k-1}[M, C, a] F~_k[a, m, n, r'],
-// for each pair (M, m) one block [C x a][a x (n r')], whose result is contiguous.
+// i.e. one block product [C x a][a x (n r')] per pair (M, m), with a contiguous result.
 #include "kernels/ttm_merge.h"
 
 #include "kernels/cpu/block_product.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t blocks_of_tile = 4;
 
-// One half: cores first .. last - 1.
+// One factor: cores first .. last - 1.
 struct Half {
   const TtmTable& t;
   int first, last;
@@ -35,9 +35,9 @@ Half right_half(const TtmTable& t) { return {t, t.cut, t.d}; }
 struct Memory {
   float* core[max_cores];        // F~_k
   float* transposed[max_cores];  // backward: [m n r', a]
-  float* partial[max_cores];     // P_k; the last is the half itself
+  float* partial[max_cores];     // P_k; the last one is the factor itself
   float* d_core[max_cores];      // backward
-  float* d_partial[max_cores];   // backward; the last is the half's gradient
+  float* d_partial[max_cores];   // backward; the last one is the gradient of the factor
 
   Memory(Workspace& workspace, const Half& h, bool backward) {
     for (int k = h.first; k < h.last; ++k) {
@@ -51,7 +51,7 @@ struct Memory {
   }
 };
 
-// D where D > threshold, else 0; all ones without a diagonal.
+// D where D > threshold, else 0. All ones without a diagonal.
 struct BondMask {
   Mask alive;
   F factor;
@@ -76,7 +76,7 @@ void mask_cores(const Context& context, const Half& h, const Memory& memory) {
   });
 }
 
-// [r_0, m, (n r)] and [m, r_0, (n r)]: the same but for the order of the first two.
+// Converts between [r_0, m, (n r)] and [m, r_0, (n r)].
 void swap_first(const Half& h, const float* from, float* to, bool back) {
   const std::int64_t r0 = h.open_rank(), m = h.t.row_modes[h.first], tail = h.tail(h.first);
   for (std::int64_t a = 0; a < r0; ++a)
@@ -86,7 +86,7 @@ void swap_first(const Half& h, const float* from, float* to, bool back) {
     }
 }
 
-// P_first .. P_{end - 1}
+// Computes P_first .. P_{end - 1}.
 void multiply(const Context& context, const Half& h, const Memory& memory, int end) {
   swap_first(h, memory.core[h.first], memory.partial[h.first], false);
   for (int k = h.first + 1; k < end; ++k) {

@@ -1,5 +1,4 @@
-// Pieces of a call's workspace. The same code that takes them answers how much is needed: with no memory it only
-// counts.
+// Allocates buffers from a call's workspace. The same code computes the required size: without memory it only counts.
 #pragma once
 
 #include "kernels/cpu/isa.h"
@@ -29,7 +28,8 @@ class Workspace {
 inline const float* f32(const void* p) { return static_cast<const float*>(p); }
 inline float* f32(void* p) { return static_cast<float*>(p); }
 
-// The part [first, last) of `size` things that falls to `index` of `parts`, as even as whole units of `unit` allow.
+// The part [first, last) of `size` items for `index` of `parts` parts. Parts are as even as whole units of `unit`
+// allow.
 struct Range {
   std::int64_t first, last;
 };

@@ -1,4 +1,4 @@
-// Reference of kernels/attention.h: one query row of one head at a time.
+// Reference of kernels/attention.h: processes one query row of one head at a time.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace comera::kernels::reference {
 
-// One query row: sequence b, query t, head h, its keys, and where its vectors stand.
+// One query row: sequence b, query t, head h, its range of keys, and the offsets of its vectors.
 struct AttentionRow {
   std::int64_t b, t, h, key_head, first, last;
 
@@ -73,8 +73,8 @@ void zero_rows(T* x, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
   for (std::int64_t i = 0; i < rows; ++i) std::fill(x + i * ld, x + i * ld + columns, T(0));
 }
 
-// With P the probabilities, F the factors of dropout: dV = (P F)^T dO, dP = F (dO V^T), dS = P (dP - rows of dO . O),
-// dQ = scale dS K, dK = scale dS^T Q.
+// With probabilities P and dropout factors F: dV = (P F)^T dO, dP = F (dO V^T), dS = P (dP - rows of dO . O), dQ =
+// scale dS K, dK = scale dS^T Q.
 template <class T>
 void compute(const AttentionBackward& a) {
   using std::exp;

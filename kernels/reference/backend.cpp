@@ -1,4 +1,4 @@
-// The table of the reference: one template per op, instantiated for every scalar type.
+// The table of the reference backend: one template per op, instantiated for every scalar type.
 #include "kernels/backend.h"
 
 #include "kernels/reference/attention.h"

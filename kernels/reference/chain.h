@@ -1,5 +1,4 @@
-// A chain of masked cores G~_k [r_{k-1}, s_k, r_k], the common part of TT and TTM: partial products and their
-// gradients.
+// A chain of masked cores G~_k [r_{k-1}, s_k, r_k], shared by TT and TTM: partial products and their gradients.
 #pragma once
 
 #include "kernels/reference/scalar.h"
@@ -12,11 +11,11 @@ struct Chain {
   std::int64_t sizes[max_cores] = {};  // s_k
   std::int64_t ranks[max_cores + 1] = {};
   const void* const* cores = nullptr;
-  const void* const* diagonals = nullptr;  // one fewer than cores
+  const void* const* diagonals = nullptr;  // one less than cores
   int count = 0;
   double threshold = 0;
 
-  // D~_k[j] of the bond after core k; 1 after the last core and where there is no diagonal.
+  // D~_k[j] of the bond after core k; 1 after the last core and if there is no diagonal.
   T mask(int k, std::int64_t j) const {
     if (k + 1 == count || !diagonals[k]) return T(1);
     const T& d = in<T>(diagonals[k])[j];
@@ -30,8 +29,8 @@ struct Chain {
     return core;
   }
 
-  // Product of cores first .. last - 1: [ranks[first], s_first .. s_{last-1}, ranks[last]]; the identity when there is
-  // none.
+  // Product of cores first .. last - 1: [ranks[first], s_first .. s_{last-1}, ranks[last]]. An empty product is the
+  // identity.
   std::vector<T> product(int first, int last) const {
     std::int64_t rows = ranks[first];
     std::vector<T> result(rows * rows, T(0));
@@ -50,7 +49,7 @@ struct Chain {
     return result;
   }
 
-  // Gradient of the masked core k, given that of the product of cores first .. last - 1.
+  // Gradient of the masked core k from the gradient of the product of cores first .. last - 1.
   std::vector<T> masked_gradient(int first, int k, int last, const std::vector<T>& d_product) const {
     const std::vector<T> before = product(first, k), after = product(k + 1, last);
     const std::int64_t left = ranks[k], size = sizes[k], right = ranks[k + 1];
@@ -68,7 +67,7 @@ struct Chain {
     return gradient;
   }
 
-  // d_cores, d_diagonals += for cores first .. last - 1.
+  // Accumulates d_cores and d_diagonals for cores first .. last - 1.
   void backward(int first, int last, const std::vector<T>& d_product, void* const* d_cores,
                 void* const* d_diagonals) const {
     for (int k = first; k < last; ++k) {

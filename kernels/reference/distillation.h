@@ -6,7 +6,7 @@
 
 namespace comera::kernels::reference {
 
-// 1 / (vectors of the sequence that count) for vector k, or 0 where it does not count.
+// Returns 1 / (number of counted vectors of the sequence) for vector k, or 0 if it does not count.
 template <class Args>
 double share_of(const Args& a, std::int64_t k) {
   const std::int64_t count = a.lengths ? a.lengths[k / a.length] : a.length;
@@ -51,7 +51,7 @@ void compute(const VectorDistance& a) {
   *out<W>(a.loss) += loss * W(a.weight * *a.scale);
 }
 
-// Squared: 2 (x - target) / N. Cosine c, with unit vectors u of x and v of the target: (c u - v) / |x|.
+// Squared distance: 2 (x - target) / N. Cosine c, with unit vectors u of x and v of the target: (c u - v) / |x|.
 template <class T>
 void compute(const VectorDistanceBackward& a) {
   for (std::int64_t k = 0; k < a.sequences * a.length; ++k) {
@@ -74,7 +74,7 @@ void compute(const VectorDistanceBackward& a) {
   }
 }
 
-// Scales what was summed so far to a new maximum.
+// Rescales a sum to a new maximum.
 template <class T>
 T rescaled(const T& sum, const T& from, const T& to) {
   using std::exp;

@@ -6,7 +6,7 @@
 
 namespace comera::kernels::reference {
 
-// Calls visit(bag, id) for every id, in the order of position.
+// Calls visit(bag, id) for every id, in order of position.
 template <class Visit>
 void for_each_id(const Bags& bags, Visit visit) {
   for (std::int64_t b = 0; b < bags.bags; ++b) {

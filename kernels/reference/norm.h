@@ -58,7 +58,7 @@ void compute(const NormForward& a) {
   compute<T>(apply);
 }
 
-// With h = (s - mean) rstd and g = dy gain: ds = rstd (g - mean(g) - h mean(g h)), without the mean(g) for rms.
+// With h = (s - mean) rstd and g = dy gain: ds = rstd (g - mean(g) - h mean(g h)); rms has no term mean(g).
 template <class T>
 void compute(const NormBackward& a) {
   std::vector<T> h(a.columns, T(0)), g(a.columns, T(0));

@@ -6,7 +6,7 @@
 
 namespace comera::kernels::reference {
 
-// Bond k of a chain stands after core k - 1; bonds 0 and `cores` are the closed ends, with count and norm 1.
+// Bond k of a chain follows core k - 1. Bonds 0 and `cores` are the closed ends, with count and norm 1.
 template <class T>
 double active_entries(const RankChain& c, int bond, double threshold) {
   if (bond == 0 || bond == c.cores) return 1;
@@ -45,7 +45,7 @@ double all_active(const RankChain* chains, int count, double threshold) {
   return sum;
 }
 
-// S^, or the mean of the active entries (0 when there is none).
+// S^, or the mean of the active entries (0 if there are none).
 template <class T>
 typename Wide<T>::type penalty_value(const RankChain* chains, int count, double threshold, RankPenalty penalty) {
   using W = typename Wide<T>::type;
@@ -83,7 +83,7 @@ void compute(const RankMeasure& a) {
   choose_weights(*a.loss, s);
 }
 
-// Derivative of the penalty by an active entry of a bond.
+// Derivative of the penalty with respect to an active entry of a bond.
 template <class T>
 typename Wide<T>::type penalty_slope(const RankPenaltyGradient& a, const RankChain& c, int bond, double active) {
   using W = typename Wide<T>::type;

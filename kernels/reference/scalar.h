@@ -1,6 +1,6 @@
-// What every op of the reference shares: functions of a scalar that may be float, double or std::complex<double>, and
-// views. All of them are analytic, so that f(x + ih) carries the derivative in its imaginary part (the complex step:
-// Squire and Trapp 1998, SIAM Review 40). Comparisons and maxima look at the real part.
+// Shared parts of the reference ops: functions of a scalar that may be float, double or std::complex<double>, and
+// views. All functions are analytic, so f(x + ih) has the derivative in its imaginary part (the complex step: Squire
+// and Trapp 1998, SIAM Review 40). Comparisons and maxima use the real part.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr double pi = 3.14159265358979323846;
 inline double real_part(double x) { return x; }
 inline double real_part(const std::complex<double>& x) { return x.real(); }
 
-// The type of sums of many rows.
+// Type of sums over many rows.
 template <class T>
 struct Wide {
   using type = T;
@@ -31,8 +31,8 @@ struct Wide<float> {
 inline float erfc_of(float x) { return std::erfc(x); }
 inline double erfc_of(double x) { return std::erfc(x); }
 
-// erf z = 2/sqrt(pi) exp(-z^2) sum_n 2^n z^(2n+1) / (2n+1)!!: every term has the sign of z, so nothing cancels near the
-// real axis. Abramowitz and Stegun 7.1.6.
+// erf z = 2/sqrt(pi) exp(-z^2) sum_n 2^n z^(2n+1) / (2n+1)!!. Every term has the sign of z, so there is no cancellation
+// near the real axis. Abramowitz and Stegun 7.1.6.
 inline std::complex<double> erf_series(std::complex<double> z) {
   std::complex<double> term = z, sum = z;
   for (int n = 1; n < 200; ++n) sum += term *= 2.0 * z * z / (2.0 * n + 1);
@@ -103,7 +103,7 @@ T* out(void* data) {
   return static_cast<T*>(data);
 }
 
-// The factor of row k, feature j of a [K, N] tensor.
+// Dropout factor of row k, feature j of a [K, N] tensor.
 inline double dropout_factor(const Dropout& dropout, std::int64_t k, std::int64_t j) {
   if (dropout.probability <= 0) return 1;
   const std::int64_t sequence = k / dropout.tokens_per_sample, token = k % dropout.tokens_per_sample;

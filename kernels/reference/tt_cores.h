@@ -15,7 +15,7 @@ Chain<T> chain_of(const TtMatrix& t) {
   return chain;
 }
 
-// For each column of B the row of the identity that it is, or -1 if the column is stored.
+// For each column of B: the index of its unit vector, or -1 if the column is stored.
 inline std::vector<std::int64_t> unit_columns(const TtMatrix& t) {
   std::vector<std::int64_t> unit(columns_of(t), -1);
   for (std::int64_t r = 0; t.gauge && r < t.ranks[t.d]; ++r) unit[t.gauge[r]] = r;

@@ -1,4 +1,4 @@
-// Reference of kernels/tt_linear.h: the layer of a half at a time, by the dense ops.
+// Reference of kernels/tt_linear.h: one factor at a time, through the dense ops.
 #pragma once
 
 #include "kernels/reference/linear.h"
@@ -50,7 +50,7 @@ void compute(const TtLinearBackward& a) {
   for (int i = 0; i < a.outputs; ++i) {
     const TtOutput& o = a.output[i];
     std::vector<T> d_pre = pre_gradient<T>(a, o);
-    LinearBackward second;  // without activation: d_pre is its dy
+    LinearBackward second;  // without activation, because d_pre is its dy
     second.tokens = a.tokens, second.in = o.rank, second.out = o.out;
     second.dy = d_pre.data(), second.lddy = o.out, second.weight = o.right;
     second.dx = out<T>(a.u1) + o.offset, second.lddx = a.width, second.d_bias = o.d_bias;

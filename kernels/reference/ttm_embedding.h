@@ -6,7 +6,7 @@
 
 namespace comera::kernels::reference {
 
-// Calls visit(index in A1, index in A2, column) for every product that row `id` sums.
+// Calls visit(index in A1, index in A2, column) for every term of the sums in row `id`.
 template <class Visit>
 void for_each_term(const TtmTable& t, std::int64_t id, Visit visit) {
   const std::int64_t p = id / right_rows(t), q = id % right_rows(t), rank = t.ranks[t.cut];

@@ -15,7 +15,7 @@ Chain<T> chain_of(const TtmTable& t) {
   return chain;
 }
 
-// The index of (row, column) of cores first .. last - 1 in the chain's order (m_first, n_first, m_{first+1},
+// Index of (row, column) of cores first .. last - 1 in the order of the chain (m_first, n_first, m_{first+1},
 // n_{first+1}, ...).
 inline std::int64_t interleaved(const TtmTable& t, int first, int last, std::int64_t row, std::int64_t column) {
   std::int64_t index = 0, stride = 1;
