@@ -1,5 +1,5 @@
-// Cross-entropy, computed in chunks of classes so that the logits of a large vocabulary are never all in memory. loss =
-// sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
+// Cross-entropy, computed in chunks of classes so that the logits of a large vocabulary are never all in memory.
+// loss = sum over rows with target >= 0 of (log sum exp(logits) - logits[target]) * loss_scale.
 #pragma once
 
 #include "kernels/types.h"

@@ -1,8 +1,8 @@
 // Losses against a teacher: distances between vectors (hidden states, sentence embeddings), and the divergence of two
 // softmaxes.
 //
-// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t) and q =
-// softmax(teacher / t), the loss of a row is t^2 sum q log(q / p), and its gradient is t (p - q).
+// Divergence (Hinton, Vinyals and Dean 2015, arXiv 1503.02531, section 2): with p = softmax(z / t) and
+// q = softmax(teacher / t), the loss of a row is t^2 sum q log(q / p), and its gradient is t (p - q).
 #pragma once
 
 #include "kernels/types.h"

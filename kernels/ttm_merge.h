@@ -12,7 +12,6 @@ namespace comera::kernels {
 //   right A2 [m_{cut+1}..m_d, r_cut, n_{cut+1}..n_d]   (rows q = id % right_rows)
 // The row q is A2's first index, so the factor of one row is contiguous. Row id: E[id] = A1[p] (n_left x r) * A2[q] (r
 // x n_right), flattened to N. Source: CoMERA, section 4.1.
-// halves).
 struct TtmTable {
   int d = 0, cut = 0;
   std::int64_t row_modes[max_cores] = {}, column_modes[max_cores] = {};

@@ -57,16 +57,16 @@ Status run(const Context& context, const SquareSum& a) {
   double* partial = static_cast<double*>(context.workspace);
   const std::int64_t tiles = many_tiles(a.tensors, a.count);
   for (std::int64_t tile = 0; tile < tiles; ++tile) partial[tile] = 0;
-  for_many(
-      context, a.tensors, a.count, [&](const ConstTensor& t, std::int64_t begin, std::int64_t end, std::int64_t tile) {
-        const float* x = static_cast<const float*>(t.data);
-        DoubleSum sum;
-        sweep(begin, end, [&](std::int64_t i, auto lanes) {
-          __builtin_prefetch(x + i + 1024);  // with a single stream of reads, the hardware prefetches less far ahead
-          sum.add_product(load(x + i, lanes), load(x + i, lanes));
-        });
-        partial[tile] += sum.total();
-      });
+  for_many(context, a.tensors, a.count,
+           [&](const ConstTensor& t, std::int64_t begin, std::int64_t end, std::int64_t tile) {
+             const float* x = static_cast<const float*>(t.data);
+             DoubleSum sum;
+             sweep(begin, end, [&](std::int64_t i, auto lanes) {
+               __builtin_prefetch(x + i + 1024);  // the hardware prefetches a single stream less far ahead
+               sum.add_product(load(x + i, lanes), load(x + i, lanes));
+             });
+             partial[tile] += sum.total();
+           });
   double sum = 0;
   for (std::int64_t tile = 0; tile < tiles; ++tile) sum += partial[tile];
   *a.result = sum;

@@ -17,8 +17,8 @@ constexpr std::int64_t panel = 128;     // columns
 constexpr std::int64_t tile_rows = 64;  // rows of a tile of the backward, and of the forward if there are many tokens
 constexpr std::int64_t packed_from = 512;  // tokens from which packing the right factor into panels pays off
 constexpr std::int64_t largest_groups = 16;
-constexpr std::int64_t partial_floats =
-    4 << 20;  // limit for all partial sums together, unless two groups alone need more
+// Limit for all partial sums together, in floats, unless two groups alone need more.
+constexpr std::int64_t partial_floats = 4 << 20;
 
 std::int64_t forward_rows(std::int64_t tokens) { return tokens >= 1024 ? tile_rows : tokens >= 256 ? 32 : 16; }
 

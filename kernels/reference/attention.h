@@ -73,8 +73,8 @@ void zero_rows(T* x, std::int64_t rows, std::int64_t columns, std::int64_t ld) {
   for (std::int64_t i = 0; i < rows; ++i) std::fill(x + i * ld, x + i * ld + columns, T(0));
 }
 
-// With probabilities P and dropout factors F: dV = (P F)^T dO, dP = F (dO V^T), dS = P (dP - rows of dO . O), dQ =
-// scale dS K, dK = scale dS^T Q.
+// With probabilities P and dropout factors F: dV = (P F)^T dO, dP = F (dO V^T), dS = P (dP - rows of dO . O),
+// dQ = scale dS K, dK = scale dS^T Q.
 template <class T>
 void compute(const AttentionBackward& a) {
   using std::exp;

@@ -1,14 +1,15 @@
-// Attention on streams of bf16 beside the reference. The table of cases (attention_test.cpp) runs CUDA's kernels in
-// f32; here they read and write bf16, on the card's double and on the card where there is one, and take the tensor
-// cores where the shape lets them.
+// Attention in bf16 against the reference. The table of cases (attention_test.cpp) runs the CUDA kernels in f32. Here
+// they read and write bf16, on the emulator and on the GPU if there is one, and use tensor cores for the shapes that
+// allow it.
 //
-// With P the probabilities times the factors of dropout, the tensor cores multiply factors that were rounded to bf16, u
-// = 2^-8 of themselves at most (8 bits of significand, to nearest), and what they give is rounded once more where it is
-// stored; all else is f32, for which Tracked derives the bound e. So to first order
+// Let P be the probabilities times the dropout factors. The tensor cores multiply factors that are rounded to bf16,
+// with a relative error of at most u = 2^-8 (8 bits of significand, to nearest). Their result is rounded once more when
+// it is stored. All else is f32, for which Tracked derives the bound e. So to first order
 //   |out - exact| <= e + u sum_j |P_j v_j| + u |exact|
-// and with dS = P (dP - delta), the other factor that is rounded, likewise
-//   dQ: e + u sum_j |scale dS_j k_j| + u |exact|     dK: e + u sum_t |scale dS_t q_t| + u |exact|     dV: e + u sum_t
-//   |P_t dO_t| + u |exact|.
+// and with dS = P (dP - delta), the other rounded factor, likewise
+//   dQ: e + u sum_j |scale dS_j k_j| + u |exact|
+//   dK: e + u sum_t |scale dS_t q_t| + u |exact|
+//   dV: e + u sum_t |P_t dO_t| + u |exact|
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -27,10 +28,10 @@ using test::Tracked;
 using Doubles = std::vector<double>;
 
 constexpr double unit = 0x1p-8, f32_unit = 0x1p-24;
-constexpr double second_order = 1.01;  // products of two of these errors are below u of the bound
+constexpr double second_order = 1.01;  // products of two of these errors are below u times the bound
 constexpr double underflow = 1e-36;
 
-enum class Range { all, causal, padded, scattered };  // scattered: some begin late, some are empty
+enum class Range { all, causal, padded, scattered };  // scattered: some ranges begin late, some are empty
 
 struct Shape {
   std::int64_t batch, queries, keys, heads, key_heads, head_size;
@@ -45,8 +46,8 @@ struct Shape {
   std::int64_t key_columns() const { return key_heads * head_size; }
 };
 
-// Rows of X in a device's memory: guards around them, gaps between; all bytes that are not data are 0xFF, a NaN in
-// every format.
+// Rows of X in device memory, with guards around them and gaps between them. All bytes outside the data are 0xFF, a NaN
+// in every format.
 template <class X>
 class Rows {
  public:
@@ -69,7 +70,7 @@ class Rows {
   ~Rows() { memory().release(data_, bytes_); }
 
   X* data() const { return reinterpret_cast<X*>(data_) + guard; }
-  // The rows as they are now; everything around them must be unchanged.
+  // Returns the current rows. Everything around them must be unchanged.
   std::vector<X> read() const {
     std::vector<std::uint8_t> now(bytes_);
     REQUIRE(memory().download(context(), now.data(), data_, bytes_) == Status::ok);
@@ -111,7 +112,7 @@ std::vector<Tracked> tracked(const Floats& values) {
   return all;
 }
 
-// A call's numbers, and what it should give: by the reference, each with its bound.
+// Inputs of a call.
 struct Problem {
   Shape s;
   Floats q, k, v, d_out;
@@ -132,7 +133,7 @@ struct Problem {
     }
   }
 
-  // Rows `gap` apart; pointers to memory that the backend can read.
+  // Fills the arguments of a call. Rows are `gap` apart; the pointers are readable by the backend.
   template <class Args>
   Args args(std::int64_t gap, const std::int32_t* from, const std::int32_t* to, const StepScalars* step,
             const std::int64_t* sample) const {
@@ -164,7 +165,7 @@ struct Problem {
   }
 };
 
-// Sizes of the sums whose one factor the tensor cores round, per element.
+// Per element: sums of absolute products for the sums with a rounded factor.
 struct Sizes {
   Doubles out, dq, dk, dv;
 };
@@ -175,7 +176,7 @@ double dot(const float* x, const float* y, std::int64_t count) {
   return sum;
 }
 
-// The reference's results, `out` and `lse` as the backward reads them.
+// Results of the reference. `stored_out` and `stored_lse` are inputs of the backward.
 struct Wanted {
   std::vector<Tracked> out, lse, dq, dk, dv;
   Floats stored_out, stored_lse;
@@ -223,7 +224,7 @@ struct Wanted {
   }
 };
 
-// `stored`: the rounding of what is written, 0 where that is f32.
+// `stored` is the rounding error of the stored result, 0 for f32.
 void compare(const char* name, const Floats& got, const std::vector<Tracked>& wanted, const Doubles& sizes,
              double stored) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -237,7 +238,7 @@ void compare(const char* name, const Floats& got, const std::vector<Tracked>& wa
   }
 }
 
-// The problem in the memory of a column's device, and calls of its kernels.
+// The problem in the device memory of a column, and calls of its kernels.
 class OnDevice {
  public:
   OnDevice(const Column& column, const Problem& p)
@@ -379,17 +380,17 @@ TEST_CASE("attention in bf16, every CUDA backend: lengths around a tile, with an
   }
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: head sizes, those between the compiled ones padded") {
+TEST_CASE("attention in bf16, every CUDA backend: head sizes, with padding between the compiled ones") {
   for (const std::int64_t head_size : {8, 16, 32, 40, 96, 128}) check({1, 33, 70, 2, 1, head_size, Range::causal, 0.1});
   check({1, 65, 200, 2, 2, 128, Range::scattered, 0.1});
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: a query at a time, grouped heads") {
+TEST_CASE("attention in bf16, every CUDA backend: one query, grouped heads") {
   check({2, 1, 200, 4, 2, 64, Range::padded});
   check({2, 20, 37, 6, 2, 64, Range::scattered, 0.3});
 }
 
-TEST_CASE("attention in bf16, every CUDA backend: rows apart, and what tensor cores leave to CUDA cores") {
+TEST_CASE("attention in bf16, every CUDA backend: rows apart, and shapes without tensor cores") {
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 8});
   check({2, 20, 37, 2, 1, 64, Range::scattered, 0.1, 3, false});
   check({1, 20, 37, 2, 1, 20, Range::all, 0.1, 0, false});

@@ -8,7 +8,7 @@
 namespace comera::kernels::test {
 namespace {
 
-enum class Range { all, causal, padded, scattered };  // scattered: some begin late, some are empty
+enum class Range { all, causal, padded, scattered };  // scattered: some ranges begin late, some are empty
 
 struct Shape {
   std::int64_t batch, queries, keys, heads, key_heads, head_size;
@@ -41,7 +41,7 @@ AttentionShape describe(const Shape& s, Run& r) {
   return a;
 }
 
-// q, k and v are tensors of their own, or stand side by side in the rows of one.
+// q, k and v are separate tensors, or columns of one packed tensor.
 template <class Args>
 void take_inputs(const Shape& s, Run& r, Args& a) {
   a.shape = describe(s, r);

@@ -16,14 +16,14 @@ TEST_CASE("the automatic choice is one of the instruction sets of this machine")
   CHECK(cpu_backend(backend->variant, &error) == backend);
 }
 
-TEST_CASE("an unknown instruction set is refused with what there is") {
+TEST_CASE("an unknown instruction set is rejected with a list of the known ones") {
   const char* error = nullptr;
   CHECK(cpu_backend("v5", &error) == nullptr);
   REQUIRE(error);
   CHECK(std::strstr(error, "auto, v3, v4 or v4bf16"));
 }
 
-TEST_CASE("the libraries below are named with their core types") {
+TEST_CASE("the description contains the BLAS libraries and their core types") {
   const std::string text = cpu_blas_description();
   CHECK(text.find("OpenBLAS") != std::string::npos);
   CHECK(text.find("libxsmm") != std::string::npos);

@@ -1,4 +1,4 @@
-// The card of this machine for tests, where there is one and the backend's library is built.
+// Opens the GPU of this machine for tests, if there is one and the CUDA library is built.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace comera::kernels::test {
 
 struct Card {
-  const Backend* backend = nullptr;  // null: none, and `why` says so
+  const Backend* backend = nullptr;  // null: no GPU, `why` holds the reason
   void* stream = nullptr;
   std::string why;
 };
@@ -33,7 +33,7 @@ inline Card open_card() {
   return card;
 }
 
-// Opened once for a test program.
+// Opened once per test program.
 inline const Card& card() {
   static const Card opened = open_card();
   return opened;

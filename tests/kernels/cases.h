@@ -1,4 +1,4 @@
-// The table of cases, by stem. Each function lives in the stem's test file.
+// The table of cases, by stem. Each function is defined in the test file of its stem.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The three modes in which a table of cases is run.
+// The three checks that run a table of cases.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -86,9 +86,9 @@ std::vector<Complex> numbers_of(Run& run, const Case& c, const std::string& name
   return values;
 }
 
-constexpr double step = 1e-60;  // its square vanishes beside 1
+constexpr double step = 1e-60;  // its square is negligible relative to 1
 
-// d objective / d input[index] by the complex step, and the sum of the absolute contributions of the outputs.
+// d objective / d input[index] by the complex step, and the sum of absolute contributions of the outputs.
 struct Derivative {
   double value = 0, magnitude = 0;
 };
@@ -111,7 +111,7 @@ Derivative complex_step(const Case& c, const std::string& input, std::int64_t in
   return d;
 }
 
-// All elements of a small tensor, a sample of a large one; fewer where each costs a long forward.
+// Returns all elements of a small tensor or a sample of a large one, and fewer if the forward is expensive.
 std::vector<std::int64_t> sample(const Case& c, std::int64_t count) {
   std::int64_t size = 0;
   for (const Tensor& t : c.tensors) size += t.rows * t.columns;
@@ -131,7 +131,7 @@ double check_gradient(const Case& c, Run& backward, const Case::Gradient& g) {
   for (std::int64_t i : sample(c, static_cast<std::int64_t>(result.size()))) {
     const Derivative wanted = complex_step(c, g.input, i);
     const double got = result[i].real() - (g.accumulated ? start.start[i] : 0);
-    // An accumulated gradient was rounded at the size of what it was added to.
+    // An accumulated gradient was rounded relative to the sum, which includes its start value.
     const double scale = std::max(wanted.magnitude, size) + (g.accumulated ? std::abs(start.start[i]) : 0);
     const double error = got == wanted.value ? 0 : std::abs(got - wanted.value) / scale;
     largest = std::max(largest, error);

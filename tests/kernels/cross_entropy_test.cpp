@@ -9,7 +9,7 @@ namespace comera::kernels::test {
 namespace {
 
 struct Shape {
-  std::int64_t rows, classes, chunk;  // classes at a time
+  std::int64_t rows, classes, chunk;  // number of classes per chunk
   bool ties = false, counts_correct = true;
   std::int64_t gap = 0;
   double scale = 1;

@@ -1,11 +1,11 @@
-// In bf16 the kernels of CUDA read and write other elements, their sums are the same: from the same numbers they give
-// what they give in f32, rounded once.
+// The CUDA kernels in bf16 differ from f32 only in the elements that they read and write; sums are the same. From the
+// same inputs, the bf16 results must equal the f32 results, rounded once.
 #include "tests/kernels/cuda_call.h"
 
 namespace comera::kernels::cuda {
 namespace {
 
-// `work` answers what a call has written; gradients of parameters are f32 in either type and so the same bytes.
+// `work` returns the outputs of a call. Gradients of parameters are f32 for both dtypes, so their bytes are equal.
 template <class Work>
 void check_stream(const Work& work) {
   Call in_f32(DType::f32), in_bf16(DType::bf16);
@@ -22,7 +22,7 @@ Bags bags_in(Call& call, bool many) {
   return {many ? 4 : 11, 11, call.ints(some_ids), many ? call.ints(some_offsets) : nullptr};
 }
 
-// 24 rows of 8 columns
+// A table of 24 rows of 8 columns.
 TtmTable table_of(std::int64_t rank) {
   TtmTable t;
   t.d = 2, t.cut = 1;
@@ -105,7 +105,7 @@ TEST_CASE("bf16 on CUDA: look-ups in TTM tables") {
     }
 }
 
-TEST_CASE("bf16 on CUDA: halves of TTM tables") {
+TEST_CASE("bf16 on CUDA: factors of TTM tables") {
   check_stream([](Call& call) {
     TtmTable t = table_of(5);
     t.cores[0] = call.f32(numbers(8 * 5, 1)), t.cores[1] = call.f32(numbers(5 * 24, 2)),
@@ -118,7 +118,7 @@ TEST_CASE("bf16 on CUDA: halves of TTM tables") {
   });
 }
 
-TEST_CASE("bf16 on CUDA: halves of TT matrices, padded") {
+TEST_CASE("bf16 on CUDA: factors of TT matrices, padded") {
   check_stream([](Call& call) {
     TtMatrix t;  // [6 x 8] at rank 5
     t.d = 2, t.e = 2, t.ld_left = 16;
@@ -135,7 +135,7 @@ TEST_CASE("bf16 on CUDA: halves of TT matrices, padded") {
   });
 }
 
-// Without bias and activation nothing is rounded in between.
+// Without bias and activation there is no intermediate rounding.
 TEST_CASE("bf16 on CUDA: products of dense layers") {
   check_stream([](Call& call) {
     LinearForward a;
@@ -160,7 +160,7 @@ TEST_CASE("bf16 on CUDA: products of dense layers") {
   });
 }
 
-// d_pre is rounded after its columns have been summed.
+// The column sums use d_pre before it is rounded.
 TEST_CASE("bf16 on CUDA: slopes and sums of columns") {
   for (const std::int64_t columns : {5, 16}) {
     const auto backward = [&](Call& call, bool sums) {

@@ -1,24 +1,31 @@
 #!/usr/bin/env bash
-# The CUDA backend compiles for one card, its kernels take the registers that the table says, and the program, with the library beside it,
-# says the right sentence on this machine. Fetches the toolkit from PyPI where there is no nvcc.
+# Compiles the CUDA backend for one GPU and checks the registers of its kernels against the table. Then checks that the
+# program, with the library in its folder, prints the right message on this machine. Fetches the toolkit from PyPI if
+# there is no nvcc.
 #
 #   tests/kernels/cuda_build.sh BUILD
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$(realpath "$1")
 
-third_party/cuda.sh "$build/third_party/cuda" || { echo "SKIPPED: no CUDA toolkit here, and PyPI cannot be reached" && exit 77; }
+third_party/cuda.sh "$build/third_party/cuda" || {
+  echo "SKIPPED: no CUDA toolkit here, and PyPI cannot be reached" && exit 77
+}
 nvcc=$(third_party/cuda.sh --nvcc "$build/third_party/cuda")
 release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
-cmake -S . -B "$build/cuda" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMERA_CUDA=ON -DCOMERA_TESTS=OFF -DCOMERA_CUDA_ARCHITECTURES=90a \
-  -DCOMERA_SENTENCEPIECE="$(sed -n 's/^COMERA_SENTENCEPIECE:PATH=//p' "$build/CMakeCache.txt")" -DCMAKE_CUDA_COMPILER="$nvcc" \
+cmake -S . -B "$build/cuda" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCOMERA_CUDA=ON -DCOMERA_TESTS=OFF \
+  -DCOMERA_CUDA_ARCHITECTURES=90a -DCMAKE_CUDA_COMPILER="$nvcc" \
+  -DCOMERA_SENTENCEPIECE="$(sed -n 's/^COMERA_SENTENCEPIECE:PATH=//p' "$build/CMakeCache.txt")" \
   -DCMAKE_CUDA_FLAGS='-Xptxas -v' --log-level=NOTICE
-# From scratch, so that the log holds every kernel.
+# A clean build, so that the log contains every kernel.
 cmake --build "$build/cuda" -j 2 --target clean > /dev/null
-cmake --build "$build/cuda" -j 2 --target comera_cuda -v > "$build/cuda/ptxas.log" 2>&1 || { grep -E 'error|FAILED' "$build/cuda/ptxas.log" && exit 1; }
+cmake --build "$build/cuda" -j 2 --target comera_cuda -v > "$build/cuda/ptxas.log" 2>&1 || {
+  grep -E 'error|FAILED' "$build/cuda/ptxas.log" && exit 1
+}
 scripts/cuda_registers.py --release "$release" "$build/cuda/ptxas.log"
 
-# Beside the program the library is found; without a driver or a card that is what is said, not that it was not built.
+# The program finds the library in its own folder. Without a driver or a GPU, the message must name that cause, not a
+# missing build.
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cp "$build/comera" "$build/cuda/libcomera_cuda.so" "$place/"
@@ -28,7 +35,8 @@ case $said in
   'no driver'* | 'no device'* | cuda:0*) ;;
   *) echo "unexpected: $said" && exit 1 ;;
 esac
-# It loads: nothing is missing but what the machine lacks.
-if ! loaded=$(python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1]).comera_cuda_backend' "$place/libcomera_cuda.so" 2>&1); then
+# The library loads: all missing symbols or libraries are those that this machine lacks.
+load='import ctypes, sys; ctypes.CDLL(sys.argv[1]).comera_cuda_backend'
+if ! loaded=$(python3 -c "$load" "$place/libcomera_cuda.so" 2>&1); then
   case $loaded in *libcublasLt.so.13*) ;; *) echo "$loaded" && exit 1 ;; esac
 fi

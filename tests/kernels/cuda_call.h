@@ -1,4 +1,4 @@
-// Calls of the CUDA kernels on the host, for tests that want an element type or a kind of product of their own.
+// Calls of the CUDA kernels on the host, for tests that need a specific element type or kind of product.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ inline Floats rounded(Floats values) {
   return values;
 }
 
-// Normal numbers that bf16 holds.
+// Normal numbers that are exact in bf16.
 inline Floats numbers(std::int64_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> distribution;
@@ -27,7 +27,7 @@ inline Floats numbers(std::int64_t count, unsigned seed) {
   return rounded(v);
 }
 
-// Tensors of one call in the memory of the double.
+// Tensors of one call in the memory of the emulator.
 class Call {
  public:
   explicit Call(DType dtype, bool fp8 = false) { context_.dtype = dtype, context_.fp8 = fp8; }
@@ -38,7 +38,7 @@ class Call {
   }
 
   void* f32(const Floats& values) { return place(values); }
-  void* stream(const Floats& values) {  // of the call's type
+  void* stream(const Floats& values) {  // of the call's dtype
     if (context_.dtype == DType::f32) return place(values);
     std::vector<Bf16> elements;
     for (float x : values) elements.push_back(to_bf16(x));

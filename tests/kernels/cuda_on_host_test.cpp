@@ -1,4 +1,4 @@
-// The double of the card: it must behave as CUDA says, or the tests of the kernels that run on it say nothing.
+// Tests of the CUDA emulator. It must follow the rules of CUDA, because the kernel tests depend on it.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 using on_host::Order;
 
-// Memory of the double, and copies of it.
+// Memory of the emulator, with copies to and from the host.
 struct Numbers {
   const Memory memory = table().memory;
   std::size_t bytes;
@@ -71,7 +71,7 @@ std::vector<float> reversed(Order order, bool with_barrier) {
   return y.read();
 }
 
-// The status of a process that runs f.
+// Runs f in a child process and returns its status.
 template <class F>
 int outcome(F f) {
   const pid_t child = fork();
@@ -116,7 +116,7 @@ TEST_CASE("cuda on host: sums over warps and blocks") {
   }
 }
 
-TEST_CASE("cuda on host: threads that wait for nobody end the program") {
+TEST_CASE("cuda on host: threads at different barriers end the program") {
   const int status = outcome([] { (void)launch({}, {1, 32}, wait_for_nobody); });
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
 }
@@ -127,7 +127,7 @@ TEST_CASE("cuda on host: the host cannot reach the device's memory") {
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
 }
 
-TEST_CASE("cuda on host: a graph does nothing until it is launched, and then again each time") {
+TEST_CASE("cuda on host: a graph runs only when it is launched, once per launch") {
   const Device device = table().device;
   Numbers x(8);
   x.write(std::vector<float>(8, 1.0f));
@@ -136,7 +136,7 @@ TEST_CASE("cuda on host: a graph does nothing until it is launched, and then aga
   REQUIRE(device.begin_graph({}) == Status::ok);
   const AddScaled twice{8, 1, x.data, x.data};
   REQUIRE(table().add_scaled.run({}, twice) == Status::ok);
-  REQUIRE(table().fill.run({}, {x.data, 0}) == Status::ok);  // nothing to do is no call
+  REQUIRE(table().fill.run({}, {x.data, 0}) == Status::ok);  // an empty fill is not a call
   std::vector<float> host(8);
   CHECK(table().memory.download({}, host.data(), x.data, x.bytes) == Status::failed);  // nothing has run yet
   REQUIRE(device.end_graph({}, &graph, &calls) == Status::ok);

@@ -1,4 +1,4 @@
-// Numbers in the memory of CUDA's double or of a card, for tests of single passes in either element type.
+// Numbers in the memory of the emulator or of a GPU, for tests of single kernels with either element type.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ inline Floats normal(std::int64_t count, unsigned seed, double scale) {
   return v;
 }
 
-// The place of numbers and calls: the double, except while an OnColumn lives.
+// Backend of numbers and calls: the emulator, except while an OnColumn lives.
 struct Place {
   const Backend* backend = &table();
   void* stream = nullptr;
@@ -78,7 +78,7 @@ Floats rounded(Floats values) {
   return values;
 }
 
-// The op as a model calls it, on streams of T.
+// Runs the op as a model does, with T as activation dtype.
 template <class T, class Args>
 void run_op(const Op<Args>& op, const Args& a) {
   Context context = context_of<T>();

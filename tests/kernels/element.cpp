@@ -10,9 +10,9 @@ namespace comera::kernels::test {
 namespace {
 
 constexpr double f32_roundoff = 0x1p-24, f64_roundoff = 0x1p-53;
-constexpr double second_order =
-    1.01;                            // what the first-order analysis leaves out, for roundings * u below one hundredth
-constexpr double underflow = 1e-36;  // results below the normal numbers may be flushed to zero before they are scaled
+// Allowance for the terms that the first-order analysis omits, for roundings * u below one hundredth.
+constexpr double second_order = 1.01;
+constexpr double underflow = 1e-36;  // results below the normal numbers may be flushed to zero before scaling
 
 template <class T>
 T load(const void* element) {

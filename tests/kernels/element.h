@@ -15,7 +15,7 @@ Buffer to_tracked(const Tensor& tensor, const Buffer& f32);
 void from_tracked(const Tensor& tensor, const Buffer& tracked, Buffer& f32);
 bool same_bytes(const Buffer& a, const Buffer& b);
 
-// The element that comes closest to its bound, or exceeds it by most. A fraction above 1 is a failure, told in `text`.
+// The element with the largest error relative to its bound. A fraction above 1 is a failure; `text` describes it.
 struct Difference {
   double fraction = 0;
   std::int64_t index = 0;

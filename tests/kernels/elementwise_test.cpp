@@ -8,7 +8,7 @@
 namespace comera::kernels::test {
 namespace {
 
-// Around zero, in the tails and far out, where exponentials overflow in f32.
+// Arguments around zero, in the tails and far out, where exponentials overflow in f32.
 std::vector<double> arguments(std::int64_t count) {
   std::vector<double> x(count);
   for (std::int64_t i = 0; i < count; ++i) x[i] = static_cast<float>(12.0 * (2.0 * i / count - 1));
@@ -95,7 +95,7 @@ Case add_scaled(std::int64_t count, double scale) {
   return c;
 }
 
-// Gathering and scattering are each other's gradients where indices are distinct.
+// If indices are distinct, gather and scatter are each other's gradients.
 Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int64_t source_rows, std::int64_t gap) {
   const auto count = static_cast<std::int64_t>(index.size());
   const std::int64_t ld = columns + gap;

@@ -10,7 +10,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// A bag of one per id where there are no offsets.
+// Without offsets, each id is a bag of one.
 struct Ids {
   Integers id, offsets;
   std::int64_t period = 0;
@@ -38,7 +38,7 @@ Ids random_ids(std::int64_t count, std::int64_t rows) {
   return ids;
 }
 
-// As positions of sequences do, from `first` on.
+// Ids like the positions of sequences: they start at `first` and repeat with the given period.
 Ids repeated_ids(std::int64_t count, std::int64_t first, std::int64_t period) {
   Ids ids;
   for (std::int64_t i = 0; i < count; ++i) ids.id.push_back(first + i % period);
@@ -180,14 +180,14 @@ std::vector<Case> embedding_cases() {
   }
   cases.push_back(dense(50, 96, random_ids(300, 50), false));
   cases.push_back(dense(3, 4, {{}, {0, 0, 0}}, false));
-  cases.push_back(
-      dense(7, 2, random_ids(5000, 7), false));  // runs of hundreds; more ids than are sorted in small tiles
-  cases.push_back(dense(7, 5, repeated_ids(43, 2, 4), false));  // the last sequence is cut off
+  // Runs of hundreds; more ids than are sorted in small tiles.
+  cases.push_back(dense(7, 2, random_ids(5000, 7), false));
+  cases.push_back(dense(7, 5, repeated_ids(43, 2, 4), false));  // the last sequence is incomplete
   cases.push_back(dense(40, 96, repeated_ids(300, 0, 37), false));
   cases.push_back(dense(9, 8, repeated_ids(3, 1, 8), false));    // less than one sequence
-  cases.push_back(dense(3, 4, repeated_ids(600, 0, 2), false));  // more of each than a thread adds
+  cases.push_back(dense(3, 4, repeated_ids(600, 0, 2), false));  // more of each id than one thread adds
   cases.push_back(dense(2, 5, random_ids(75, 2), false));
-  cases.push_back(dense(2, 264, random_ids(13000, 2), false));  // more than blocks leave sums of at a time
+  cases.push_back(dense(2, 264, random_ids(13000, 2), false));  // more than the blocks can hold partial sums of at once
   cases.push_back(dense(1, 8, random_ids(40, 1), false));
   add_tables(cases);
   return cases;

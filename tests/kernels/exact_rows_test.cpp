@@ -10,7 +10,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// y holds what the chain gave.
+// y starts with the result of the chain.
 Case exact(const Integers& id, const Integers& rows, std::int64_t columns) {
   const auto tokens = static_cast<std::int64_t>(id.size()), count = static_cast<std::int64_t>(rows.size());
   Case c("K=" + std::to_string(tokens) + " E=" + std::to_string(count) + " N=" + std::to_string(columns));
@@ -43,7 +43,7 @@ std::vector<Case> exact_rows_cases() {
   for (std::int64_t id = 0; id < 50; id += 3) every_third.push_back(id);
   return {exact({5, 0, 23, 5, 5, 7, 0, 11}, {0, 5, 7}, 5),
           exact({5, 0, 23, 5, 5, 7, 0, 11}, {23}, 40),
-          exact({5, 0, 23}, {1, 6, 24}, 8),  // nobody's
+          exact({5, 0, 23}, {1, 6, 24}, 8),  // no token has an exact row
           exact({3, 3, 3, 3}, {3}, 1),
           exact({}, {2, 4}, 4),
           exact(random_ids(300, 50), every_third, 96),

@@ -1,5 +1,4 @@
-// Floats of eight bits: their arithmetic against the list of all that they hold, and the tall products of a TT layer in
-// them.
+// Tests of fp8: the arithmetic against a list of all values of each type, and the tall products of a TT layer.
 #include "kernels/cuda/fp8.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +14,7 @@ double largest_of() {
   return 1.75 * std::ldexp(1.0, Type::top);
 }
 
-// Every magnitude of the type, rising; a code is its place.
+// All magnitudes of the type in increasing order; the index is the code.
 template <class Type>
 std::vector<double> magnitudes() {
   std::vector<double> all;
@@ -56,12 +55,12 @@ void check_scale() {
     CHECK(2 * scaled > largest_of<Type>());
   }
   for (float nothing : {0.0f, INFINITY, NAN}) CHECK(fp8_scale<Type>(bits_of(nothing)) == 1);
-  const float small = 1e-42f;  // beyond what a scale can reach: left small, never infinite
+  const float small = 1e-42f;  // out of reach of the scale: stays small, never becomes infinite
   CHECK(std::isfinite(small * fp8_scale<Type>(bits_of(small))));
 }
 
-// What a product is known to, for factors that are off by u of themselves and by half the smallest number of their
-// type: sizes of sums.
+// A factor for the error bound of a product: each value has a relative error of u and an absolute error of half the
+// smallest number of the type.
 struct Factor {
   const Floats& values;
   double unit, floor;
@@ -76,7 +75,7 @@ Factor factor(const Floats& values, bool transposed = false) {
           std::ldexp(1.0, -Type::bias - Type::fraction) * 2 * largest / largest_of<Type>(), transposed};
 }
 
-// Bounds of a [m, k] b [k, n] (or b stored [n, k]); `off`: what each element of a may already be off by.
+// Bounds of a [m, k] b [k, n] (or b stored [n, k]). `off` is the error that each element of a already has.
 std::vector<double> bounds(const Factor& a, const Factor& b, std::int64_t m, std::int64_t n, std::int64_t k,
                            const std::vector<double>& off = {}) {
   std::vector<double> bound(static_cast<std::size_t>(m * n));
@@ -101,7 +100,7 @@ void check_within(const Floats& found, const Floats& exact, const std::vector<do
   for (std::size_t i = 0; i < found.size(); ++i)
     worst = std::max(worst, std::abs(static_cast<double>(found[i]) - exact[i]) / bound[i]);
   CHECK(worst <= 1);
-  CHECK(worst > 1e-3);  // the bound has something to do with it
+  CHECK(worst > 1e-3);  // the bound is not trivially large
 }
 
 constexpr std::int64_t tokens = 40, in = 48, rank = 16;
@@ -116,7 +115,7 @@ struct Layer {
     o.out = o.ldy = out, o.rank = rank, o.right = call.stream(right);
     return o;
   }
-  // T1 and y one behind the other.
+  // Returns T1 and y.
   std::pair<Floats, Floats> forward(Call& call) const {
     TtLinearForward a;
     a.tokens = tokens, a.in = a.ldx = in, a.width = rank, a.outputs = 1;
@@ -126,7 +125,7 @@ struct Layer {
     return {call.read_stream(a.t1, tokens * rank),
             call.read_stream(a.output[0].y, static_cast<std::size_t>(tokens * out))};
   }
-  // U1 and dx.
+  // Returns U1 and dx.
   std::pair<Floats, Floats> backward(Call& call) const {
     TtLinearBackward a;
     a.tokens = tokens, a.in = a.lddx = in, a.width = rank, a.outputs = 1;
@@ -141,9 +140,9 @@ struct Layer {
 
 }  // namespace
 
-TEST_CASE("fp8: all codes, and what lies between them, e4m3") { check_codes<E4m3>(); }
-TEST_CASE("fp8: all codes, and what lies between them, e5m2") { check_codes<E5m2>(); }
-TEST_CASE("fp8: the largest number is scaled near the largest of the type") {
+TEST_CASE("fp8: all codes and the values between them, e4m3") { check_codes<E4m3>(); }
+TEST_CASE("fp8: all codes and the values between them, e5m2") { check_codes<E5m2>(); }
+TEST_CASE("fp8: the scale maps the largest number close to the largest of the type") {
   check_scale<E4m3>();
   check_scale<E5m2>();
 }
@@ -166,14 +165,14 @@ TEST_CASE("fp8 on CUDA: the tall products of a TT layer, within the roundings of
   CHECK(layer.backward(again) == std::pair(u1, dx));
 }
 
-TEST_CASE("fp8 on CUDA: a product whose sizes are no multiples of 16 is taken in bf16") {
+TEST_CASE("fp8 on CUDA: a product whose sizes are not multiples of 16 is computed in bf16") {
   const Layer layer{24};
   Call eight(DType::bf16, true), bf16(DType::bf16);
   CHECK(layer.backward(eight).first == layer.backward(bf16).first);  // U1, summed over 24
   CHECK(layer.backward(eight).second != layer.backward(bf16).second);
 }
 
-TEST_CASE("fp8 on CUDA: a product that the library has no way for is taken in bf16") {
+TEST_CASE("fp8 on CUDA: a product without support in the library is computed in bf16") {
   const Layer layer{32};
   const auto t1_of_one_token = [&](Call& call) {
     TtLinearForward a;
@@ -188,7 +187,7 @@ TEST_CASE("fp8 on CUDA: a product that the library has no way for is taken in bf
   CHECK(t1_of_one_token(eight) == t1_of_one_token(bf16));
 }
 
-TEST_CASE("fp8 on CUDA: what is not finite stays so") {
+TEST_CASE("fp8 on CUDA: NaN in the input gives NaN in the output") {
   Layer layer{32};
   layer.x[5] = NAN;
   Call eight(DType::bf16, true);

@@ -16,7 +16,7 @@ Gemm product() {
   return g;
 }
 
-// Answers by number, in the order in which they were asked for.
+// Numbers the searches in the order of the requests.
 struct Library {
   GemmWays<int> ways;
   int asked = 0;
@@ -27,20 +27,20 @@ struct Library {
 
 }  // namespace
 
-TEST_CASE("ways of products: what the library is told of twice is asked once") {
+TEST_CASE("library products: a repeated key is searched once") {
   Library library;
   Gemm g = product();
   REQUIRE(library.way(g) == 1);
-  g.a = memory + 512, g.b = memory, g.c = memory + 256;  // elsewhere, aligned as before
+  g.a = memory + 512, g.b = memory, g.c = memory + 256;  // other addresses with the same alignment
   g.accumulate = true;
   CHECK(library.way(g) == 1);
   g.in = g.out = DType::bf16;
   CHECK(library.way(g) == 2);
-  CHECK(library.way(g, true) == 2);  // counts where both factors are f32
+  CHECK(library.way(g, true) == 2);  // TF32 is part of the key only if both factors are f32
   CHECK(library.asked == 2);
 }
 
-TEST_CASE("ways of products: whatever differs in the question is asked again") {
+TEST_CASE("library products: each change of the key causes a new search") {
   static const float scale = 1;
   const std::vector<std::function<void(Gemm&)>> changes = {
       [](Gemm& g) { ++g.m; },
@@ -74,7 +74,7 @@ TEST_CASE("ways of products: whatever differs in the question is asked again") {
   }
 }
 
-TEST_CASE("ways of products: a search that failed is made again") {
+TEST_CASE("library products: a failed search is repeated") {
   GemmWays<int> ways;
   const GemmKey key(product(), false);
   CHECK(!ways.find(key, [] { return std::optional<int>(); }));
@@ -82,7 +82,7 @@ TEST_CASE("ways of products: a search that failed is made again") {
   CHECK(ways.find(key, [] { return std::optional<int>(8); }) == 7);
 }
 
-TEST_CASE("ways of products: alignment is that of the address, up to 256 bytes") {
+TEST_CASE("library products: alignment is that of the address, up to 256 bytes") {
   for (const std::uint32_t bytes : {1u, 2u, 4u, 16u, 128u, 256u}) CHECK(alignment_of(memory + bytes) == bytes);
   CHECK(alignment_of(memory) == 256);
 }

@@ -261,7 +261,7 @@ void Run::compare(const Tensor& t, const std::string& op, Seen& seen) {
                     worst.text);
 }
 
-// The next call starts from the reference's result, rounded.
+// Restores the inputs of the next call from the reference's result, rounded.
 void Run::take_reference(const Tensor& t) {
   Buffer& state = buffers_[native_][t.name];
   std::memcpy(state.data(), before_[t.name].data(), state.size());

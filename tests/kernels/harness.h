@@ -1,29 +1,28 @@
-// One table of cases serves every test of an op. A case is a set of named tensors and one or two short programs of
-// calls:
+// Harness of the kernel tests: one table of cases serves all tests of an op. A case is a set of named tensors and one
+// or two short programs of calls:
 //
 //   Case c("K=3 M=4 N=5 gelu");
-//   c.data("x", 3, 4, 6).data("w", 4, 5).empty("y", 3, 5).data("d_y", 3, 5).empty("d_x", 3, 4);      // 6: distance
-//   between rows c.forward = [](Run& r) {
+//   c.data("x", 3, 4, 6).data("w", 4, 5).empty("y", 3, 5);      // 6: distance between rows
+//   c.data("d_y", 3, 5).empty("d_x", 3, 4);
+//   c.forward = [](Run& r) {
 //     r.call(&Backend::linear_forward, [&] { LinearForward a; a.x = r.in("x"); a.y = r.out("y"); ...; return a; });
 //   };
 //   c.backward = [](Run& r) { ... };
-//   c.output("y", "d_y").gradient("x", "d_x").gradient("w", "d_w", true);                            // true:
-//   accumulated
+//   c.output("y", "d_y").gradient("x", "d_x").gradient("w", "d_w", true);      // true: accumulated
 //
-// Add it to the list of its stem (cases.h); it then serves
-//   check_gradients  the complex step on the reference (forward in c128) against the reference's backward in f64;
-//   check_backends   every call, in f32 on every backend of this machine, against the reference on the same f32 inputs
-//   in double,
-//                    within the bound that Tracked derives from the data. Outputs are NaN before; gaps between rows are
-//                    NaN; what the reference does not write must keep its bytes, and so must tensors got by in() and
-//                    the guards around all;
-//   check_repeat     the same bytes again, without a pool and with pools of 1, 2 and 3 threads.
-// A backend that lacks an op is counted aloud and the reference stands in for it. COMERA_CASE=text runs only cases
-// whose name contains the text; COMERA_FULL=1 runs the large ones too; COMERA_COLUMN=name runs one backend;
-// COMERA_REQUIRE_CARD=1 fails without a card.
+// The list of a stem (cases.h) contains its cases. They are used by
+//   check_gradients  compares the complex step on the reference (forward in c128) with its backward in f64;
+//   check_backends   compares every call, in f32 on every backend of this machine, with the reference on the same f32
+//                    inputs in double. The bound is derived from the data by Tracked. Outputs and gaps between rows are
+//                    NaN before the call. Elements that the reference does not write must keep their bytes. So must
+//                    tensors from in(), and the guards around all tensors;
+//   check_repeat     requires the same bytes on repetition, without a pool and with pools of 1, 2 and 3 threads.
+// If a backend lacks an op, the check prints a warning and uses the reference instead. COMERA_CASE=text runs only cases
+// whose name contains the text. COMERA_FULL=1 also runs the large ones. COMERA_COLUMN=name runs one backend.
+// COMERA_REQUIRE_CARD=1 fails if there is no GPU.
 //
-// The lambdas run several times, with pointers to different representations of the same tensors: take every pointer
-// that a backend reads or writes from in(), out() or keep(), and nothing else.
+// The lambdas run several times, with pointers to different representations of the same tensors. Every pointer that a
+// backend reads or writes must come from in(), out() or keep().
 #pragma once
 
 #include <cstdint>
@@ -38,7 +37,7 @@
 
 namespace comera::kernels::test {
 
-// What an element is. `real` follows the dtype of the call; `wide` is double, complex in c128 calls.
+// Kind of an element. `real` follows the dtype of the call; `wide` is double, or complex in c128 calls.
 enum class Kind { real, wide, f64, i32, i64, bytes };
 enum class Representation { f32, f64, c128, tracked };
 
@@ -46,23 +45,22 @@ struct Tensor {
   std::string name;
   Kind kind = Kind::real;
   std::int64_t rows = 0, columns = 0, ld = 0;
-  std::vector<double> start;      // real, wide, f64, i32, i64; [rows, columns], empty: poison
+  std::vector<double> start;      // real, wide, f64, i32, i64; [rows, columns]; empty: poison
   std::vector<std::uint8_t> raw;  // bytes
-  double f64_roundings = 0;       // f64: may differ by this many roundings to double of itself
-  bool loose = false;             // elements that the reference leaves alone may hold anything
+  double f64_roundings = 0;       // f64: tolerance in relative roundings to double
+  bool loose = false;             // elements that the reference does not write may hold any value
 };
 
 struct Column {
   std::string name;
   const Backend* backend = nullptr;
   void* stream = nullptr;  // of a device
-  // Ways to run that must give the same bytes: pools of 1, 2 and 3 threads on the CPU, orders of threads in the double
-  // of the card.
+  // Variations that must have the same bytes: pools of 1, 2 and 3 threads on the CPU, orders of threads in the
+  // emulator.
   std::vector<std::function<void()>> variations;
   bool on_device() const { return !backend->memory.host_accessible; }
 };
-// The reference in f32, every CPU table that this machine can run, the CUDA kernels on the host, and on a card where
-// there is one.
+// The reference in f32, every CPU table that this machine supports, the emulator, and the GPU if there is one.
 const std::vector<Column>& columns();
 
 class Run;
@@ -74,7 +72,7 @@ struct Case {
   std::function<void(Run&)> forward, backward;
 
   struct Output {
-    std::string value, weight;  // the objective is the sum of value * weight; no weight: of value
+    std::string value, weight;  // the objective is the sum of value * weight; without weight, of value
   };
   struct Gradient {
     std::string input, gradient;
@@ -85,7 +83,7 @@ struct Case {
   std::vector<std::pair<std::string, std::string>> equal;  // check_repeat: these must have the same bytes
 
   explicit Case(std::string name) : name(std::move(name)) {}
-  // Normal numbers, rounded to f32, the same for the same names. ld 0: contiguous.
+  // Normal numbers, rounded to f32; equal names give equal numbers. ld 0: contiguous.
   Case& data(const std::string& tensor, std::int64_t rows, std::int64_t columns, std::int64_t ld = 0, double scale = 1);
   Case& empty(const std::string& tensor, std::int64_t rows, std::int64_t columns, std::int64_t ld = 0);
   Case& values(const std::string& tensor, std::vector<double> start, Kind kind = Kind::real);
@@ -117,7 +115,7 @@ class Buffer {
   const std::uint8_t* data() const { return bytes_.data() + offset_; }
   std::size_t size() const { return size_; }
   std::vector<std::uint8_t>& whole() { return bytes_; }  // guards included
-  std::size_t offset() const { return offset_; }         // of data() in it
+  std::size_t offset() const { return offset_; }         // offset of data() in whole()
   bool guards_stand() const;
 
  private:
@@ -126,7 +124,7 @@ class Buffer {
 };
 using Buffers = std::map<std::string, Buffer>;
 
-// The same tensors in the memory of a device that the host does not reach: every call takes all bytes there and back,
+// Copies of the tensors in device memory that the host cannot access. Every call uploads and downloads all bytes,
 // guards included.
 class Mirror {
  public:
@@ -146,10 +144,10 @@ class Mirror {
   std::size_t bytes_ = 0;
 };
 
-// The findings of check_backends about one op.
+// Results of check_backends for one op.
 struct Seen {
   int calls = 0, missing = 0;
-  double largest = 0;  // error as a fraction of its bound
+  double largest = 0;  // largest error as a fraction of its bound
 };
 using Summary = std::map<std::string, Seen>;
 
@@ -160,7 +158,7 @@ class Run {
 
   const void* in(const std::string& tensor) { return at(tensor); }
   void* out(const std::string& tensor);
-  // Elements of the call's dtype, from an offset on.
+  // Elements of the call's dtype, starting at an offset.
   const void* in_at(const std::string& tensor, std::int64_t offset);
   void* out_at(const std::string& tensor, std::int64_t offset);
   const std::int32_t* ints(const std::string& tensor) { return static_cast<const std::int32_t*>(at(tensor)); }
@@ -168,7 +166,7 @@ class Run {
   const StepScalars* scalars(const std::string& tensor) { return static_cast<const StepScalars*>(at(tensor)); }
   std::size_t byte_count(const std::string& tensor) const { return buffers_.at(current_).at(tensor).size(); }
   Dropout dropout(const std::string& name);
-  // Memory of the host that lives as long as the run: descriptors that a call points to.
+  // Host memory that lives as long as the run, for descriptors that a call points to.
   template <class X>
   X* keep(X value) {
     auto shared = std::make_shared<X>(std::move(value));
@@ -195,7 +193,7 @@ class Run {
     end_compare(reference.name, op.run != nullptr, seen);
   }
 
-  // Every call is compared with the reference on the same inputs; the next one goes on from the reference's outputs.
+  // Compares every call with the reference on the same inputs. The next call starts from the reference's outputs.
   void compare_with_reference(Summary* summary) { summary_ = summary; }
   Buffers& buffers() { return buffers_[current_]; }
   const std::vector<std::string>& problems() const { return problems_; }
@@ -240,7 +238,7 @@ class Run {
   std::vector<std::string> problems_;
   Buffers workspace_;  // one
   std::unique_ptr<Mirror> mirror_, workspace_mirror_;
-  bool on_device_ = false;  // whether pointers are the device's
+  bool on_device_ = false;  // pointers refer to device memory
 };
 
 std::vector<Case> chosen(std::vector<Case> cases);
@@ -248,7 +246,7 @@ void check_gradients(const std::vector<Case>& cases);
 void check_backends(const std::vector<Case>& cases);
 void check_repeat(const std::vector<Case>& cases);
 
-// The three tests of a stem; `cases` is its function of cases.h.
+// Defines the three tests of a stem; `cases` is its function in cases.h.
 #define COMERA_TEST_CASES(stem, cases)                                                                   \
   TEST_CASE(stem ": gradients by the complex step") { comera::kernels::test::check_gradients(cases()); } \
   TEST_CASE(stem ": every backend within the derived bound of the reference") {                          \

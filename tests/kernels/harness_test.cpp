@@ -1,4 +1,4 @@
-// The harness must notice a backend that is wrong: each sabotage below is one that a real kernel could commit.
+// The harness must detect a wrong backend. Each error below is one that a real kernel could have.
 #include "tests/kernels/harness.h"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ Status honest(const Context& context, const AddScaled& a) { return reference_bac
 
 TEST_CASE("harness: the reference has no problems") { CHECK(problems_of(reference_backend()).empty()); }
 
-TEST_CASE("harness: a wrong result, one that was not written, and what lies outside are noticed") {
+TEST_CASE("harness: wrong results, missing results and writes out of bounds are found") {
   const auto sabotage = GENERATE(
       as<Status (*)(const Context&, const AddScaled&)>{},
       [](const Context& c, const AddScaled& a) {  // five units in the last place
@@ -68,9 +68,9 @@ TEST_CASE("harness: a wrong result, one that was not written, and what lies outs
   CHECK_FALSE(problems_of(sabotaged(sabotage)).empty());
 }
 
-TEST_CASE("harness: elements that the reference leaves alone must keep their bytes") {
+TEST_CASE("harness: elements that the reference does not write must keep their bytes") {
   Backend b = reference_backend();
-  b.gather_rows.run = [](const Context&, const GatherRows& a) {  // as if y had the distance between rows of the buffer
+  b.gather_rows.run = [](const Context&, const GatherRows& a) {  // uses the row distance of the buffer for y
     std::memset(a.y, 0, 3 * 7 * sizeof(float));
     return Status::ok;
   };
@@ -90,7 +90,7 @@ TEST_CASE("harness: an op that a backend lacks is counted") {
   CHECK(summary["gather_rows"].calls == 1);
 }
 
-TEST_CASE("harness: tracked sums are bounded by what any order of summation may lose") {
+TEST_CASE("harness: bounds of tracked sums hold for any order of summation") {
   Tracked sum(0);
   float forward = 0, backward = 0;
   double exact = 0;

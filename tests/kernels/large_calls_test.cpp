@@ -1,6 +1,6 @@
-// Large calls take ways that small ones do not: packed operands, several heads per task, stores past the caches. A
-// row's results do not depend on the rows beside it, so a large call must give the bytes of the same work in parts.
-// (Columns come in multiples of 64 here: what is left of them is summed in an order that depends on the number of
+// Large calls use code that small ones do not: packed operands, several heads per task, stores past the caches. The
+// results of a row do not depend on other rows, so a large call must give the same bytes as the same work in parts.
+// (Columns are multiples of 64 here, because the remaining columns are summed in an order that depends on the number of
 // rows.)
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -64,7 +64,7 @@ Case layer(const Shape& s) {
   return c;
 }
 
-// dx is not wanted: the first layer of a model.
+// dx is null in the first layer of a model.
 Case layer_without_dx() {
   const Shape s{4, 3, 5, Activation::gelu};
   Case c = layer(s);

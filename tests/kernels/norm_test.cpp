@@ -89,7 +89,7 @@ Case norm(const Shape& s) {
   c.same("y", "again").output("y", "d_y").gradient("gain", "d_gain", true);
   if (s.d_sum_in) c.output(s.sum_name(), "d_sum_in");
   if (s.shift) c.gradient("shift", "d_shift", true);
-  if (s.columns == 1) return c;  // the gradient of s is all cancellation
+  if (s.columns == 1) return c;  // the gradient of s consists of cancellation alone
   if (s.residual) c.gradient("residual", s.d_sum_name());
   if (s.wants_dx) c.gradient("x", s.dx_name());
   return c;
@@ -129,7 +129,7 @@ std::vector<Case> norm_cases() {
     cases.push_back(norm({.tokens = 2100, .columns = 8, .kind = kind, .shift = shift}));
     cases.push_back(norm({.tokens = 2, .columns = 1, .kind = kind, .shift = shift}));
   }
-  // More columns than the threads of a block hold in registers.
+  // More columns than the threads of a block can hold in registers.
   cases.push_back(norm({.tokens = 2, .columns = 8200, .dropout = 0.1, .output_dropout = 0.2, .d_sum_in = true}));
   cases.push_back(norm({.tokens = 2, .columns = 8193, .residual = false, .keeps_sum = false, .d_sum_is_dy = true}));
   cases.push_back(norm(
@@ -139,8 +139,8 @@ std::vector<Case> norm_cases() {
 
 COMERA_TEST_CASES("norm", norm_cases)
 
-// Small whole numbers: the sums are exact in any order.
-TEST_CASE("norm: sums for gain and shift where blocks of the CUDA kernel have several wide rows each") {
+// Inputs are small whole numbers, so the sums are exact in any order.
+TEST_CASE("norm: sums for gain and shift with several wide rows per block of the CUDA kernel") {
   constexpr std::int64_t tokens = 900, columns = 8201, count = tokens * columns;
   const auto whole = [](std::int64_t i, std::int64_t range) {
     const std::int64_t middle = range / 2;

@@ -61,7 +61,7 @@ Case square_sum(const Counts& counts) {
   std::int64_t total = 1;
   for (std::size_t i = 0; i < counts.size(); ++i) c.data(numbered("x", i), 1, counts[i]), total += counts[i];
   c.values("result", {std::numeric_limits<double>::quiet_NaN()}, Kind::f64);
-  c.tensor("result").f64_roundings = static_cast<double>(total);  // of a sum of squares: nothing cancels
+  c.tensor("result").f64_roundings = static_cast<double>(total);  // of a sum of squares: no cancellation
   c.forward = [=](Run& r) {
     r.call(&Backend::square_sum, [&] {
       auto& tensors = *r.keep(std::vector<ConstTensor>(counts.size()));
@@ -76,9 +76,9 @@ Case clip(const std::string& name, double max_norm, double square_sum, double lo
   Case c("clip " + name);
   c.values("square_sum", {square_sum}, Kind::f64).values("loss", {loss}, Kind::f64);
   static_assert(sizeof(StepScalars) == 6 * sizeof(double));
-  c.values("scalars", {0, 0, 0.5, 1, 123, 456},
-           Kind::f64);                    // seed, step, loss_scale, sequence_scale, gradient_scale, finite
-  c.tensor("scalars").f64_roundings = 4;  // a root and a quotient, each within one
+  // seed, step, loss_scale, sequence_scale, gradient_scale, finite
+  c.values("scalars", {0, 0, 0.5, 1, 123, 456}, Kind::f64);
+  c.tensor("scalars").f64_roundings = 4;  // a root and a quotient, each within one rounding
   c.forward = [=](Run& r) {
     r.call(&Backend::clip_gradient, [&] {
       return ClipGradient{max_norm, r.doubles("square_sum"), r.doubles("loss"),

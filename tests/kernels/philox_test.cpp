@@ -79,7 +79,7 @@ TEST_CASE("masks have the mean of their probability, for rows and columns") {
       for (int f = 0; f < features; ++f)
         if (rule.factor(s, t, f) == 0) ++dropped, ++by_feature[f], ++by_sample[s];
   const double n = samples * tokens * features, p = 6554.0 / 65536;
-  // Five standard deviations of a binomial count: a wrong rule misses this, chance does so once in two million.
+  // Five standard deviations of a binomial count. A wrong rule exceeds this; a right one does so once in two million.
   const auto bound = [p](double count) { return 5 * std::sqrt(count * p * (1 - p)); };
   CHECK(std::abs(dropped - n * p) < bound(n));
   for (double d : by_feature) CHECK(std::abs(d - n / features * p) < bound(n / features));

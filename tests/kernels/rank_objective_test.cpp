@@ -55,8 +55,8 @@ Case objective(const std::string& name, const Chains& chains, const RankState& s
   std::int64_t entries = 0;
   for (const Chain& chain : chains)
     for (auto rank : chain.ranks) entries += rank;
-  c.tensor("state").f64_roundings =
-      static_cast<double>(2 * entries + 8);  // sums of positive terms, two products, one quotient
+  // Sums of positive terms, two products, one quotient.
+  c.tensor("state").f64_roundings = static_cast<double>(2 * entries + 8);
   const int count = static_cast<int>(chains.size());
   c.forward = [=](Run& r) {
     r.call(&Backend::rank_measure, [&] {

@@ -1,6 +1,5 @@
-// Literal values of one TT layer and one TTM table, with masked, negative and threshold-equal diagonals, and of the
-// penalties: computed in double by an independent program and checked by finite differences. They stand to nine
-// decimals.
+// Literal values of one TT layer, one TTM table and the penalties, with masked, negative and threshold-equal diagonals.
+// An independent program computed them in double; finite differences confirmed them. They have nine decimals.
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
@@ -39,7 +38,7 @@ void call(const Op<Args>& op, const Args& args) {
   REQUIRE(op.run(context_f64(), args) == Status::ok);
 }
 
-// The layer [2,3,2] x [3,2,2] of ranks [1,2,3,4,3,2,1].
+// The layer [2,3,2] x [3,2,2] with ranks [1,2,3,4,3,2,1].
 struct TtVector {
   std::vector<std::int64_t> modes{2, 3, 2, 3, 2, 2}, ranks{1, 2, 3, 4, 3, 2, 1};
   std::vector<Numbers> cores, d_cores;
@@ -119,7 +118,7 @@ TEST_CASE("TT vectors: forward and backward") {
   CHECK(dot(v.y, v.dy) == Approx(2.908608913421631).epsilon(1e-15));
 }
 
-TEST_CASE("TT vectors: negative entries and entries equal to the threshold are cut") {
+TEST_CASE("TT vectors: negative entries and entries equal to the threshold are masked") {
   TtVector v;
   v.diagonals[1][0] = -.75;
   v.diagonals[3][2] = .01;
@@ -149,7 +148,7 @@ TEST_CASE("TT vectors: penalties R, S and S^") {
   CHECK(state.surrogate == Approx(.711538).margin(6e-7).epsilon(0));
 }
 
-// The table [2,3,2,2] x [2,1,3,2] of ranks [1,2,3,2,1], halves cut at `cut`.
+// The table [2,3,2,2] x [2,1,3,2] with ranks [1,2,3,2,1], cut into factors at `cut`.
 struct TtmVector {
   std::vector<std::int64_t> m{2, 3, 2, 2}, n{2, 1, 3, 2}, ranks{1, 2, 3, 2, 1};
   std::vector<Numbers> cores, d_cores, diagonals, d_diagonals;

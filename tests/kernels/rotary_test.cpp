@@ -67,8 +67,8 @@ std::vector<Case> rotary_cases() {
 
 COMERA_TEST_CASES("rotary", rotary_cases)
 
-// x at position p times y at position q depends on p - q alone: what relative positions mean.
-TEST_CASE("rotary: products of rotated vectors depend on the distance alone") {
+// The product of x at position p and y at position q depends on p - q alone: the property of relative positions.
+TEST_CASE("rotary: products of rotated vectors depend on their distance alone") {
   constexpr std::int64_t size = 8;
   double cosines[20 * size / 2], sines[20 * size / 2];
   const Backend& backend = reference_backend();

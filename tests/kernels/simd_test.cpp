@@ -1,5 +1,5 @@
-// Every function of kernels/cpu/simd.h against the C library in double, over floats of every size and sign, in units in
-// the last place.
+// Every function of kernels/cpu/simd.h against the C library in double, over floats of every size and sign, with errors
+// in units in the last place.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -33,7 +33,7 @@ double below(double x) { return 0.5 * std::erfc(-x * 0.70710678118654752440); }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Truth {
-  double value, scale;  // the error is counted in units in the last place of `scale`
+  double value, scale;  // the error is in units in the last place of `scale`
 };
 Truth same(double v) { return {v, v}; }
 
@@ -55,13 +55,14 @@ Truth truth(SimdFunction f, double x) {
   return same(0);
 }
 
-// Below 128 times the smallest normal number the unit is that number's: x times a subnormal cannot be better.
+// Below 128 times the smallest normal number, the unit is that of this limit, because x times a subnormal is not more
+// accurate.
 double ulp(double v) {
   const double smallest = 128.0 * std::numeric_limits<float>::min();
   return std::ldexp(1.0, std::ilogb(std::max(std::fabs(v), smallest)) - 23);
 }
 
-// every 4093rd float with |x| <= limit
+// Every 4093rd float with |x| <= limit.
 std::vector<float> floats(float limit) {
   std::vector<float> x;
   for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 4093) {
@@ -95,7 +96,7 @@ double worst(const Isa& isa, SimdFunction f, float limit) {
   return largest;
 }
 
-// The bounds that simd.h promises, in units in the last place.
+// The error bounds stated in simd.h, in units in the last place.
 struct Promise {
   SimdFunction f;
   const char* name;
@@ -118,7 +119,7 @@ constexpr Promise promises[] = {
 
 }  // namespace
 
-TEST_CASE("SIMD functions keep their promised error") {
+TEST_CASE("SIMD functions stay within their documented error") {
   const std::vector<Isa> list = machine();
   if (list.empty()) WARN("no AVX2 on this machine: nothing tested");
   for (const Isa& isa : list)
@@ -128,7 +129,7 @@ TEST_CASE("SIMD functions keep their promised error") {
     }
 }
 
-TEST_CASE("SIMD functions pass NaN on, and tails equal full vectors") {
+TEST_CASE("SIMD functions propagate NaN, and tails equal full vectors") {
   for (const Isa& isa : machine())
     for (const Promise& p : promises) {
       INFO(isa.name << " " << p.name);
@@ -147,7 +148,7 @@ TEST_CASE("SIMD functions pass NaN on, and tails equal full vectors") {
     }
 }
 
-TEST_CASE("SIMD reductions see every lane") {
+TEST_CASE("SIMD reductions include every lane") {
   for (const Isa& isa : machine()) {
     std::vector<float> x(64, 0.0f);
     for (std::size_t i = 0; i < 64; ++i) {

@@ -1,4 +1,4 @@
-// Stores past the caches: the right floats wherever rows begin, and never slower than stores through the caches.
+// Stores past the caches: they write the right floats for any alignment of rows, and are not slower than plain stores.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -36,7 +36,7 @@ Lines lines_of(std::int64_t floats) {
   return lines;
 }
 
-// Seconds of this thread's processor time, which other programs disturb least.
+// Processor time of this thread in seconds. Other programs disturb it least.
 double seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -47,7 +47,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Time of streaming stores in that of plain ones: medians of runs in turn.
+// Ratio of the times of streaming and plain stores: medians of alternating runs.
 double streamed_to_plain(const Set& set, std::int64_t rows, std::int64_t columns, const float* x, float* y,
                          std::int64_t ldy) {
   std::vector<double> times[2];
@@ -62,7 +62,7 @@ double streamed_to_plain(const Set& set, std::int64_t rows, std::int64_t columns
 
 }  // namespace
 
-TEST_CASE("stream: rows that begin and end anywhere are written whole, and nothing beside them") {
+TEST_CASE("stream: rows of any alignment are written completely, and nothing else") {
   constexpr std::int64_t rows = 70, most = 300;
   const Lines x = lines_of(64 * most);
   for (std::int64_t i = 0; i < 64 * most; ++i) x[static_cast<std::size_t>(i)] = static_cast<float>(i);
@@ -85,10 +85,10 @@ TEST_CASE("stream: rows that begin and end anywhere are written whole, and nothi
         }
 }
 
-// A line that is streamed in part and stored in part cost 5 to 10 times a store. The rows begin on a line, half a line
-// behind one, and one lane behind one, where nothing can be streamed. A sitting that something disturbed is taken
-// again.
-TEST_CASE("stream: a streamed store does not lose to a plain one") {
+// A line that was partly streamed and partly stored cost 5 to 10 times a plain store. The rows begin at a line, half a
+// line after one, and one lane after one; in the last case nothing can be streamed. A disturbed measurement is
+// repeated.
+TEST_CASE("stream: a streamed store is not slower than a plain one") {
   constexpr std::int64_t rows = 4096, columns = 3072;
   const Lines x = lines_of(64 * columns), y = lines_of(rows * (columns + 8) + 64);
   for (const Set& set : machine())

@@ -1,5 +1,9 @@
-# The toolkit may have to be fetched, so it runs once, early and alone.
-add_test(NAME "kernels: CUDA library for one card, and its registers" COMMAND ${CMAKE_SOURCE_DIR}/tests/kernels/cuda_build.sh ${CMAKE_BINARY_DIR})
-set_tests_properties("kernels: CUDA library for one card, and its registers" PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900 LABELS cuda PROCESSORS 2)
-add_test(NAME "kernels: no races between the threads of a CUDA block" COMMAND ${CMAKE_SOURCE_DIR}/tests/kernels/races.sh ${CMAKE_BINARY_DIR})
-set_tests_properties("kernels: no races between the threads of a CUDA block" PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 LABELS cuda)
+# The toolkit may have to be fetched, so this test runs once, early and alone.
+add_test(NAME "kernels: CUDA library for one GPU, and its registers"
+  COMMAND ${CMAKE_SOURCE_DIR}/tests/kernels/cuda_build.sh ${CMAKE_BINARY_DIR})
+set_tests_properties("kernels: CUDA library for one GPU, and its registers" PROPERTIES
+  SKIP_RETURN_CODE 77 TIMEOUT 900 LABELS cuda PROCESSORS 2)
+add_test(NAME "kernels: no races between the threads of a CUDA block"
+  COMMAND ${CMAKE_SOURCE_DIR}/tests/kernels/races.sh ${CMAKE_BINARY_DIR})
+set_tests_properties("kernels: no races between the threads of a CUDA block" PROPERTIES
+  SKIP_RETURN_CODE 77 TIMEOUT 1800 LABELS cuda)

@@ -1,13 +1,12 @@
-// A scalar that carries its own rounding analysis, so that running the reference on it derives the tolerance of every
+// A scalar that carries its own rounding analysis. The reference, run on this type, derives the tolerance of every
 // output.
 //
 // `value` is computed in double. `magnitude` is the value with every sum replaced by the sum of absolute values and
 // every function f replaced by max(|f|, |f'| magnitude), the first-order amplification of its argument's error.
-// `roundings` is the longest path of roundings to an input. Then any order of summation in arithmetic of unit roundoff
-// u is within
+// `roundings` is the longest path of roundings to an input. Then for any order of summation, in arithmetic of unit
+// roundoff u, the result differs from the exact one by at most
 //   roundings * u * magnitude
-// of the exact result, up to terms of u^2 (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sections 3.1
-// and 3.3).
+// up to terms of u^2 (Higham, Accuracy and Stability of Numerical Algorithms, 2002, sections 3.1 and 3.3).
 #pragma once
 
 #include <algorithm>
@@ -16,14 +15,14 @@
 
 namespace comera::kernels::test {
 
-// exp, log, tanh, erf of a backend in f32 are trusted to 4 units in the last place, 8 roundings.
+// Assumption: exp, log, tanh and erf of an f32 backend are accurate to 4 units in the last place, 8 roundings.
 constexpr double function_roundings = 8;
 
 struct Tracked {
   double value = 0, magnitude = 0, roundings = 0;
 
   Tracked() = default;
-  // A constant: rounded once where f32 cannot hold it.
+  // A constant. It has one rounding if f32 cannot represent it.
   explicit Tracked(double x)
       : value(x), magnitude(std::abs(x)), roundings(static_cast<double>(static_cast<float>(x)) == x ? 0 : 1) {}
   Tracked(double value, double magnitude, double roundings)
@@ -34,7 +33,7 @@ struct Tracked {
   bool exactly(double x) const { return value == x && roundings == 0; }
 };
 
-// Counts from a value that was never written are kept at 0 or more, so that only untouched elements look unwritten.
+// Counts that come from an unwritten value are kept at 0 or more, so that only untouched elements look unwritten.
 inline double longer(const Tracked& a, const Tracked& b) { return std::max({a.roundings, b.roundings, 0.0}); }
 
 inline Tracked operator-(const Tracked& a) { return {-a.value, a.magnitude, a.roundings}; }
@@ -71,7 +70,7 @@ inline Tracked tanh(const Tracked& x) {
   return function_of(x, t, 1 - t * t, function_roundings);
 }
 
-// As 1 - erf x, which is how an f32 kernel may compute it: the error is relative to 1, not to the tail.
+// Computed as 1 - erf x, as an f32 kernel may do. The error is therefore relative to 1, not to the tail.
 inline Tracked erfc_of(const Tracked& x) {
   const double slope = 2 / std::sqrt(std::acos(-1.0)) * std::exp(-x.value * x.value);
   return Tracked(1) - function_of(x, std::erf(x.value), slope, function_roundings);
@@ -79,7 +78,7 @@ inline Tracked erfc_of(const Tracked& x) {
 
 inline double real_part(const Tracked& x) { return x.value; }
 
-// The reference's op on Tracked scalars; instantiated in tracked.cpp.
+// Runs the reference's op on Tracked scalars; instantiated in tracked.cpp.
 template <class Args>
 void compute_tracked(const Args& args);
 

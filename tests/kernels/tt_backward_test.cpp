@@ -1,5 +1,5 @@
-// The passes of a TT layer's backward on CUDA in both element types, beside sums in double that carry the bound of
-// their errors along.
+// The kernels of a TT layer's backward on CUDA in both element types, against sums in double that carry their error
+// bounds.
 #include "kernels/cuda/tt_backward.h"
 
 #include <catch2/catch.hpp>
@@ -20,21 +20,21 @@ struct Shape {
   std::vector<Output> outputs;
   Activation activation = Activation::none;
   bool has_x = true, wants_dx = true, adds_dx = true;
-  int across = 1;  // tiles of columns of a warp in the first pass
+  int across = 1;  // tiles of columns per warp in the first kernel
 
   std::int64_t width() const { return test::width_of(outputs); }
 };
 
-// A number and how far a kernel's may be from it.
+// A number and the error bound of a kernel's result.
 struct Sum {
   double value = 0, error = 0, magnitude = 0;
 
   void add(double factor, const Sum& other) {
     value += factor * other.value, error += std::abs(factor) * other.error, magnitude += std::abs(factor * other.value);
   }
-  // The error of `terms` summed in f32, in any order.
+  // Adds the error of a sum of `terms` terms in f32, in any order.
   void summed(std::int64_t terms) { error += magnitude * static_cast<double>(terms + 1) * 0x1p-24; }
-  // To T; the rounding may fall the other way than that of `value`.
+  // Adds the error of rounding to T. The kernel may round in the other direction than `value`.
   void rounded(double unit) { error += 2 * unit * std::abs(value); }
 };
 using Sums = std::vector<Sum>;
@@ -66,7 +66,7 @@ class Layer {
     bool operator==(const Answer&) const = default;
   };
 
-  // Cut as the shape says; or by the op, as it would be cut for a model.
+  // Calls the kernels with the cut of the shape, or calls the op, which chooses the cut for a model.
   Answer call(bool by_op = false) const {
     const DeviceNumbers<T> t1(t1_), left(left_), x(x_), dx(s_.adds_dx ? dx_ : Floats(dx_.size(), NAN)),
         u1(Floats(t1_.size(), NAN));
@@ -129,7 +129,7 @@ class Layer {
     for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - wanted[i].value) <= wanted[i].error);
   }
 
-  // d_pre as it is summed, and as the products take it.
+  // d_pre as a term of sums, and as a factor of products.
   Sum d_pre(std::size_t i, std::int64_t offset, std::int64_t k, std::int64_t n) const {
     const Output& o = s_.outputs[i];
     const float dy = dy_[i][static_cast<std::size_t>(k * o.out + n)];
@@ -139,7 +139,7 @@ class Layer {
     if (o.bias) pre.add(1, {bias_[i][static_cast<std::size_t>(n)]});
     pre.summed(o.rank + 1);
     const double value = dy * slope(s_.activation, pre.value);
-    // the slopes' own slopes are below 0.8; the functions of a slope are good to some 16 units, those of bf16 to 6e-7
+    // The slopes' own slopes are below 0.8. The functions in a slope are accurate to 16 units, those of bf16 to 6e-7.
     return {value, std::abs(dy) * (0.8 * pre.error + (sizeof(T) == 2 ? 6e-7 : 16 * 0x1p-24)), std::abs(value)};
   }
 
@@ -198,7 +198,7 @@ class Layer {
   std::vector<Floats> right_, bias_, dy_, d_right_, d_bias_;
 };
 
-// As much of a card's shared memory as the largest give, while it lives.
+// Sets the shared memory of the largest GPUs in the emulator while an object lives.
 struct LargeCard {
   LargeCard() { on_host::set_shared_limit(227 * 1024); }
   ~LargeCard() { on_host::set_shared_limit(before); }
@@ -220,7 +220,7 @@ void check_shape(const Shape& s) {
 }
 
 // Ranks of two strips, several slices on both sides, rows that end inside a tile; q, k and v; a bias alone; groups of
-// more tiles than are on their way at once.
+// more tiles than are in flight at once.
 const Shape wide_ranks{37, 328, {{264, 48}, {24, 16}}, Activation::gelu},
     shared_left{40, 72, {{64, 32}, {64, 16, false}, {72, 48}}},
     bias_alone{33, 16, {{16, 0}, {8, 16}}, Activation::silu},
@@ -236,8 +236,8 @@ void check_shapes() {
 
 }  // namespace
 
-// Abramowitz and Stegun state 1.5e-7; rounding in f32 adds to it.
-TEST_CASE("tt_linear: the normal distribution of bf16's passes") {
+// Abramowitz and Stegun state an error of 1.5e-7; rounding in f32 adds to it.
+TEST_CASE("tt_linear: the normal distribution in the bf16 kernels") {
   for (float x = -12; x <= 12; x += 0x1p-9f) {
     const Normal n = normal_of(x);
     REQUIRE(std::abs(n.cdf - 0.5 * std::erfc(-x * std::sqrt(0.5))) <= 3e-7);
@@ -245,9 +245,9 @@ TEST_CASE("tt_linear: the normal distribution of bf16's passes") {
   }
 }
 
-TEST_CASE("tt_linear: the passes of the backward in f32") { check_shapes<float>(); }
+TEST_CASE("tt_linear: the kernels of the backward in f32") { check_shapes<float>(); }
 
-TEST_CASE("tt_linear: the passes of the backward in bf16") { check_shapes<Bf16>(); }
+TEST_CASE("tt_linear: the kernels of the backward in bf16") { check_shapes<Bf16>(); }
 
 TEST_CASE("tt_linear: wide slices of the backward in bf16") {
   Shape s = groups;
@@ -269,8 +269,8 @@ TEST_CASE("tt_linear in bf16, every CUDA backend: the backward") {
   }
 }
 
-// Fewer parts of U1 where they would fill the cache, on a card that has the shared memory for it.
-TEST_CASE("tt_linear: the backward's slices are wide where tokens are many") {
+// If the parts of U1 would fill the cache, there are fewer of them. This requires a GPU with enough shared memory.
+TEST_CASE("tt_linear: the backward's slices are wide for many tokens") {
   TtLinearBackward a;
   a.tokens = 65536, a.in = 768, a.width = 32, a.outputs = 1, a.output[0].out = a.output[0].ldy = 3072,
   a.output[0].rank = 32;

@@ -10,9 +10,9 @@ namespace comera::kernels::test {
 namespace {
 
 struct Matrix {
-  std::vector<std::int64_t> modes, ranks;  // d + e, d + e + 1; with a gauge the last mode is what is stored
+  std::vector<std::int64_t> modes, ranks;  // d + e, d + e + 1; with a gauge, the last mode is the stored one
   bool masked = true;
-  int in_modes = 0;  // 0: half of them
+  int in_modes = 0;  // 0: half of the modes
   bool sorted = false;
   std::vector<std::int64_t> gauge = {};
 
@@ -32,7 +32,7 @@ std::string numbered(const char* name, std::size_t i, int k = -1) {
   return text;
 }
 
-// Several matrices with the same rows: their left halves stand side by side.
+// Several matrices with the same rows. Their left factors are concatenated by columns.
 struct Layers {
   std::vector<Matrix> matrices;
   double threshold = 0.01;
@@ -83,7 +83,7 @@ TtMatrix* describe(const Layers& layers, Run& r, bool backward) {
   return result.data();
 }
 
-// Active, masked, negative and threshold-equal entries in turn; the first is always active.
+// Active, masked, negative and threshold-equal entries in turn. The first entry is always active.
 std::vector<double> diagonal(std::int64_t rank, double threshold) {
   std::vector<double> d(rank);
   const double pattern[] = {0.75, 1.25, -0.5, 0.5, static_cast<float>(threshold), 0.125, 0.001, 1};
@@ -92,7 +92,7 @@ std::vector<double> diagonal(std::int64_t rank, double threshold) {
   return d;
 }
 
-// A permutation without a pattern that a mistake could share: steps of a number prime to the length.
+// A permutation without a simple pattern: steps of a number that is prime to the length.
 std::vector<std::int64_t> shuffled(std::int64_t rows) {
   std::int64_t step = rows / 2 + 1;
   while (std::gcd(step, rows) != 1) ++step;
@@ -133,8 +133,8 @@ Case merged(const Layers& layers) {
   return c;
 }
 
-// Rows, columns and inner indices beyond a tile of a block and a slice of a sum; more matrices than one launch on CUDA
-// describes. Smaller cases have shown the gradients right.
+// Rows, columns and inner indices beyond a block's tile and a sum's slice, and more matrices than one CUDA launch
+// describes. The gradients are left out because smaller cases test them.
 void add_large(std::vector<Case>& cases) {
   for (const Layers& layers : {Layers{{{{600, 5}, {1, 3, 1}}}}, Layers{{{{300, 3, 4}, {1, 2, 3, 1}, true, 2}}},
                                Layers{{{{2, 40, 5}, {1, 2, 7, 1}, true, 2}}},

@@ -1,5 +1,5 @@
-// The fused forward of a TT layer on CUDA in both element types, beside sums in double. The table of cases
-// (tt_linear_test.cpp) runs them in f32 where the op chooses them.
+// The fused forward of a TT layer on CUDA in both element types, against sums in double. The table of cases
+// (tt_linear_test.cpp) runs it in f32 if the op chooses it.
 #include "kernels/cuda/tt_fused.h"
 
 #include <catch2/catch.hpp>
@@ -17,14 +17,14 @@ using Output = test::OutputShape;
 struct Shape {
   std::int64_t tokens, in;
   std::vector<Output> outputs;
-  std::int64_t gap = 0;  // between rows of x: 1 keeps the fused path from reading 16 bytes
+  std::int64_t gap = 0;  // between rows of x; 1 prevents reads of 16 bytes in the fused path
 
   std::int64_t width() const { return test::width_of(outputs); }
 };
 
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
 
-// A layer of shape `s`; T1, pre and y of a call, and what they should be.
+// A layer of shape `s`; T1, pre and y of a call, and their check.
 template <class T>
 struct Layer {
   Shape s;
@@ -42,7 +42,7 @@ struct Layer {
     Floats t1;
     std::vector<Floats> pre, y;
   };
-  // Through the table, or the fused path alone, which must take the shape.
+  // Calls the op of the table, or the fused path alone, which must support the shape.
   Answer call(bool fused_alone, const Floats* given_t1 = nullptr) const {
     const std::int64_t ldx = s.in + s.gap;
     Floats spaced(static_cast<std::size_t>(s.tokens * ldx), NAN);
@@ -76,7 +76,7 @@ struct Layer {
     return answer;
   }
 
-  // One rounding of T1 may fall the other way than in double, hence two of them; the sums themselves are f32.
+  // T1 may be rounded in the other direction than in double, hence two roundings. The sums themselves are f32.
   void check(const Answer& answer) const {
     const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-23, sum_unit = static_cast<double>(s.in + s.width()) * 0x1p-24;
     std::int64_t offset = 0;
@@ -121,12 +121,12 @@ void check_shape(const Shape& s, Activation activation) {
     on_host::set_order(on_host::Order::rising);
     CHECK(again.t1 == answer.t1);
     CHECK(again.y == answer.y);
-    CHECK(from_t1.y == answer.y);  // as a recomputation in the backward
+    CHECK(from_t1.y == answer.y);  // the recomputation in the backward
   }
 }
 
-// More chunks of the inner index than are on their way at once, more than one tile of columns, ranks beyond one chunk,
-// rows that end in a tile.
+// More chunks of the inner index than are in flight at once, more than one tile of columns, ranks beyond one chunk,
+// rows that end inside a tile.
 const Shape long_sums{37, 328, {{264, 48}, {24, 16}}}, shared_left{40, 72, {{64, 32}, {64, 16}, {72, 48}}},
     bias_alone{33, 16, {{16, 0}, {8, 16}}};
 
@@ -158,7 +158,7 @@ TEST_CASE("tt_linear in bf16, every CUDA backend: the forward") {
   }
 }
 
-TEST_CASE("tt_linear: the forward by parts in bf16") {
+TEST_CASE("tt_linear: the forward without the fused kernel in bf16") {
   Shape s = shared_left;
   s.gap = 1;
   const Layer<Bf16> layer(s, Activation::gelu);

@@ -16,7 +16,7 @@ struct Shape {
   Activation activation = Activation::none;
   bool saves_pre = true, accumulate_dx = false, wants_dx = true, recompute = false, full = false;
   std::int64_t gap = 0;
-  bool gives_x = false;  // to the backward
+  bool gives_x = false;  // passed to the backward
   Path path = Path::automatic;
 
   std::int64_t width() const { return width_of(outputs); }
@@ -85,7 +85,7 @@ Product left_gradient_of(const Shape& s, Run& r) {
   return a;
 }
 
-// Columns of the wide half, or rows of a right one, that pad the rank are zero.
+// Columns of the wide left factor and rows of a right factor that pad the rank are zero.
 void add_halves(Case& c, const Shape& s) {
   c.data("left", s.in, s.width(), 0, 0.5).data("d_left", s.in, s.width());
   std::int64_t offset = 0;
@@ -137,7 +137,7 @@ Case layer(const Shape& s) {
 
 }  // namespace
 
-// Cases that both paths of a device take.
+// Cases that both paths of a device support.
 void add_cases_of(Path path, std::vector<Case>& cases) {
   cases.push_back(layer(
       {.tokens = 37, .in = 24, .outputs = {{40, 17}, {8, 0}, {32, 40, false}}, .accumulate_dx = true, .path = path}));
@@ -150,14 +150,14 @@ void add_cases_of(Path path, std::vector<Case>& cases) {
   cases.push_back(layer(
       {.tokens = 9, .in = 20, .outputs = {{12, 5}}, .activation = Activation::silu, .saves_pre = false, .path = path}));
   cases.push_back(
-      layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .gives_x = true, .path = path}));  // fits no fused pass
+      layer({.tokens = 5, .in = 7, .outputs = {{9, 3}}, .gives_x = true, .path = path}));  // fits no fused kernel
   cases.push_back(layer({.tokens = 37,
                          .in = 24,
                          .outputs = {{40, 17}, {8, 0}, {32, 40, false}},
                          .accumulate_dx = true,
                          .gives_x = true,
                          .path = path}));
-  // several slices on both sides, several groups of tokens
+  // Several slices on both sides, several groups of tokens.
   cases.push_back(layer({.tokens = 300,
                          .in = 160,
                          .outputs = {{272, 30}},
@@ -208,7 +208,7 @@ std::vector<Case> tt_linear_cases() {
   cases.push_back(
       layer({.tokens = 300, .in = 48, .outputs = {{64, 30}}, .activation = Activation::gelu, .saves_pre = false}));
   for (Path path : {Path::fused, Path::library}) add_cases_of(path, cases);
-  // many tokens, whose gradients smaller cases have shown right
+  // Many tokens. The gradients are left out because smaller cases test them.
   cases.push_back(layer({.tokens = 7690, .in = 4, .outputs = {{4, 2}, {4, 1, false}}, .accumulate_dx = true}));
   cases.back().gradients.clear();
   cases.push_back(layer({.tokens = 15370, .in = 4, .outputs = {{4, 1}}, .activation = Activation::gelu}));

@@ -1,4 +1,4 @@
-// Outputs of a TT layer whose left halves stand side by side, as tests describe them.
+// Outputs of a TT layer with a shared wide left factor, as the tests describe them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 namespace comera::kernels::test {
 
 struct OutputShape {
-  std::int64_t out, rank;  // the rank before it is padded
+  std::int64_t out, rank;  // rank without padding
   bool bias = true;
 };
 
-// Columns of the wide left half.
+// Columns of the wide left factor.
 inline std::int64_t width_of(const std::vector<OutputShape>& outputs) {
   std::int64_t sum = 0;
   for (const OutputShape& o : outputs) sum += padded_rank(o.rank);

@@ -1,5 +1,5 @@
-// What the table of cases (embedding_test.cpp) does not reach: runs of equal ids longer than a tile, bags, and what is
-// refused.
+// Cases that the table of cases (embedding_test.cpp) does not cover: runs of equal ids longer than a tile, bags, and
+// calls that fail.
 #include "kernels/ttm_embedding.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Table {
   }
 };
 
-// 300 ids, 200 of them 7: its run spans tiles of the forward.
+// 300 ids, 200 of them 7, so that their run spans several tiles of the forward.
 std::vector<std::int32_t> skewed_ids() {
   std::vector<std::int32_t> ids;
   for (std::int32_t i = 0; i < 300; ++i) ids.push_back(i % 3 == 0 ? (i * 37) % 200 : 7);
@@ -62,7 +62,7 @@ struct Gradient {
 
 }  // namespace
 
-TEST_CASE("equal ids get equal rows, wherever their run is cut") {
+TEST_CASE("equal ids have equal rows, for any cut of their run") {
   const std::vector<std::int32_t> ids = skewed_ids();
   for (const Backend* cpu : cpu_tables()) {
     Table table;
@@ -118,7 +118,7 @@ TEST_CASE("gradients of a skewed batch are the same bytes for any number of thre
   }
 }
 
-TEST_CASE("ids beyond the table and a missing workspace are refused") {
+TEST_CASE("ids beyond the table and a missing workspace are rejected") {
   for (const Backend* cpu : cpu_tables()) {
     Table table;
     Floats y(Table::columns);

@@ -1,4 +1,4 @@
-// The TTM table of literal rows (the reference's test has the same numbers) through the merging of every CPU table.
+// The TTM table of literal rows (the same numbers as in the test of the reference), merged by every CPU table.
 #include "kernels/ttm_merge.h"
 
 #include <cmath>
@@ -49,12 +49,12 @@ double sum(const Floats& v) {
   return s;
 }
 
-// Each number sums some hundred products of at most 40 in size.
+// Each number is a sum of some hundred products of size 40 at most.
 constexpr double tolerance = 100 * 40 * 0x1p-24;
 
 }  // namespace
 
-TEST_CASE("TTM halves of every CPU table multiply to the literal row") {
+TEST_CASE("TTM factors of every CPU table multiply to the literal row") {
   const Floats row5 = {-2.0078125f, 1.79296875f, -1.515625f,  1.03125f,   3.2734375f, -2.6953125f,
                        -0.5078125f, 0.5859375f,  -3.1328125f, 2.4140625f, 3.1796875f, -2.71875f};
   for (const Backend* cpu : cpu_tables())
@@ -100,7 +100,7 @@ TEST_CASE("TTM gradients of every CPU table add up to the literal sums") {
     }
 }
 
-TEST_CASE("A table of one core is its own left half, its right half is 1") {
+TEST_CASE("A table of one core is its own left factor, its right factor is 1") {
   const Floats core = filled(15, 3);
   for (const Backend* cpu : cpu_tables()) {
     Floats left(15), right(1, 9);

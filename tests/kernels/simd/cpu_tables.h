@@ -1,4 +1,4 @@
-// Calls on every CPU table of this machine, in f32.
+// Calls of all CPU tables that this machine supports, in f32.
 #pragma once
 
 #include <catch2/catch.hpp>

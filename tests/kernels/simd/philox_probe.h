@@ -1,4 +1,4 @@
-// kernels/cpu/philox_simd.h behind plain functions, one copy per instruction set.
+// Plain functions around kernels/cpu/philox_simd.h, one copy per instruction set.
 #pragma once
 
 #include "kernels/philox.h"

@@ -33,7 +33,7 @@ void simd_apply(SimdFunction f, const float* x, float* y, std::int64_t count) {
 void simd_sums(const float* x, std::int64_t count, float* total, float* largest, double* squares) {
   F s = zero(), m = set(-3.4e38f);
   DoubleSum q;
-  for (std::int64_t i = 0; i < count; i += F::width) {  // whole vectors only
+  for (std::int64_t i = 0; i < count; i += F::width) {  // full vectors only
     s = s + load(x + i);
     m = max(m, load(x + i));
     q.add_product(load(x + i), load(x + i));

@@ -1,4 +1,4 @@
-// The functions of kernels/cpu/simd.h behind plain pointers, one copy per instruction set.
+// Plain functions around kernels/cpu/simd.h, one copy per instruction set.
 #pragma once
 
 #include <cstdint>

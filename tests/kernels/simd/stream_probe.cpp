@@ -4,7 +4,7 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-// As the kernels write: tiles of 64 rows in panels of 128 columns.
+// Writes tiles of 64 rows in panels of 128 columns, as the kernels do.
 void write_rows(bool streaming, std::int64_t rows, std::int64_t columns, const float* x, float* y, std::int64_t ldy) {
   for (std::int64_t row = 0; row < rows; row += 64)
     for (std::int64_t j = 0; j < columns; j += 128)
