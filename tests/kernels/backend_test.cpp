@@ -29,7 +29,7 @@ TEST_CASE("the description contains the BLAS libraries and their core types") {
   CHECK(text.find("libxsmm") != std::string::npos);
 }
 
-TEST_CASE("the large products use wide vectors where the machine has them") {
+TEST_CASE("the large products use wide vectors on machines that have them") {
   if (!__builtin_cpu_supports("x86-64-v4")) return;
   const std::string text = cpu_blas_description();
   CHECK((text.find("(Cooperlake)") != std::string::npos || text.find("(SkylakeX)") != std::string::npos));

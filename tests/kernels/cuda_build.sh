@@ -35,7 +35,7 @@ case $said in
   'no driver'* | 'no device'* | cuda:0*) ;;
   *) echo "unexpected: $said" && exit 1 ;;
 esac
-# The library loads: all missing symbols or libraries are those that this machine lacks.
+# The library loads, or fails only because libcublasLt is missing on this machine.
 load='import ctypes, sys; ctypes.CDLL(sys.argv[1]).comera_cuda_backend'
 if ! loaded=$(python3 -c "$load" "$place/libcomera_cuda.so" 2>&1); then
   case $loaded in *libcublasLt.so.13*) ;; *) echo "$loaded" && exit 1 ;; esac

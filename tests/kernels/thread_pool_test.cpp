@@ -34,7 +34,7 @@ TEST_CASE("every tile runs exactly once, for any number of threads") {
   }
 }
 
-TEST_CASE("many short loops in a row see each other's results") {
+TEST_CASE("each of many short loops sees the results of the loop before it") {
   ThreadPool pool(4);
   const Context context{.stream = &pool};
   std::vector<long> values(13, 0);
@@ -43,7 +43,7 @@ TEST_CASE("many short loops in a row see each other's results") {
   for (long value : values) CHECK(value == values[0]);
 }
 
-TEST_CASE("without a pool the calling thread does it all") {
+TEST_CASE("without a pool the calling thread runs all tiles") {
   int sum = 0;
   parallel_for(Context{}, 10, [&](std::int64_t tile) { sum += static_cast<int>(tile); });
   CHECK(sum == 45);
