@@ -14,8 +14,8 @@ COMERA_DEVICE float logistic(float x) {
   return (x >= 0 ? 1.0f : e) / (1.0f + e);
 }
 
-// The distribution and the density of a normal variable, which share an exponential: Abramowitz and Stegun, 7.1.26,
-// within 1.5e-7 of the distribution. For what is rounded to bf16, at a third of the arithmetic.
+// The normal distribution function and its density, which share one exponential: Abramowitz and Stegun, 7.1.26. The
+// error of the distribution is at most 1.5e-7. Used for results in bf16; costs a third of the exact arithmetic.
 struct Normal {
   float cdf, density;
 };
@@ -27,7 +27,7 @@ COMERA_DEVICE Normal normal_of(float x) {
   return {x < 0 ? tail : 1.0f - tail, 0.39894228040143268f * e};
 }
 
-// The activation and its slope, for results of type T.
+// activate: the activation at x. activation_slope: its derivative. T is the element type of the result.
 template <class T>
 COMERA_DEVICE float activate(Activation activation, float x) {
   switch (activation) {
@@ -59,7 +59,7 @@ COMERA_DEVICE float activation_slope(Activation activation, float x) {
   return 1;
 }
 
-// f(a constant of the activation's type): for loops that should not ask again for each element.
+// Calls f with the activation as a compile-time constant, so that a loop does not branch on it for each element.
 template <class F>
 __device__ void with_constant(Activation activation, const F& f) {
   switch (activation) {

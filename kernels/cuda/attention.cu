@@ -1,7 +1,7 @@
-// Attention in f32 on CUDA cores, at every head size up to 256: bounded by reads of shared memory, one of 16 bytes for
-// 4 multiply-adds. Streams of bf16 take the tensor cores where head size and alignment allow it (attention_tensor.h).
-// The backward computes probabilities twice, once for the rows of queries and once for those of keys, so that every sum
-// has one owner and a fixed order.
+// Attention in f32 on CUDA cores, for every head size up to 256. The limit is shared-memory reads: one read of 16
+// bytes per 4 multiply-adds. Activations in bf16 use the tensor cores if head size and alignment allow it
+// (attention_tensor.h). The backward computes probabilities twice, once per row of queries and once per row of keys,
+// so that every sum has one owner and a fixed order.
 #include "kernels/cuda/attention_tensor_backward.h"
 #include "kernels/cuda/attention_tensor_forward.h"
 #include "kernels/cuda/attention_tile.h"
@@ -23,8 +23,8 @@ constexpr std::size_t forward_shared() {
   return sizeof(float) * (block_rows(D) * D + 2 * tile_columns * column_stride(D) + block_rows(D) * tile_columns);
 }
 
-// Keys and values that the block's queries attend to pass by tile after tile: use(first) once those from `first` on are
-// in k and v.
+// Loads the tiles of keys and values that the block's queries attend to, one after another. Calls use(first) when the
+// tile that begins at key `first` is in k and v.
 template <int D, class T, class Args, class Use>
 __device__ void for_keys(const Args& a, const Place& at, float* k, float* v, const Use& use) {
   const AttentionShape& s = a.shape;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1) forward(const __g
   }
 }
 
-// delta = sum of dO * O over a query's head, one warp each; [B, Hq, Tq] like lse.
+// delta[B, Hq, Tq], the layout of lse: the sum of dO * O over one query's head. One warp computes one entry.
 template <class T>
 __global__ void row_products(const __grid_constant__ AttentionBackward a, float* delta) {
   const AttentionShape& s = a.shape;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
       store_row<D>(static_cast<T*>(a.dq) + q_at + at.row(r) * a.ldq, sum[r], static_cast<float>(s.scale), head_size);
 }
 
-// Rows are keys, columns queries; blockIdx.y is a key head, whose query heads are added one after another.
+// Rows are keys, columns are queries. blockIdx.y is a key head; the sums of its query heads are added in order.
 template <int D, class T>
 __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(warps_for(D) * warp_size, 1)
     for (std::int64_t first = 0; first < s.queries; first += tile_columns) {
       const KeyRange range = range_of(s, at.batch, first + at.lane);
       const bool used = !range.empty() && range.begin < at.first_row + block_rows(D) && range.end > at.first_row;
-      if (!__any_sync(full_warp, used)) continue;  // the same in every warp: all look at the same queries
+      if (!__any_sync(full_warp, used)) continue;  // the same in every warp: all test the same queries
       __syncthreads();
       load_tile<D>(q, column_stride(D), static_cast<const T*>(a.q) + at.batch * s.queries * a.ldq + head * s.head_size,
                    a.ldq, first, tile_columns, s.queries, head_size);
@@ -212,7 +212,7 @@ struct HeadSize {
   static constexpr int value = D;
 };
 
-// f with the smallest size that a kernel is compiled for and the head fits in.
+// Calls f with the smallest compiled head size that the head fits in.
 template <class F>
 Status with_head_size(std::int64_t head_size, F&& f) {
   if (head_size <= 32) return f(HeadSize<32>{});
@@ -228,7 +228,7 @@ Launch tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, int d, s
           static_cast<unsigned>(warps_for(d) * warp_size), shared};
 }
 
-// On tensor cores a head of up to 32, 64 or 128 elements, a block of tensor_rows rows.
+// Tensor-core kernels: compiled for heads of up to 32, 64 and 128 elements; a block has tensor_rows rows.
 Launch tensor_tiles(std::int64_t rows, std::int64_t heads, std::int64_t batch, std::size_t shared) {
   return {dim3(static_cast<unsigned>(blocks_for(rows, tensor_rows)), static_cast<unsigned>(heads),
                static_cast<unsigned>(batch)),

@@ -22,14 +22,14 @@ COMERA_DEVICE KeyRange range_of(const AttentionShape& s, std::int64_t batch, std
   return {begin < 0 ? 0 : begin, end > s.keys ? s.keys : end};
 }
 
-// A rule whose key the compiler takes for new each time: else it keeps the ten rounds' keys in registers for as long as
-// a loop lasts.
+// Returns the rule with a key that the compiler must treat as new. Otherwise it keeps the keys of all ten Philox
+// rounds in registers during a whole loop.
 COMERA_DEVICE DropoutRule renewed(DropoutRule rule) {
   for (std::uint32_t& word : rule.key.word) asm volatile("" : "+r"(word));
   return rule;
 }
 
-// The mask of 8 neighbouring keys, from a multiple of 8 on, that dropout keeps: bit i for key first + i.
+// Bit i is set if dropout keeps key first + i, for 8 neighbouring keys. `first` is a multiple of 8.
 COMERA_DEVICE unsigned kept_keys(const DropoutRule& rule, std::int64_t sample, std::int64_t query, std::int64_t head,
                                  std::int64_t first) {
   const PhiloxBlock bits = rule.bits(sample, query, attention_feature(head, first) / 8);
@@ -38,8 +38,8 @@ COMERA_DEVICE unsigned kept_keys(const DropoutRule& rule, std::int64_t sample, s
   return kept;
 }
 
-// The keys that any of `rows` queries attends to, from the first to the last of them; the same for every lane of a
-// warp.
+// The smallest range that covers the keys of all `rows` queries from `first` on. Every lane of a warp gets the same
+// result.
 __device__ inline KeyRange joined_ranges(const AttentionShape& s, std::int64_t batch, std::int64_t first, int rows) {
   std::int64_t begin = s.keys, end = 0;
   for (int i = static_cast<int>(threadIdx.x) % warp_size; i < rows; i += warp_size) {

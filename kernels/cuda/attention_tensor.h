@@ -1,9 +1,9 @@
-// The pieces of attention on tensor cores, for streams of bf16: products of bf16, sums and everything about
-// probabilities in f32. A warp works on 16 rows (queries; keys in the gradient of keys and values), four warps to a
-// block, against tiles of columns (keys; queries) that the block copies ahead. A product of rows and columns leaves a
-// lane rows lane / 4 and 8 behind it, called its halves 0 and 1, and of every 8 columns 2 (lane % 4) and the next;
-// rounded to bf16, the same lane holds them as the left factor of the product that follows, so that probabilities never
-// leave the registers.
+// Building blocks of attention on tensor cores, for activation dtype bf16. Products are in bf16; sums and all
+// probabilities are in f32. A warp computes 16 rows (queries, or keys in the gradient of keys and values), four warps
+// form a block. The block prefetches tiles of columns (keys, or queries). In a product of rows and columns a lane
+// holds rows lane / 4 and lane / 4 + 8, called half 0 and half 1, and columns 2 (lane % 4) and 2 (lane % 4) + 1 of
+// every 8. Rounded to bf16, this is also the layout of the left operand of the next product, so probabilities stay in
+// registers.
 #pragma once
 
 #include "kernels/cuda/attention_keys.h"
@@ -16,7 +16,7 @@ constexpr int tensor_warp_rows = 16, tensor_rows = tensor_warps * tensor_warp_ro
 constexpr int tensor_columns = 32, column_blocks = tensor_columns / 8;
 constexpr float log2_of_e = 1.4426950408889634f, ln_of_2 = 0.69314718055994531f;
 
-// Between rows in shared memory: eight rows that are loaded together meet no bank twice.
+// Row pitch in shared memory: eight rows that are loaded together touch different banks.
 constexpr int tensor_pitch(int d) { return d + 8; }
 constexpr std::size_t tensor_tile_bytes(int d, int rows) {
   return sizeof(Bf16) * static_cast<std::size_t>(rows * tensor_pitch(d));
@@ -34,8 +34,8 @@ struct TensorPlace {
   }
 };
 
-// Rows first .. first + count of a head on their way to shared memory, zeros beyond `rows` and beyond the head's size,
-// a multiple of 8.
+// Starts the copy of rows first .. first + count of one head to shared memory. Writes zeros beyond `rows` and beyond
+// head_size, a multiple of 8.
 template <int D, int count>
 __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int64_t first, std::int64_t rows,
                            int head_size) {
@@ -50,8 +50,8 @@ __device__ void fetch_rows(Bf16* to, const Bf16* from, std::int64_t ld, std::int
   }
 }
 
-// Keys and values that the block's queries attend to pass by tile after tile, through places for two tiles of each:
-// use(first, k, v) for those of keys from `first` on of which the warp's queries attend to any.
+// Loads the tiles of keys and values that the block's queries attend to, through two buffers. Calls use(first, k, v)
+// for each tile, from key `first` on, that any of the warp's queries attends to.
 template <int D, class Args, class Use>
 __device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, const Use& use) {
   const AttentionShape& s = a.shape;
@@ -77,7 +77,7 @@ __device__ void for_keys(const Args& a, const TensorPlace& at, Bf16* tiles, cons
   });
 }
 
-// sums += the warp's 16 rows times the columns of a tile, each of D elements.
+// sums += the warp's 16 rows times a tile's columns; each row and column has D elements.
 template <int D>
 __device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, const Bf16* columns) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -97,7 +97,7 @@ __device__ void add_dots(float (&sums)[column_blocks][4], const Bf16* rows, cons
   }
 }
 
-// sums += weights, rounded to bf16, of a tile's columns times these columns.
+// sums += weights, rounded to bf16, times the tile's columns.
 template <int D>
 __device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[column_blocks][4], const Bf16* columns) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -117,8 +117,8 @@ __device__ void add_weighted(float (&sums)[D / 8][4], const float (&weights)[col
   }
 }
 
-// The warp's 16 rows, half h of a lane times factor[h], by way of `tile`, shared memory that no other warp uses any
-// more.
+// Writes the warp's 16 rows; half h of a lane is multiplied by factor h. `tile` is shared memory that no other warp
+// uses at this point.
 template <int D>
 __device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float factor0, float factor1, Bf16* to,
                            std::int64_t ld, std::int64_t rows, int head_size) {
@@ -141,15 +141,15 @@ __device__ void store_rows(Bf16* tile, const float (&sums)[D / 8][4], float fact
   }
 }
 
-// The sum or largest of what the four lanes of a row hold.
+// Reduces a value over the four lanes of a row: its sum or its maximum.
 template <class Join>
 __device__ float reduce_row_lanes(float value, Join join) {
   value = join(value, __shfl_xor_sync(full_warp, value, 1));
   return join(value, __shfl_xor_sync(full_warp, value, 2));
 }
 
-// Which keys of a tile dropout keeps for the rows of a lane: each of the four lanes of a row draws for 8 of its keys.
-// Bits 8 half .. + 7 of word n are keys 8 n .. 8 n + 7 of a half.
+// The keys of a tile that dropout keeps, for the rows of a lane. Each of the four lanes of a row draws the numbers of
+// 8 keys. Bits 8 half .. 8 half + 7 of word n are keys 8 n .. 8 n + 7 of that half.
 struct KeptOfRows {
   unsigned word[column_blocks];
 
@@ -159,7 +159,7 @@ struct KeptOfRows {
 
   __device__ KeptOfRows(const DropoutRule& rule, std::int64_t sample, const TensorPlace& at, std::int64_t first_key) {
     unsigned own = 0;
-#pragma unroll 1  // one draw's registers at a time
+#pragma unroll 1  // keeps the registers of one draw only
     for (int half = 0; half < 2; ++half)
       own |= kept_keys(renewed(rule), sample, at.row(half), at.head, first_key + at.lane % 4 * 8) << (8 * half);
 #pragma unroll
@@ -167,9 +167,9 @@ struct KeptOfRows {
   }
 };
 
-// True if the tensor cores can take a call of this shape, whose streams `rows_are_aligned`.
+// True if the tensor cores support this shape. The caller also checks rows_are_aligned.
 inline bool fits_tensor_cores(const AttentionShape& s) {
-  constexpr std::int64_t most = 1 << 30;  // places in a sequence are ints
+  constexpr std::int64_t most = 1 << 30;  // positions in a sequence are ints
   return s.head_size % 8 == 0 && s.head_size <= 128 && s.keys <= most && s.queries <= most;
 }
 

@@ -1,7 +1,7 @@
 // Attention's backward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 2, in two passes, so that every sum has
-// one owner and a fixed order. The first has the rows of queries and gives dQ and, for the second, the row products dO
-// . O; the second has the rows of keys and gives dK and dV. Both compute probabilities again, from the statistics that
-// the forward kept.
+// one owner and a fixed order. The first pass has queries as rows and computes dQ and the row products dO . O for the
+// second pass. The second pass has keys as rows and computes dK and dV. Both recompute the probabilities from the
+// statistics that the forward stored.
 #pragma once
 
 #include "kernels/cuda/attention_tensor.h"
@@ -13,7 +13,7 @@ constexpr std::size_t tensor_backward_queries_shared() {
   return tensor_tile_bytes(D, 2 * tensor_rows + 2 * 2 * tensor_columns);  // queries and dO; keys and values twice
 }
 
-// dO . O of a row, by its four lanes.
+// dO . O of one row, computed by its four lanes.
 __device__ inline float row_product(const AttentionBackward& a, const TensorPlace& at, int half) {
   const AttentionShape& s = a.shape;
   float sum = 0;
@@ -29,9 +29,9 @@ __device__ inline float row_product(const AttentionBackward& a, const TensorPlac
   return reduce_row_lanes(sum, Add{});
 }
 
-// Numbers of a query that its gradients need.
+// Per-query values that the gradients need.
 struct alignas(16) QueryFacts {
-  int begin, end;    // of its keys
+  int begin, end;    // range of its keys
   float lse, delta;  // log2 of its sum of exponentials; dO . O
 
   COMERA_DEVICE bool has(int key) const { return begin <= key && key < end; }
@@ -101,11 +101,12 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 4 : 2)
 
 template <int D>
 constexpr std::size_t tensor_backward_keys_shared() {
-  // keys and values; queries, dO and facts twice
+  // keys and values once; queries, dO and QueryFacts in two buffers
   return tensor_tile_bytes(D, 2 * tensor_rows + 2 * 2 * tensor_columns) + 2 * tensor_columns * sizeof(QueryFacts);
 }
 
-// Queries that attend to any of `count` keys, from the first to the last of them; the same for every lane of a warp.
+// The smallest range of queries that covers all that attend to any of `count` keys from `first` on. Every lane of a
+// warp gets the same result.
 __device__ inline KeyRange joined_queries(const AttentionShape& s, std::int64_t batch, std::int64_t first, int count) {
   if (!s.key_begin && !s.key_end) return {0, s.queries};
   std::int64_t begin = s.queries, end = 0;
@@ -118,7 +119,7 @@ __device__ inline KeyRange joined_queries(const AttentionShape& s, std::int64_t 
   return {-reduce_warp(-begin, Larger{}), reduce_warp(end, Larger{})};
 }
 
-// Rows are keys, columns queries; blockIdx.y is a key head, whose query heads are added one after another.
+// Rows are keys, columns are queries. blockIdx.y is a key head; the sums of its query heads are added in order.
 template <int D>
 __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
     tensor_backward_keys(const __grid_constant__ AttentionBackward a, const float* deltas) {
@@ -164,12 +165,12 @@ __global__ void __launch_bounds__(tensor_threads, D <= 64 ? 3 : 2)
     float score[column_blocks][4] = {}, dp[column_blocks][4] = {};
     add_dots<D>(score, at.of_warp<D>(k), tiles + 2 * place * tile);
     add_dots<D>(dp, at.of_warp<D>(v), tiles + (2 * place + 1) * tile);
-    unsigned kept = ~0u;  // of the lane's query, a bit for each of the warp's keys
+    unsigned kept = ~0u;  // one bit per key of the warp, for the lane's query
     if (rule.threshold) {
       const std::int64_t head = at.head * group + c / tiles_of_head,
                          query = begin + c % tiles_of_head * tensor_columns + at.lane;
       kept = 0;
-#pragma unroll 1  // one draw's registers at a time
+#pragma unroll 1  // keeps the registers of one draw only
       for (int i = 0; i < 2; ++i) kept |= kept_keys(renewed(rule), sample, query, head, first_key + 8 * i) << (8 * i);
     }
 #pragma unroll

@@ -1,5 +1,5 @@
-// Attention's forward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 1. Every warp keeps the largest score, the
-// sum of exponentials and the weighted sum of values of its rows while keys pass by.
+// Attention's forward on tensor cores: Dao 2023, arXiv 2307.08691, algorithm 1. For each of its rows a warp keeps the
+// running maximum of the scores, the sum of exponentials and the weighted sum of values.
 #pragma once
 
 #include "kernels/cuda/attention_tensor.h"
@@ -11,8 +11,8 @@ constexpr std::size_t tensor_forward_shared() {
   return tensor_tile_bytes(D, tensor_rows + 2 * 2 * tensor_columns);  // queries; keys and values twice
 }
 
-// What a lane knows of its two rows. Scores are those of the shape times log2(e), so that exponentials are powers of 2;
-// `total` is of the lane's own columns.
+// Softmax state of a lane's two rows. Scores are multiplied by log2(e), so that exponentials are powers of 2. `total`
+// covers only the lane's own columns.
 struct RowState {
   int begin[2], end[2];
   float largest[2] = {minus_infinity, minus_infinity}, total[2] = {0, 0};
@@ -25,8 +25,8 @@ struct RowState {
   }
   __device__ bool empty(int half) const { return begin[half] >= end[half]; }
 
-  // Scores of keys from `first` on become weights relative to the largest so far; answers what earlier weights are to
-  // be multiplied by.
+  // Turns the scores of keys from `first` on into weights relative to the running maximum. Returns the factor for
+  // earlier weights.
   __device__ float weigh(float (&score)[column_blocks][4], int half, int first, int lane, float scale) {
     const int from = begin[half] - first - lane % 4 * 2, to = end[half] - first - lane % 4 * 2;
     float now = largest[half];

@@ -1,6 +1,6 @@
-// The pieces of attention on CUDA cores. A warp works on 8 rows (queries; keys in the gradient of keys and values)
-// against tiles of 32 columns (keys; queries): for scores a lane is a column, for sums over columns a lane is every
-// 32nd feature. Rows and columns lie in shared memory, padded with zeros to the size D that the kernel is compiled for.
+// Building blocks of attention on CUDA cores. A warp computes 8 rows (queries, or keys in the gradient of keys and
+// values) against tiles of 32 columns (keys, or queries). For scores a lane is one column; for sums over columns a
+// lane is every 32nd feature. Rows and columns are in shared memory, padded with zeros to the compiled size D.
 #pragma once
 
 #include "kernels/cuda/attention_keys.h"
@@ -10,14 +10,14 @@ namespace comera::kernels::cuda {
 
 constexpr int rows_per_warp = 8, tile_columns = 32;
 
-// Between the rows of a column tile: lanes that read 16 bytes of a row each then meet no bank of shared memory twice.
+// Row pitch of a column tile: lanes that each read 16 bytes of a different row touch different banks.
 constexpr int column_stride(int d) { return d + 4; }
-// Warps of a block: as many as leave its tiles below 100 KB.
+// Warps of a block: the number that keeps its tiles below 100 KB.
 constexpr int warps_for(int d) { return d <= 64 ? 8 : d <= 128 ? 4 : 1; }
 constexpr int block_rows(int d) { return warps_for(d) * rows_per_warp; }
 
-// Rows first .. first + count of a matrix into shared memory, `head` elements each; what is beyond `rows` or `head`
-// becomes zero.
+// Copies rows first .. first + count of a matrix to shared memory, `head` elements each. Writes zeros beyond `rows`
+// and `head`.
 template <int D, class T>
 __device__ void load_tile(float* to, int stride, const T* from, std::int64_t ld, std::int64_t first, int count,
                           std::int64_t rows, int head) {
@@ -63,8 +63,8 @@ __device__ void store_row(T* to, const float (&values)[D / warp_size], float fac
     if (lane + i * warp_size < head) to[lane + i * warp_size] = to_element<T>(values[i] * factor);
 }
 
-// Factors of 8 query rows (first_row + r) for the lane's key (first_key + lane, first_key a multiple of 32): each lane
-// draws the numbers of one row and 8 keys, and lanes exchange.
+// Dropout factors of 8 query rows (first_row + r) for the lane's key (first_key + lane; first_key is a multiple of
+// 32). Each lane draws the numbers of one row and 8 keys; then the lanes exchange them.
 __device__ inline void dropout_factors(const DropoutRule& rule, std::int64_t sample, std::int64_t head,
                                        std::int64_t first_row, std::int64_t first_key, float (&factor)[rows_per_warp]) {
   if (rule.threshold == 0) {

@@ -1,4 +1,4 @@
-// The CUDA table: comera_cuda_backend() of libcomera_cuda.so, and its double for tests.
+// The CUDA backend table, for comera_cuda_backend() of libcomera_cuda.so and for the emulator.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime.h"
 

@@ -1,5 +1,4 @@
-// Many small pieces of work in one launch: their descriptions travel as the kernel's parameter, each has blocks of its
-// own.
+// Many small work items in one launch. Their descriptions are the kernel's parameter; each item has its own blocks.
 #pragma once
 
 #include <vector>
@@ -8,19 +7,19 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::size_t parameter_bytes = 30 * 1024;  // a launch takes 32764
+constexpr std::size_t parameter_bytes = 30 * 1024;  // a launch accepts 32764
 constexpr int few_items = 12;
 template <class Item>
 constexpr int many_items = static_cast<int>((parameter_bytes - 16) / sizeof(Item));
 
-// Items have a member `blocks`; `first_block` is set here.
+// Item needs a member `blocks`; launch_some sets `first_block`.
 template <class Item, int capacity>
 struct Batch {
   Item item[capacity];
   int count = 0;
 };
 
-// The last of `count` pieces that begins at `at` or before; they begin in rising order, the first at 0.
+// Index of the last of `count` pieces with first(i) <= at. The values first(i) rise; first(0) is 0.
 template <class First>
 COMERA_DEVICE int last_from(int count, unsigned at, const First& first) {
   int low = 0, high = count;
@@ -53,7 +52,7 @@ Status launch_some(const Context& context, const Item* items, int count, dim3 th
   return launch(context, {blocks, threads}, kernel, batch);
 }
 
-// `few` and `many` are one kernel for the two sizes of batch. Items without blocks are left out.
+// `few` and `many` are the same kernel for the two batch sizes. Items without blocks are skipped.
 template <class Item>
 Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads,
                       void (*few)(Batch<Item, few_items>), void (*many)(Batch<Item, many_items<Item>>)) {

@@ -20,7 +20,7 @@ struct CastTile {
   }
 };
 
-// Bound by bytes: 4 read and those of T written per number.
+// Bound by memory traffic: per number 4 bytes read and sizeof(T) written.
 template <class T>
 __global__ void __launch_bounds__(threads) cast(const __grid_constant__ TensorBatch<CastTensor> batch) {
   for_tiles(batch, cast_tile, CastTile<T>{});

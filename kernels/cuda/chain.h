@@ -1,10 +1,9 @@
-// Chains of cores, the common part of TT and TTM on the card. A half is lead x core x core ..., its partial products
-// P_i are matrices [lead s_1 .. s_i, r_i] whose last index is the next bond, so that every step of every half is one
-// small product:
+// Chains of cores on the GPU, the code that TT and TTM share. A left or right factor is lead x core x core ...; its
+// partial products P_i are matrices [lead s_1 .. s_i, r_i] whose last index is the next bond. So every step of every
+// factor is one small product:
 //   P_{i+1} = P_i G~_i,   dP_i = dP_{i+1} G~_i^T,   dG~_i = P_i^T dP_{i+1}.
-// Steps that do not wait for each other go in one launch for all halves. Partial products stay in the second-level
-// cache; what bounds these launches is their number and the latency of a tile, hence tiles of 32 x 32 and long sums cut
-// into slices.
+// Independent steps of all factors share one launch. Partial products stay in the L2 cache. The cost is the number of
+// launches and the latency of one tile; therefore tiles are 32 x 32 and long sums are split into slices.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -15,14 +14,14 @@ namespace comera::kernels::cuda {
 
 constexpr int chain_tile = 32;
 constexpr unsigned chain_threads = 256;
-constexpr int rows_of_core_tile = 512;  // of a core's gradient, by one block
+constexpr int rows_of_core_tile = 512;  // rows of a core's gradient per block
 
 COMERA_DEVICE float masked(float value, double threshold) {
   return static_cast<double>(value) > threshold ? value : 0.0f;
 }
 
-// A stored matrix, contiguous rows of `columns`: plain, or the sum of slices, or a half whose elements lie where
-// `place` says. Columns are multiplied by the masked diagonal, whose length is `period`.
+// A stored matrix with contiguous rows of `columns` elements. It is plain, or a sum of slices, or a left or right
+// factor whose elements are at place(index). Columns are multiplied by the masked diagonal of length `period`.
 template <class Place>
 struct Operand {
   const float* data = nullptr;
@@ -39,12 +38,12 @@ struct Operand {
   }
 };
 
-// c = a b, or its slices over the inner index; without c the result is the half itself.
+// c = a b, or one slice of it over the inner index. If c is null, the result goes to `half`.
 template <class Place>
 struct SmallProduct {
   Operand<Place> a, b;  // [m, k] or, transposed, [k, m]; [k, n] or [n, k]
   bool transpose_a = false, transpose_b = false;
-  int m = 0, n = 0, k = 0, inner = 0, slices = 1;  // inner: of a slice
+  int m = 0, n = 0, k = 0, inner = 0, slices = 1;  // inner: length of one slice
   float* c = nullptr;                              // [slices, m, n]
   void* half = nullptr;
   Place place;
@@ -54,7 +53,7 @@ struct SmallProduct {
 
 constexpr int tiles_of_chain(int size) { return (size + chain_tile - 1) / chain_tile; }
 
-// The stored tile at (row, column), zero outside, in the stored orientation: neighbouring threads read neighbouring
+// Loads a tile at (row, column) in the stored orientation, with zeros outside. Neighbouring threads read neighbouring
 // elements.
 template <class Place>
 __device__ void load_tile(const Operand<Place>& from, int row, int column, int rows, int columns, const Place& place,
@@ -64,7 +63,7 @@ __device__ void load_tile(const Operand<Place>& from, int row, int column, int r
     to[y][x] = row + y < rows && column + x < columns ? from.value(row + y, column + x, place, threshold) : 0.0f;
 }
 
-// A thread has rows 2y, 2y + 1 and columns x, x + 16 of the tile.
+// A thread computes rows 2y, 2y + 1 and columns x, x + 16 of the tile.
 template <class T, class Place, int capacity>
 __global__ void small_products(const __grid_constant__ Batch<SmallProduct<Place>, capacity> batch) {
   __shared__ float as[chain_tile][chain_tile + 1], bs[chain_tile][chain_tile + 1];
@@ -101,7 +100,7 @@ __global__ void small_products(const __grid_constant__ Batch<SmallProduct<Place>
     }
 }
 
-// A half of one core.
+// A left or right factor that consists of one core.
 template <class Place>
 struct CoreCopy {
   Operand<Place> core;
@@ -122,13 +121,13 @@ __global__ void copy_cores(const __grid_constant__ Batch<CoreCopy<Place>, capaci
       to_element<T>(c.core.value(row, column, c.place, c.threshold));
 }
 
-// From the gradient of a masked core [rows, columns] to those of the core and of its diagonal.
+// Computes the gradients of a core and of its diagonal from the gradient of the masked core [rows, columns].
 template <class Place>
 struct CoreGradient {
   Operand<Place> gradient;
   const float *core = nullptr, *diagonal = nullptr;
   float *d_core = nullptr, *d_diagonal = nullptr;
-  float* sums = nullptr;  // [tiles, columns] where the rows make more than one tile
+  float* sums = nullptr;  // [tiles, columns], if the rows fill more than one tile
   int rows = 0, columns = 0;
   Place place;
   double threshold = 0;
@@ -137,7 +136,7 @@ struct CoreGradient {
 
 constexpr int core_tiles(int rows) { return (rows + rows_of_core_tile - 1) / rows_of_core_tile; }
 
-// Blocks of 32 x 8 threads: columns of a core across, every eighth row down.
+// Blocks of 32 x 8 threads: 32 columns of a core; thread row y sums every eighth row.
 template <class Place, int capacity>
 __global__ void unmask_gradients(const __grid_constant__ Batch<CoreGradient<Place>, capacity> batch) {
   constexpr int high = chain_threads / warp_size;
@@ -168,7 +167,7 @@ __global__ void unmask_gradients(const __grid_constant__ Batch<CoreGradient<Plac
     g.d_diagonal[column] += total;
 }
 
-// The diagonals whose cores have several tiles.
+// Adds up the diagonal gradients of cores with several tiles.
 template <class Place, int capacity>
 __global__ void join_diagonals(const __grid_constant__ Batch<CoreGradient<Place>, capacity> batch) {
   const CoreGradient<Place>& g = batch.item[item_of_block(batch)];

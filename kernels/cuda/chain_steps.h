@@ -1,4 +1,5 @@
-// The launches that take halves from cores and back (chain.h), for any number of halves at once.
+// Launches that merge cores to left and right factors and compute the gradients (chain.h), for any number of factors
+// at once.
 #pragma once
 
 #include "kernels/cuda/chain.h"
@@ -6,9 +7,10 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t most_slices = 32, slice_of_sum = 256;  // of a sum over an inner index
+constexpr std::int64_t most_slices = 32, slice_of_sum = 256;  // for a sum over an inner index
 
-// Cores 0 .. count - 1 of a half; `place` takes an index in P_count [rows, rank[count]] to where the half keeps it.
+// Cores 0 .. count - 1 of a left or right factor. `place` maps an index in P_count [rows, rank[count]] to the index in
+// the stored factor.
 template <class Place>
 struct Half {
   int count = 0;
@@ -21,9 +23,7 @@ struct Half {
   Place place;
 
   std::int64_t rows(int i) const { return rank[0] * product_of(size, 0, i); }  // of P_i
-  std::int64_t columns(int i) const {
-    return size[i] * rank[i + 1];
-  }  // of core i, as the step from P_i to P_{i+1} sees it
+  std::int64_t columns(int i) const { return size[i] * rank[i + 1]; }  // of core i, in the step from P_i to P_{i+1}
   std::int64_t core_rows(int i) const { return rank[i] * size[i]; }
 };
 
@@ -33,12 +33,12 @@ inline std::int64_t inner_of_slice(std::int64_t k) {
 }
 inline std::int64_t slices_of(std::int64_t k) { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
 
-// Memory that the steps of a half share.
+// Memory that the steps of one factor share.
 struct HalfMemory {
   float* partial[max_cores + 1] = {};    // P_2 .. P_{count-1}
   float* d_partial[max_cores + 1] = {};  // dP_1 .. dP_{count-1}, in slices
   float* gradient[max_cores] = {};       // dG~_1 .. dG~_{count-1}, in slices
-  float* sums[max_cores] = {};           // of tiles, for the diagonals of cores with several
+  float* sums[max_cores] = {};           // per tile, for the diagonals of cores with several tiles
 
   template <class Place>
   HalfMemory(const Half<Place>& h, bool backward, Parts& parts) {
@@ -54,7 +54,7 @@ struct HalfMemory {
   }
 };
 
-// Indices inside halves and cores are of 32 bits.
+// Indices inside factors and cores have 32 bits.
 template <class Place>
 bool indices_fit(const Half<Place>& h) {
   constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
@@ -124,7 +124,7 @@ class HalfSteps {
     return o;
   }
   Operand<Place> partial(int i) const { return i == 1 ? core(0, h_.rank[1]) : plain(memory_.partial[i], h_.rank[i]); }
-  // dP_i, seen with as many columns as asked for
+  // dP_i, read as a matrix with `columns` columns
   Operand<Place> d_partial(int i, std::int64_t columns) const {
     Operand<Place> o = plain(i == h_.count ? h_.d_half : memory_.d_partial[i], columns);
     o.placed = i == h_.count;
@@ -155,7 +155,7 @@ Status launch_products(const Context& context, const std::vector<SmallProduct<Pl
                         small_products<T, Place, many_items<Item>>);
 }
 
-// Cores -> halves, of elements T.
+// Cores to left and right factors of elements T.
 template <class T, class Place>
 Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
   std::vector<CoreCopy<Place>> copies;
@@ -176,7 +176,8 @@ Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>&
   return status;
 }
 
-// The partial products from the left and the gradients of those from the right, a step of each at a time.
+// Computes the partial products from the first core on and their gradients from the last core back. Each launch does
+// one step of both.
 template <class Place>
 Status walk_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
   int longest = 0;
@@ -197,7 +198,7 @@ Status walk_halves(const Context& context, const std::vector<HalfSteps<Place>>& 
   return status;
 }
 
-// Gradients of halves -> gradients of cores and diagonals.
+// Gradients of the factors to gradients of cores and diagonals.
 template <class Place>
 Status merge_halves_backward(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
   using Item = CoreGradient<Place>;

@@ -1,16 +1,16 @@
-// Sums over many rows for every column, two of them at once, in two launches: each block of the first leaves what it
-// has, [2, columns], and the second adds that up.
+// Sums two quantities over many rows for every column, in two launches. Each block of the first launch writes its
+// partial sums [2, columns]; the second launch adds them up.
 #pragma once
 
 #include "kernels/cuda/reduce.h"
 
 namespace comera::kernels::cuda {
 
-// As many blocks leave sums at most: what an H200 holds at once at 768 columns.
+// Largest number of blocks in the first launch: an H200 runs this many at once at 768 columns.
 constexpr std::int64_t partial_blocks = 384;
 
-// first (and second) += the blocks' sums, partial [blocks, 2, columns]. A block of [32, 32] threads owns 32 columns;
-// every thread adds each 32nd block's, in order.
+// first (and second) += the blocks' sums, partial [blocks, 2, columns]. A block of [32, 32] threads owns 32 columns.
+// Each thread adds the sums of every 32nd block in order.
 static __global__ void __launch_bounds__(warp_size* warp_size)
     add_partials(std::int64_t blocks, std::int64_t columns, const float* partial, float* first, float* second) {
   __shared__ float sums[warp_size][warp_size + 1];
@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(warp_size* warp_size)
   if (threadIdx.x == 0 && own < columns) (blockIdx.y == 0 ? first : second)[own] += joined;
 }
 
-// `second` may be null: what the blocks left for it is not looked at.
+// If `second` is null, the second partial sums are not read.
 inline Status join_partials(const Context& context, std::int64_t blocks, std::int64_t columns, const float* partial,
                             void* first, void* second) {
   const dim3 grid(grid_for(columns, warp_size), second ? 2 : 1), square(warp_size, warp_size);

@@ -1,5 +1,5 @@
-// Bound by bytes: the logits are read once from memory (their sum of exponentials reads them again while they are
-// near), and written once by the backward.
+// Cross entropy over chunks of the vocabulary. Bound by memory traffic: the logits are read once from memory (the sum
+// of exponentials reads them again from the cache) and the backward writes them once.
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_sums.h"
@@ -8,8 +8,8 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// Greater for a greater number and, of equal ones, for the lower index; a NaN is below all numbers, nothing (0) below
-// all.
+// A key that is greater for a greater number and, among equal numbers, for the lower index. A NaN is below all
+// numbers; 0 stands for no element and is below all keys.
 COMERA_DEVICE std::uint64_t order_key(float x, std::uint32_t index) {
   const std::uint32_t bits = bits_of(x + 0.0f);  // -0 becomes 0
   const std::uint32_t rising = x != x ? 0u : bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -21,7 +21,7 @@ COMERA_DEVICE float number_of_key(std::uint64_t key) {
 }
 COMERA_DEVICE std::uint32_t index_of_key(std::uint64_t key) { return 0xFFFFFFFFu - static_cast<std::uint32_t>(key); }
 
-// The greatest logit of the row and its lowest place, for every thread of the row.
+// The key of the row's greatest logit at its lowest index. Every thread of the row gets it.
 template <class T>
 __device__ std::uint64_t greatest(const T* x, std::int64_t columns, bool aligned) {
   std::uint64_t key = 0;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant_
     const bool rises = a.start || largest > before;
     const float m = rises ? largest : before;
     const float own = sum_of_exponentials(x, a.columns, aligned, m);
-    __syncwarp();  // all have read what the first is about to write
+    __syncwarp();  // all threads have read the values that the first one overwrites
     if (threadIdx.x != 0) continue;
     sum[row] = own + (a.start ? 0.0f : rises ? sum_before * expf(before - m) : sum_before);
     if (rises) {

@@ -1,5 +1,5 @@
-// What every kernel file stands on: CUDA's own language under nvcc, its double for the host elsewhere
-// (on_host/language.h), and the few ways in which we launch. A kernel file holds no other condition on the compiler.
+// Base of every kernel file: the CUDA language under nvcc, else the emulator's version of it (on_host/language.h), and
+// the launch functions. No other part of a kernel file depends on the compiler.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace comera::kernels::cuda {
 
 constexpr int warp_size = 32;
 constexpr unsigned full_warp = 0xFFFFFFFFu;
-constexpr std::int64_t processors = 132;      // of a large card, which work is cut for
-constexpr std::int64_t grid_limit = 1 << 20;  // blocks of a launch; kernels stride over what is beyond
+constexpr std::int64_t processors = 132;      // of a large GPU; work is split for this number
+constexpr std::int64_t grid_limit = 1 << 20;  // blocks of a launch; kernels loop over the rest
 
 constexpr std::int64_t blocks_for(std::int64_t count, std::int64_t per_block) {
   return (count + per_block - 1) / per_block;
@@ -41,11 +41,11 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-// Puts the kernel on the context's stream; a launch that the runtime refuses answers failed, with its words in
-// failure() (runtime.h).
+// launch() puts a kernel on the context's queue. If the runtime rejects it, the result is `failed` and failure() of
+// runtime.h returns the text.
 Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
-std::size_t shared_limit();  // bytes that a block may ask for on the current device
+std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes
 
 #ifdef __CUDACC__
 template <class T>

@@ -1,5 +1,5 @@
-// Bound by bytes: rows of student and teacher are read once from memory (a second pass finds them near), gradients
-// written once.
+// Distillation losses. Bound by memory traffic: the rows of student and teacher are read once from memory (a second
+// pass reads them from the cache), and gradients are written once.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_sums.h"
 #include "kernels/cuda/rows.h"
@@ -14,7 +14,7 @@ COMERA_DEVICE double share_of(const Args& a, std::int64_t k) {
   return k % a.length < count ? 1 / static_cast<double>(count) : 0;
 }
 
-// Products of two vectors: x . x, target . target, x . target, |x - target|^2, for every thread of the row.
+// Products of two vectors: x . x, target . target, x . target, |x - target|^2. Every thread of the row gets them.
 struct Products {
   float x = 0, target = 0, both = 0, difference = 0;
 };
@@ -80,7 +80,7 @@ Status run(const Context& context, const VectorDistance& a) {
   });
 }
 
-// dx = on x + of target, with these factors.
+// dx = on * x + of * target.
 struct Combination {
   float on = 0, of = 0;
 };
@@ -132,7 +132,7 @@ struct Largest {
   float student, teacher;
 };
 
-// The largest of a chunk's logits, before the temperature, for every thread of the row.
+// The largest logits of a chunk, before the temperature. Every thread of the row gets them.
 template <class T>
 __device__ Largest largest_of(const T* z, const T* y, std::int64_t columns, bool aligned) {
   Largest own{-INFINITY, -INFINITY};
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(row_threads) fold_chunk(const __grid_constant_
     const float m = Larger{}(before[0], static_cast<float>(largest.student / a.temperature));
     const float n = Larger{}(before[2], static_cast<float>(largest.teacher / a.temperature));
     const Exponentials sum = exponentials_of(z, y, a.columns, aligned, inverse, m, n);
-    __syncwarp();  // all have read what the first is about to write
+    __syncwarp();  // all threads have read the values that the first one overwrites
     if (threadIdx.x != 0) continue;
     const float keep = a.start ? 0.0f : expf(before[0] - m), keep_teacher = a.start ? 0.0f : expf(before[2] - n);
     s[0] = m;

@@ -1,4 +1,4 @@
-// Dropout inside a kernel: the rule of kernels/philox.h, unpacked from device memory by every thread that needs it.
+// Dropout inside a kernel: the rule of kernels/philox.h, read from device memory by every thread that uses it.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -6,15 +6,15 @@
 
 namespace comera::kernels::cuda {
 
-// What the element of token row `row` (of [K, ...]) is multiplied by. Reads the step's scalars and sample numbers, so
-// device code alone may call it with pointers of the device.
+// The dropout factor of each feature of token row `row` (of [K, ...]). It reads the step's scalars and sample numbers,
+// so pointers to device memory allow calls from device code only.
 struct DropoutOfRow {
   DropoutRule rule;
   std::int64_t sample = 0, token = 0;
 
   COMERA_DEVICE DropoutOfRow(const Dropout& dropout, std::int64_t row)
       : DropoutOfRow(DropoutRule(dropout), dropout, row) {}
-  // For many rows the rule is unpacked once.
+  // For many rows, the rule is read once by the caller.
   COMERA_DEVICE DropoutOfRow(const DropoutRule& unpacked, const Dropout& dropout, std::int64_t row) : rule(unpacked) {
     if (rule.threshold == 0) return;
     sample = dropout.samples[row / dropout.tokens_per_sample];

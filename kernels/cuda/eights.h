@@ -1,5 +1,6 @@
-// Four or eight neighbouring elements of a row as floats: by 16-byte accesses where rows begin at multiples of 16
-// bytes, one by one elsewhere and at a row's end. Eight features share one Philox call and, in bf16, one access.
+// Reads and writes four or eight neighbouring elements of a row as floats. Accesses have 16 bytes if rows begin at
+// multiples of 16 bytes; otherwise, and at a row's end, single elements. Eight features share one Philox call and, in
+// bf16, one access.
 #pragma once
 
 #include "kernels/cuda/vector.h"
@@ -24,7 +25,7 @@ COMERA_DEVICE bool begin_aligned(Pointers... data) {
   return ((reinterpret_cast<std::uintptr_t>(data) % 16 == 0) && ...);
 }
 
-// Elements `at` .. of a row; zero from `end` on. Vector is Four or Eight.
+// Reads the elements of a row from `at` on; zero from `end` on. Vector is Four or Eight.
 template <class Vector, class T>
 COMERA_DEVICE Vector get(const T* row, std::int64_t at, std::int64_t end, bool aligned) {
   constexpr int width = sizeof(Vector) / sizeof(float), step = width < lanes_of_vector<T> ? width : lanes_of_vector<T>;

@@ -28,8 +28,8 @@ COMERA_DEVICE float float_of(std::uint32_t bits) {
 #endif
 }
 
-// Within two units of the last place on the device, where the exact ones cost several times as much; subnormal numbers
-// are zero there.
+// Approximations with an error of at most two units in the last place on the device; the exact versions cost several
+// times as much. Subnormal numbers become zero there.
 COMERA_DEVICE float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float y;
@@ -52,7 +52,7 @@ COMERA_DEVICE float fast_reciprocal(float x) {
 COMERA_DEVICE float to_float(float x) { return x; }
 COMERA_DEVICE float to_float(Bf16 x) { return float_of(static_cast<std::uint32_t>(x.bits) << 16); }
 
-// A NaN stays one, of whatever bits.
+// A NaN stays a NaN; its bits may change.
 COMERA_DEVICE Bf16 to_bf16(float x) {
 #ifdef __CUDA_ARCH__
   Bf16 y;
@@ -65,7 +65,7 @@ COMERA_DEVICE Bf16 to_bf16(float x) {
 #endif
 }
 
-// Two neighbours in one word, as memory and the matrix instructions have them.
+// Two neighbours in one word, in the layout of memory and of the matrix instructions.
 COMERA_DEVICE unsigned pair_of(float low, float high) {
 #ifdef __CUDA_ARCH__
   unsigned pair;
@@ -87,8 +87,8 @@ COMERA_DEVICE Bf16 to_element<Bf16>(float x) {
   return to_bf16(x);
 }
 
-// Calls f with a value of the element type of a call's activations and halves: parameters, their gradients, statistics
-// and sums are f32 in either case.
+// Calls f with a value of the element type of activations and of left and right factors. Parameters, their gradients,
+// statistics and sums are always f32.
 template <class F>
 Status with_element(const Context& context, F&& f) {
   if (context.dtype == DType::f32) return f(float{});

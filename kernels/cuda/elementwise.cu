@@ -121,7 +121,7 @@ T* out(void* p) {
   return static_cast<T*>(p);
 }
 
-// f(element of the call's type) makes the functor of a flat kernel.
+// make(element) returns the functor of a flat kernel for that element type.
 template <class Make>
 Status run_flat(const Context& context, std::int64_t count, Make make) {
   return with_element(context, [&](auto element) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned bags_of_block = 8;
 
-// A warp per bag, bound by the bytes of the rows. Word tables are f32 whatever the stream.
+// One warp per bag; bound by the bytes of the rows. Word tables are f32 for every activation dtype.
 template <class T, int lanes>
 __global__ void look_up(const EmbeddingForward a) {
   const float* table = static_cast<const float*>(a.table);
@@ -36,16 +36,16 @@ __global__ void look_up(const EmbeddingForward a) {
   }
 }
 
-// A thread adds as many rows one after another where ids repeat, at most.
+// Largest number of rows that one thread adds in sequence where ids repeat.
 constexpr std::int64_t most_repeats = 256;
 bool adds_repeats(const Bags& bags) {
   return bags.period > 0 && !bags.offsets && bags.bags <= most_repeats * bags.period;
 }
 
-// Equal ids are `period` apart, so nothing need be sorted: a block has one of them.
+// Equal ids are `period` apart, so no sort is needed: a block handles one id.
 template <class T, int lanes>
 __global__ void sum_repeats(const EmbeddingBackward a) {
-  constexpr int ahead = 8;  // rows read before they are added
+  constexpr int ahead = 8;  // rows that are loaded before they are added
   const int key = key_of_id(a.bags.id[blockIdx.x], static_cast<int>(a.rows));
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes,
                      period = a.bags.period;
@@ -72,8 +72,8 @@ Status add_repeats(const Context& context, const EmbeddingBackward& a, bool alig
   return aligned ? launch(context, over(4), sum_repeats<T, 4>, a) : launch(context, over(1), sum_repeats<T, 1>, a);
 }
 
-// Tables of two rows, such as those of segments: nothing is sorted either, blocks sum the rows of dy for both ids over
-// every so many bags.
+// Tables of one or two rows, such as segment tables, need no sort either: each block sums the rows of dy for both ids
+// over its share of the bags.
 bool adds_pairs(const EmbeddingBackward& a) { return a.rows >= 1 && a.rows <= 2 && !a.bags.offsets; }
 std::int64_t pair_blocks(const EmbeddingBackward& a) {
   return std::min(blocks_for(a.bags.bags, ids_of_chunk), partial_blocks);
@@ -81,14 +81,14 @@ std::int64_t pair_blocks(const EmbeddingBackward& a) {
 
 template <class T, int lanes>
 __global__ void sum_pairs(const EmbeddingBackward a, float* partial) {
-  constexpr int ahead = 8;  // rows read before they are added
+  constexpr int ahead = 8;  // rows that are loaded before they are added
   __shared__ int keys[ids_of_chunk];
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * ids_of_chunk;
   float sum[2][lanes] = {}, next[ahead][lanes];
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * ids_of_chunk; first < a.bags.bags; first += step) {
     const int some = static_cast<int>(min(static_cast<std::int64_t>(ids_of_chunk), a.bags.bags - first));
-    __syncthreads();  // the keys before may still be read
+    __syncthreads();  // other threads may still read the previous keys
     if (static_cast<int>(threadIdx.x) < some)
       keys[threadIdx.x] = key_of_id(a.bags.id[first + threadIdx.x], static_cast<int>(a.rows));
     __syncthreads();

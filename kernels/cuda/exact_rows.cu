@@ -7,13 +7,13 @@ namespace {
 
 constexpr unsigned tokens_of_block = 8;
 
-// The row of the token; ids.rows if it has none.
+// Index of the token's exact row; ids.rows if it has none.
 COMERA_DEVICE int row_of(const ExactIds& ids, std::int64_t token) {
   const int rows = static_cast<int>(ids.rows), at = keys_below(ids.row_ids, rows, ids.id[token]);
   return at < rows && ids.row_ids[at] == ids.id[token] ? at : rows;
 }
 
-// A warp per token. Exact rows are f32 whatever the stream, as word tables are.
+// One warp per token. Exact rows are f32 for every activation dtype, like word tables.
 template <class T, int lanes>
 __global__ void overwrite(const ExactRowsForward a) {
   const ExactIds& ids = a.ids;
@@ -43,7 +43,7 @@ __global__ void mask_chain(const ExactRowsBackward a) {
   }
 }
 
-// Tokens of no exact row sort behind all others, where sums pass over them.
+// Tokens without an exact row are sorted behind all others, and the sums skip them.
 struct KeyOfRow {
   ExactIds ids;
   COMERA_DEVICE int operator()(int i) const { return row_of(ids, i); }

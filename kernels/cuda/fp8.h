@@ -1,6 +1,6 @@
-// Floats of eight bits (Micikevicius et al. 2022, arXiv 2209.05433): e4m3 for activations and weights, e5m2 for
-// gradients. A tensor in them is its numbers times one power of two, the greatest with which none is beyond the type's
-// largest; so scaling itself rounds nothing.
+// 8-bit floats (Micikevicius et al. 2022, arXiv 2209.05433): e4m3 for activations and weights, e5m2 for gradients. A
+// tensor is stored as its numbers times one power of two, the greatest for which no number exceeds the type's largest.
+// So the scaling itself is exact.
 #pragma once
 
 #include "kernels/cuda/element.h"
@@ -16,10 +16,10 @@ struct E5m2 {
 
 constexpr std::uint8_t fp8_nan = 0x7F;  // in both types
 
-// A power of two; as a product's factor it is exact.
+// An exact power of two, from its exponent bits.
 COMERA_DEVICE float power_of_two(int exponent) { return float_of(static_cast<std::uint32_t>(exponent + 127) << 23); }
 
-// To the nearest, ties to even; what is beyond the largest becomes the largest.
+// Rounds to nearest, ties to even; larger numbers become the largest of the type.
 template <class Type>
 COMERA_DEVICE std::uint8_t to_fp8(float x) {
   const std::uint32_t bits = bits_of(x), magnitude = bits & 0x7FFFFFFFu;
@@ -30,8 +30,7 @@ COMERA_DEVICE std::uint8_t to_fp8(float x) {
   constexpr int dropped = 23 - Type::fraction;
   std::uint32_t code = 0;
   if (bounded < bits_of(power_of_two(1 - Type::bias))) {
-    // Multiples of the smallest number: adding 2^23 leaves a whole number in the last bits, rounded by the addition
-    // itself.
+    // Subnormal: a multiple of the smallest number. Adding 2^23 rounds it and leaves the integer in the lowest bits.
     code =
         bits_of(float_of(bounded) * power_of_two(Type::bias - 1 + Type::fraction) + 8388608.0f) - bits_of(8388608.0f);
   } else {
@@ -53,12 +52,12 @@ COMERA_DEVICE float from_fp8(std::uint8_t code) {
   return code & 0x80u ? -magnitude : magnitude;
 }
 
-// The factor of a tensor whose largest magnitude has these bits; 1 if that is zero or not finite.
+// Scale factor of a tensor, from the bits of its largest magnitude; 1 if that is zero or not finite.
 template <class Type>
 COMERA_DEVICE float fp8_scale(std::uint32_t largest) {
   if (largest == 0 || largest >= 0x7F800000u) return 1;
-  const int exponent =
-      static_cast<int>(largest >> 23) - 127;  // of numbers below 2^-126 that of the smallest normal one
+  const int exponent = static_cast<int>(largest >> 23) - 127;  // for subnormal numbers, below 2^-126: one less than the
+                                                               // smallest normal exponent
   int shift = Type::top - exponent - ((largest & 0x7FFFFFu) > 0x600000u ? 1 : 0);
   shift = shift > 126 ? 126 : shift < -126 ? -126 : shift;
   return power_of_two(shift);

@@ -1,5 +1,5 @@
-// A product of bf16 factors taken in floats of eight bits: each factor is measured, scaled and written as the library
-// reads it, the sum running along its rows. Bound by bytes: a factor is read twice and written at half its size.
+// A product of bf16 factors in 8-bit floats. Each factor is measured, scaled and written in the layout of the library,
+// with the summed index along its rows. Bound by memory traffic: a factor is read twice and written at half its size.
 #pragma once
 
 #include "kernels/cuda/eights.h"
@@ -12,16 +12,15 @@ namespace comera::kernels::cuda {
 
 constexpr unsigned fp8_threads = 256, fp8_parts = 256, fp8_tile = 32;
 
-// A factor as it is stored.
+// A factor in its stored form.
 struct WideFactor {
   const Bf16* data = nullptr;
   std::int64_t rows = 0, columns = 0, ld = 0;  // columns: a multiple of 16; rows begin at multiples of 16 bytes
 };
 struct NarrowFactor {
   std::uint8_t* codes = nullptr;
-  std::uint32_t* largest =
-      nullptr;               // [fp8_parts], bits of the largest magnitude that each part has seen; of NaN more than all
-  float* inverse = nullptr;  // of the scale
+  std::uint32_t* largest = nullptr;  // [fp8_parts], bits of each part's largest magnitude; the bits of a NaN exceed all
+  float* inverse = nullptr;          // of the scale
 };
 
 static __global__ void __launch_bounds__(fp8_threads)
@@ -37,7 +36,7 @@ static __global__ void __launch_bounds__(fp8_threads)
   if (threadIdx.x == 0) largest[blockIdx.x] = own;
 }
 
-// For every thread of the block; the first block leaves the inverse, which is exact.
+// The scale of a factor. Every thread of the block gets it; the first block writes its inverse, which is exact.
 template <class Type>
 __device__ float scale_of(const NarrowFactor& to) {
   std::uint32_t own = 0;
@@ -61,7 +60,7 @@ __global__ void __launch_bounds__(fp8_threads)
   }
 }
 
-// Columns of the factor become rows of the codes; a block turns a tile.
+// Columns of the factor become rows of the codes; a block transposes one tile.
 template <class Type>
 __global__ void __launch_bounds__(fp8_threads)
     narrow_columns(const __grid_constant__ WideFactor a, const __grid_constant__ NarrowFactor to) {
@@ -88,7 +87,7 @@ Status narrow(const Context& context, const WideFactor& a, const NarrowFactor& t
                          to);
 }
 
-// Memory of the factors of products of up to these sizes; none if the call does not use eight bits.
+// Memory for the factors of products up to these sizes; none if the call does not use 8-bit floats.
 struct Fp8Room {
   NarrowFactor a, b;
 
@@ -111,8 +110,8 @@ inline bool fp8_fits(const Context& context, const Gemm& g) {
          rows_are_aligned<Bf16>(g.b, g.ldb) && rows_are_aligned<Bf16>(g.c, g.ldc);
 }
 
-// c = or += a b with a, activations or (e5m2) their gradients, and b, a weight, in eight bits where the call asks for
-// it and shape and library allow it.
+// c = a b or c += a b in 8-bit floats, if context.fp8 is set and shape and library support it; else in bf16. a is
+// activations or (e5m2) their gradients, b is a weight.
 template <class TypeOfA>
 Status product(const Context& context, const Gemm& wide, const Fp8Room& room, void* workspace) {
   if (!fp8_fits(context, wide)) return gemm(context, wide, workspace);

@@ -1,4 +1,4 @@
-// Row-major matrix products on the device: cuBLASLt on a card (card/gemm.cpp), plain loops in the double
+// Row-major matrix products on the device: cuBLASLt on a GPU (card/gemm.cpp), plain loops in the emulator
 // (on_host/gemm.cpp).
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace comera::kernels::cuda {
 
-// c [m, n] = or += a b. a [m, k] or its transpose [k, m], b [k, n] or its transpose [n, k]; ld: distance between stored
-// rows. Elements of a and b are of type `in`, of c of type `out`; sums are kept in f32. The order of summation is fixed
-// by the shape: split sums are added in the workspace, never by atomics, so that the same call gives the same bits.
-// Context::tf32 counts where both factors are f32.
+// c [m, n] = a b or c += a b. a is [m, k] or transposed [k, m]; b is [k, n] or transposed [n, k]; ld is the distance
+// between stored rows. a and b have elements of type `in`, c of type `out`; sums are f32. The shape fixes the order of
+// summation: split sums are added in the workspace, never by atomics, so the same call gives the same bits.
+// Context::tf32 applies if both factors are f32.
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;
@@ -22,16 +22,17 @@ struct Gemm {
   std::int64_t ldc = 0;
   bool accumulate = false;
   DType in = DType::f32, out = DType::f32;
-  // Both given: a and b are floats of eight bits (fp8.h), b e4m3 and a e4m3 or e5m2, and the product is times *a_scale
-  // *b_scale (device memory). Only for b transposed and a not, n and k multiples of 16, one product.
+  // If both are set: a and b are 8-bit floats (fp8.h), b is e4m3 and a is e4m3 or e5m2, and the product is multiplied
+  // by *a_scale *b_scale (device memory). Requires b transposed, a not transposed, n and k multiples of 16, and batch
+  // = 1.
   const float *a_scale = nullptr, *b_scale = nullptr;
   bool a_is_e5m2 = false;
   bool eight_bits() const { return a_scale != nullptr; }
-  // Many of one shape: element i lies i * stride_... elements behind the first.
+  // A batch of products of one shape: matrix i begins i * stride_... elements after the first.
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
 
-// result += x^T g of streams, summed over tokens in f32.
+// result += x^T g for activations x and g, summed over tokens in f32.
 inline Gemm gemm_of(const Context& context, const Product& a) {
   Gemm g;
   g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
@@ -39,9 +40,8 @@ inline Gemm gemm_of(const Context& context, const Product& a) {
   return g;
 }
 
-// What an op that multiplies asks for, behind the parts of the workspace that are its own: room for the sums of so many
-// results in up to 32 parts, as the library splits a product of few results, and never more than its large ways ask
-// for.
+// Workspace of an op that calls gemm, in addition to its own parts: the sums of all results in up to 32 parts, because
+// the library splits a product with few results. The limit is the workspace of its large algorithms.
 constexpr std::size_t gemm_workspace(std::int64_t results) {
   constexpr std::size_t most = std::size_t{8} << 20;
   const std::size_t parts = static_cast<std::size_t>(results) * 32 * sizeof(float);
@@ -49,7 +49,7 @@ constexpr std::size_t gemm_workspace(std::int64_t results) {
 }
 constexpr std::size_t workspace_of(const Gemm& g) { return gemm_workspace(g.batch * g.m * g.n); }
 
-// `workspace`: of workspace_of(g) bytes at least, aligned to 256.
+// `workspace` has at least workspace_of(g) bytes and is aligned to 256.
 Status gemm(const Context& context, const Gemm& g, void* workspace);
 
 }  // namespace comera::kernels::cuda

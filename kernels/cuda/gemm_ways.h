@@ -1,4 +1,4 @@
-// The library chooses the way of a product once: the choice depends on the GemmKey alone and is kept under it.
+// Caches the library's choice of algorithm. The choice depends only on the GemmKey.
 #pragma once
 
 #include <compare>
@@ -10,13 +10,13 @@
 
 namespace comera::kernels::cuda {
 
-// In bytes, of those that 256 is a multiple of.
+// The largest power of two up to 256 that divides the address, in bytes.
 inline std::uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data) | 256u;
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
-// All that the library is told before it answers. Whether the product is added to c is not part of it.
+// All inputs of the library's choice. `accumulate` does not influence it.
 struct GemmKey {
   GemmKey(const Gemm& g, bool tf32)
       : m(g.m),
@@ -50,7 +50,7 @@ struct GemmKey {
 template <class Way>
 class GemmWays {
  public:
-  // search() returns the way, or nothing where it failed, which is not kept.
+  // search() returns a choice, or nullopt if it failed; a failure is not cached.
   template <class Search>
   std::optional<Way> find(const GemmKey& key, const Search& search) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -8,7 +8,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// The part of NVML's C interface that is used; 0 is its NVML_SUCCESS.
+// The functions of NVML's C interface that are used here. A result of 0 is NVML_SUCCESS.
 struct Nvml {
   using Card = void*;
   int (*start)() = nullptr;
@@ -28,7 +28,7 @@ struct Nvml {
 
 }  // namespace
 
-// By its place on the bus: NVML and CUDA number cards differently.
+// Finds the GPU by its PCI bus id, because NVML and CUDA number GPUs differently.
 Status joules(double* used) {
   static const Nvml nvml;
   int device = 0;

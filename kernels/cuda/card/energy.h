@@ -1,12 +1,12 @@
-// Energy of the card as its driver counts it (NVML), found at run time: the library needs nothing of it to be loaded.
+// Energy of the GPU as counted by its driver (NVML). NVML is loaded at run time, so the library loads without it.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace comera::kernels::cuda {
 
-// Energy of the current device since the driver was loaded, in steps of about 0.1 s of its power; cards since Volta
-// count it.
+// Energy of the current device in joules since the driver was loaded. The counter is updated about every 0.1 s. GPUs
+// since Volta support it.
 Status joules(double* used);
 
 }  // namespace comera::kernels::cuda

@@ -12,7 +12,7 @@ thread_local char words[256] = "";
 bool ok(cudaError_t error) {
   if (error == cudaSuccess) return true;
   std::snprintf(words, sizeof words, "%s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
-  cudaGetLastError();  // errors that do not break the context are not seen again by the next call
+  cudaGetLastError();  // clears errors that leave the context intact, so the next call does not report them
   return false;
 }
 

@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime and of cuBLAS: turned into a status, their words kept for Device::failure.
+// Converts errors of the CUDA runtime and of cuBLAS to a Status and stores their text for Device::failure.
 #pragma once
 
 #include <cublasLt.h>
@@ -8,7 +8,7 @@
 
 namespace comera::kernels::cuda {
 
-bool ok(cudaError_t error);  // false: its words are the last failure of this thread
+bool ok(cudaError_t error);  // on false, last_failure() of this thread returns the text
 bool ok(cublasStatus_t error);
 inline Status status_of(cudaError_t error) { return ok(error) ? Status::ok : Status::failed; }
 inline Status status_of(cublasStatus_t error) { return ok(error) ? Status::ok : Status::failed; }

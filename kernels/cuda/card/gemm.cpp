@@ -9,7 +9,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// Released at the end of a call, whatever happened.
+// A cuBLASLt handle that is destroyed at the end of its scope.
 template <class Handle, cublasStatus_t (*destroy)(Handle)>
 struct Owned {
   Handle handle = nullptr;
@@ -32,8 +32,8 @@ cublasLtHandle_t library() {
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-// A stored matrix of `rows` rows of `columns`, `ld` apart; the library counts by columns, so it is told of the
-// transpose.
+// Describes a stored matrix with `rows` rows of `columns` elements and leading dimension ld. The library is
+// column-major, so the description is that of the transpose.
 bool describe(Layout& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t ld,
               std::int64_t batch, std::int64_t stride) {
   const int count = static_cast<int>(batch);
@@ -59,7 +59,7 @@ bool describe_scales(Operation& operation, const Gemm& g) {
 }
 
 bool describe(Operation& operation, const Gemm& g, bool tf32) {
-  // c^T = b^T a^T by columns: b comes first.
+  // Column-major: c^T = b^T a^T, so b is the first operand.
   const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                           second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   return ok(cublasLtMatmulDescCreate(&operation.handle,
@@ -69,8 +69,8 @@ bool describe(Operation& operation, const Gemm& g, bool tf32) {
          ok(cublasLtMatmulDescSetAttribute(operation.handle, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
 }
 
-// The library takes pointers for multiples of 256 bytes unless it is told otherwise, and may then choose what reads
-// wider than they allow.
+// By default the library assumes pointers aligned to 256 bytes. It may then choose an algorithm with reads that are
+// too wide for them.
 bool describe_alignment(Preference& preference, const Gemm& g) {
   const std::uint32_t first = alignment_of(g.b), second = alignment_of(g.a), out = alignment_of(g.c);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const std::uint32_t& bytes) {
@@ -83,7 +83,7 @@ bool describe_alignment(Preference& preference, const Gemm& g) {
 
 bool describe(Preference& preference, const Gemm& g) {
   const std::size_t bytes = workspace_of(g);
-  // Parts of a split sum are joined by a kernel of their own or not split: the ways that add in place do so in no fixed
+  // Allows no split sums, or parts of them joined by a separate kernel. The schemes that add in place have no fixed
   // order.
   const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   return ok(cublasLtMatmulPreferenceCreate(&preference.handle)) &&
@@ -93,7 +93,7 @@ bool describe(Preference& preference, const Gemm& g) {
                                                  &reductions, sizeof reductions));
 }
 
-// The library refuses a sum over nothing.
+// The library rejects k = 0, so this writes the zeros.
 Status empty_sum(const Context& context, const Gemm& g) {
   const std::size_t size = size_of(g.out), pitch = static_cast<std::size_t>(g.ldc) * size;
   for (std::int64_t i = 0; i < g.batch && !g.accumulate; ++i)
@@ -104,7 +104,7 @@ Status empty_sum(const Context& context, const Gemm& g) {
   return Status::ok;
 }
 
-// The product as the library wants it described.
+// The product in the library's own descriptors.
 struct Description {
   Operation operation;
   Layout a, b, c;
@@ -119,7 +119,7 @@ struct Description {
   }
 };
 
-// The first that the library names; `any` is false where it has none.
+// The library's first choice of algorithm; `any` is false if it has none.
 struct Way {
   bool any = false;
   cublasLtMatmulAlgo_t algorithm{};
@@ -138,7 +138,7 @@ std::optional<Way> search(const Gemm& g, const Description& d) {
   return Way{count > 0, found.algo};
 }
 
-// What a search costs the host, a walk that is no graph would pay at every product.
+// Caches the search: without a graph, every product would pay its cost on the host.
 std::optional<Way> way_of(const Gemm& g, bool tf32, const Description& d) {
   static GemmWays<Way> ways;
   return ways.find(GemmKey(g, tf32), [&] { return search(g, d); });

@@ -15,7 +15,7 @@ cudaStream_t stream_of(const Context& context) { return static_cast<cudaStream_t
 void* allocate(std::size_t bytes) {
   void* data = nullptr;
   if (bytes == 0 || !ok(cudaMalloc(&data, bytes))) return nullptr;
-  // Our streams do not wait for the one that sets the memory.
+  // The queues are non-blocking: they do not wait for the default stream, which zeroes the memory.
   if (ok(cudaMemset(data, 0, bytes)) && ok(cudaDeviceSynchronize())) return data;
   cudaFree(data);
   return nullptr;
@@ -23,7 +23,7 @@ void* allocate(std::size_t bytes) {
 
 void release(void* data, std::size_t) { cudaFree(data); }
 
-// Pageable memory of the host has been read when this returns; pinned memory may be read later.
+// Pageable host memory has been read on return; pinned memory may be read later.
 Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
   return status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(context)));
 }
@@ -60,7 +60,7 @@ void release_pinned(void* data) { cudaFreeHost(data); }
 Status wait(const Context& context) { return status_of(cudaStreamSynchronize(stream_of(context))); }
 Status free_bytes(std::size_t* free_bytes, std::size_t* total) { return status_of(cudaMemGetInfo(free_bytes, total)); }
 
-// The queue of copies beside the stream, and the moment when those asked for so far are done.
+// The second queue, for copies, and an event that is reached when all copies requested so far are complete.
 struct Copies {
   cudaStream_t stream = nullptr;
   cudaEvent_t done = nullptr;
@@ -82,8 +82,8 @@ Status join_copies(const Context& context) {
   return status_of(cudaStreamWaitEvent(stream_of(context), copies().done, 0));
 }
 
-// Relaxed: the first call of a kernel may load it, and that of cuBLASLt take memory, which other modes refuse while a
-// graph is captured.
+// Relaxed mode: the first call of a kernel may load it, and the first call of cuBLASLt may allocate memory. The other
+// modes forbid both during a capture.
 Status begin_graph(const Context& context) {
   return status_of(cudaStreamBeginCapture(stream_of(context), cudaStreamCaptureModeRelaxed));
 }
@@ -145,7 +145,7 @@ Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
 
 }  // namespace comera::kernels::cuda
 
-// The entry that the program looks up in the library.
+// The function that the program looks up in the library.
 extern "C" __attribute__((visibility("default"))) const comera::kernels::Backend* comera_cuda_backend(
     std::size_t table_bytes) {
   return table_bytes == sizeof(comera::kernels::Backend) ? &comera::kernels::cuda::table() : nullptr;
