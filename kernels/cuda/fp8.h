@@ -56,8 +56,7 @@ COMERA_DEVICE float from_fp8(std::uint8_t code) {
 template <class Type>
 COMERA_DEVICE float fp8_scale(std::uint32_t largest) {
   if (largest == 0 || largest >= 0x7F800000u) return 1;
-  const int exponent = static_cast<int>(largest >> 23) - 127;  // for subnormal numbers, below 2^-126: one less than the
-                                                               // smallest normal exponent
+  const int exponent = static_cast<int>(largest >> 23) - 127;  // -127 for subnormal numbers
   int shift = Type::top - exponent - ((largest & 0x7FFFFFu) > 0x600000u ? 1 : 0);
   shift = shift > 126 ? 126 : shift < -126 ? -126 : shift;
   return power_of_two(shift);

@@ -1,6 +1,6 @@
-// One launch for the elements of many tensors: cut into tiles of one size, a block to each, so that hundreds of small
-// cores and one large table share the card evenly. The table of tensors travels with the launch: CUDA 12.1 takes 32,764
-// bytes of parameters.
+// One launch for the elements of many tensors. They are split into tiles of one size, one block per tile, so that
+// hundreds of small cores and one large table load the GPU evenly. The list of tensors is a launch parameter: CUDA
+// 12.1 accepts 32,764 bytes of parameters.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -16,7 +16,7 @@ struct TensorBatch {
   std::uint32_t first[capacity];  // tile at which each tensor begins
   Tensor tensors[capacity];
 
-  // The tensor of a tile: the last that begins at it or before.
+  // Index of the tensor that a tile belongs to.
   COMERA_DEVICE int find(std::uint32_t tile) const {
     return last_from(count, tile, [this](int i) { return first[i]; });
   }
@@ -29,7 +29,7 @@ struct TensorBatch {
   }
 };
 
-// start(batch, tiles of the batches before) for all tensors that are not empty; one batch where they fit.
+// Calls start(batch, number of tiles in earlier batches) for all tensors that are not empty; one batch if they fit.
 template <class Tensor, class Start>
 Status for_batches(const Tensor* tensors, int count, std::int64_t tile, Start start) {
   TensorBatch<Tensor> batch;
@@ -57,7 +57,7 @@ std::int64_t tiles_of_many(const Tensor* tensors, int count, std::int64_t tile) 
   return sum;
 }
 
-// body(tensor, begin, end, tile) for each tile of the block.
+// Calls body(tensor, begin, end, tile) for each tile of the block.
 template <class Tensor, class Body>
 __device__ void for_tiles(const TensorBatch<Tensor>& batch, std::int64_t tile_size, const Body& body) {
   for (std::uint32_t tile = blockIdx.x; tile < batch.tiles; tile += gridDim.x) {

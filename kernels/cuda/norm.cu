@@ -1,6 +1,6 @@
-// Bound by bytes: every kernel reads its rows once, keeps them in registers between the statistics and the result, and
-// writes once. Rows that a block's registers do not hold are gone over again instead: 48 KiB and more of a row, which
-// the second level's cache still has.
+// Norms. Bound by memory traffic: every kernel reads its rows once, keeps them in registers between statistics and
+// result, and writes once. Rows that do not fit a block's registers, of 48 KiB and more, are read again from the L2
+// cache.
 #include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/ops.h"
@@ -20,11 +20,11 @@ __device__ T* row_of(void* data, std::int64_t row, std::int64_t columns) {
 }
 inline __device__ const float* f32(const void* data) { return static_cast<const float*>(data); }
 
-// The place of a thread's eight number c.
+// Column of the thread's c-th group of eight.
 inline __device__ std::int64_t place(int c) { return first_eight() + c * eight_stride(); }
 
-// All of a thread's reads are under way before the first result is waited for; writes come after them, for the compiler
-// cannot know that they touch nothing that is read.
+// Issues all reads of a thread before the first result is used. Writes follow the reads, because the compiler cannot
+// prove that they do not overlap.
 template <class T, int eights>
 __device__ void read_row(const void* data, std::int64_t row, std::int64_t columns, bool aligned, Eight (&x)[eights]) {
 #pragma unroll
@@ -48,7 +48,7 @@ COMERA_DEVICE float total(const Eight& x) {
   return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7]));
 }
 
-// As memory holds it, so that NormApply finds the same numbers.
+// Rounds to the stored type, so that NormApply reads the same numbers.
 template <class T>
 COMERA_DEVICE void round_to(Eight& x) {
 #pragma unroll
@@ -57,7 +57,7 @@ COMERA_DEVICE void round_to(Eight& x) {
 
 COMERA_DEVICE float normalised(float s, float mean, float rstd) { return (s - mean) * rstd; }
 
-// Writes y of eight elements: the same code for NormForward and NormApply, hence the same bits.
+// Writes eight elements of y. NormForward and NormApply share this code, so they produce the same bits.
 template <class T>
 __device__ void write_norm(const Eight& s, float mean, float rstd, const float* gain, const float* shift,
                            const DropoutOfRow& dropout, std::int64_t at, std::int64_t columns, bool aligned, T* y) {
@@ -75,7 +75,7 @@ __device__ void write_norm(const Eight& s, float mean, float rstd, const float* 
   put(y, at, columns, aligned, result);
 }
 
-// s = residual + dropout(x) of eight elements, of which s holds x.
+// s = residual + dropout(x) for eight elements; s holds x on entry.
 template <class T>
 COMERA_DEVICE void add_residual(const NormForward& a, const DropoutOfRow& dropout, std::int64_t at,
                                 const Eight& residual, Eight& s) {
@@ -95,7 +95,7 @@ COMERA_DEVICE float reciprocal_deviation(const NormForward& a, float squares) {
   return 1.0f / sqrtf(squares / static_cast<float>(a.columns) + static_cast<float>(a.epsilon));
 }
 
-// Around the mean: the variance does not cancel.
+// Sums squares around the mean, so the variance has no cancellation.
 COMERA_DEVICE float add_squares(const Eight& s, float mean, std::int64_t at, std::int64_t columns, float squares) {
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
@@ -111,7 +111,7 @@ __device__ inline void write_statistics(const NormForward& a, std::int64_t row, 
   static_cast<float*>(a.rstd)[row] = rstd;
 }
 
-// Written where it is asked for.
+// Computes the sum of a row; writes it to a.sum if required.
 template <class T, int eights>
 __device__ void read_sum(const NormForward& a, std::int64_t row, bool aligned, Eight (&s)[eights]) {
   Eight residual[eights] = {};
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(row_threads) forward(const __grid_constant__ N
   }
 }
 
-// A thread reads again only what it wrote itself.
+// For rows wider than the registers. A thread reads again only elements that it wrote itself.
 template <class T>
 __global__ void __launch_bounds__(row_threads) forward_wide(const __grid_constant__ NormForward a, bool aligned) {
   const void* sums = a.sum ? a.sum : a.x;
@@ -184,14 +184,14 @@ __global__ void __launch_bounds__(row_threads) apply(const __grid_constant__ Nor
   }
 }
 
-// g = dy gain, h = (s - mean) rstd of eight elements of a row.
+// g = dy gain, h = (s - mean) rstd for eight elements of a row.
 struct GradientEight {
   Eight dy, g, h;
 
   template <class T>
   __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, std::int64_t at,
                        bool aligned, float mean, float rstd) {
-    dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the row's end
+    dy = get<Eight>(row_of<T>(a.dy, row, a.columns), at, a.columns, aligned);  // zero beyond the end of the row
     const Eight s = get<Eight>(row_of<T>(a.sum, row, a.columns), at, a.columns, aligned);
     const Eight gain = get<Eight>(f32(a.gain), at, a.columns, aligned);
     drop(output_dropout, at, dy);
@@ -199,7 +199,7 @@ struct GradientEight {
     for (int j = 0; j < 8; ++j) g.v[j] = dy.v[j] * gain.v[j], h.v[j] = normalised(s.v[j], mean, rstd);
   }
 
-  // Adds dy h and dy to the thread's sums for gain and shift, g and g h to those of the row.
+  // Adds dy h and dy to the thread's sums for gain and shift; adds g and g h to the row's sums.
   COMERA_DEVICE void add(Eight& d_gain, Eight& d_shift, float& g_sum, float& gh_sum) const {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -227,13 +227,13 @@ __device__ void write_gradient(const NormBackward& a, const DropoutOfRow& dropou
   put(row_of<T>(a.dx, row, a.columns), at, a.columns, aligned, d);
 }
 
-// g and h of a row, in registers, and the means of g and g h.
+// g and h of a row in registers, and the means of g and g h.
 template <int eights>
 struct GradientRow {
   Eight g[eights], h[eights];
   float g_mean = 0, gh_mean = 0;
 
-  // Adds to the thread's sums for gain and shift on the way.
+  // Also adds to the thread's sums for gain and shift.
   template <class T>
   __device__ void read(const NormBackward& a, const DropoutOfRow& output_dropout, std::int64_t row, bool aligned,
                        Eight* d_gain, Eight* d_shift) {
@@ -260,8 +260,8 @@ struct GradientRow {
   }
 };
 
-// The block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]: those of its rows of threads, in
-// order.
+// Writes the block's sums for gain and shift, [2, columns] of partial [blocks, 2, columns]. It adds the block's thread
+// rows in order.
 template <int eights>
 __device__ void join_sums(std::int64_t columns, const Eight* d_gain, const Eight* d_shift, float* partial) {
   float *to = partial + 2 * blockIdx.x * columns, *shared = shared_memory<float>();
@@ -295,7 +295,8 @@ __global__ void __launch_bounds__(row_threads)
   join_sums<eights>(a.columns, d_gain, d_shift, partial);
 }
 
-// The block's sums for gain and shift grow in its part of partial: a thread adds to its own numbers alone.
+// For rows wider than the registers. The block's sums for gain and shift are accumulated in its part of `partial`; a
+// thread adds only to its own elements.
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     backward_wide(const __grid_constant__ NormBackward a, bool aligned, float* partial) {
@@ -326,8 +327,7 @@ __global__ void __launch_bounds__(row_threads)
   }
 }
 
-// Calls f with the number of eights that a thread holds, as a type: none for rows of more than 32 * row_threads
-// columns.
+// Calls f with the number of eights per thread as a type; 0 for rows of more than 32 * row_threads columns.
 template <class F>
 Status with_eights(std::int64_t columns, F&& f) {
   switch (blocks_for(columns, 8 * static_cast<std::int64_t>(row_block(columns).x))) {

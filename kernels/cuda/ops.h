@@ -1,4 +1,4 @@
-// Each file of kernels/cuda puts its ops into the table; backend.cu calls them all.
+// One function per file of kernels/cuda: it adds the file's ops to the table. backend.cu calls them all.
 #pragma once
 
 #include "kernels/backend.h"

@@ -11,7 +11,7 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t update_tile = 2048, sum_tile = 8192;  // elements of a block
 
-// The scalars of a group, in the form in which the loop uses them.
+// The scalars of a group, in the form that the loop uses.
 struct AdamwFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, epsilon, decay, rate;
 
@@ -57,7 +57,7 @@ struct UpdateTile {
   }
 };
 
-// Bound by bytes: 16 read and 12 written per parameter.
+// Bound by memory traffic: 16 bytes read and 12 written per parameter.
 __global__ void __launch_bounds__(threads)
     update(const __grid_constant__ TensorBatch<AdamwTensor> batch, const StepScalars* scalars) {
   if (scalars->finite == 0) return;
@@ -78,7 +78,7 @@ COMERA_DEVICE void add_squares(const Four& x, double& sum) {
 }
 
 struct SumTile {
-  static constexpr int at_once = 4;  // loads of a thread that are under way together
+  static constexpr int at_once = 4;  // concurrent loads of a thread
   double* partial;
 
   __device__ void operator()(const ConstTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t tile) const {
@@ -99,7 +99,7 @@ struct SumTile {
   }
 };
 
-// Bound by bytes: 4 read per number.
+// Bound by memory traffic: 4 bytes read per number.
 __global__ void __launch_bounds__(threads)
     square_tiles(const __grid_constant__ TensorBatch<ConstTensor> batch, double* partial) {
   for_tiles(batch, sum_tile, SumTile{partial});

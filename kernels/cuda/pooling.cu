@@ -1,4 +1,4 @@
-// Bound by bytes: the tokens are read once (forward) or written once (backward).
+// Pooling of tokens. Bound by memory traffic: the tokens are read once (forward) or written once (backward).
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/pooling.h"
@@ -6,16 +6,16 @@
 namespace comera::kernels::cuda {
 namespace {
 
-constexpr int pool_warps = 8;                         // of a block of the forward, each with tokens of its own
-constexpr std::int64_t pool_columns = warp_size * 8;  // of a block
-constexpr std::int64_t spread_tokens = 16;            // of a block of the backward
+constexpr int pool_warps = 8;                         // warps per block in the forward; each reads its own tokens
+constexpr std::int64_t pool_columns = warp_size * 8;  // per block
+constexpr std::int64_t spread_tokens = 16;            // per block in the backward
 
 template <class Args>
 __device__ std::int64_t pooled_rows(const Args& a, std::int64_t sequence) {
   return a.pooling == Pooling::mean ? a.lengths[sequence] : 1;
 }
 
-// p of the columns of a block. Out is T, or float where the vector is scaled afterwards.
+// Writes the pooled vector p for the columns of a block. Out is T, or float if the vector is scaled afterwards.
 template <class T, class Out>
 __global__ void __launch_bounds__(warp_size* pool_warps)
     pool(const __grid_constant__ PoolForward a, bool aligned, Out* p) {
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(warp_size* pool_warps)
     for (int y = 0; y < pool_warps; ++y) joined += sums[y][own];
     if (first + own < a.columns)
       p[sequence * a.columns + first + own] = to_element<Out>(joined / static_cast<float>(rows));
-    __syncthreads();  // the sums are those of the next sequence from here on
+    __syncthreads();  // the next iteration overwrites the sums
   }
 }
 
@@ -88,7 +88,7 @@ Status run(const Context& context, const PoolForward& a) {
   });
 }
 
-// A block writes some tokens of a sequence; each finds y . dy anew.
+// A block writes some tokens of a sequence; each block computes y . dy again.
 template <class T>
 __global__ void __launch_bounds__(row_threads) spread(const __grid_constant__ PoolBackward a, bool aligned) {
   for (std::int64_t sequence = blockIdx.y; sequence < a.sequences; sequence += gridDim.y) {

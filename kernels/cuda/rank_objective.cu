@@ -1,4 +1,5 @@
-// A few thousand rank entries at most: what counts is the number of launches, so all chains travel with one.
+// The rank objective. There are at most a few thousand rank entries, so the cost is the number of launches; all chains
+// share one.
 #include "kernels/cuda/eights.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/many_tensors.h"
@@ -24,7 +25,7 @@ struct Chains {
   static constexpr int capacity = 31 * 1024 / (sizeof(Core) + sizeof(std::uint16_t)) - 1;
 
   int chains = 0, cores = 0;
-  std::uint16_t first[capacity + 1];  // core of each chain, and the end of the last
+  std::uint16_t first[capacity + 1];  // first core of each chain, and the end of the last
   Core core[capacity];
 
   bool takes(const RankChain& c) const { return cores + c.cores <= capacity; }
@@ -40,7 +41,7 @@ struct Chains {
   }
 };
 
-// start(chains, whether they are the first, whether they are the last); one batch where they fit.
+// Calls start(chains, is first batch, is last batch); one batch if the chains fit.
 template <class Start>
 Status for_chains(const RankChain* chains, int count, Start start) {
   Chains batch;
@@ -56,12 +57,13 @@ Status for_chains(const RankChain* chains, int count, Start start) {
   return start(batch, first, true);
 }
 
-// The masked diagonal of a bond: number and sum of the entries above the threshold. The closed ends count 1 and 1.
+// The masked diagonal of a bond: number and sum of the entries above the threshold. The ends of a chain have 1 and 1.
 struct Bond {
   double active = 1, norm = 1;
 };
 
-// Eight threads measure a bond together, and all get it. Whole warps call this, also for a core that is not there.
+// Eight threads measure one bond, and all get the result. Whole warps must call this; `core` is null if a thread has
+// none.
 constexpr int bond_threads = 8;
 __device__ Bond measure_bond(const Core* core, double threshold) {
   int active = 0;
@@ -80,7 +82,7 @@ __device__ Bond measure_bond(const Core* core, double threshold) {
   return core && core->diagonal ? Bond{static_cast<double>(active), norm} : Bond{};
 }
 
-// store(k, bond) for the bonds after cores 0 .. count - 1, by the whole block.
+// Calls store(k, bond) for the bonds after cores 0 .. count - 1; the whole block takes part.
 template <class Store>
 __device__ void for_bonds(const Core* cores, int count, double threshold, const Store& store) {
   const int at_once = blockDim.x / bond_threads;
@@ -113,7 +115,7 @@ COMERA_DEVICE void add_chain(const Core* cores, const Bond* bonds, int count, To
   if (!empty) total.size += size;
 }
 
-// 1 / value, and 0 for 0: a weight "taken from the current value".
+// 1 / value, and 0 for 0: the weight that is "taken from the current value".
 COMERA_DEVICE double weight_or_inverse(double weight, double value) {
   return weight != 0 ? weight : value != 0 ? 1 / value : 0;
 }
@@ -135,8 +137,8 @@ COMERA_DEVICE void finish(const Totals& all, RankPenalty penalty, double loss, R
   decide(s, loss);
 }
 
-// Adds the chains to *totals, or begins it; with a state, decides. One block: eight threads to a bond, then one to a
-// chain.
+// Adds the chains to *totals, or starts it if `begins`. With a state, also computes the decision. One block: first
+// eight threads per bond, then one thread per chain.
 __global__ void __launch_bounds__(measure_threads)
     measure(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, bool begins,
             const double* loss, Totals* totals, RankState* state) {
@@ -170,7 +172,7 @@ Status run(const Context& context, const RankMeasure& a) {
   });
 }
 
-// A block to a chain; `totals` is read for the mean penalty alone.
+// One block per chain. `totals` is read only for the mean penalty.
 __global__ void __launch_bounds__(chain_threads)
     penalise(const __grid_constant__ Chains chains, double threshold, RankPenalty penalty, const Totals* totals,
              const RankState* state) {
@@ -231,7 +233,7 @@ struct WeighTile {
   }
 };
 
-// Bound by bytes: 12 per number with decay, 8 without, none where the weight is 1 and nothing decays.
+// Bound by memory traffic: 12 bytes per number with decay, 8 without, 0 if the weight is 1 and nothing decays.
 __global__ void __launch_bounds__(weigh_threads)
     weigh(const __grid_constant__ TensorBatch<WeighGradient::Tensor> batch, const RankState* state) {
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});

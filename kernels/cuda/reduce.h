@@ -1,4 +1,4 @@
-// Sums and maxima over a warp and over a block, in an order that is fixed by the number of threads.
+// Sums and maxima over a warp and over a block. The number of threads fixes the order.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -30,14 +30,14 @@ __device__ T sum_of_warp(T value) {
   return reduce_warp(value, Add{});
 }
 
-// Every thread of the block gets the result. The block is one-dimensional, of whole warps; all of its threads call
-// this.
+// Every thread of the block gets the result. The block is one-dimensional and consists of whole warps; all its threads
+// must call this.
 template <class T, class Join>
 __device__ T reduce_block(T value, T neutral, Join join) {
   __shared__ T parts[warp_size];
   const int lane = threadIdx.x % warp_size, warp = threadIdx.x / warp_size, warps = blockDim.x / warp_size;
   value = reduce_warp(value, join);
-  __syncthreads();  // the parts of a call before may still be read
+  __syncthreads();  // other threads may still read the parts of the previous call
   if (lane == 0) parts[warp] = value;
   __syncthreads();
   return reduce_warp(lane < warps ? parts[lane] : neutral, join);

@@ -6,7 +6,7 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// To the nearest of those with 10 bits behind the point, ties to even.
+// Rounds to 10 fraction bits, to nearest, ties to even.
 float to_tf32(float x) {
   const std::uint32_t bits = bits_of(x);
   if ((bits & 0x7F800000u) == 0x7F800000u) return x;
@@ -53,10 +53,10 @@ void multiply(const Gemm& g, std::int64_t batch, bool tf32) {
 
 }  // namespace
 
-// The workspace is overwritten as a library on a card may do, so that nobody keeps anything in it.
+// Overwrites part of the workspace, as the library on a GPU may do, so that tests detect callers that keep data there.
 Status gemm(const Context& context, const Gemm& g, void* workspace) {
   if (g.eight_bits() && g.m == 1)
-    return Status::unsupported_shape;  // a library need not have a way for all that it allows
+    return Status::unsupported_shape;  // the library may lack an algorithm for a valid shape
   if (g.eight_bits() && (!g.transpose_b || g.transpose_a || g.n % 16 != 0 || g.k % 16 != 0 || g.batch != 1))
     return Status::unsupported_shape;
   on_host::load(reinterpret_cast<const void*>(multiply));

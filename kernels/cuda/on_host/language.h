@@ -1,6 +1,6 @@
-// The words of CUDA's C++ that our kernels use, with the meaning they have on a card, for a compiler of the host: the
-// same kernel sources then run on the CPU, a block at a time, its threads as fibers (threads.h). Tests use it; the
-// program does not.
+// CUDA's C++ keywords and functions that the kernels use, with their GPU semantics, for a host compiler. The same
+// kernel sources then run on the CPU, one block at a time, with threads as fibers (threads.h). Only tests use this;
+// the program does not.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __shared__ static  // blocks run one after another, on one thread of the host
+#define __shared__ static  // blocks run one after another on one host thread
 
 using std::max;
 using std::min;
@@ -53,7 +53,7 @@ inline void __threadfence() {}
 
 namespace comera::kernels::cuda::on_host {
 
-// The value that lane `source` of the warp gave, its own where that lane takes no part.
+// The value of lane `source` of the warp; the lane's own value if that lane is inactive.
 template <class T>
 T from_lane(unsigned mask, T value, int source) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
@@ -92,7 +92,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 
-// Atomic because nothing else runs meanwhile.
+// Atomic because no other thread runs at the same time.
 template <class T>
 T atomicAdd(T* to, T value) {
   const T before = *to;

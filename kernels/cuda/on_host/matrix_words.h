@@ -1,5 +1,5 @@
-// The double's asynchronous copies and matrix instructions (tensor_tile.h): a warp's lanes show each other what they
-// hold.
+// The emulator's asynchronous copies and matrix instructions (tensor_tile.h). The lanes of a warp exchange their
+// operands.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace comera::kernels::cuda::on_host {
 
-// Copies happen as late as a card may do them: when their group is waited for.
+// A copy is executed as late as a GPU may do it: when its group is waited for.
 struct Copies {
   struct Copy {
     void* to;
@@ -29,7 +29,8 @@ inline Copies& own_copies() {
   return all[static_cast<std::size_t>(thread_of_block())];
 }
 
-// A card moves sixteen bytes from and to multiples of 16 alone; elsewhere a kernel ends, and so does a test.
+// A GPU copies 16 bytes only between addresses that are multiples of 16; otherwise the kernel fails, and here the
+// test.
 inline void require_aligned(const void* address) {
   if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) __builtin_trap();
 }
@@ -53,7 +54,7 @@ void wait_for_copies() {
   }
 }
 
-// read() with what each lane of the warp holds.
+// Calls read() with the operands of all lanes of the warp.
 template <class Held, class Read>
 void show_all(const Held& own, Read read) {
   static Held held[1024];
@@ -93,8 +94,8 @@ struct Operands {
   unsigned a[4], b[2];
 };
 
-// PTX, section on mma.m16n8k16: of a, register i holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and
-// the next; of b, rows 2 (lane % 4) + 8 i and the next, column lane / 4.
+// PTX, section on mma.m16n8k16. Register i of a holds row lane / 4 + 8 (i % 2), columns 2 (lane % 4) + 8 (i / 2) and
+// the next. Register i of b holds rows 2 (lane % 4) + 8 i and the next, column lane / 4.
 inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   show_all<Operands>({{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](const Operands* lanes) {
     for (int i = 0; i < 4; ++i) {

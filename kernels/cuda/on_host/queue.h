@@ -1,4 +1,4 @@
-// The stream of the double: work is done when it is asked for, or, while a graph is captured, kept for its replays.
+// The emulator's queue: work runs immediately, or is recorded for replays while a graph is captured.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,12 @@
 
 namespace comera::kernels::cuda::on_host {
 
-// The memory that stands for the card's is out of reach (PROT_NONE) but for the time of `work`, as it is for a host
-// with a real card.
+// Runs `work` or records it. The memory that represents GPU memory is inaccessible (PROT_NONE) except during `work`,
+// as GPU memory is for the host.
 Status enqueue(const Context& context, std::function<void()> work);
 
-// The first call of a kernel takes memory of the card, even while a graph is captured.
+// Registers a kernel: its first call uses GPU memory, even while a graph is captured.
 void load(const void* kernel);
-void unload_all();  // so that calls are first ones again
+void unload_all();  // clears the list, so that the next calls are first calls again
 
 }  // namespace comera::kernels::cuda::on_host

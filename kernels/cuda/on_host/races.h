@@ -1,6 +1,6 @@
-// What ThreadSanitizer is told of the double's threads: each fiber is a thread of its own, and barriers alone order
-// what they do. What the lanes of a warp exchange orders nothing, as on a card. Without COMERA_RACES all of this is
-// empty.
+// ThreadSanitizer annotations for the emulator's threads. Each fiber is a thread of its own, and only barriers order
+// their accesses. Exchanges between the lanes of a warp order nothing, as on a GPU. Without COMERA_RACES all functions
+// are empty.
 #pragma once
 
 #ifdef COMERA_RACES
@@ -20,14 +20,14 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace comera::kernels::cuda::on_host::races {
 
 #ifdef COMERA_RACES
-constexpr unsigned without_order = 1;  // a switch says nothing about who came first
+constexpr unsigned without_order = 1;  // a fiber switch does not imply an order of accesses
 inline void* new_thread() { return __tsan_create_fiber(without_order); }
 inline void* this_thread() { return __tsan_get_current_fiber(); }
 inline void switch_to(void* thread) { __tsan_switch_to_fiber(thread, without_order); }
 // Memory written before a release is visible after an acquire of the same token.
 inline void release(char& token) { __tsan_release(&token); }
 inline void acquire(char& token) { __tsan_acquire(&token); }
-// While it lives, accesses are the double's own affair.
+// During its lifetime the emulator's own accesses are not checked.
 struct Unseen {
   Unseen() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__), AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
   ~Unseen() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__), AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }

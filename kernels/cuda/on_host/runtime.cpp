@@ -21,12 +21,12 @@ struct Graph {
   std::vector<Work> work;
 };
 
-std::map<void*, std::size_t> slabs;  // what stands for the card's memory, out of reach while nothing runs
+std::map<void*, std::size_t> slabs;  // represents GPU memory; inaccessible while nothing runs
 int running = 0;
 Graph* capture = nullptr;
 std::size_t live_graphs = 0;
 std::set<const void*> loaded;                                  // kernels
-constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // that each takes of the card's memory
+constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // GPU memory per graph and per kernel
 
 void protect(int how) {
   for (const auto& [data, bytes] : slabs) mprotect(data, bytes, how);
@@ -68,7 +68,7 @@ void release(void* data, std::size_t bytes) {
   munmap(data, bytes);
 }
 
-// While a graph is captured the host's address is kept, as on a card: each replay reads what lies there then.
+// During capture of a graph the host address is recorded, as on a GPU: each replay reads its current contents.
 Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
   return enqueue(context, [=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
@@ -76,7 +76,7 @@ Status upload(const Context& context, void* to, const void* from, std::size_t by
 }
 
 Status download(const Context&, void* to, const void* from, std::size_t bytes) {
-  if (capture) return Status::failed;  // the host would read before anything has run
+  if (capture) return Status::failed;  // the host would read before the recorded work has run
   run([=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
   });
@@ -99,7 +99,7 @@ Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
   *free_bytes -= used < *free_bytes ? used : *free_bytes;
   return Status::ok;
 }
-// One for every launch of a graph, so that tests can count on it.
+// 1 J per launch of a graph, so that tests can predict it.
 double used_joules = 0;
 Status joules(double* used) {
   *used = used_joules;
@@ -107,7 +107,7 @@ Status joules(double* used) {
 }
 const char* failure() { return "a call that may not be recorded in a graph, or a device that is not there"; }
 
-// As late as a card may make them.
+// Copies run as late as a GPU may run them: in join_copies.
 std::vector<Work> copies;
 Status upload_beside(const Context&, void* to, const void* from, std::size_t bytes) {
   copies.push_back([=] { std::memcpy(to, from, bytes); });

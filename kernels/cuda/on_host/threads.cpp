@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/on_host/races.h"
 
-// Saves what a call must preserve on the stack of the one, and goes on with the other. System V ABI, x86-64.
+// Saves the callee-saved registers on the current stack and continues on the other. System V ABI, x86-64.
 extern "C" void comera_switch_fiber(void** from, void* to);
 asm(R"(
 .text
@@ -41,7 +41,7 @@ namespace {
 constexpr int warp_size = 32;
 constexpr std::size_t stack_bytes = 128 * 1024;
 
-// By turns: whoever leaves a barrier late must not see what the others did up to the next one.
+// Two tokens in turn: a thread that leaves a barrier late must not acquire the accesses of the next one.
 struct Tokens {
   char turn[2] = {};
   char& at(unsigned generation) { return turn[generation % 2]; }
@@ -55,14 +55,14 @@ struct Warp {
 
 struct Fiber {
   void* stack = nullptr;
-  void* top = nullptr;  // where it goes on
+  void* top = nullptr;  // stack pointer where it continues
   dim3 index;
   bool done = false;
   void* thread = nullptr;  // races.h
 };
 
 struct Grid {
-  std::vector<Fiber> fibers;  // stacks are kept from launch to launch
+  std::vector<Fiber> fibers;  // stacks are reused by later launches
   std::vector<Warp> warps;
   std::vector<int> order;
   std::vector<std::uint8_t> shared;
@@ -101,7 +101,7 @@ bool open_block() {
   return g.progress = true;
 }
 
-// Lanes that have ended are not waited for.
+// Lanes that have ended do not count.
 bool open_warp(Warp& warp, unsigned mask) {
   if ((warp.arrived & mask & warp.alive) != (mask & warp.alive)) return false;
   warp.arrived &= ~mask;
@@ -121,7 +121,7 @@ void fiber_main() {
   std::abort();
 }
 
-// The stack of a fiber that has not begun: six registers, then where to go; aligned as if it had been called.
+// Prepares the stack of a new fiber: six registers, then the entry address, with the alignment of a call.
 void begin(Fiber& fiber) {
   if (!fiber.stack) {
     fiber.stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -179,8 +179,8 @@ void run_block() {
 
 }  // namespace
 
-constexpr std::size_t shared_alignment = 128;  // of a block's own memory: no vector that a thread reads wants more
-std::size_t most_shared = 99 * 1024;           // of a block, on the smallest of the cards that we build for
+constexpr std::size_t shared_alignment = 128;  // of a block's shared memory: enough for every vector type
+std::size_t most_shared = 99 * 1024;           // per block, on the smallest GPU that the build supports
 
 void set_order(Order order) { grid_state.wanted = order; }
 void set_shared_limit(std::size_t bytes) { most_shared = bytes; }
