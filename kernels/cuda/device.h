@@ -41,8 +41,8 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-// launch() puts a kernel on the context's queue. If the runtime rejects it, the result is `failed` and failure() of
-// runtime.h returns the text.
+// launch() puts a kernel on the context's queue. If the runtime rejects it, the result is `failed` and Device::failure
+// returns the text.
 Status check_launch();
 Status raise_shared_limit(const void* kernel, std::size_t bytes);
 std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes

@@ -24,8 +24,8 @@ Status run(const Context& context, const RotaryTable& a) {
   });
 }
 
-// Eight features of the first half of a head, and those of the second that turn with them. Bound by bytes: x and y
-// once.
+// Each item rotates eight features of the first half of a head with their partners in the second half. Bound by memory
+// traffic: x and y once.
 template <class T>
 __global__ void __launch_bounds__(threads) rotate(const __grid_constant__ Rotary a, bool aligned) {
   const std::int64_t half = a.head_size / 2, eights = blocks_for(half, 8);

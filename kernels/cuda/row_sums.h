@@ -1,4 +1,4 @@
-// Sums over rows in double (losses): rows are cut into tiles fixed by their number, whose sums are joined in order.
+// Sums over rows in double precision, for losses. The number of rows fixes the tiles; their sums are added in order.
 #pragma once
 
 #include "kernels/cuda/reduce.h"
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(sum_threads) sum_partials(std::int64_t tiles, 
   join_sums(term, own, nullptr);
 }
 
-// term.add(row, sums) for every row, then term.finish(sums) by one thread. Workspace: row_sums_workspace.
+// Calls term.add(row, sums) for every row, then term.finish(sums) in one thread. Workspace: row_sums_workspace.
 template <class Term>
 Status sum_rows(const Context& context, std::int64_t rows, const Term& term) {
   if (context.workspace_bytes < row_sums_workspace(rows)) return Status::workspace_too_small;

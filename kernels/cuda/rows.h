@@ -1,5 +1,5 @@
-// Kernels whose work is a row at a time: a short row belongs to a warp (four of them to a block), a longer one to a
-// block of up to 256 threads. The threads of a row take its elements eight at a time (eights.h).
+// Kernels that process one row at a time. A short row belongs to a warp (four warps form a block), a longer row to a
+// block of up to 256 threads. The threads of a row process eight elements at a time (eights.h).
 #pragma once
 
 #include "kernels/cuda/eights.h"
@@ -7,8 +7,8 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t warp_columns = 1024;  // a row of up to as many belongs to a warp
-constexpr int row_threads = 256;             // of a block, at most
+constexpr std::int64_t warp_columns = 1024;  // a row of at most this many columns belongs to a warp
+constexpr int row_threads = 256;             // largest block
 
 inline dim3 row_block(std::int64_t columns) {
   if (columns <= warp_columns) return {warp_size, 4};
@@ -22,11 +22,11 @@ inline Launch row_launch(std::int64_t rows, std::int64_t columns) {
 
 inline __device__ std::int64_t first_row() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; }
 inline __device__ std::int64_t row_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.y; }
-// The first eight of a thread, and the step to its next one.
+// First group of eight elements of a thread, and the step to its next group.
 inline __device__ std::int64_t first_eight() { return threadIdx.x * 8; }
 inline __device__ std::int64_t eight_stride() { return blockDim.x * 8; }
 
-// Every thread of the row gets the result; all of them call this.
+// Every thread of the row gets the result; all of them must call this.
 template <class T, class Join>
 __device__ T reduce_row(T value, T neutral, Join join) {
   return blockDim.x == warp_size ? reduce_warp(value, join) : reduce_block(value, neutral, join);

@@ -1,9 +1,9 @@
-// The ids of a batch in the order of their value, equal ones in the order of position, and sums over runs of equal ids:
-// everything on the device, in launches whose shape depends on the number of ids alone.
+// Sorts the ids of a batch by value, equal ids by position, and sums rows over runs of equal ids. All work is on the
+// device; the launch shapes depend only on the number of ids.
 //
-// Tiles are sorted by counting, for every id, how many of its tile come before it; the place of an id in the whole is
-// then its place in its own tile plus what a search in every other tile says. For the some thousand ids of a batch both
-// are shorter than a launch takes.
+// Each tile is sorted by counting: the position of an id in its tile is the number of ids of the tile that precede it.
+// Its position in the whole batch is that number plus the results of a binary search in every other tile. For the few
+// thousand ids of a batch both steps are shorter than a launch.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -15,11 +15,11 @@ namespace comera::kernels::cuda {
 
 constexpr int small_sort_tile = 256, large_sort_tile = 1024;
 constexpr std::int64_t ids_of_small_tiles =
-    4096;                         // beyond, searching in many small tiles takes longer than counting in large ones
-constexpr int ids_of_chunk = 32;  // of sorted ids, summed by one block
+    4096;                         // above this, the search in many small tiles is slower than counting in large ones
+constexpr int ids_of_chunk = 32;  // sorted ids per block of sum_pieces
 constexpr unsigned fold_threads = 64;
 
-// An id beyond the table sorts behind all others; sums pass over it, look-ups give NaN.
+// Ids outside the table are sorted behind all others. Sums skip them; look-ups return NaN.
 COMERA_DEVICE int key_of_id(std::int32_t id, int rows) { return id < 0 || id >= rows ? rows : id; }
 
 struct KeyOfId {
@@ -43,7 +43,7 @@ __global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int
   tile_order[first + before] = first + t;
 }
 
-// Counts the sorted keys below `key`, or below key + 1.
+// Number of sorted keys below `key`.
 COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t key) {
   int low = 0, high = count;
   while (low < high) {
@@ -63,7 +63,7 @@ __global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, cons
   if (i >= count) return;
   const int own_tile = i / tile, key = tile_keys[i];
   int rank = i % tile;
-  for (int t = 0; t * tile < count; ++t)  // of equal keys those of earlier tiles come first
+  for (int t = 0; t * tile < count; ++t)  // among equal keys, those of earlier tiles come first
     if (t != own_tile)
       rank += keys_below(tile_keys + t * tile, min(tile, count - t * tile),
                          static_cast<std::int64_t>(key) + (t < own_tile));
@@ -77,7 +77,7 @@ struct SortMemory {
       : tile_keys(parts.take<std::int32_t>(count)), tile_order(parts.take<std::int32_t>(count)) {}
 };
 
-// keys: sorted; order[s]: where the key came from.
+// keys: the sorted keys. order[s]: the original position of keys[s].
 template <class Key>
 Status sort_keys(const Context& context, std::int64_t count, Key key, const SortMemory& memory, std::int32_t* keys,
                  std::int32_t* order) {
@@ -94,7 +94,7 @@ Status sort_keys(const Context& context, std::int64_t count, Key key, const Sort
   return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
 }
 
-// The memory and the results of sort_keys().
+// Memory and results of sort_keys().
 struct SortedIds {
   SortMemory sort;
   std::int32_t *keys, *order;
@@ -102,37 +102,37 @@ struct SortedIds {
       : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
 };
 
-// Memory for summing rows of `columns` gradients by id: the pieces are those of DenseSums.
+// Memory for sums of gradient rows of `columns` elements by id; `pieces` is that of DenseSums.
 struct FoldMemory : SortedIds {
   float* pieces;
   FoldMemory(std::int64_t count, std::int64_t columns, Parts& parts)
       : SortedIds(count, parts), pieces(parts.take<float>(2 * blocks_for(count, ids_of_chunk) * columns)) {}
 };
 
-// Indices of ids are of 32 bits.
+// Indices of ids have 32 bits.
 inline bool ids_fit(const Bags& bags, std::int64_t rows) {
   constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - large_sort_tile;
   return bags.ids <= limit && bags.bags <= limit && rows <= limit;
 }
 
-// The bag that position i belongs to: the last one that does not begin behind it.
+// The bag of position i: the last bag that begins at or before i.
 COMERA_DEVICE int bag_of(const Bags& bags, int i) {
   if (!bags.offsets) return i;
   return keys_below(bags.offsets, static_cast<int>(bags.bags) + 1, static_cast<std::int64_t>(i) + 1) - 1;
 }
 
-// Rows of dy summed over runs of equal ids. Sorted ids are cut into chunks; what a chunk has of a run is a piece.
-// Pieces of runs that span chunks are joined by a second launch, from left to right.
+// Sums rows of dy over runs of equal ids. Sorted ids are split into chunks; a piece is the part of a run in one chunk.
+// A second launch adds the pieces of runs that span several chunks, from left to right.
 struct Runs {
   const std::int32_t *keys = nullptr, *order = nullptr;
   int count = 0, rows = 0;
   std::int64_t columns = 0;
 };
 
-// The places of sums: `whole` adds the sum of a run to its place, `piece` is the place of a piece's sum, first sorted
-// index `s`.
+// Destinations of sums: run() is that of a whole run, piece() that of a piece with first sorted index `s`. The sum of
+// a run is added to the table.
 struct DenseSums {
-  float *table, *pieces;  // pieces: two of each chunk, that which begins with it and that which does not
+  float *table, *pieces;  // pieces: two per chunk, one that begins with the chunk and one that does not
   std::int64_t columns;
   COMERA_DEVICE float* piece(int s) const {
     return pieces + (s / ids_of_chunk * 2 + (s % ids_of_chunk != 0)) * columns;
@@ -140,7 +140,7 @@ struct DenseSums {
   COMERA_DEVICE float* run(int, int key) const { return table + key * columns; }
   static constexpr bool accumulate = true;
 };
-// A row for every run at its first sorted index.
+// One row per run, at the run's first sorted index.
 struct RunSums {
   float* sums;  // [ids, columns]
   std::int64_t columns;
@@ -163,7 +163,7 @@ __device__ void give_run(const Sums& sums, int s, int key, std::int64_t column, 
 template <class T, int lanes, class Sums>
 __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
   __shared__ int keys[ids_of_chunk + 1], bag[ids_of_chunk];
-  constexpr int ahead = 4;  // rows read before they are added
+  constexpr int ahead = 4;  // rows that are loaded before they are added
   const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, some = min(ids_of_chunk, runs.count - first);
   for (int i = static_cast<int>(threadIdx.x); i <= some; i += fold_threads) {
     keys[i] = first + i < runs.count ? runs.keys[first + i] : -1;
@@ -198,7 +198,7 @@ __global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
   }
 }
 
-// The chunk in which a run begins that goes on behind it collects its pieces.
+// If a run begins in this chunk and continues in the next one, this chunk's block adds up its pieces.
 template <int lanes, class Sums>
 __global__ void join_pieces(Runs runs, Sums sums) {
   const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, last = first + ids_of_chunk - 1;
@@ -209,7 +209,7 @@ __global__ void join_pieces(Runs runs, Sums sums) {
   if (begin == first && first > 0 && runs.keys[first - 1] == key) return;
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
   if (column >= runs.columns) return;
-  constexpr int ahead = 16;  // pieces read before they are added: a run may span the whole batch
+  constexpr int ahead = 16;  // pieces that are loaded before they are added: a run may span the whole batch
   float total[lanes], more[ahead][lanes];
   bool there[ahead];
   load_floats<lanes>(sums.piece(begin) + column, total);
@@ -238,7 +238,7 @@ Status fold_with(const Context& context, const Runs& runs, const Bags& bags, con
   return launch(context, {grid, fold_threads}, join_pieces<lanes, Sums>, runs, sums);
 }
 
-// Rows of `aligned` memory begin at multiples of 16 bytes.
+// `aligned`: the rows of `sums` begin at multiples of 16 bytes.
 template <class T, class Sums>
 Status fold_runs(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums,
                  bool aligned) {

@@ -1,6 +1,6 @@
-// What goes with the tall products of a linear layer: bias and activation behind them, their slope and the column sums
-// before those of the backward. Each is one pass over [K, N], bound by bytes; the outputs of a layer (q, k, v) go
-// together in one launch.
+// Passes around the tall products of a linear layer: bias and activation after them; activation slope and column sums
+// before the products of the backward. Each is one pass over [K, N], bound by memory traffic. The outputs of a layer
+// (q, k, v) share one launch.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -10,9 +10,9 @@
 
 namespace comera::kernels::cuda {
 
-constexpr unsigned tall_rows = 8;                 // rows that a block takes at a time, 32 threads to a row
-constexpr std::int64_t rows_of_column_tile = 64;  // of what one block sums, at least
-constexpr std::int64_t most_column_tiles = 256;   // beyond, tiles get more rows
+constexpr unsigned tall_rows = 8;                 // rows of a block at a time, 32 threads per row
+constexpr std::int64_t rows_of_column_tile = 64;  // rows that one block sums, at least
+constexpr std::int64_t most_column_tiles = 256;   // with more rows, the tiles become larger
 
 constexpr std::int64_t rows_per_tile(std::int64_t rows) {
   const std::int64_t even = blocks_for(rows, most_column_tiles * tall_rows) * tall_rows;
@@ -20,7 +20,7 @@ constexpr std::int64_t rows_per_tile(std::int64_t rows) {
 }
 constexpr std::int64_t column_tiles(std::int64_t rows) { return blocks_for(rows, rows_per_tile(rows)); }
 
-// y holds x W and receives act(x W + bias), pre the argument of act.
+// On entry y holds x W. It receives act(x W + bias); pre receives the argument of act.
 template <class T>
 struct FinishItem {
   const float* bias = nullptr;
@@ -28,15 +28,15 @@ struct FinishItem {
   std::int64_t columns = 0, ld = 0;
 };
 
-// d_pre = dy * act'(pre + pre_bias), where d_pre is given, and sums of its columns over each tile of rows, where `sums`
-// is.
+// d_pre = dy * act'(pre + pre_bias), if `pre` and `d_pre` are set; and column sums over each tile of rows, if `sums`
+// is set.
 template <class T>
 struct SlopeItem {
   const T *dy = nullptr, *pre = nullptr;
   const float* pre_bias = nullptr;
   T* d_pre = nullptr;
   float* sums = nullptr;    // [tiles, columns]
-  float* d_bias = nullptr;  // receives their sum
+  float* d_bias = nullptr;  // receives the sum over all tiles
   std::int64_t columns = 0, ld_dy = 0, ld_pre = 0, ld_d_pre = 0;
 };
 
@@ -51,7 +51,7 @@ struct TallItems {
   }
 };
 
-// The grid: tiles of columns, tiles of rows, outputs.
+// Grid: tiles of columns, tiles of rows, outputs.
 inline Launch tall_launch(std::int64_t widest, std::int64_t rows, int lanes, int items) {
   return {{static_cast<unsigned>(blocks_for(widest, warp_size * lanes)), static_cast<unsigned>(column_tiles(rows)),
            static_cast<unsigned>(items)},
@@ -82,7 +82,7 @@ __global__ void finish_rows(const __grid_constant__ TallItems<FinishItem<T>> ite
   }
 }
 
-// One tile of rows: the slope applied, the columns summed by each of the eight rows of threads, then these in order.
+// One tile of rows: applies the slope, sums the columns in each of the eight thread rows, then adds these in order.
 template <class T, int lanes>
 __global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t rows,
                            Activation activation) {
@@ -120,7 +120,7 @@ __global__ void slope_rows(const __grid_constant__ TallItems<SlopeItem<T>> items
   }
 }
 
-// d_bias += the sums of all tiles: each row of threads takes every eighth tile, then these in order.
+// d_bias += the sums of all tiles. Each thread row adds every eighth tile; then these sums are added in order.
 template <class T>
 __global__ void join_tiles(const __grid_constant__ TallItems<SlopeItem<T>> items, std::int64_t tiles) {
   __shared__ float parts[tall_rows][warp_size];
@@ -182,7 +182,7 @@ Status slope(const Context& context, const TallItems<SlopeItem<T>>& items, std::
   return join_sums(context, items, column_tiles(rows));
 }
 
-// Bytes that slope() needs for the sums of one output.
+// Bytes of slope() for the sums of one output.
 constexpr std::size_t sums_bytes(std::int64_t rows, std::int64_t columns) {
   return static_cast<std::size_t>(column_tiles(rows) * columns) * sizeof(float);
 }

@@ -1,6 +1,6 @@
-// A warp's tile of a product, 32 x 32, from shared memory: bf16 by the tensor cores (mma.sync, m16n8k16), f32 by fused
-// multiply-adds. Both leave a lane the same elements: of each block of 16 x 8, rows lane / 4 and 8 behind it, columns 2
-// (lane % 4) and the next.
+// A warp's 32 x 32 tile of a product, from shared memory: bf16 on tensor cores (mma.sync, m16n8k16), f32 by fused
+// multiply-adds. In both cases a lane holds the same elements: of each 16 x 8 block, rows lane / 4 and lane / 4 + 8,
+// columns 2 (lane % 4) and the next.
 #pragma once
 
 #include "kernels/cuda/vector.h"
@@ -13,20 +13,20 @@ namespace comera::kernels::cuda {
 constexpr int warp_tile = 32;
 
 #ifdef __CUDACC__
-// Sixteen bytes to shared memory, zeros where not `valid`; done when the group they were committed in has been waited
-// for.
+// Copies 16 bytes to shared memory, or zeros if not `valid`. The copy is complete after wait_for_copies() of its
+// group.
 __device__ __forceinline__ void copy_async(void* shared, const void* from, bool valid) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All groups but the `latest` ones have arrived, for this thread's copies.
+// Waits for all groups of this thread's copies except the `latest` newest ones.
 template <int latest>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(latest) : "memory");
 }
 
-// Four blocks of 8 x 8: lane i gives the address of row i % 8 of block i / 8.
+// Loads four 8 x 8 blocks: lane i passes the address of row i % 8 of block i / 8.
 __device__ __forceinline__ void load_blocks(unsigned (&block)[4], const Bf16* row) {
   const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_blocks_transposed(unsigned (&block)[4], con
                : "r"(from)
                : "memory");
 }
-// c += a b of 16 x 16 and 16 x 8
+// c += a b, of 16 x 16 and 16 x 8
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -66,7 +66,7 @@ struct WarpTile {
       for (auto& block : rows)
         for (float& x : block) x = 0;
   }
-  // f(row, column, element, the next in the row)
+  // f(row, column, element, next element of the row)
   template <class F>
   __device__ void for_pairs(F f) const {
     const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -84,8 +84,8 @@ struct WarpTile {
 template <class T>
 constexpr int inner_step = sizeof(T) == 2 ? 16 : 4;
 
-// tile += a b: a 32 rows `lda` apart, b `depth` rows `ldb` apart, in shared memory; rows of bf16 begin at multiples of
-// 16 bytes. b transposed: 32 rows `ldb` apart, one for each column of the tile.
+// tile += a b, from shared memory. a has 32 rows with pitch `lda`; b has `depth` rows with pitch `ldb`. Rows of bf16
+// begin at multiples of 16 bytes. b transposed: 32 rows with pitch `ldb`, one per column of the tile.
 template <bool transposed>
 __device__ void multiply(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, row = lane % 16, column = lane / 16 * 8;
@@ -135,8 +135,8 @@ __device__ void multiply(WarpTile& tile, const float* a, int lda, const float* b
   }
 }
 
-// tile += a^T b: a and b `depth` rows of 32, `lda` and `ldb` apart, in shared memory; rows of bf16 begin at multiples
-// of 16 bytes.
+// tile += a^T b, from shared memory. a and b have `depth` rows of 32 with pitch `lda` and `ldb`. Rows of bf16 begin at
+// multiples of 16 bytes.
 __device__ inline void multiply_turned(WarpTile& tile, const Bf16* a, int lda, const Bf16* b, int ldb, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   for (int k = 0; k < depth; k += 16) {
@@ -172,9 +172,9 @@ __device__ inline void multiply_turned(WarpTile& tile, const float* a, int lda, 
   }
 }
 
-// Chunks 0 .. count - 1 through `stages` places of shared memory, copied while earlier ones are used: fetch(chunk,
-// place) starts the copies of a thread, use(chunk, place) finds all of them arrived for every thread of the block. Ends
-// with no copy on its way and all threads together.
+// Passes chunks 0 .. count - 1 through `stages` buffers of shared memory; later chunks are copied while earlier ones
+// are used. fetch(chunk, place) starts a thread's copies. use(chunk, place) runs when they are complete for every
+// thread of the block. On return no copy is pending and all threads are synchronised.
 template <int stages, class Fetch, class Use>
 __device__ void for_chunks(int count, const Fetch& fetch, const Use& use) {
   for (int s = 0; s + 1 < stages; ++s) {
@@ -183,7 +183,7 @@ __device__ void for_chunks(int count, const Fetch& fetch, const Use& use) {
   }
   for (int c = 0; c < count; ++c) {
     wait_for_copies<stages - 2>();
-    __syncthreads();  // the chunk is here for all, and nobody reads the one before it any more
+    __syncthreads();  // the chunk is complete for all threads, and no thread reads the previous one
     const int next = c + stages - 1;
     if (next < count) fetch(next, next % stages);
     commit_copies();

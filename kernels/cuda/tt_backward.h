@@ -1,9 +1,9 @@
-// A TT layer's backward in three launches that read x and dy once: the first pass (tt_backward_right.h) takes dy to
-// d_B, d_bias and parts of U1, the second (tt_backward_left.h) these and x to dx and d_A; both leave sums over groups
-// of tokens, which the third adds up in order.
+// The backward of a TT layer in three launches that read x and dy once. The first pass (tt_backward_right.h) computes
+// d_B, d_bias and parts of U1 from dy. The second pass (tt_backward_left.h) computes dx and d_A from these parts and
+// x. Both write sums over groups of tokens; the third launch adds them in order.
 //
-// d_pre never goes to memory, and U1's parts are 4 R / (2 C) of the bytes of dy in bf16, C being the columns of a
-// slice. All sums are in an order that shape and card fix.
+// d_pre is never written to memory. U1's parts have 4 R / (2 C) of the bytes of dy in bf16, for slices of C columns.
+// Shape and GPU fix the order of all sums.
 #pragma once
 
 #include "kernels/cuda/batch.h"
@@ -12,13 +12,11 @@
 
 namespace comera::kernels::cuda {
 
-constexpr std::int64_t least_tiles_of_block =
-    4;                                  // so that what blocks leave to be added up is no more than what they read
-constexpr std::int64_t few_groups = 8;  // which where tokens are few are a smaller matter than the wait for a block
-constexpr std::int64_t many_parts = std::int64_t{24}
-                                    << 20;  // bytes of parts of U1 that the second-level cache may not hold
+constexpr std::int64_t least_tiles_of_block = 4;  // so that a block's partial sums are no larger than its input
+constexpr std::int64_t few_groups = 8;  // allowed with few tokens: an idle processor costs more than extra partial sums
+constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1; more may not fit the L2 cache
 
-// The cut of a call into blocks; it depends on sizes and on the shared memory of a block alone.
+// How a call is split into blocks. It depends only on the sizes and on the shared memory per block.
 struct BackwardCut {
   int right_strips = 1, left_strips = 1, across = 1;
   std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
@@ -26,7 +24,7 @@ struct BackwardCut {
   std::size_t right_bytes = 0, left_bytes = 0;
 };
 
-// f(Tile{}) for the tile of these strips, where there is one.
+// Calls f(Tile{}) with the tile for these strips, if one exists.
 template <class T, class F>
 void with_right_tile(const BackwardCut& cut, const F& f) {
   if (cut.right_strips == 1 && cut.across == 1) return f(RightTile<T, 1, 1>());
@@ -45,8 +43,8 @@ void with_left_tile(const BackwardCut& cut, const F& f) {
   }
 }
 
-// Groups of tiles so that there are so many blocks, but no more than leave each some tiles to sum, unless processors
-// would be without a block.
+// Number of groups of tiles, for about `blocks` blocks in total. Each block gets at least a few tiles to sum, unless
+// processors would be idle.
 constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::int64_t blocks) {
   const std::int64_t tiles = blocks_for(tokens, back_rows), few = tiles < few_groups ? tiles : few_groups;
   if (slices == 0) return 1;
@@ -84,8 +82,8 @@ inline bool fits(const BackwardCut& cut) {
   return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
 }
 
-// Wider slices, and so fewer parts of U1, where these would fill the cache and no slopes are computed, which want a
-// second block to a processor.
+// Chooses wider slices, and so fewer parts of U1, if the parts exceed the cache and there is no activation. With an
+// activation, the slopes need a second block per processor.
 template <class T>
 BackwardCut cut_of(const TtLinearBackward& a) {
   const BackwardCut cut = cut_with<T>(a, 1);
@@ -110,7 +108,7 @@ struct BackwardParts {
   }
 };
 
-// Sixteen bytes at a time are read and written, and `pre` is T1 B + bias.
+// The fused passes read and write 16 bytes at a time, and compute `pre` as T1 B + bias.
 template <class T>
 bool can_fuse(const TtLinearBackward& a) {
   constexpr std::int64_t lanes = lanes_of_vector<T>, limit = (std::int64_t{1} << 30);
@@ -126,7 +124,7 @@ bool can_fuse(const TtLinearBackward& a) {
   return can && fits(cut_of<T>(a));
 }
 
-// to += the parts of all groups, in their order.
+// to += the parts of all groups, in order.
 struct GroupSum {
   const float* parts = nullptr;  // [groups, count]
   float* to = nullptr;

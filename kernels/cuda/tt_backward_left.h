@@ -1,10 +1,10 @@
-// The second pass of a TT layer's backward (tt_backward.h): U1, whose parts the first one left, gives dx = U1 A^T and,
-// where x is there, d_A = x^T U1.
+// Second pass of a TT layer's backward (tt_backward.h). From the parts of U1 of the first pass it computes dx = U1 A^T
+// and, if x is set, d_A = x^T U1.
 //
-// A block has a slice of the columns of x, whose rows of A stay in shared memory, and tiles of 32 tokens; each warp has
-// 32 columns of all of them, so that d_A stays in its registers to the end. Every slice sums the parts of U1 again:
-// blocks of the same tokens run side by side and find them in the second-level cache, but a slice is as wide as two
-// blocks of it fit a processor.
+// A block has a slice of the columns of x and tiles of 32 tokens; the slice's rows of A stay in shared memory. Each
+// warp has 32 columns of all tiles, so d_A stays in its registers until the end. Every slice adds the parts of U1
+// again: blocks of the same tokens run at the same time and read them from the L2 cache. A slice is as wide as
+// possible with two blocks per processor.
 #pragma once
 
 #include "kernels/cuda/tt_backward_right.h"
@@ -27,7 +27,7 @@ struct LeftOutput {
   int rank = 0, offset = 0, slices = 0;
 };
 
-// The grid: slices of the columns of x, groups of tiles of tokens.
+// Grid: slices of the columns of x, groups of tiles of tokens.
 template <class T>
 struct LeftPass {
   std::int64_t tokens = 0, ldx = 0, lddx = 0;
@@ -60,7 +60,7 @@ __device__ void fetch_input(const LeftPass<T>& a, int first, std::int64_t token,
   }
 }
 
-// U1 of a tile of tokens: the parts of all slices in their order, rounded to T as the products take it.
+// U1 of a tile of tokens: the parts of all slices added in order and rounded to T for the products.
 template <class Tile, class T>
 __device__ void add_slices(const LeftPass<T>& a, std::int64_t token, T* to) {
   constexpr int wide = Tile::ranks / 4;
@@ -84,13 +84,13 @@ __device__ void add_slices(const LeftPass<T>& a, std::int64_t token, T* to) {
   }
 }
 
-// A lane's vectors of a warp's tile of dx, 16 bytes each.
+// A lane's 16-byte vectors of a warp's tile of dx.
 template <class T>
 struct LaneVectors {
   static constexpr int lanes = lanes_of_vector<T>, wide = warp_tile / lanes, count = back_rows * wide / warp_size;
   Elements<T, lanes> vector[count];
 
-  // f(vector, its row, its first column) for those inside of dx
+  // f(vector, row, first column) for the vectors inside dx
   template <class F>
   __device__ void for_inside(const LeftPass<T>& a, int first, std::int64_t token, const F& f) {
 #pragma unroll
@@ -102,7 +102,7 @@ struct LaneVectors {
   }
 };
 
-// The present dx, if the product is added to it; loaded before the product, so that the load overlaps with it.
+// The previous dx, if the product is added to it. Loaded before the product, so that the load overlaps with it.
 template <class T>
 __device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t token) {
   LaneVectors<T> before = {};
@@ -114,7 +114,8 @@ __device__ LaneVectors<T> load_dx(const LeftPass<T>& a, int first, std::int64_t 
   return before;
 }
 
-// A warp's columns of a tile of dx, through shared memory of its own so that memory is met 16 bytes at a time.
+// Writes a warp's columns of a tile of dx. They pass through the warp's shared memory, so that global memory is
+// accessed 16 bytes at a time.
 template <class Tile, class T>
 __device__ void write_dx(const LeftPass<T>& a, const WarpTile& tile, LaneVectors<T>& before, int first,
                          std::int64_t token, float* out) {
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(LeftTile<T, strips>::threads)
   WarpTile d_left[strips];
 #pragma unroll
   for (int s = 0; s < strips; ++s) d_left[s].clear();
-  if (a.dx) fetch_left<Tile>(a, first, left);  // arrives with the first tile
+  if (a.dx) fetch_left<Tile>(a, first, left);  // complete when the first tile is
   const auto fetch = [&](int c, int place) {
     if (a.x) fetch_input<Tile>(a, first, (tiles.first + c) * back_rows, places + place * back_rows * Tile::pitch);
   };

@@ -1,10 +1,10 @@
-// The first pass of a TT layer's backward (tt_backward.h), over dy, which it reads once: d_pre = dy * act'(pre) stays
-// on the chip, where `pre` is T1 B + bias again, and gives its column sums, d_B = T1^T d_pre and what its columns add
-// to U1 = d_pre B^T.
+// First pass of a TT layer's backward (tt_backward.h); it reads dy once. d_pre = dy * act'(pre) stays on the chip,
+// with `pre` recomputed as T1 B + bias. From it come the column sums, d_B = T1^T d_pre and the slice's part of U1 =
+// d_pre B^T.
 //
-// A block has a slice of an output's columns, whose part of B stays in shared memory, and tiles of 32 tokens, which
-// come some ahead; each warp has its own columns of all of them, so that d_B stays in its registers to the end. Parts
-// of U1 are summed over the warps of a block here, over slices by the second pass.
+// A block has a slice of an output's columns and tiles of 32 tokens, which are prefetched; the slice's part of B stays
+// in shared memory. Each warp has its own columns of all tiles, so d_B stays in its registers until the end. This pass
+// adds the parts of U1 over the warps of a block; the second pass adds them over the slices.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -13,9 +13,9 @@
 
 namespace comera::kernels::cuda {
 
-constexpr int back_rows = warp_tile;  // tokens of a tile, in both passes
+constexpr int back_rows = warp_tile;  // tokens per tile, in both passes
 
-// across: tiles of 32 columns that a warp has; strips: of 32 that the ranks fit in.
+// across: tiles of 32 columns per warp. strips: tiles of 32 that hold the ranks.
 template <class T, int across_, int strips_>
 struct RightTile {
   static constexpr int across = across_, strips = strips_;
@@ -39,7 +39,7 @@ struct RightOutput {
   int columns = 0, rank = 0, offset = 0, first_slice = 0;
 };
 
-// The grid: slices of all outputs, groups of tiles of tokens.
+// Grid: slices of all outputs, groups of tiles of tokens.
 template <class T>
 struct RightPass {
   std::int64_t tokens = 0;
@@ -49,7 +49,7 @@ struct RightPass {
   RightOutput<T> output[max_outputs];
 };
 
-// The first tile of a block, and the first tile of the next block.
+// The first tile of a group and its number of tiles.
 struct TileRange {
   std::int64_t first;
   int count;
@@ -71,7 +71,7 @@ __device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
   }
 }
 
-// Not unrolled: the addresses of all copies at once would not fit into the registers beside d_B.
+// Not unrolled: the addresses of all copies together with d_B exceed the registers.
 template <class Tile, class T>
 __device__ void fetch_gradient(const RightPass<T>& a, const RightOutput<T>& o, int first, std::int64_t token, T* dy) {
   constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes, narrow = Tile::ranks / lanes;
@@ -91,7 +91,7 @@ __device__ void fetch_gradient(const RightPass<T>& a, const RightOutput<T>& o, i
   }
 }
 
-// A lane's pairs of columns of a tile (tensor_tile.h), two numbers to each.
+// A lane's column pairs of a tile (tensor_tile.h), one pair for each block of 8 columns.
 struct LanePairs {
   float v[4][2];
 };
@@ -106,8 +106,8 @@ __device__ inline LanePairs bias_of_lane(const float* bias, int column, int colu
   return pairs;
 }
 
-// f(the pair's place in dy, m, n, half) for the lane's pairs of a tile, a few at a time so that the slopes of all do
-// not wait in registers.
+// Calls f(address of the pair in dy, m, n, half) for the lane's pairs of a tile. Works on a few pairs at a time, so
+// that not all slopes occupy registers at once.
 template <class Tile, class T, class F>
 __device__ void for_lane_pairs(T* dy, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
@@ -131,7 +131,7 @@ __device__ void add_columns(const T* dy, LanePairs& sums) {
   });
 }
 
-// dy of a warp's tile of columns becomes d_pre; the lane's columns are added to its sums.
+// Turns dy of a warp's tile of columns into d_pre and adds it to the lane's column sums.
 template <class Tile, Activation activation, class T>
 __device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, LanePairs& sums) {
   for_lane_pairs<Tile>(dy, [&](T* at, int m, int n, int half) {
@@ -146,7 +146,7 @@ __device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, L
   });
 }
 
-// The warps' parts of U1 of a tile of tokens, in their order, to memory.
+// Adds the warps' parts of U1 of a tile of tokens in order and writes the sum to memory.
 template <class Tile, class T>
 __device__ void add_warps(const RightPass<T>& a, const RightOutput<T>& o, int slice, std::int64_t token,
                           const float* sums) {
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across 
 #pragma unroll
     for (int s = 0; s < strips; ++s) d_right[w][s].clear();
   }
-  fetch_right<Tile>(o, first, right);  // arrives with the first tile
+  fetch_right<Tile>(o, first, right);  // complete when the first tile is
   const auto fetch = [&](int c, int place) {
     fetch_gradient<Tile>(a, o, first, (tiles.first + c) * back_rows, places + place * Tile::stage_elements);
   };

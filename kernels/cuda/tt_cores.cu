@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-// The place of an element of a chain's product: rows of A in their order, columns of B between those of the gauge.
+// Position of an element of a chain's product: rows of A in the order of the TT, columns of B without the gauge's.
 struct TtPlace {
   const std::int32_t *order = nullptr, *stored = nullptr;  // stored[s]: the column of B that is column s of the core
   std::int64_t ld = 1;
@@ -21,7 +21,7 @@ struct TtPlace {
   }
 };
 
-// Columns of B that the core holds, from left to right.
+// Lists the columns of B that the core stores, in rising order.
 struct GaugeItem {
   const std::int32_t* gauge = nullptr;
   std::int32_t* stored = nullptr;
@@ -42,7 +42,7 @@ __global__ void find_stored_columns(const __grid_constant__ Batch<GaugeItem, cap
   g.stored[column - before] = column;
 }
 
-// Fills elements that no core gives: zeros that pad the rank, unit columns of the gauge.
+// Fills elements that no core provides: zeros that pad the rank, unit columns of the gauge.
 template <class T>
 struct FrameItem {
   T *left = nullptr, *right = nullptr;
@@ -101,7 +101,7 @@ Half<TtPlace> right_half(const TtMatrix& t, std::int32_t* stored) {
   return h;
 }
 
-// The halves of all matrices and what they need of the workspace; the columns of a gauge are found at each call.
+// The left and right factors of all matrices and their workspace. The columns of a gauge are found again at each call.
 struct Halves {
   std::vector<Half<TtPlace>> halves;
   std::vector<GaugeItem> gauges;

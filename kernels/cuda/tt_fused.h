@@ -1,11 +1,11 @@
-// A TT layer's forward in one launch: T1 = x A stays on the chip, then y_i = act(T1 B_i + b_i) for every output.
+// The forward of a TT layer in one launch: T1 = x A stays on the chip, then y_i = act(T1 B_i + b_i) for every output.
 //
-// A block has `rows` tokens. First product: x and A come in chunks along M, asynchronously and some ahead; warps share
-// the tile of T1 by rows, by columns and by parts of the inner index, whose sums are added in a fixed order. Second
-// product: tiles of columns of all outputs, B in chunks of 32 along the rank; values go through shared memory so that
-// bias, activation and the stores work on 16 bytes. Bound by the bytes of x, y and pre where tokens are many; A and B
-// come from the second-level cache, once per block. Where tokens are few, the columns of y are dealt to several blocks,
-// which compute T1 again.
+// A block has `rows` tokens. First product: x and A are prefetched asynchronously in chunks along M. The warps split
+// the tile of T1 by rows, by columns and by parts of the inner index; the parts' sums are added in a fixed order.
+// Second product: tiles of columns of all outputs, with B in chunks of 32 along the rank. Values pass through shared
+// memory, so that bias, activation and stores use 16-byte accesses. With many tokens the limit is the memory traffic
+// of x, y and pre; each block reads A and B from the L2 cache once. With few tokens several blocks share the columns
+// of y and each computes T1 again.
 #pragma once
 
 #include "kernels/cuda/activation.h"
@@ -15,8 +15,8 @@
 namespace comera::kernels::cuda {
 
 constexpr int fused_warps = 8, fused_threads = fused_warps * warp_size;
-constexpr int fused_rank = 32;                   // of a chunk of the second product
-constexpr std::size_t fused_shared = 99 * 1024;  // what every card since sm_80 gives a block
+constexpr int fused_rank = 32;                   // per chunk of the second product
+constexpr std::size_t fused_shared = 99 * 1024;  // available to a block on every GPU since sm_80
 constexpr std::int64_t fused_blocks = 2 * processors;
 constexpr std::int64_t many_tokens = fused_blocks * 64;
 
@@ -24,12 +24,12 @@ template <class T, int rows>
 struct FusedTile {
   static constexpr int row_parts = rows / warp_tile;
   static constexpr int columns = fused_warps / row_parts * warp_tile;  // of the second product
-  static constexpr int inner = sizeof(T) == 2 ? 64 : 32;               // of a chunk of the first
+  static constexpr int inner = sizeof(T) == 2 ? 64 : 32;               // per chunk of the first product
   static constexpr int stages = sizeof(T) == 2 ? 4 : 3;
   static constexpr int pad = lanes_of_vector<T>;
   static constexpr int x_pitch = inner + pad, b_pitch = columns + pad, out_pitch = columns + 4;
 
-  int strips;  // of T1, 32 columns each
+  int strips;  // tiles of T1, 32 columns each
 
   COMERA_DEVICE explicit FusedTile(int width) : strips((width + warp_tile - 1) / warp_tile) {}
   COMERA_DEVICE int wide() const { return strips * warp_tile; }
@@ -75,7 +75,7 @@ struct FusedForward {
   FusedOutput<T> output[max_outputs];
 };
 
-// Rows of x and of A, zero outside, on their way to shared memory.
+// Starts copies of rows of x and of A to shared memory, zero outside.
 template <class T, int rows>
 __device__ void fetch_inner(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, int chunk,
                             T* to) {
@@ -97,7 +97,8 @@ __device__ void fetch_inner(const FusedForward<T>& a, const FusedTile<T, rows>& 
   }
 }
 
-// T1 of the block's tokens, in T, to shared memory and, by one of the blocks that have them, to a.t1.
+// Computes T1 of the block's tokens, rounded to T. Writes it to shared memory; one of the blocks with these tokens
+// also writes it to a.t1.
 template <class T, int rows>
 __device__ void first_product(const FusedForward<T>& a, const FusedTile<T, rows>& tile, std::int64_t token, T* t1,
                               T* chunks) {
@@ -144,7 +145,8 @@ __device__ void take_t1(const FusedForward<T>& a, const FusedTile<T, rows>& tile
   }
 }
 
-// A tile of columns of an output and a chunk of its rank; blocks with the same tokens take every gridDim.y-th tile.
+// A tile of columns of an output and a chunk of its rank. Each block with the same tokens processes every gridDim.y-th
+// tile.
 template <class T, int rows>
 struct FusedStep {
   const FusedForward<T>& a;
@@ -189,7 +191,7 @@ __device__ void fetch_right(const FusedStep<T, rows>& step, T* to) {
   }
 }
 
-// Bias, activation and the stores, 16 bytes of y at a time.
+// Applies bias and activation and stores y, 16 bytes at a time.
 template <class T, int rows>
 __device__ void write_tile(const FusedForward<T>& a, const FusedStep<T, rows>& step, std::int64_t token,
                            const float* out) {
@@ -229,7 +231,7 @@ __device__ void second_product(const FusedForward<T>& a, const FusedTile<T, rows
   for (int turn = 0; !step.done(); turn ^= 1) {
     next.advance();
     wait_for_copies<0>();
-    __syncthreads();  // the chunk is here for all; the other buffer and `out` are free
+    __syncthreads();  // the chunk is complete for all threads; the other buffer and `out` are free
     if (!next.done()) fetch_right(next, right + (turn ^ 1) * buffer);
     commit_copies();
     multiply<false>(sum, t1 + row_part * warp_tile * tile.pitch() + step.out().offset + step.chunk * fused_rank,
@@ -312,7 +314,7 @@ Status launch_fused(const Context& context, const FusedForward<T>& f) {
   return launch(context, where, tt_forward_fused<T, rows>, f);
 }
 
-// Tokens of a block; 0: not for the fused path.
+// Tokens per block; 0 if the fused path does not support the call.
 template <class T>
 int fused_rows(const TtLinearForward& a) {
   if (!can_fuse<T>(a)) return 0;
@@ -321,7 +323,7 @@ int fused_rows(const TtLinearForward& a) {
   return FusedTile<T, 64>(width).fits() ? 64 : 0;
 }
 
-// unsupported_shape: not for the fused path.
+// Returns unsupported_shape if the fused path does not support the call.
 template <class T>
 Status try_fused(const Context& context, const TtLinearForward& a) {
   const int rows = fused_rows<T>(a);

@@ -12,7 +12,7 @@ namespace {
 
 bool recomputes(const TtLinearBackward& a, const TtOutput& o) { return a.activation != Activation::none && !o.pre; }
 
-// T1_i B_i, written at `to`.
+// T1_i B_i, written to `to`.
 Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t width, const void* t1, const TtOutput& o,
                    void* to, std::int64_t ld) {
   Gemm g;
@@ -22,11 +22,11 @@ Gemm right_product(const Context& context, std::int64_t tokens, std::int64_t wid
   return g;
 }
 
-// The fused passes multiply f32 outside the tensor cores, where TF32 is several times as fast by the library, and know
-// no eight bits.
+// The fused passes compute f32 outside the tensor cores, and the library's TF32 is several times as fast. They do not
+// support 8-bit floats.
 bool by_library(const Context& context) { return context.tf32 || context.fp8; }
 
-// Results of the largest product, at most.
+// Upper bound of the number of results of a product.
 std::int64_t results_of(const TtLinearForward& a) {
   std::int64_t columns = a.width;
   for (int i = 0; i < a.outputs; ++i) columns = std::max(columns, a.output[i].out);
@@ -38,7 +38,7 @@ std::int64_t results_of(const TtLinearBackward& a) {
   return std::max(a.tokens, a.width) * columns;
 }
 
-// Memory of the forward's products.
+// Memory for the products of the forward.
 struct ForwardMemory {
   Parts parts;
   void* gemm;
@@ -52,7 +52,7 @@ struct ForwardMemory {
   }
 };
 
-// Two products and a pass for bias and activation, where the fused path does not fit.
+// Two products and a pass for bias and activation, if the fused path does not support the call.
 template <class T>
 Status forward_by_parts(const Context& context, const TtLinearForward& a) {
   const ForwardMemory memory(context, a, context.workspace);
@@ -90,7 +90,7 @@ bool takes_passes(const Context& context, const TtLinearBackward& a) {
   return !by_library(context) && a.path != Path::library && can_fuse<T>(a);
 }
 
-// d_pre of every output, where it is not dy itself, and the tiles of its column sums.
+// d_pre of every output, unless it is dy itself, and the column sums of its tiles.
 template <class T>
 struct BackwardMemory {
   T* d_pre[max_outputs] = {};
@@ -121,7 +121,8 @@ struct BackwardMemory {
   }
 };
 
-// If `pre` was not kept, it is computed again into the place of d_pre, without its bias.
+// Computes d_pre and the bias gradients. If `pre` was not stored, it is recomputed without its bias in the buffer of
+// d_pre.
 template <class T>
 Status slopes(const Context& context, const TtLinearBackward& a, const BackwardMemory<T>& memory) {
   TallItems<SlopeItem<T>> items;
@@ -165,7 +166,7 @@ Product left_gradient(const TtLinearBackward& a) {
   return {a.tokens, a.in, a.width, a.x, a.ldx, a.u1, a.width, a.d_left, a.width};
 }
 
-// Slopes, sums and each of the products by itself, where the passes do not fit.
+// Slopes, sums and each product separately, if the fused passes do not support the call.
 template <class T>
 Status backward_by_parts(const Context& context, const TtLinearBackward& a) {
   const BackwardMemory<T> memory(context, a, context.workspace);

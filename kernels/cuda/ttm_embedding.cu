@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned row_threads = 256;
 constexpr int ids_of_block = 8;
 
-// Sizes of the two halves, as 32-bit indices see them: A1 [p, left, rank], A2 [q, rank, right].
+// Sizes of the two factors with 32-bit indices: A1 [p, left, rank], A2 [q, rank, right].
 struct Shape {
   int left, right, rank, right_rows, rows;
   std::int64_t columns;
@@ -28,8 +28,8 @@ bool fits(const TtmTable& t, const Bags& bags) {
          left_elements(t) <= limit && right_elements(t) <= limit;
 }
 
-// Four entries of a column of a row, E[id][4 quad .. 4 quad + 3][j] = A1[p] A2[q]: reads of A2 are those of
-// neighbouring threads, reads of A1 the same for all of them.
+// Four entries of one column of a row, E[id][4 quad .. 4 quad + 3][j] = A1[p] A2[q]. Neighbouring threads read
+// neighbouring elements of A2 and the same elements of A1.
 constexpr int quad = 4;
 COMERA_DEVICE int items_of_row(const Shape& s) { return (s.left + quad - 1) / quad * s.right; }
 
@@ -60,7 +60,7 @@ COMERA_DEVICE void write_entries(const Shape& s, const float (&value)[quad], int
   }
 }
 
-// Bags of one: a block has eight sorted ids and computes each value of them once, for all of its positions.
+// Bags of one id: a block has eight sorted ids, computes each distinct id once and writes it to all its positions.
 template <class T, bool wide>
 __global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys, const std::int32_t* order,
                              const T* left, const T* right, T* y, bool accumulate) {
@@ -81,7 +81,7 @@ __global__ void look_up_runs(const Shape s, int count, const std::int32_t* keys,
   }
 }
 
-// Bags of many: a bag's rows are added as they are computed.
+// Bags of several ids: the rows of a bag are added as they are computed.
 template <class T, bool wide>
 __global__ void look_up_bags(const Shape s, const Bags bags, const T* left, const T* right, T* y, bool accumulate) {
   const int items = items_of_row(s);
@@ -99,8 +99,8 @@ __global__ void look_up_bags(const Shape s, const Bags bags, const T* left, cons
     }
 }
 
-// The runs of the sorted ids by q: key of a run's first index is q, of every other index and of ids beyond the table
-// the number of q.
+// Sort key of the runs by q. The first index of a run has the key q; all other indices, and ids outside the table,
+// have the number of q's.
 struct RightKey {
   const std::int32_t* keys;
   int rows, right_rows;
@@ -110,7 +110,7 @@ struct RightKey {
   }
 };
 
-// Tiles of 32 x 32 by 64 threads, 4 x 4 to each.
+// Tiles of 32 x 32 by 64 threads, 4 x 4 elements per thread.
 constexpr int side = 32, pitch = side + 4;
 constexpr unsigned tile_threads = 64;
 
@@ -118,8 +118,8 @@ struct Tile {
   float a[side][pitch], b[side][pitch];  // [inner][row], [inner][column]
 };
 
-// One block: dA1[p] += sum over the runs of p of dE A2[q]^T, or dA2[q] += sum over those of q of A1[p]^T dE, a tile of
-// it. Runs are taken in the order of id.
+// Each block computes one tile of dA1[p] += sum over the runs of p of dE A2[q]^T, or of dA2[q] += sum over the runs of
+// q of A1[p]^T dE. The runs are processed in the order of their ids.
 template <class T, bool of_left>
 __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys, const std::int32_t* right_keys,
                               const std::int32_t* right_order, const float* sums, const T* other, float* gradient) {
@@ -135,7 +135,7 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
             last = keys_below(of_left ? keys : right_keys, count, high);
   float sum[4][4] = {};
   for (int window = first; window < last; window += tile_threads) {
-    // first indices of the runs that begin among the next 64
+    // finds the first indices of the runs that begin among the next 64
     const int at = window + t;
     const bool head = at < last && (!of_left || at == 0 || keys[at - 1] != keys[at]);
     const unsigned votes = __ballot_sync(full_warp, head);
@@ -155,7 +155,7 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
         const int depth = min(side, inner - k0);
         for (int e = t; e < side * side; e += tile_threads) {
           const int fast = e % side, slow = e / side;
-          if (of_left) {  // dE [row, inner], A2 [column, inner]: read along the inner index
+          if (of_left) {  // dE [row, inner], A2 [column, inner]: both are read along the inner index
             tile.a[fast][slow] = m0 + slow < rows && fast < depth ? g[(m0 + slow) * s.right + k0 + fast] : 0.0f;
             tile.b[fast][slow] =
                 n0 + slow < columns && fast < depth ? to_float(o[(n0 + slow) * s.right + k0 + fast]) : 0.0f;
@@ -178,7 +178,7 @@ __global__ void half_gradient(const Shape s, int count, const std::int32_t* keys
         __syncthreads();
       }
     }
-    __syncthreads();  // heads of this window may still be read
+    __syncthreads();  // other threads may still read the heads of this window
   }
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j)

@@ -5,8 +5,8 @@
 namespace comera::kernels::cuda {
 namespace {
 
-// From (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) on the left, (rows, rank, columns) on
-// the right: one of the bonds is 1 in each.
+// Maps (open bond, m_1, n_1, m_2, n_2, ..., last bond) to (rows, columns, rank) for the left factor and to (rows,
+// rank, columns) for the right one. One of the two bonds has size 1 in each.
 struct TtmPlace {
   int count = 0, open_rank = 1, last_rank = 1, columns = 1;
   int m[max_cores] = {}, n[max_cores] = {};
@@ -42,7 +42,7 @@ Half<TtmPlace> half_of(const TtmTable& t, int first, int last) {
   return h;
 }
 
-// The right half of a table of one core is 1.
+// The right factor of a table with one core is 1.
 struct Halves {
   std::vector<Half<TtmPlace>> halves;
   std::vector<HalfSteps<TtmPlace>> steps;

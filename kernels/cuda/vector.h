@@ -1,11 +1,11 @@
-// Sixteen bytes at a time: neighbouring elements of a row in one load or store where pointers and distances allow it.
+// Loads and stores of neighbouring elements of a row, 16 bytes at a time if pointers and leading dimensions allow it.
 #pragma once
 
 #include "kernels/cuda/element.h"
 
 namespace comera::kernels::cuda {
 
-// The numbers of one access, of any type.
+// The elements of one access, of any type.
 template <class T, int count>
 struct [[gnu::may_alias]] alignas(count * sizeof(T)) Elements {
   T element[count];
@@ -36,8 +36,7 @@ COMERA_DEVICE void store_floats(const float* from, T* to) {
   }
 }
 
-// True if rows `ld` elements of T apart, the first at `data`, all begin at a multiple of 16 bytes, or if `data` is
-// null.
+// True if all rows, `ld` elements of T apart from `data` on, begin at multiples of 16 bytes, or if `data` is null.
 template <class T>
 bool rows_are_aligned(const void* data, std::int64_t ld) {
   return !data || (reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && ld % lanes_of_vector<T> == 0);

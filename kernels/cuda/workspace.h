@@ -1,4 +1,4 @@
-// Parts of a call's workspace. The same code that takes them answers how much is needed: with no memory it only counts.
+// Parts of a call's workspace. The same code computes the required size: without memory it only counts.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace comera::kernels::cuda {
 
-// Each part begins at a multiple of 256.
+// Each part begins at a multiple of 256 bytes.
 class Parts {
  public:
   explicit Parts(void* memory = nullptr) : memory_(static_cast<char*>(memory)) {
@@ -20,7 +20,7 @@ class Parts {
     return reinterpret_cast<T*>(part);
   }
   void* for_gemm(std::int64_t results) { return take<char>(static_cast<std::int64_t>(gemm_workspace(results))); }
-  std::size_t bytes() const { return used_ + 256; }  // asked for: whatever the memory's own alignment
+  std::size_t bytes() const { return used_ + 256; }  // sufficient for any alignment of the memory
 
  private:
   char* memory_;
