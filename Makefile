@@ -1,17 +1,20 @@
-# The everyday commands. CMake builds (CMakePresets.json has debug, asan and tsan builds); this file strings commands together.
+# Everyday commands. CMake builds the program (CMakePresets.json has debug, asan and tsan builds); this file combines
+# commands.
 #
 #   make             build/comera, with optimisation
-#   make quickstart  install what is missing, build, train on real text and show what it did
+#   make quickstart  install what is missing, build, train on real text and compare the models
 #   make test        install what is missing, build, run every test
 #   make check       make test and the static checks over every file
-#   make cuda        build/comera and build/libcomera_cuda.so; brings the CUDA toolkit from PyPI where the machine has no nvcc
-#   make package     a tarball of program and, where it was built, CUDA backend that runs where it is unpacked; TESTS=1 for check-gpu
+#   make cuda        build/comera and build/libcomera_cuda.so; fetches the CUDA toolkit from PyPI if there is no nvcc
+#   make package     a tarball of the program and, if it was built, the CUDA backend; runs from the folder where it is
+#                    unpacked; TESTS=1 adds the files of check-gpu
 #   make deb         a Debian package of the program, with its manual and completion
-#   make check-gpu   the tests and benches that need a card, from this build; writes build/gpu-report.md
-#   make interop    what transformers, sentence-transformers and optimum make of our files (needs COMERA_DATA, fetches gigabytes)
-#   make install     PREFIX=/usr/local; the program, its manual pages and what completes its command line
-#   make docs        docs/options, made from the program's option tables
-#   make format      lay out every source file as .clang-format says
+#   make check-gpu   the tests and benches that need a GPU, from this build; writes build/gpu-report.md
+#   make interop     reads comera's files with transformers, sentence-transformers and optimum (needs COMERA_DATA,
+#                    fetches gigabytes)
+#   make install     PREFIX=/usr/local; the program, its manual pages and its shell completion
+#   make docs        docs/options, generated from the program's option tables
+#   make format      formats every source file by .clang-format
 #   make clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -32,7 +35,8 @@ configure:
 cuda:
 	@third_party/install.sh build cuda
 	@third_party/cuda.sh $(BUILD)/third_party/cuda
-	@cmake --preset release --log-level=NOTICE -DCOMERA_CUDA=ON -DCMAKE_CUDA_COMPILER="$$(third_party/cuda.sh --nvcc $(BUILD)/third_party/cuda)"
+	@cmake --preset release --log-level=NOTICE -DCOMERA_CUDA=ON \
+	  -DCMAKE_CUDA_COMPILER="$$(third_party/cuda.sh --nvcc $(BUILD)/third_party/cuda)"
 	cmake --build $(BUILD) -j $(JOBS) --target comera comera_cuda
 
 quickstart:

@@ -4,18 +4,20 @@ file(GLOB double_sources CONFIGURE_DEPENDS kernels/cuda/on_host/*.cpp)
 set_source_files_properties(${kernel_sources} PROPERTIES LANGUAGE CXX)
 add_library(comera_cuda_on_host STATIC ${kernel_sources} ${double_sources})
 target_include_directories(comera_cuda_on_host PUBLIC ${CMAKE_SOURCE_DIR})
-# Access to a vector at a place that is no multiple of its size ends a test, as it ends a kernel on a card.
-target_compile_options(comera_cuda_on_host PUBLIC -Wno-unknown-pragmas PRIVATE -O2 -fsanitize=alignment -fsanitize-undefined-trap-on-error)
+# Unaligned access to a vector ends a test, as it ends a kernel on a GPU.
+target_compile_options(comera_cuda_on_host PUBLIC -Wno-unknown-pragmas
+  PRIVATE -O2 -fsanitize=alignment -fsanitize-undefined-trap-on-error)
 
-# The same under ThreadSanitizer, which takes every thread of a block for one of its own (on_host/races.h): what only the double's order of
-# threads keeps apart is a race there. Under the preset tsan all of it is such.
+# The same under ThreadSanitizer, with every thread of a block as a thread of its own (on_host/races.h). Accesses that
+# only the emulator's thread order separates are races there. With the preset tsan, all of the build is instrumented.
 add_library(comera_cuda_races STATIC ${kernel_sources} ${double_sources})
 target_include_directories(comera_cuda_races PUBLIC ${CMAKE_SOURCE_DIR})
 target_compile_options(comera_cuda_races PUBLIC -O1 -g1 -Wno-unknown-pragmas -fsanitize=thread)
 target_compile_definitions(comera_cuda_races PUBLIC COMERA_RACES=1)
 target_link_options(comera_cuda_races PUBLIC -fsanitize=thread)
-# What switches between the threads is none of them.
-set_source_files_properties(kernels/cuda/on_host/threads.cpp kernels/cuda/on_host/runtime.cpp PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
+# The fiber scheduler itself is not instrumented.
+set_source_files_properties(kernels/cuda/on_host/threads.cpp kernels/cuda/on_host/runtime.cpp
+  PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
 if(COMERA_SANITIZE MATCHES "thread")
   target_compile_definitions(comera_cuda_on_host PUBLIC COMERA_RACES=1)
 endif()

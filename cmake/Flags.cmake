@@ -13,5 +13,5 @@ set(COMERA_ISAS v3 v4 v4bf16)
 set(COMERA_ISA_FLAGS_v3 -march=x86-64-v3)
 set(COMERA_ISA_FLAGS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
 set(COMERA_ISA_FLAGS_v4bf16 -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512)
-# GCC's own AVX-512 headers read a variable that they never set.
+# GCC's AVX-512 headers read a variable that they never initialise.
 set(COMERA_ISA_WARNINGS -Wno-uninitialized -Wno-maybe-uninitialized)

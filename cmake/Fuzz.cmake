@@ -1,9 +1,11 @@
-# -DCOMERA_FUZZ=ON with clang: only the readers of untrusted files and one libFuzzer program per reader, under ASan and UBSan.
-# tests/fuzz/run.sh configures, builds and runs it; CI runs it for seconds.
+# -DCOMERA_FUZZ=ON with clang: only the readers of untrusted files and one libFuzzer program per reader, under ASan and
+# UBSan. tests/fuzz/run.sh configures, builds and runs it; CI runs it for a few seconds.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  message(FATAL_ERROR "COMERA_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19")
+  message(FATAL_ERROR
+    "COMERA_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_C_COMPILER=clang-19")
 endif()
-set(COMERA_FUZZ_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only -O1)
+set(COMERA_FUZZ_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -gline-tables-only
+  -O1)
 add_compile_options(${COMERA_FUZZ_FLAGS} -fsanitize=fuzzer-no-link)
 add_link_options(${COMERA_FUZZ_FLAGS})
 
@@ -11,17 +13,20 @@ include(Onnx)
 include(SentencePiece)
 file(GLOB readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
 list(APPEND readers lib/tt/modes.cpp lib/compress/plan.cpp lib/export/onnx_graphs.cpp lib/export/onnx_uses.cpp)
-list(APPEND readers lib/layers/model.cpp lib/layers/parameter.cpp lib/plan/slab.cpp lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
+list(APPEND readers lib/layers/model.cpp lib/layers/parameter.cpp lib/plan/slab.cpp lib/data/loader_state.cpp
+  lib/train/rank_progress.cpp lib/train/train_state.cpp)
 foreach(stem config_reader decoder_config decoder_spec encoder_config encoder_spec forms model_spec spec)
   list(APPEND readers models/${stem}.cpp)
 endforeach()
-foreach(stem byte_stream cut files format label_kind line_reader rows text_reader sentencepiece sentencepiece_check table task tokenizer unicode wordpiece)
+foreach(stem byte_stream cut files format label_kind line_reader rows text_reader sentencepiece sentencepiece_check
+    table task tokenizer unicode wordpiece)
   list(APPEND readers lib/data/${stem}.cpp)
 endforeach()
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})
-target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE} ${UTF8PROC_ARCHIVE} onnx_messages sentencepiece Threads::Threads)
+target_link_libraries(comera_readers PUBLIC CLI11::CLI11 nlohmann_json::nlohmann_json ZLIB::ZLIB ${ZSTD_ARCHIVE}
+  ${UTF8PROC_ARCHIVE} onnx_messages sentencepiece Threads::Threads)
 
 file(GLOB targets CONFIGURE_DEPENDS tests/fuzz/fuzz_*.cpp)
 foreach(source ${targets})

@@ -1,4 +1,5 @@
-# The program, its manual pages, and what completes its command line: pages and scripts are made by the program that is installed.
+# Installs the program, its manual pages and its shell completion. The installed program generates the pages and
+# scripts.
 install(TARGETS comera RUNTIME DESTINATION bin)
 set(pages ${CMAKE_BINARY_DIR}/pages)
 install(CODE "
@@ -6,7 +7,8 @@ install(CODE "
   file(MAKE_DIRECTORY \"${pages}\")
   execute_process(COMMAND \"${CMAKE_BINARY_DIR}/comera\" manual man -o \"${pages}/man1\" COMMAND_ERROR_IS_FATAL ANY)
   foreach(shell bash zsh fish)
-    execute_process(COMMAND \"${CMAKE_BINARY_DIR}/comera\" completion \${shell} OUTPUT_FILE \"${pages}/\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND \"${CMAKE_BINARY_DIR}/comera\" completion \${shell} OUTPUT_FILE \"${pages}/\${shell}\"
+      COMMAND_ERROR_IS_FATAL ANY)
   endforeach()")
 install(DIRECTORY ${pages}/man1 DESTINATION share/man)
 install(FILES ${pages}/bash DESTINATION share/bash-completion/completions RENAME comera)

@@ -1,5 +1,6 @@
-# ONNX messages: protoc on the definitions that Debian's libonnx-dev ships (they ask for protobuf's lite runtime), linked with the same
-# static protobuf as SentencePiece. libonnx itself is not linked: it would bring a second protobuf into the process.
+# ONNX messages: protoc on the definitions of Debian's libonnx-dev (they select protobuf's lite runtime), linked with
+# the same static protobuf as SentencePiece. libonnx is not linked, because it would add a second protobuf to the
+# process.
 find_path(ONNX_PROTO_FOLDER onnx.proto PATH_SUFFIXES onnx REQUIRED)
 find_program(PROTOC protoc REQUIRED)
 find_library(PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)

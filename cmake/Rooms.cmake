@@ -1,5 +1,6 @@
 # One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
-set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
+set(COMERA_ROOMS
+  lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
 
 file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
 add_library(comera_kernels STATIC ${sources})
@@ -9,19 +10,23 @@ target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE xsmm openbl
 file(GLOB sources CONFIGURE_DEPENDS kernels/cpu/*.cpp)
 foreach(isa ${COMERA_ISAS})
   add_library(comera_kernels_${isa} OBJECT ${sources})
-  target_compile_options(comera_kernels_${isa} PRIVATE ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
+  target_compile_options(comera_kernels_${isa} PRIVATE
+    ${COMERA_ISA_FLAGS_${isa}} -ffp-contract=fast -O3 ${COMERA_ISA_WARNINGS})
   target_compile_definitions(comera_kernels_${isa} PRIVATE COMERA_ISA=${isa})
   target_include_directories(comera_kernels_${isa} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(comera_kernels_${isa} PRIVATE openblas xsmm)
-  # Baseline objects first: an inline function that several objects carry must resolve to the baseline copy.
+  # Baseline objects first: an inline function that several objects contain must resolve to the baseline copy.
   target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
 endforeach()
 
-# Rooms that prepare, print and draw, and CLI11 with toml++, which are all templates: more optimisation costs every build a third of its time and wins
-# nothing. The loops over numbers and text are in kernels, lib/tt, lib/io, lib/data, lib/compress and lib/export.
+# Rooms for planning and output, and CLI11 with toml++, which are all templates: higher optimisation costs a third of
+# the build time and gains nothing. The loops over numbers and text are in kernels, lib/tt, lib/io, lib/data,
+# lib/compress and lib/export.
 set(COMERA_LIGHT_ROOMS lib/plan lib/layers lib/train models lib/report)
-set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")  # of which GCC is sure at -O2 alone
-set_source_files_properties(lib/core/options.cpp lib/core/options_toml.cpp PROPERTIES COMPILE_OPTIONS "${COMERA_LIGHT_OPTIMISATION}")
+# GCC gives false -Wmaybe-uninitialized warnings below -O2.
+set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
+set_source_files_properties(lib/core/options.cpp lib/core/options_toml.cpp
+  PROPERTIES COMPILE_OPTIONS "${COMERA_LIGHT_OPTIMISATION}")
 
 set(below comera_kernels)
 foreach(room ${COMERA_ROOMS})
@@ -36,7 +41,7 @@ foreach(room ${COMERA_ROOMS})
     set(below comera_${name})
   endif()
   if(TARGET comera_${name} AND EXISTS ${CMAKE_SOURCE_DIR}/${room}/room.cmake)
-    include(${room}/room.cmake)  # what the room links from outside
+    include(${room}/room.cmake)  # external libraries of the room
   endif()
 endforeach()
 set(COMERA_TOP ${below})

@@ -1,5 +1,5 @@
-# A static SentencePiece against the system's protobuf, built once per build folder by third_party/sentencepiece.sh. To share one among
-# build folders, set COMERA_SENTENCEPIECE (cache or environment) to where it lies or shall lie.
+# A static SentencePiece against the system's protobuf, built once per build folder by third_party/sentencepiece.sh. Set
+# COMERA_SENTENCEPIECE (cache or environment) to a folder that several build folders share.
 set(prefix "$ENV{COMERA_SENTENCEPIECE}")
 if(NOT prefix)
   set(prefix ${CMAKE_BINARY_DIR}/third_party/sentencepiece)
@@ -14,7 +14,7 @@ add_custom_command(
   DEPENDS ${CMAKE_SOURCE_DIR}/third_party/sentencepiece.sh
   COMMENT "Building SentencePiece in ${COMERA_SENTENCEPIECE} (a minute, once)")
 add_custom_target(sentencepiece_build DEPENDS ${COMERA_SENTENCEPIECE}/complete)
-# These files include its headers. Nothing else waits for it before the program is linked, so it is built beside the rooms.
+# These files include its headers. Everything else needs it only for the link, so it builds in parallel with the rooms.
 set_source_files_properties(lib/data/sentencepiece.cpp lib/data/tokenizer_train.cpp tests/data/sentencepiece_test.cpp
   PROPERTIES OBJECT_DEPENDS ${COMERA_SENTENCEPIECE}/complete)
 find_library(PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)

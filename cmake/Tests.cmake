@@ -1,7 +1,8 @@
-# tests/<room>/*_test.cpp become one program per room, each case a ctest entry.
+# Builds tests/<room>/*_test.cpp to one program per room; each case is a ctest entry.
 find_package(Catch2 QUIET)
 if(NOT Catch2_FOUND)
-  message(FATAL_ERROR "The tests need Catch2: run third_party/install.sh test, or configure with -DCOMERA_TESTS=OFF for the program alone")
+  message(FATAL_ERROR "The tests need Catch2: run third_party/install.sh test, or configure with "
+    "-DCOMERA_TESTS=OFF for the program alone")
 endif()
 include(Catch)
 file(GLOB rooms CONFIGURE_DEPENDS LIST_DIRECTORIES true ${CMAKE_SOURCE_DIR}/tests/*)

@@ -1,5 +1,5 @@
-# build/version.cpp: what `comera --version` says. Written when CMake runs, and only when a fact changed, so that a commit alone
-# compiles nothing again.
+# Writes build/version.cpp, the facts of `comera --version`. Written when CMake runs, and only if a fact changed, so
+# that a commit alone recompiles nothing.
 execute_process(
   COMMAND git -c safe.directory=* rev-parse --short=12 HEAD
   WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE COMERA_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -1,5 +1,5 @@
-// fmt's out-of-line code, compiled once: Debian ships libfmt only as a shared library, and header-only use costs
-// two seconds in every file. The instantiations are the ones that fmt 9.1 leaves to its own library.
+// fmt's out-of-line code, compiled once. Debian has libfmt only as a shared library, and header-only use costs two
+// seconds per file. The instantiations are those that fmt 9.1 has in its own library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

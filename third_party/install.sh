@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Everything that comera needs from outside, all of it Debian 12's own packages: lists what is missing and installs it.
+# Lists and installs the missing external dependencies of comera. All are packages of Debian 12.
 #
 #   third_party/install.sh [--list] build|recipes|cuda|test ...
 #
-#   build    what it takes to build the program and run recipes/quickstart.sh
-#   recipes  what recipes/minilm.sh takes on top of that
-#   cuda     what it takes to build the CUDA backend on top of that
-#   test     what the tests take on top of that
-#   --list   print what is missing, install nothing; exit 1 when something is
+#   build    to build the program and run recipes/quickstart.sh
+#   recipes  in addition, for recipes/minilm.sh
+#   cuda     in addition, to build the CUDA backend
+#   test     in addition, for the tests
+#   --list   prints what is missing and installs nothing; exit 1 if something is missing
 #
-# On a terminal it asks before it installs; YES=1 answers. Without a terminal it lists and goes on.
+# On a terminal it asks before it installs; YES=1 skips the question. Without a terminal it lists, then installs.
 set -euo pipefail
 
 # package                 group  why
@@ -19,7 +19,7 @@ gfortran                  build  libgfortran.a, which the static OpenBLAS needs
 cmake                     build  build files
 ninja-build               build  runs them
 pkg-config                build  finds the libraries below
-git                       build  the commit that the program names as its own
+git                       build  the commit that `comera --version` prints
 ca-certificates           build  package sources reached by https
 dpkg-dev                  build  unpacks the source package of SentencePiece
 libopenblas-pthread-dev   build  BLAS and LAPACK, linked statically
@@ -38,14 +38,14 @@ libzstd-dev               build  .zst input
 zlib1g-dev                build  .gz input
 wordnet-base              build  the real text of recipes/quickstart.sh
 python3-venv              recipes ONNX Runtime from PyPI
-python3-venv              cuda   the CUDA toolkit from PyPI, where the machine has none
+python3-venv              cuda   the CUDA toolkit from PyPI, if the machine has none
 catch2                    test   test programs
-ccache                    test   what was compiled is not compiled again, on the bare machine of tests/recipes/first_command.sh either
+ccache                    test   faster rebuilds, also on the bare machine of tests/recipes/first_command.sh
 debootstrap               test   that bare machine
 lintian                   test   checks the Debian package
 zstd                      test   text of COMERA_DATA, in tests and recipes
 python3                   test   the rule scripts under scripts/
-python3-venv              test   readers and runtimes from PyPI that open what we write, and the CUDA toolkit
+python3-venv              test   readers and runtimes from PyPI that open our files, and the CUDA toolkit
 universal-ctags           test   lengths of functions, for scripts/check_size.py
 clang-format-14           test   the layout of the source
 clang-19                  test   fuzz targets
@@ -101,7 +101,7 @@ fi
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"; }
 install() { apt install -y --no-install-recommends "${missing[@]}"; }
 
-# A fresh image has no package lists, an old one has stale lists: fetch them only then.
+# A fresh image has no package lists, an old one stale lists: updates them only if the first attempt fails.
 if apt-cache show "${missing[@]}" >/dev/null 2>&1 && install; then exit 0; fi
 apt update
 install
