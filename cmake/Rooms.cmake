@@ -1,6 +1,6 @@
 # One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
-set(COMERA_ROOMS
-  lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
+set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export
+  lib/report)
 
 file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
 add_library(comera_kernels STATIC ${sources})

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares every source file with .clang-format; --fix rewrites them instead.
+# Compares every source file with .clang-format; --fix rewrites the files instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=(--dry-run -Werror)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything that needs a card, in one go of less than nine minutes without a network: the case table of the kernels, whole models, a run
-# that must lose as the CPU's does, compute-sanitizer, and times beside PyTorch where python3 has it. From an unpacked package that was made
-# with TESTS=1, or from a build folder.
+# All checks that need a GPU, in less than nine minutes and without a network: the case table of the kernels, whole
+# models, a run whose losses must agree with the CPU's, compute-sanitizer, and times beside PyTorch if python3 has it.
+# Runs from an unpacked package that was made with TESTS=1, or from a build folder.
 #
 #   scripts/check_gpu.sh [OUT]     writes OUT/gpu-report.md and OUT/gpu-report.jsonl; default: the current folder
 #
-# COMERA_BUILD names a build folder (default: the package that this script lies in). QUICK=1 leaves out the sanitizer and the benches. What
-# does not fit into BUDGET seconds (530) is cut off and said to be; the benches come before the sanitizer.
+# COMERA_BUILD names a build folder (default: the package that contains this script). QUICK=1 skips the sanitizer and
+# the benches. Work beyond BUDGET seconds (530) is cut off and reported; the benches run before the sanitizer.
 set -uo pipefail
 out=$(realpath "${1:-.}")
 here=$(dirname "$(realpath "$0")")
@@ -20,8 +20,10 @@ recipes=$here
 budget=${BUDGET:-530}
 mkdir -p "$out"
 report=$out/gpu-report.md
-# libcublasLt.so.13 may lie where only Python looks for it.
-wheel=$(python3 -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")][:1])' 2> /dev/null || true)
+# libcublasLt.so.13 may be in a folder that only Python searches.
+find_wheel='import glob, sys
+print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")][:1])'
+wheel=$(python3 -c "$find_wheel" 2> /dev/null || true)
 [ -z "$wheel" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${wheel%/*}"
 lines=$out/gpu-report.jsonl
 work=$(mktemp -d)
@@ -29,13 +31,13 @@ trap 'rm -rf "$work"' EXIT
 : > "$lines"
 failures=0
 
-# The seconds that a command may take: its own limit, or what is left of all.
+# Time limit of a command in seconds: its own limit, or the rest of the budget.
 limit_of() { echo $(($1 < budget - SECONDS ? $1 : (budget - SECONDS > 0 ? budget - SECONDS : 0))); }
 
 say() { echo "$*" | tee -a "$report"; }
 record() { echo "$1" >> "$lines"; } # one JSON object
 
-# A named check: its last lines go into the report, its outcome into both.
+# A named check: writes its outcome to both reports, and the last lines of a failed one to the Markdown report.
 check() { # NAME SECONDS COMMAND...
   local name=$1 limit status=0 start=$SECONDS
   limit=$(limit_of "$2")
@@ -52,8 +54,8 @@ check() { # NAME SECONDS COMMAND...
     failures=$((failures + 1))
     say "- $name: FAILED (status $status) after $((SECONDS - start)) s"
     say '```'
-    # After a fault of the card everything else fails too: the first one counts.
-    grep -m 10 -E 'on cuda card: |on the card$' "$work/log" | tee -a "$report"
+    # After a fault of the GPU everything else fails too, so the first failures are shown.
+    grep -m 10 -E 'on cuda card: |on the GPU$' "$work/log" | tee -a "$report"
     tail -n 30 "$work/log" | tee -a "$report"
     say '```'
   fi
@@ -61,7 +63,7 @@ check() { # NAME SECONDS COMMAND...
   record "{\"check\": \"$name\", \"status\": $status, \"seconds\": $((SECONDS - start))}"
 }
 
-# The same small run on both devices: text made of words that tell the label.
+# Data for the same small run on both devices: text of words that depend on the label.
 make_data() {
   awk 'BEGIN { srand(3); print "label\ttext"
     for (i = 0; i < 600; ++i) { k = int(4 * rand()); t = ""
@@ -71,9 +73,10 @@ make_data() {
 }
 
 pinned_command() { # DEVICE DTYPE OUT STEPS
-  command=("$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt --rank 8 --embedding-rank 8
-    --task classify --data "$work/train.tsv" --text text --label label --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps "$4" --seed 7
-    --log-every 1 --device "$1" --dtype "$2" -o "$3" --force --quiet)
+  command=("$bin/comera" pretrain --model encoder-small --layers 2 --hidden 64 --heads 4 --intermediate 128 --form tt
+    --rank 8 --embedding-rank 8 --task classify --data "$work/train.tsv" --text text --label label
+    --tokenizer "$work/vocab.txt" --seq 32 --batch 32 --steps "$4" --seed 7 --log-every 1 --device "$1" --dtype "$2"
+    -o "$3" --force --quiet)
 }
 pinned_run() { # DEVICE DTYPE OUT STEPS
   local command
@@ -81,31 +84,38 @@ pinned_run() { # DEVICE DTYPE OUT STEPS
   "${command[@]}"
 }
 
-# Losses of the first step and of 30 steps agree within these shares. In fp32 both sides round in float, in other orders. Else 4 u sqrt(n)
-# (tests/models/precision_test.cpp): u = 2^-8 and n = 60 tensors of the stream in bf16, u = 2^-11 and n = 100 factors of products in TF32.
+# The losses of the first step and of 30 steps agree within these relative tolerances. In fp32 both devices round in
+# float, in different orders. Otherwise the tolerance is 4 u sqrt(n) (tests/models/precision_test.cpp): u = 2^-8 and
+# n = 60 tensors of the activation dtype in bf16, u = 2^-11 and n = 100 factors of products in TF32.
 same_losses() { # DTYPE FIRST ALL
-  { [ -d "$work/run-cpu-fp32" ] || pinned_run cpu fp32 "$work/run-cpu-fp32" 30; } && pinned_run cuda "$1" "$work/run-cuda-$1" 30 || return 1
+  [ -d "$work/run-cpu-fp32" ] || pinned_run cpu fp32 "$work/run-cpu-fp32" 30 || return 1
+  pinned_run cuda "$1" "$work/run-cuda-$1" 30 || return 1
   losses() { sed -n 's/.*"loss": *\([0-9.e+-]*\).*/\1/p' "$work/run-$1/metrics.jsonl"; }
-  paste <(losses cpu-fp32) <(losses "cuda-$1") | awk -v first="$2" -v all="$3" '{ d = $1 - $2; if (d < 0) d = -d; r = d / $1; if (r > worst) worst = r
-      if ((NR == 1 && r > first) || r > all) { print "step " NR ": " $1 " on the CPU, " $2 " on the card"; bad = 1 } }
+  paste <(losses cpu-fp32) <(losses "cuda-$1") | awk -v first="$2" -v all="$3" '
+    { d = $1 - $2; if (d < 0) d = -d; r = d / $1; if (r > worst) worst = r
+      if ((NR == 1 && r > first) || r > all) { print "step " NR ": " $1 " on the CPU, " $2 " on the GPU"; bad = 1 } }
     END { print NR " losses, largest relative difference " worst; exit bad || NR < 30 }'
 }
 
-# A run that is stopped and resumed ends with the bytes of one that was not, whose recipe says which paths were measured to be faster.
+# A run that is stopped and resumed ends with the same bytes as an uninterrupted run. It uses the uninterrupted run's
+# recipe, which records the paths that were measured to be faster.
 same_bytes_after_resume() { # DTYPE
   local command
   pinned_run cuda "$1" "$work/whole" 300 || return 1
   rm -rf "$work/stopped"
   pinned_command cuda "$1" "$work/stopped" 300
   "${command[@]}" --config "$work/whole/recipe.toml" & local pid=$!
-  until [ "$(wc -l 2> /dev/null < "$work/stopped/metrics.jsonl")" -ge 5 ] || ! kill -0 $pid; do sleep 0.01; done 2> /dev/null
+  until [ "$(wc -l 2> /dev/null < "$work/stopped/metrics.jsonl")" -ge 5 ] || ! kill -0 $pid; do
+    sleep 0.01
+  done 2> /dev/null
   kill -TERM $pid 2> /dev/null
   wait $pid
   echo "stopped with status $? after $(wc -l < "$work/stopped/metrics.jsonl") of 300 steps"
-  "$bin/comera" pretrain --resume "$work/stopped" --quiet > /dev/null && cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
+  "$bin/comera" pretrain --resume "$work/stopped" --quiet > /dev/null &&
+    cmp "$work/whole/model.safetensors" "$work/stopped/model.safetensors"
 }
 
-# A timed command whose JSON goes into the report as rows of the table.
+# A timed command; its JSON becomes rows of the report's table.
 bench() { # NAME COMMAND...
   local name=$1 limit
   limit=$(limit_of 120)
@@ -118,8 +128,14 @@ bench() { # NAME COMMAND...
     say "| $name | failed: $(tail -n 1 "$work/log") | | | | | |"
   fi
 }
-ours() { bench "$1" "$bin/comera" bench --device "$device" --json --quiet --warmup "$warmup" --repetitions "$repetitions" "${@:2}"; }
-theirs() { [ -z "$torch" ] || bench "$1" python3 "$recipes/pytorch_peer.py" --device "$device" --warmup "$warmup" --repetitions "$repetitions" "${@:2}"; }
+ours() {
+  bench "$1" "$bin/comera" bench --device "$device" --json --quiet --warmup "$warmup" --repetitions "$repetitions" \
+    "${@:2}"
+}
+theirs() {
+  [ -z "$torch" ] || bench "$1" python3 "$recipes/pytorch_peer.py" --device "$device" --warmup "$warmup" \
+    --repetitions "$repetitions" "${@:2}"
+}
 
 bench_steps() {
   local dtype batch
@@ -141,26 +157,30 @@ bench_layers() {
   for batch in 32 512; do
     tokens=$((batch * 128))
     for dtype in bf16 fp32 fp8; do
-      ours "linear 768x3072 at $tokens tokens tt $dtype" --linear 768x3072 --form tt --rank 30 --batch "$batch" --seq 128 --dtype "$dtype"
+      ours "linear 768x3072 at $tokens tokens tt $dtype" --linear 768x3072 --form tt --rank 30 --batch "$batch" \
+        --seq 128 --dtype "$dtype"
     done
     theirs "linear 768x3072 at $tokens tokens" --work linear --batch "$batch" --dtype bf16 --compile
   done
-  ours "look-up 4096 of 30522x768 tt fp32" --table 30522x768 --form tt --embedding-rank 32 --batch 32 --seq 128 --dtype fp32
+  ours "look-up 4096 of 30522x768 tt fp32" --table 30522x768 --form tt --embedding-rank 32 --batch 32 --seq 128 \
+    --dtype fp32
   theirs "look-up 4096 of 30522x768" --work lookup --embedding-rank 32 --batch 32
 }
 
-# Every sequence is full, on both sides. Ours reads text; PyTorch's batches lie in memory.
+# Every sequence is full in both programs. Ours reads text; PyTorch's batches are in memory.
 bench_epoch() {
-  bench "epoch mnli-6enc 128 x 128 tt bf16" python3 "$recipes/time_epoch.py" "$bin/comera" --device "$device" --model mnli-6enc --form tt --rank 30 \
-    --dtype bf16
+  bench "epoch mnli-6enc 128 x 128 tt bf16" python3 "$recipes/time_epoch.py" "$bin/comera" --device "$device" \
+    --model mnli-6enc --form tt --rank 30 --dtype bf16
   theirs "epoch mnli-6enc 128 x 128" --work epoch --batch 128 --dtype bf16 --compile --repetitions 100
 }
 
 : > "$report"
-say "# The CUDA backend on a card"
+say "# The CUDA backend on a GPU"
 say ""
-say "- commit: $(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown), $(date -u +%Y-%m-%d)"
-say "- card: $(nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit --format=csv,noheader 2> /dev/null | head -n 1 || echo unknown)"
+commit=$(cat "$here/commit" 2> /dev/null || git -C "$here" rev-parse HEAD 2> /dev/null || echo unknown)
+say "- commit: $commit, $(date -u +%Y-%m-%d)"
+facts=name,driver_version,clocks.sm,clocks.mem,power.limit
+say "- GPU: $(nvidia-smi --query-gpu=$facts --format=csv,noheader 2> /dev/null | head -n 1 || echo unknown)"
 say "- program: $("$bin/comera" --version --device cuda 2>&1 | tr '\n' ' ')"
 say ""
 say "## Correct"
@@ -168,9 +188,10 @@ say ""
 make_data
 export COMERA_REQUIRE_CARD=1 bin work
 export -f pinned_command pinned_run same_losses same_bytes_after_resume
-# What only a card can show: the rest of these tests needs none.
+# Only the tests that need a GPU: the others run in every build.
 check kernels 240 env COMERA_COLUMN='cuda card' "$bin/test_kernels" '*backend*,*same bytes*'
-check models 120 "$bin/test_models" 'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
+check models 120 "$bin/test_models" \
+  'a step on a device*,bf16 streams*,TF32 products*,fp8 products*'
 check pinned-loss 120 same_losses fp32 1e-5 1e-2
 check pinned-loss-tf32 60 same_losses tf32 2e-2 2e-2
 check pinned-loss-bf16 60 same_losses bf16 0.12 0.12
@@ -183,8 +204,8 @@ if [ "${QUICK:-}" != 1 ]; then
   say ""
   say "## Times and memory"
   say ""
-  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is all of its merging and core gradients together;"
-  say "\`launches\` are the calls in a step's graph."
+  say "PyTorch: ${torch:-not found, not measured}. Joules are per step. \`cores\` of a model is the total of its"
+  say "merging and core gradients; \`launches\` are the calls in a step's graph."
   say ""
   say "| work | program | part | median ms | J | MiB | launches |"
   say "|---|---|---|---|---|---|---|"
@@ -192,7 +213,7 @@ if [ "${QUICK:-}" != 1 ]; then
   bench_steps
   bench_epoch
   say ""
-  say "## What was asked for"
+  say "## Required ratios"
   say ""
   python3 "$here/gpu_report.py" ratios "$lines" | tee -a "$report"
   say ""
@@ -201,7 +222,8 @@ if [ "${QUICK:-}" != 1 ]; then
   sanitizer=$(command -v compute-sanitizer || echo "$here/sanitizer/compute-sanitizer")
   if [ -x "$sanitizer" ]; then
     for tool in memcheck racecheck initcheck; do
-      check "$tool" 90 env COMERA_COLUMN='cuda card' "$sanitizer" --tool "$tool" --error-exitcode 9 "$bin/test_kernels" '*backend*'
+      check "$tool" 90 env COMERA_COLUMN='cuda card' "$sanitizer" --tool "$tool" --error-exitcode 9 \
+        "$bin/test_kernels" '*backend*'
     done
   else
     say "- compute-sanitizer: not found, not run"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A room includes only rooms below it, kernels/ includes nothing of ours, and only kernels/ knows the preprocessor's CUDA.
+"""Checks the includes: a room includes only rooms below it, kernels/ none; CUDA conditions are in kernels/ only.
 
-The order is COMERA_ROOMS of cmake/Rooms.cmake; kernels lie below them, tools above, and tests may include everything.
+The order is COMERA_ROOMS of cmake/Rooms.cmake. Kernels are below all rooms, tools above; tests may include everything.
 """
 
 import re
@@ -25,11 +25,12 @@ def room_of(path, order):
 def problem_with(path, included, order):
     own, other = room_of(path, order), room_of(included, order)
     if other is None:
-        return f"{path}: includes \"{included}\"; write it from the root of the repository, or <...> when it comes from outside"
+        return (f"{path}: includes \"{included}\"; write it from the root of the repository, "
+                "or <...> when it comes from outside")
     if own is None or own == "tests":
         return None
     if order.index(other) > order.index(own):
-        return f"{path}: {own} includes \"{included}\" of {other}, which lies above it"
+        return f"{path}: {own} includes \"{included}\" of {other}, which is above it"
     if own != "kernels" and other == "kernels" and included.count("/") > 1:
         return f"{path}: includes \"{included}\"; a backend is reached through kernels/backend.h only"
     return None
@@ -46,7 +47,8 @@ def main():
             if problem:
                 problems.append(problem)
         if room_of(path, order) != "kernels":
-            problems += [f"{path}: `{line.strip()}` belongs into kernels/ or a build file" for line in CUDA_CONDITION.findall(text)]
+            problems += [f"{path}: `{line.strip()}` belongs into kernels/ or a build file"
+                         for line in CUDA_CONDITION.findall(text)]
     return report(problems, f"{includes} includes follow the order of the rooms")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every promise of SECURITY.md names at least one test, and every test that it names is there."""
+"""Checks that every promise of SECURITY.md names at least one test, and that every named test exists."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ NAME = re.compile(r"`([a-z]+): ([^`]+)`")
 
 
 def cases():
-    """Names of all tests that ctest will know, as far as the sources tell."""
+    """Names of all tests that ctest runs, found in the sources."""
     found = set()
     for path in ROOT.glob("tests/*/*_test.cpp"):
         for name in re.findall(r'TEST_CASE\("((?:[^"\\]|\\.)*)"', path.read_text(encoding="utf-8")):
@@ -29,8 +29,9 @@ def main():
         promises += 1
         named = NAME.findall(tests)
         if not named:
-            problems.append(f"SECURITY.md: no test holds: {promise}")
-        problems += [f"SECURITY.md: there is no test {room}: {name}" for room, name in named if (room, name) not in known]
+            problems.append(f"SECURITY.md: no test named for: {promise}")
+        problems += [f"SECURITY.md: there is no test {room}: {name}"
+                     for room, name in named if (room, name) not in known]
     if promises == 0:
         problems.append("SECURITY.md: has no table of promises")
     return report(problems, f"{promises} promises have their tests")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One op, one stem: a kernel of kernels/cpu or kernels/cuda has its header kernels/STEM.h, its reference and its test of that stem."""
+"""Checks the file names of ops: a kernel in kernels/cpu or kernels/cuda has kernels/STEM.h, a reference and a test."""
 
 import pathlib
 import sys
 
 from sources import ROOT, report, sources
 
-# Not ops: what a backend consists of besides.
+# Files of a backend that are not ops.
 PARTS = {"backend"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nothing is left open in the source, no test is switched off, and no file names a folder of somebody's machine."""
+"""Checks that no source has open work, no test is disabled, and no file names a folder of one person's machine."""
 
 import re
 import subprocess

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Registers and spilled bytes of every CUDA kernel, from what ptxas says (-Xptxas -v), beside the table in the tree.
+"""Registers and spilled bytes of every CUDA kernel, from the output of ptxas (-Xptxas -v), compared with a table.
 
-  scripts/cuda_registers.py LOG             compares the build log with kernels/cuda/registers.tsv; differences are failures
-  scripts/cuda_registers.py --update LOG    writes the table
+  scripts/cuda_registers.py --release R LOG             compares the build log with kernels/cuda/registers.tsv; fails on
+                                                        differences
+  scripts/cuda_registers.py --release R --update LOG    writes the table
 
-The table is of one compiler: with another release of nvcc only spills are compared.
+The table is for one release of nvcc. With another release only spills are compared.
 """
 
 import argparse
@@ -23,7 +24,7 @@ RELEASE = re.compile(r"release (\d+\.\d+)")
 
 
 def short(names):
-    """Demangled, with the file that it stands in, without our namespaces and without parameters."""
+    """Demangled names with the name of their file, without our namespaces and without parameters."""
     text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
     plain = []
     for mangled, name in zip(names, text.splitlines()):
@@ -57,12 +58,15 @@ def kernels_of(log):
 def read_table():
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines[2:]]
-    return RELEASE.search(lines[0]).group(1), {(card, kernel): (int(registers), int(spilled)) for card, kernel, registers, spilled in rows}
+    kernels = {(card, kernel): (int(registers), int(spilled)) for card, kernel, registers, spilled in rows}
+    return RELEASE.search(lines[0]).group(1), kernels
 
 
 def write_table(release, kernels):
-    rows = [f"{card}\t{kernel}\t{registers}\t{spilled}" for (card, kernel), (registers, spilled) in sorted(kernels.items())]
-    head = [f"# nvcc release {release}; written by scripts/cuda_registers.py --update", "card\tkernel\tregisters\tspilled_bytes"]
+    rows = [f"{card}\t{kernel}\t{registers}\t{spilled}"
+            for (card, kernel), (registers, spilled) in sorted(kernels.items())]
+    head = [f"# nvcc release {release}; written by scripts/cuda_registers.py --update",
+            "card\tkernel\tregisters\tspilled_bytes"]
     TABLE.write_text("\n".join(head + rows) + "\n", encoding="utf-8")
 
 
@@ -73,11 +77,13 @@ def compare(release, kernels):
     for key in kernels.keys() & known.keys():
         (registers, spilled), (old, old_spilled) = kernels[key], known[key]
         if spilled != old_spilled or (release == known_release and registers != old):
-            problems.append(f"{key[1]}: {registers} registers, {spilled} bytes spilled; the table says {old} and {old_spilled}")
+            problems.append(f"{key[1]}: {registers} registers, {spilled} bytes spilled; the table has {old} and "
+                            f"{old_spilled}")
     for problem in sorted(problems):
         print(problem)
+    differ = f"; {len(problems)} differ from the table" if problems else ""
     print(f"{len(kernels)} kernels, at most {max(registers for registers, _ in kernels.values())} registers, "
-          f"{sum(spilled > 0 for _, spilled in kernels.values())} that spill" + (f"; {len(problems)} differ from the table" if problems else ""))
+          f"{sum(spilled > 0 for _, spilled in kernels.values())} that spill{differ}")
     return 1 if problems else 0
 
 

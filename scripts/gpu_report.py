@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What check_gpu.sh measured, for people and for scripts.
+"""Formats the measurements of check_gpu.sh, for people and for scripts.
 
-  scripts/gpu_report.py row NAME ANSWER LINES    the rows of ANSWER (JSON of comera bench, pytorch_peer.py or time_epoch.py): printed as rows
-                                                 of a table in Markdown, appended to LINES as JSON
-  scripts/gpu_report.py ratios LINES             ours against what was asked: printed, and appended to LINES
+  scripts/gpu_report.py row NAME ANSWER LINES    reads ANSWER (JSON of comera bench, pytorch_peer.py or time_epoch.py);
+                                                 prints its rows as rows of a Markdown table, appends them to LINES as
+                                                 JSON
+  scripts/gpu_report.py ratios LINES             compares ours with the required ratios; prints the result and appends
+                                                 it to LINES
 
-A part is the whole "step", or of a layer alone its "tokens" (forward and backward), or "cores": merging and core gradients, in a model those
-of all layers together.
+A part is the whole "step"; or of one layer its "tokens" (forward and backward) or its "cores" (merging and core
+gradients). In a model, "cores" is the total of all layers.
 """
 
 import json
@@ -15,7 +17,7 @@ import sys
 MIB = 1 << 20
 STEP, DENSE, LOOKUP = "mnli-6enc {} x 128", "pytorch dense bf16", "look-up 4096 of 30522x768"
 LINEAR, EPOCH = "linear 768x3072 at {} tokens", "epoch mnli-6enc 128 x 128"
-# work, part, against, side of that, what is compared, at least
+# work, part, work compared with, program compared with, quantity, required ratio
 RATIOS = [
     (STEP.format(32) + " tt bf16", "step", STEP.format(32), DENSE, "median_ms", 5),
     (STEP.format(32) + " tt bf16", "step", STEP.format(32), DENSE + " compiled", "median_ms", 2.5),
@@ -30,7 +32,8 @@ RATIOS = [
     (EPOCH + " tt bf16", "step", EPOCH, DENSE + " compiled", "median_ms", 2.5),
 ]
 WORDS = {"median_ms": "time", "peak_bytes": "memory", "bound": "share of the bound"}
-KEPT = ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules", "flops", "moved_bytes", "graph", "launches", "steps", "epoch_steps", "epoch_seconds")
+KEPT = ("median_ms", "min_ms", "max_ms", "peak_bytes", "joules", "flops", "moved_bytes", "graph", "launches", "steps",
+        "epoch_steps", "epoch_seconds")
 
 
 def side_of(answer):
@@ -41,7 +44,7 @@ def side_of(answer):
 
 
 def parts_of(answer):
-    """Pairs of part and numbers."""
+    """Pairs of a part and its numbers."""
     if "rows" not in answer:
         return [("step", answer)]
     parts = [(row["work"], row) for row in answer["rows"] if row["work"] in ("step", "tokens", "cores")]
@@ -51,10 +54,12 @@ def parts_of(answer):
 
 def lines_of(name, answer):
     if answer.get("work") == "rates":
-        yield {"name": name, "side": side_of(answer), "part": "rates", **{key: answer[key] for key in ("peak_gflops", "copy_gb_per_s", "dtype")}}
+        rates = {key: answer[key] for key in ("peak_gflops", "copy_gb_per_s", "dtype")}
+        yield {"name": name, "side": side_of(answer), "part": "rates", **rates}
         return
     for part, numbers in parts_of(answer):
-        line = {"name": name, "side": side_of(answer), "part": part, **{key: numbers[key] for key in KEPT if numbers.get(key) is not None}}
+        kept = {key: numbers[key] for key in KEPT if numbers.get(key) is not None}
+        line = {"name": name, "side": side_of(answer), "part": part, **kept}
         if numbers.get("gflops"):
             line["flops"] = 1e6 * numbers["gflops"] * numbers["median_ms"]
         if numbers.get("moved_bytes"):
@@ -65,14 +70,15 @@ def lines_of(name, answer):
 
 def cells(line):
     if line["part"] == "rates":
-        return [line["name"], line["side"], f"{line['copy_gb_per_s']:.0f} GB/s, {line['peak_gflops'] / 1e3:.1f} TFLOP/s", "", "", "", ""]
+        rates = f"{line['copy_gb_per_s']:.0f} GB/s, {line['peak_gflops'] / 1e3:.1f} TFLOP/s"
+        return [line["name"], line["side"], rates, "", "", "", ""]
     name = line["name"]
     if "epoch_seconds" in line:
         name += f" (from {line['steps']} steps: {line['epoch_seconds']:.1f} s for {line['epoch_steps']} steps)"
     side = line["side"] + (f" ({line['graph']})" if line.get("graph", "none") != "none" else "")
     joules, peak = line["joules"], line.get("peak_bytes")
-    return [name, side, line["part"], f"{line['median_ms']:.3f}", "" if joules is None else f"{joules:.3f}", f"{peak / MIB:.0f}" if peak else "",
-            str(line.get("launches", ""))]
+    return [name, side, line["part"], f"{line['median_ms']:.3f}", "" if joules is None else f"{joules:.3f}",
+            f"{peak / MIB:.0f}" if peak else "", str(line.get("launches", ""))]
 
 
 def table(rows):
@@ -80,10 +86,10 @@ def table(rows):
 
 
 def share_of_bound(line, lines):
-    """The bound takes the fastest copy and product that either program showed."""
+    """Share of the bound, which uses the fastest copy and product that either program reached."""
     shown = [other for other in lines if other["part"] == "rates" and other["dtype"] == "bf16"] + [line]
     gflops, copy = (max(other[key] for other in shown) for key in ("peak_gflops", "copy_gb_per_s"))
-    if not gflops or not copy:  # what could not be measured is 0
+    if not gflops or not copy:  # 0: not measured
         return None
     return 1e-6 * max(line["flops"] / gflops, line["moved_bytes"] / copy) / line["median_ms"]
 
@@ -107,10 +113,12 @@ def ratios(path):
         work, part, against, side, what, least = rule
         ratio = ratio_of(rule, lines)
         met = None if ratio is None or least is None else ratio >= least
-        found.append({"ratio": f"{work} {part}", "against": side, "what": what, "value": ratio, "at_least": least, "met": met})
+        found.append({"ratio": f"{work} {part}", "against": side, "what": what, "value": ratio, "at_least": least,
+                      "met": met})
         shown = "not measured" if ratio is None else f"{100 * ratio:.0f} %" if what == "bound" else f"{ratio:.2f}x"
         asked = "" if least is None else f"{100 * least:.0f} %" if what == "bound" else f"{least}x"
-        rows.append([f"{work}, {part}", f"{side}, {WORDS[what]}", shown, asked, "" if met is None else "yes" if met else "no"])
+        met_text = "" if met is None else "yes" if met else "no"
+        rows.append([f"{work}, {part}", f"{side}, {WORDS[what]}", shown, asked, met_text])
     with open(path, "a") as file:
         file.writelines(json.dumps(line) + "\n" for line in found)
     return table([["work", "against", "ratio", "at least", "met"], ["---"] * 5] + rows)

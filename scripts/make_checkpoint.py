@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a checkpoint of random weights in the shape of a real one: for tests, and to measure time and memory at a size that nobody wants to fetch.
+"""Writes a checkpoint with random weights and the shapes of a real one, for tests and for measurements at large sizes.
 
-usage: make_checkpoint.py FOLDER [--architecture llama] [--layers 32] [--hidden 4096] [--intermediate 11008] [--vocabulary 32000] [--heads 32]
-                          [--shards 3] [--type BF16] [--seed 1]
-The defaults are Llama 7B's, 13 GB in bf16. Needs nothing but Python.
+usage: make_checkpoint.py FOLDER [--architecture llama] [--layers 32] [--hidden 4096] [--intermediate 11008]
+                          [--vocabulary 32000] [--heads 32] [--shards 3] [--type BF16] [--seed 1]
+The defaults are those of Llama 7B, 13 GB in bf16. Needs only Python.
 """
 import argparse
 import json
@@ -58,17 +58,19 @@ def gpt2(o):
 
 
 def config(o):
-    common = {"llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5, "hidden_act": "silu",
-                        "rope_theta": 10000.0, "num_key_value_heads": o.heads, "tie_word_embeddings": False, "attention_bias": False,
-                        "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2},
-              "bert": {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu", "layer_norm_eps": 1e-12,
-                       "max_position_embeddings": 64, "type_vocab_size": 2, "pad_token_id": 0},
+    common = {"llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5,
+                        "hidden_act": "silu", "rope_theta": 10000.0, "num_key_value_heads": o.heads,
+                        "tie_word_embeddings": False, "attention_bias": False, "max_position_embeddings": 64,
+                        "bos_token_id": 1, "eos_token_id": 2},
+              "bert": {"model_type": "bert", "architectures": ["BertModel"], "hidden_act": "gelu",
+                       "layer_norm_eps": 1e-12, "max_position_embeddings": 64, "type_vocab_size": 2,
+                       "pad_token_id": 0},
               "gpt2": {"model_type": "gpt2", "architectures": ["GPT2Model"]}}[o.architecture]
     return {**common, "hidden_size": o.hidden, "intermediate_size": o.intermediate, "num_hidden_layers": o.layers,
             "num_attention_heads": o.heads, "vocab_size": o.vocabulary}
 
 
-# Sign and mantissa are random, the exponent is one of two: numbers between 2^-7 and 2^-5 in size.
+# High bytes: sign and mantissa stay random, the exponent has two values. Magnitudes are between 2^-7 and 2^-5.
 HIGH = {"BF16": bytes(0x3C | i & 0x80 for i in range(256)), "F32": bytes(0x3C | i & 0x80 for i in range(256)),
         "F16": bytes(0x20 | i & 0x83 for i in range(256))}
 
@@ -108,7 +110,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--architecture", choices=["llama", "bert", "gpt2"], default="llama")
     parser.add_argument("--type", choices=sorted(WIDTH), default="BF16")
-    for name, value in {"layers": 32, "hidden": 4096, "intermediate": 11008, "vocabulary": 32000, "heads": 32, "shards": 3, "seed": 1}.items():
+    sizes = {"layers": 32, "hidden": 4096, "intermediate": 11008, "vocabulary": 32000, "heads": 32, "shards": 3,
+             "seed": 1}
+    for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     o = parser.parse_args()
     tensors = list({"llama": llama, "bert": bert, "gpt2": gpt2}[o.architecture](o))
@@ -123,7 +127,8 @@ def main():
         part = tensors[i * share:(i + 1) * share]
         weight_map.update({tensor: name for tensor, _ in part})
         write_shard(o.folder / name, part, o.type, source)
-    (o.folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}, indent=2) + "\n")
+    index = json.dumps({"metadata": {}, "weight_map": weight_map}, indent=2)
+    (o.folder / "model.safetensors.index.json").write_text(index + "\n")
 
 
 if __name__ == "__main__":

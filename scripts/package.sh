@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A tarball that runs where it is unpacked: the program, and the CUDA backend where it was built. It needs glibc 2.36 or newer and, for
-# --device cuda, an NVIDIA driver and the CUDA 13 runtime libraries (libcublasLt.so.13).
+# Builds a tarball that runs from the folder where it is unpacked: the program and, if it was built, the CUDA backend.
+# It needs glibc 2.36 or newer. --device cuda needs an NVIDIA driver and the CUDA 13 runtime (libcublasLt.so.13).
 #
-#   scripts/package.sh BUILD            BUILD/comera-VERSION-linux-x86_64.tar.zst
-#   TESTS=1 scripts/package.sh BUILD    with what `make check-gpu` takes to a machine with a card
+#   scripts/package.sh BUILD            writes BUILD/comera-VERSION-linux-x86_64.tar.zst
+#   TESTS=1 scripts/package.sh BUILD    adds the files that `make check-gpu` needs on a machine with a GPU
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 build=$(realpath "$1")
@@ -22,31 +22,37 @@ if [ "${TESTS:-}" = 1 ]; then
   install -s "$build/test_kernels" "$build/test_models" "$stage/bin/"
   cp scripts/check_gpu.sh scripts/gpu_report.py recipes/{pytorch_peer,time_epoch,energy}.py "$stage/check/"
   git rev-parse HEAD > "$stage/check/commit"
-  # compute-sanitizer comes with the toolkit from PyPI (third_party/cuda.sh); machines with a toolkit of their own have it already.
+  # compute-sanitizer is part of the toolkit from PyPI (third_party/cuda.sh). A system toolkit installs it itself.
   toolkit=$(dirname "$(dirname "$(third_party/cuda.sh --nvcc "$build/third_party/cuda")")")
   if [ -x "$toolkit/bin/compute-sanitizer" ]; then
     mkdir -p "$stage/check/sanitizer"
-    cp "$toolkit"/bin/compute-sanitizer "$toolkit"/bin/libsanitizer-collection.so "$stage/check/sanitizer/" 2> /dev/null || true
-    cp "$toolkit"/lib/lib{InterceptorInjectionTarget,TreeLauncherPlaceholder,TreeLauncherTargetInjection,TreeLauncherTargetUpdatePreloadInjection,sanitizer-collection,sanitizer-public}.so \
-      "$stage/check/sanitizer/" 2> /dev/null || true
+    cp "$toolkit"/bin/compute-sanitizer "$toolkit"/bin/libsanitizer-collection.so "$stage/check/sanitizer/" \
+      2> /dev/null || true
+    libraries=(InterceptorInjectionTarget TreeLauncherPlaceholder TreeLauncherTargetInjection
+      TreeLauncherTargetUpdatePreloadInjection sanitizer-collection sanitizer-public)
+    for library in "${libraries[@]}"; do
+      cp "$toolkit/lib/lib$library.so" "$stage/check/sanitizer/" 2> /dev/null || true
+    done
   fi
 fi
 
 tar -C "$build/package" --zstd -cf "$build/$name.tar.zst" "$name"
 echo "$build/$name.tar.zst: $(stat -c %s "$build/$name.tar.zst") bytes"
 
-# The promise of the first lines, checked: nothing but glibc is linked, and no symbol of a newer one.
+# Checks the requirements of the first lines: only glibc is linked, and no symbol needs a newer version.
 for file in "$stage"/bin/comera "$stage"/lib/*.so; do
   [ -e "$file" ] || continue
-  needed=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|dl|rt|pthread)\.so\.[0-9]+|ld-linux-x86-64\.so\.2)$' || true)
+  needed=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' |
+    grep -vE '^(lib(c|m|dl|rt|pthread)\.so\.[0-9]+|ld-linux-x86-64\.so\.2)$' || true)
   case $file in *libcomera_cuda.so) needed=$(grep -v '^libcublasLt\.so\.13$' <<< "$needed" || true) ;; esac
   [ -z "$needed" ] || { echo "package.sh: $file needs $needed, which other machines may lack" >&2 && exit 1; }
   newest=$(objdump -T "$file" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
-  [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.36 ] || { echo "package.sh: $file needs $newest" >&2 && exit 1; }
+  [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.36 ] ||
+    { echo "package.sh: $file needs $newest" >&2 && exit 1; }
 done
 cat << END
 On any machine with glibc 2.36 or newer, without a compiler (tar needs zstd to unpack it):
   tar -xf $name.tar.zst
   $name/bin/comera --help
-  sudo ln -s "\$PWD/$name/bin/comera" /usr/local/bin/    # if it shall be found from everywhere
+  sudo ln -s "\$PWD/$name/bin/comera" /usr/local/bin/    # optional: puts it on the PATH
 END

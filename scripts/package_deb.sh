@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A Debian package of the program: needs glibc alone, holds the pages of the manual and completion for bash, zsh and fish. The CUDA backend
-# is not in it: its libraries are none of Debian's; the tarball of scripts/package.sh has it.
+# Builds a Debian package of the program: it needs only glibc and contains the manual pages and completion for bash, zsh
+# and fish. The CUDA backend is not included, because Debian lacks its libraries; scripts/package.sh packs it.
 #
-#   scripts/package_deb.sh BUILD        BUILD/comera_VERSION_amd64.deb
+#   scripts/package_deb.sh BUILD        writes BUILD/comera_VERSION_amd64.deb
 #
-# DEBFULLNAME and DEBEMAIL name who packs it; default: the author of the last commit. lintian, where it is installed, must find no error.
-# LEVEL, 0 to 9, is how hard it is compressed.
+# DEBFULLNAME and DEBEMAIL name the packager; default: the author of the last commit. lintian, if installed, must find
+# no error. LEVEL, 0 to 9, is the compression level.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 build=$(realpath "$1")
@@ -17,7 +17,10 @@ version=$("$program" --version | sed -n '1s/^comera //p')
 date=$(git_log %aD)
 date=${date:-$(date -R)}
 packer="${DEBFULLNAME:-$(git_log %an)} <${DEBEMAIL:-$(git_log %ae)}>"
-[ "$packer" != ' <>' ] || { echo "package_deb.sh: there is no commit to take a name from; set DEBFULLNAME and DEBEMAIL" >&2 && exit 2; }
+if [ "$packer" = ' <>' ]; then
+  echo "package_deb.sh: there is no commit to take a name from; set DEBFULLNAME and DEBEMAIL" >&2
+  exit 2
+fi
 
 stage=$build/package/deb
 documents=$stage/usr/share/doc/comera
@@ -51,7 +54,8 @@ comera ($version) unstable; urgency=medium
 
  -- $packer  $date
 END
-# Statically linked, so that the program starts in milliseconds and does the same on every machine (docs/decisions.md, "Build and house").
+# Statically linked, so that the program starts in milliseconds and behaves alike on every machine (docs/decisions.md,
+# "Build and house").
 cat > "$stage/usr/share/lintian/overrides/comera" << END
 # Linked statically, so that the program does the same on every machine; SentencePiece is linked
 # against the system's protobuf, which its own shared library is not.

@@ -1,10 +1,10 @@
-"""The source files of the house, for the rule scripts beside this file."""
+"""The source files of the project, for the check scripts in this folder."""
 
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("kernels", "lib", "models", "tools", "tests", "third_party")
-# A checkout that belongs to another user, as in many containers, is read all the same.
+# Also reads a checkout that belongs to another user, as in many containers.
 GIT = ("git", "-c", "safe.directory=*")
 CODE = (".cpp", ".h", ".cu", ".cuh")
 
@@ -20,7 +20,7 @@ def read(path):
 
 
 def report(problems, summary):
-    """Prints the problems, or the summary where there are none; returns the exit code."""
+    """Prints the problems, or the summary if there are none; returns the exit code."""
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems" if problems else summary)

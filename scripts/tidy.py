@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""clang-tidy over every source file (--all) or over those that the last N commits touched (--recent N, at most --most files, newest first).
+"""Runs clang-tidy on every source file (--all) or on the files of the last N commits (--recent N), newest first.
 
     scripts/tidy.py --all|--recent N [--most FILES] [--jobs J] BUILD_FOLDER
 
-BUILD_FOLDER holds compile_commands.json. A file that is built several times (kernels/cpu) is checked once.
-A file takes 3 to 9 seconds of one core; 60 of them stay below three minutes on two.
+BUILD_FOLDER contains compile_commands.json. --most limits the number of files. A file that is built several times
+(kernels/cpu) is checked once. A file takes 3 to 9 seconds of one core; 60 files take less than three minutes on two.
 """
 
 import argparse
@@ -24,7 +24,8 @@ def touched(commits):
     """Paths that the working tree or the last commits changed, newest first."""
     tree = [*GIT, "diff", "--name-only", "--diff-filter=d", "HEAD"]
     log = [*GIT, "log", f"-{commits}", "--format=", "--name-only", "--diff-filter=d"]
-    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout for command in (tree, log))
+    names = (subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+             for command in (tree, log))
     return list(dict.fromkeys(name for listing in names for name in listing.splitlines()))
 
 
