@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
-"""Tables of times and memory, ours beside PyTorch's, from the rows that bench_vs_pytorch.sh collected. A section for each instruction set. Medians over rounds."""
+"""Tables of times and memory, ours and PyTorch's, from the rows of bench_vs_pytorch.sh: medians over rounds.
+
+One section per instruction set.
+"""
 
 import json
 import statistics
 import sys
 
 MIB = 1 << 20
-SECTIONS = [  # title, (ours, theirs, what is asked: at least this ratio)
+SECTIONS = [  # title, (ours, theirs, required ratio or None)
     ("Time of a training step, mnli-6enc, batch 32 x 128, dropout 0.1",
-     [("b32 d0.1 tt f32", "b32 d0.1 dense f32", 6), ("b32 d0.1 tt f32", "b32 d0.1 tt f32", 2), ("b32 d0.1 dense f32", "b32 d0.1 dense f32", 1),
-      ("b32 d0.1 tt f32", "b32 d0.1 dense bf16", None), ("b32 d0.1 tt f32", "b32 d0.1 tt bf16", None)]),
+     [("b32 d0.1 tt f32", "b32 d0.1 dense f32", 6), ("b32 d0.1 tt f32", "b32 d0.1 tt f32", 2),
+      ("b32 d0.1 dense f32", "b32 d0.1 dense f32", 1), ("b32 d0.1 tt f32", "b32 d0.1 dense bf16", None),
+      ("b32 d0.1 tt f32", "b32 d0.1 tt bf16", None)]),
     ("The same, dropout 0",
-     [("b32 d0 tt f32", "b32 d0 dense f32", None), ("b32 d0 tt f32", "b32 d0 tt f32", None), ("b32 d0 dense f32", "b32 d0 dense f32", None),
-      ("b32 d0 tt f32", "b32 d0 dense bf16", None), ("b32 d0 tt f32", "b32 d0 tt bf16", None)]),
+     [("b32 d0 tt f32", "b32 d0 dense f32", None), ("b32 d0 tt f32", "b32 d0 tt f32", None),
+      ("b32 d0 dense f32", "b32 d0 dense f32", None), ("b32 d0 tt f32", "b32 d0 dense bf16", None),
+      ("b32 d0 tt f32", "b32 d0 tt bf16", None)]),
     ("Batch 1 x 128, dropout 0.1",
-     [("b1 d0.1 tt f32", "b1 d0.1 dense f32", None), ("b1 d0.1 tt f32", "b1 d0.1 tt f32", None), ("b1 d0.1 dense f32", "b1 d0.1 dense f32", None)]),
+     [("b1 d0.1 tt f32", "b1 d0.1 dense f32", None), ("b1 d0.1 tt f32", "b1 d0.1 tt f32", None),
+      ("b1 d0.1 dense f32", "b1 d0.1 dense f32", None)]),
     ("One linear layer 768 -> 3072, 4096 tokens, forward and backward",
      [("linear tt 4096", "linear dense 4096", 12), ("linear tt 4096", "linear tt 4096", None)]),
 ]
@@ -23,7 +29,7 @@ MEMORY = [("b1 d0.1 tt f32", "b1 d0.1 dense f32", 12), ("b32 d0.1 tt f32", "b32 
 
 
 class Rows:
-    """Of one instruction set."""
+    """The rows of one instruction set."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -54,9 +60,11 @@ def print_times(rows, title, pairs):
         if a is None or b is None:
             continue
         (alow, ahigh), (blow, bhigh) = rows.spread("comera", ours), rows.spread("pytorch", theirs)
-        lines.append(f"| {ours} | {a:.1f} [{alow:.1f}-{ahigh:.1f}] | {theirs} | {b:.1f} [{blow:.1f}-{bhigh:.1f}] | {b / a:.2f}x | {asked_text(b / a, asked)} |")
+        lines.append(f"| {ours} | {a:.1f} [{alow:.1f}-{ahigh:.1f}] | {theirs} | {b:.1f} [{blow:.1f}-{bhigh:.1f}] "
+                     f"| {b / a:.2f}x | {asked_text(b / a, asked)} |")
     if lines:
-        print(f"\n### {title}\n\n| comera | ms [min-max] | PyTorch | ms [min-max] | PyTorch / comera | asked |\n|---|---|---|---|---|---|")
+        print(f"\n### {title}\n\n| comera | ms [min-max] | PyTorch | ms [min-max] | PyTorch / comera | asked |\n"
+              "|---|---|---|---|---|---|")
         print("\n".join(lines))
 
 
@@ -65,7 +73,9 @@ def print_head(isa, rows):
         return ", ".join(sorted({row[key] for row in rows.rows if row.get(key)}))
 
     print(f"\n## {isa}, {all_of('cpu') or 'processor not known'}\n")
-    print(f"comera {isa}, {all_of('blas')}; {all_of('program')}, {'held to it by ' + all_of('held') if all_of('held') else 'free to choose'}.")
+    held = all_of("held")
+    limit = "held to it by " + held if held else "free to choose"
+    print(f"comera {isa}, {all_of('blas')}; {all_of('program')}, {limit}.")
 
 
 def print_memory(rows):
@@ -73,9 +83,11 @@ def print_memory(rows):
     for ours, theirs, asked in MEMORY:
         a, b = rows.memory("comera", ours), rows.memory("pytorch", theirs)
         if a is not None and b is not None:
-            lines.append(f"| {ours} | {a / MIB:.1f} | {theirs} | {b / MIB:.1f} | {b / a:.1f}x | {asked_text(b / a, asked)} |")
+            lines.append(f"| {ours} | {a / MIB:.1f} | {theirs} | {b / MIB:.1f} | {b / a:.1f}x "
+                         f"| {asked_text(b / a, asked)} |")
     if lines:
-        print("\n### Peak memory, start-up subtracted\n\n| comera | MiB | PyTorch | MiB | PyTorch / comera | asked |\n|---|---|---|---|---|---|")
+        print("\n### Peak memory, start-up subtracted\n\n| comera | MiB | PyTorch | MiB | PyTorch / comera | asked |\n"
+              "|---|---|---|---|---|---|")
         print("\n".join(lines))
     base, block = rows.time("comera", "b32 d0.1 tt f32"), rows.time("comera", "b32 d0.1 tt f32 block")
     if base and block:

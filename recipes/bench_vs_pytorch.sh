@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# One training step of the six-encoder transformer, ours and PyTorch's, in turn in one sitting, under every instruction set of this machine:
-# times, peak memory, and their ratios.
+# Times one training step of the six-encoder transformer, ours and PyTorch's in turn, under every instruction set of
+# this machine. Prints times, peak memory and their ratios.
 #
 #   recipes/bench_vs_pytorch.sh            batch 32 x 128, float32 and bf16, dropout 0.1 and 0, and batch 1
 #   ROUNDS=5 THREADS=2 recipes/bench_vs_pytorch.sh
 #   ONLY='batch 1' recipes/bench_vs_pytorch.sh      only sections whose title matches
 #   ISAS='v3' recipes/bench_vs_pytorch.sh           only these instruction sets (v3: AVX2; v4, v4bf16: AVX-512)
 #
-# PyTorch is installed from PyPI into build/venv-torch (5 GB); PYTHON names another python that has torch. It runs with the settings that
-# make it fastest on a CPU: memory is kept by malloc instead of given back, one thread per core. Its peak memory is taken from runs with the
-# usual malloc, where it is smaller. Under v3 and v4 PyTorch, oneDNN and MKL are held to AVX2 and AVX-512 by their own variables, which is
-# the nearest that this machine comes to one without more; under v4bf16 they take what they find. What Python, torch and our program take
-# before anything was made is subtracted on both sides.
+# PyTorch is installed from PyPI into build/venv-torch (5 GB); PYTHON names another python that has torch. It runs with
+# the settings that are fastest on a CPU: malloc keeps memory instead of returning it, one thread per core. Its peak
+# memory comes from runs with the usual malloc, where it is smaller. Under v3 and v4 PyTorch, oneDNN and MKL are limited
+# to AVX2 and AVX-512 by their own variables, which is the closest approximation on this machine to a processor without
+# more; under v4bf16 they use everything. The memory of Python, torch and our program at start is subtracted on both
+# sides.
 [ $# -eq 0 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,7 +33,8 @@ if [ -z "${PYTHON:-}" ]; then
   fi
 fi
 
-ISAS=${ISAS:-$("$COMERA" --version --json | "$PYTHON" -c 'import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])')}
+list_sets='import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])'
+ISAS=${ISAS:-$("$COMERA" --version --json | "$PYTHON" -c "$list_sets")}
 held_to() { # instruction set: variables for PyTorch
   case $1 in
     v3) echo ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ;;
@@ -52,10 +54,12 @@ ours() { # name, options
 d = json.load(sys.stdin)
 r = d["rows"][0]
 settings = {k: d["settings"][k] for k in ("cpu", "blas")}
-print(json.dumps({"name": sys.argv[1], "side": "comera", "isa": sys.argv[2], **settings, **{k: r[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}}))' "$name" "$isa" >>"$OUT/rows.jsonl"
+numbers = {k: r[k] for k in ("median_ms", "min_ms", "max_ms", "peak_bytes")}
+print(json.dumps({"name": sys.argv[1], "side": "comera", "isa": sys.argv[2], **settings, **numbers}))
+' "$name" "$isa" >>"$OUT/rows.jsonl"
 }
 
-# Fast malloc for the times, the usual one for the memory.
+# Runs with fast malloc give the times, runs with the usual malloc the memory.
 theirs() { # name, options
   local name=$1
   shift
@@ -66,12 +70,14 @@ theirs() { # name, options
     if [ "$malloc" = fast ]; then
       settings=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1000000000000 MALLOC_TOP_PAD_=67108864)
     fi
-    # One round is enough for the memory: it hardly varies.
+    # One round is enough for the memory: it hardly changes.
     [ "$malloc" = usual ] && [ "$round" -gt 1 ] && continue
-    env "${settings[@]}" "${held[@]}" OMP_NUM_THREADS="$THREADS" "$PYTHON" recipes/pytorch_peer.py --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
+    env "${settings[@]}" "${held[@]}" OMP_NUM_THREADS="$THREADS" \
+      "$PYTHON" recipes/pytorch_peer.py --threads "$THREADS" --repetitions "$REPETITIONS" "$@" |
       "$PYTHON" -c 'import json, sys
 d = json.load(sys.stdin)
-row = {"name": sys.argv[1], "side": "pytorch", "isa": sys.argv[3], "held": sys.argv[4], "peak_bytes": d["peak_bytes"], "program": d["program"]}
+row = {"name": sys.argv[1], "side": "pytorch", "isa": sys.argv[3], "held": sys.argv[4], "peak_bytes": d["peak_bytes"],
+       "program": d["program"]}
 if sys.argv[2] == "fast":
     row.update({k: d[k] for k in ("median_ms", "min_ms", "max_ms")})
 print(json.dumps(row))' "$name" "$malloc" "$isa" "${held[*]}" >>"$OUT/rows.jsonl"
@@ -91,14 +97,15 @@ measure() { # under the instruction set $isa
     section "batch 32 dropout $dropout" || continue
     for form in tt dense; do
       ours "b32 d$dropout $form f32" "${MODEL[@]}" --form "$form" --rank 30 --batch 32 --dropout "$dropout"
-      for dtype in f32 $([ "$isa" != v4bf16 ] || echo bf16); do  # where the processor computes with it
+      for dtype in f32 $([ "$isa" != v4bf16 ] || echo bf16); do  # bf16 only if the processor computes with it
         theirs "b32 d$dropout $form $dtype" --form "$form" --rank 30 --batch 32 --dropout "$dropout" --dtype "$dtype"
       done
     done
   done
   if section "batch 32 recompute"; then
     for recompute in cheap block; do
-      ours "b32 d0.1 tt f32 $recompute" "${MODEL[@]}" --form tt --rank 30 --batch 32 --dropout 0.1 --recompute "$recompute"
+      ours "b32 d0.1 tt f32 $recompute" "${MODEL[@]}" --form tt --rank 30 --batch 32 --dropout 0.1 \
+        --recompute "$recompute"
     done
   fi
   if section "batch 1"; then

@@ -1,4 +1,4 @@
-"""Energy as the system counts it: of a card by its driver (NVML), else of the processor's packages (Linux powercap, RAPL)."""
+"""Energy counters of the system: the driver of a GPU (NVML), else the processor packages (Linux powercap, RAPL)."""
 
 import ctypes
 import glob
@@ -9,7 +9,7 @@ class Nvml:
         self.library = ctypes.CDLL("libnvidia-ml.so.1")
         self.card = ctypes.c_void_p()
         if self.library.nvmlInit_v2() or self.find(uuid):
-            raise OSError("NVML has no such card")
+            raise OSError("NVML has no such GPU")
 
     def find(self, uuid):
         if uuid:
@@ -29,7 +29,7 @@ class Rapl:
         self.zones = [name[:-len("name")] for name in names]
         self.joules()
 
-    # Counters run over; one that did within a measurement makes it unknown.
+    # Counters wrap around; a wrap within a measurement makes its energy unknown.
     def joules(self):
         return 1e-6 * sum(int(read(f"{zone}energy_uj")) for zone in self.zones) if self.zones else None
 
@@ -40,7 +40,7 @@ def read(path):
 
 
 class Energy:
-    """joules() since the last call, or None where nothing counts."""
+    """joules() is the energy since the last call, or None if there is no counter."""
 
     def __init__(self, device, uuid=None):
         try:

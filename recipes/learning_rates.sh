@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The learning rates behind the defaults of pretrain: encoder-small learns the glosses of WordNet, llama-6m a text, dense and in TT form, once with the
-# defaults and once for each rate of a grid; then a table per group compares accuracy or loss.
+# Compares learning rates, the source of pretrain's defaults: encoder-small learns the glosses of WordNet, llama-6m a
+# text, each dense and in TT form, once with the defaults and once for each rate of a grid. Prints a table of accuracy
+# or loss per group.
 #
 #   recipes/learning_rates.sh [FOLDER]      default: runs/learning_rates
 #
-# COMERA names the program. GROUPS_TO_RUN chooses among "glosses-dense glosses-tt text-dense text-tt" (default: all), DENSE and TT are the rates of the grid,
-# STEPS (1000) and TEXT_STEPS (400) the length of a run, THREADS its threads. COMERA_DATA has text/gutenberg16.txt.zst for the decoder.
+# COMERA names the program. GROUPS_TO_RUN selects from "glosses-dense glosses-tt text-dense text-tt" (default: all),
+# DENSE and TT are the rates of the grid, STEPS (1000) and TEXT_STEPS (400) the length of a run, THREADS its threads.
+# The decoder needs COMERA_DATA with text/gutenberg16.txt.zst.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,30 +21,34 @@ mkdir -p "$folder"
 
 prepare_glosses() {
   [ -f "$folder/glosses/train.tsv" ] || recipes/wordnet.sh "$folder/glosses"
-  [ -f "$folder/glosses/tokenizer/vocab.txt" ] || "$comera" tokenizer train --data "$folder/glosses/train.tsv" -o "$folder/glosses/tokenizer"
+  [ -f "$folder/glosses/tokenizer/vocab.txt" ] ||
+    "$comera" tokenizer train --data "$folder/glosses/train.tsv" -o "$folder/glosses/tokenizer"
 }
 
-# One line in a hundred, a hundred lines at a time, is held out.
+# Holds out one line in a hundred, in blocks of a hundred lines.
 prepare_text() {
   [ -f "$folder/text/dev.txt" ] && return
   mkdir -p "$folder/text"
   zstd -dc "${COMERA_DATA:?a folder with text/gutenberg16.txt.zst}/text/gutenberg16.txt.zst" |
-    awk -v train="$folder/text/train.txt" -v dev="$folder/text/dev.txt" '{ print > (int(NR / 100) % 100 == 7 ? dev : train) }'
+    awk -v train="$folder/text/train.txt" -v dev="$folder/text/dev.txt" \
+      '{ print > (int(NR / 100) % 100 == 7 ? dev : train) }'
   "$comera" tokenizer train --data "$folder/text/train.txt" --kind bpe --vocab-size 4096 -o "$folder/text/tokenizer"
 }
 
 glosses() { # FORM NAME options...
   local form=$1 name=$2
   shift 2
-  "$comera" pretrain --model encoder-small --form "$form" --task classify --data "$folder/glosses/train.tsv" --dev "$folder/glosses/dev.tsv" \
-    --tokenizer "$folder/glosses/tokenizer" --seq 64 --positions 64 --steps "${STEPS:-1000}" "${common[@]}" "$@" -o "$folder/glosses-$form/$name" --resume
+  "$comera" pretrain --model encoder-small --form "$form" --task classify --data "$folder/glosses/train.tsv" \
+    --dev "$folder/glosses/dev.tsv" --tokenizer "$folder/glosses/tokenizer" --seq 64 --positions 64 \
+    --steps "${STEPS:-1000}" "${common[@]}" "$@" -o "$folder/glosses-$form/$name" --resume
 }
 
 text() { # FORM NAME options...
   local form=$1 name=$2
   shift 2
-  "$comera" pretrain --model llama-6m --form "$form" --task clm --data "$folder/text/train.txt" --dev "$folder/text/dev.txt" \
-    --tokenizer "$folder/text/tokenizer" --seq 128 --batch 8 --steps "${TEXT_STEPS:-400}" "${common[@]}" "$@" -o "$folder/text-$form/$name" --resume
+  "$comera" pretrain --model llama-6m --form "$form" --task clm --data "$folder/text/train.txt" \
+    --dev "$folder/text/dev.txt" --tokenizer "$folder/text/tokenizer" --seq 128 --batch 8 \
+    --steps "${TEXT_STEPS:-400}" "${common[@]}" "$@" -o "$folder/text-$form/$name" --resume
 }
 
 for group in $groups; do
@@ -51,7 +57,9 @@ for group in $groups; do
   mkdir -p "$folder/$group"
   "$job" "$form" default
   for rate in $([ "$form" = dense ] && echo "$dense" || echo "$tt"); do
-    if [ "$form" = dense ]; then "$job" "$form" "$rate" --lr "$rate"; else "$job" "$form" "$rate" --lr "$rate" --lr-cores "$rate"; fi
+    rates=(--lr "$rate")
+    [ "$form" = dense ] || rates+=(--lr-cores "$rate")
+    "$job" "$form" "$rate" "${rates[@]}"
   done
   echo
   echo "== $group"

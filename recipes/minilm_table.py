@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One row per model of recipes/minilm.sh: bytes, what its embeddings are worth, and ONNX Runtime's time per sentence on one thread.
+"""One row per model of recipes/minilm.sh: bytes, embedding quality, ONNX Runtime's time per sentence on one thread.
 
 usage: minilm_table.py FOLDER [--scores sts.tsv] NAME...      the first NAME is the dense model
 """
@@ -35,7 +35,7 @@ def batches(folder, sentences):
 
 
 def embed(graph, folder, sentences):
-    """Unit embeddings, and the time of the runs."""
+    """Unit embeddings, and the total time of the runs."""
     wanted = {i.name for i in graph.get_inputs()}
     vectors, seconds = [None] * len(sentences), 0.0
     for part, feed in batches(folder, sentences):
@@ -62,7 +62,8 @@ def spearman(a, b):
 
 
 def folder_bytes(path):
-    return sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path) if name.startswith("model.") and "json" not in name)
+    names = (name for name in os.listdir(path) if name.startswith("model.") and "json" not in name)
+    return sum(os.path.getsize(os.path.join(path, name)) for name in names)
 
 
 def main():
@@ -79,7 +80,7 @@ def main():
         sentences = open(os.path.join(args.folder, "sentences.txt"), encoding="utf-8").read().splitlines()
     graphs = {name: open_graph(os.path.join(args.folder, "onnx", name, "model.onnx")) for name in args.names}
     vectors, times = {}, {name: [] for name in args.names}
-    for _ in range(ROUNDS):  # in turn, so that every model sees the same machine
+    for _ in range(ROUNDS):  # in turn, so that all models run under the same conditions
         for name in args.names:
             vectors[name], seconds = embed(graphs[name], args.folder, sentences)
             times[name].append(1000 * seconds / len(sentences))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Accuracy of two bags of words on MNLI, beside the model of recipes/mnli.sh: words of the hypothesis alone, and with the words that it shares with
-the premise. Needs scikit-learn from PyPI.
+"""Accuracy of two bags of words on MNLI, for comparison with recipes/mnli.sh: the words of the hypothesis alone, and
+these words marked as shared with the premise or not. Needs scikit-learn from PyPI.
 
 usage: recipes/mnli_bag_of_words.py TRAIN.tsv DEV.tsv      columns premise, hypothesis, label
 """
@@ -24,10 +24,11 @@ def read(path):
 
 
 def shared(row):
-    """Each word of the hypothesis, marked as in the premise or not, and the share of those that are."""
+    """The words of the hypothesis, each marked as in the premise or not, and the share of those that are."""
     premise, hypothesis = set(words(row["premise"])), words(row["hypothesis"])
     share = sum(word in premise for word in hypothesis) / max(len(hypothesis), 1)
-    return " ".join(("in_" if word in premise else "out_") + word for word in hypothesis) + f" share_{round(10 * share)}"
+    marked = " ".join(("in_" if word in premise else "out_") + word for word in hypothesis)
+    return f"{marked} share_{round(10 * share)}"
 
 
 def accuracy(features, train, dev):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Two tables of the runs that `recipes/mnli.sh --device cuda` made: results beside CoMERA's, and how ranks, time and memory fell by epochs.
+"""Two tables of the runs of `recipes/mnli.sh --device cuda`: results beside CoMERA's; ranks, time and memory by epoch.
 
-usage: mnli_table.py FOLDER EPOCHS      EPOCHS: how many the early stage had
+usage: mnli_table.py FOLDER EPOCHS      EPOCHS: number of epochs of the early stage
 """
 
 import json
@@ -10,8 +10,8 @@ import sys
 
 MIB = 1 << 20
 # CoMERA (arXiv 2405.14377), whole MNLI, as quoted by others: accuracy, size of the file in MB, dense / compressed.
-PUBLISHED = {"dense": "62.2 %, 256 MB", "early": "63.3 %, 5.9 MB (43x)", "late-0.8": "62.2 %, 4.9 MB (52x)", "late-0.5": "62.1 %, 3.9 MB (65x)",
-             "late-0.2": "61.5 %, 3.2 MB (80x)"}
+PUBLISHED = {"dense": "62.2 %, 256 MB", "early": "63.3 %, 5.9 MB (43x)", "late-0.8": "62.2 %, 4.9 MB (52x)",
+             "late-0.5": "62.1 %, 3.9 MB (65x)", "late-0.2": "61.5 %, 3.2 MB (80x)"}
 
 
 def read_json(path):
@@ -53,9 +53,11 @@ def print_results(runs, steps):
     for run in runs:
         epochs = list(run.epochs(steps).values())
         first, last = (1e-3 * steps * step_ms(epochs[i]) for i in (0, -1))
-        rows.append([run.name, f"{100 * run.accuracy:.2f} %", f"{run.report['file_bytes']:,}", f"{run.report['totals']['ratio']:.1f}x",
-                     f"{first:.1f} / {last:.1f}", f"{run.report['memory']['measured_peak'] / MIB:.0f}", PUBLISHED[run.name]])
-    print_table(["run", "accuracy", "bytes", "ratio", "s per epoch, first / last", "peak MiB", "CoMERA, as quoted (all of MNLI)"], rows)
+        rows.append([run.name, f"{100 * run.accuracy:.2f} %", f"{run.report['file_bytes']:,}",
+                     f"{run.report['totals']['ratio']:.1f}x", f"{first:.1f} / {last:.1f}",
+                     f"{run.report['memory']['measured_peak'] / MIB:.0f}", PUBLISHED[run.name]])
+    print_table(["run", "accuracy", "bytes", "ratio", "s per epoch, first / last", "peak MiB",
+                 "CoMERA, as quoted (all of MNLI)"], rows)
 
 
 def print_epochs(runs, steps, early):
@@ -65,8 +67,9 @@ def print_epochs(runs, steps, early):
             if run.name.startswith("late") and number <= early:
                 continue
             last = epoch["train"][-1]
-            rows.append([run.name, str(number), f"{last['rank']:.1f}" if "rank" in last else "", f"{last['ratio']:.1f}x", f"{step_ms(epoch):.2f}",
-                         f"{last['memory']['peak'] / MIB:.1f}", "" if epoch["accuracy"] is None else f"{100 * epoch['accuracy']:.2f} %"])
+            rows.append([run.name, str(number), f"{last['rank']:.1f}" if "rank" in last else "",
+                         f"{last['ratio']:.1f}x", f"{step_ms(epoch):.2f}", f"{last['memory']['peak'] / MIB:.1f}",
+                         "" if epoch["accuracy"] is None else f"{100 * epoch['accuracy']:.2f} %"])
     print_table(["run", "epoch", "mean rank", "ratio", "ms per step", "planned MiB", "accuracy on 2,000 rows"], rows)
 
 

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""One training step of the six-encoder transformer in plain PyTorch, timed: the peer that bench_vs_pytorch.sh and check_gpu.sh measure against.
+"""Times one training step of the six-encoder transformer in plain PyTorch, for bench_vs_pytorch.sh and check_gpu.sh.
 
-The same model as the preset mnli-6enc: post-LN encoder, 768 wide, 12 heads, feed-forward 3072, learned positions, two token types, a
-768 -> 768 tanh head and 3 classes. `--form tt` has every linear layer but the last in tensor-train form with merged halves (A and B are
-multiplied out once per step by autograd, y = (x A) B + b, never the dense weight) and the word table in TTM form over distinct ids.
-Rank diagonals are masked as CoMERA does it.
+The model is that of the preset mnli-6enc: post-LN encoder, 768 wide, 12 heads, feed-forward 3072, learned positions,
+two token types, a 768 -> 768 tanh head and 3 classes. `--form tt` has every linear layer but the last in tensor-train
+form with merged left and right factors (A and B are multiplied out once per step by autograd, y = (x A) B + b, never
+the dense weight) and the word table in TTM form over distinct ids. Rank diagonals are masked as in CoMERA.
 
-`--work linear` times one 768 -> 3072 layer instead of the model; `lookup` one 30522 x 768 table in TTM form without CoMERA's optimisation
-(each id's slices of the cores are gathered and multiplied from left to right, equal ids one by one); `epoch` steps over batches that lie
-in pinned memory; `rates` how fast this machine copies and multiplies matrices.
-On a card (`--device cuda`) memory is what PyTorch's allocator reserved at most, `--compile` compiles the model and replays the whole step as
-one CUDA graph (where that cannot be recorded: mode="reduce-overhead"; "graph" says which), and `--optimizer galore` projects the gradients of
-the dense layers (rank 128) as GaLore does (arXiv 2403.03507, algorithm 2).
+`--work linear` times one 768 -> 3072 layer instead of the model. `lookup` times one 30522 x 768 table in TTM form
+without CoMERA's optimisation (each id's slices of the cores are gathered and multiplied from left to right; equal ids
+are computed separately). `epoch` times steps over batches in pinned memory. `rates` measures how fast this machine
+copies and multiplies matrices.
+On a GPU (`--device cuda`) memory is the peak that PyTorch's allocator reserved. `--compile` compiles the model and
+replays the whole step as one CUDA graph; if that cannot be recorded, it uses mode="reduce-overhead" ("graph" in the
+output names the mode). `--optimizer galore` projects the gradients of the dense layers (rank 128) as in GaLore
+(arXiv 2403.03507, algorithm 2).
 
-Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch before anything was made.
+Prints one line of JSON with the keys of `comera bench`, and base_bytes: resident memory of Python and torch at start.
 """
 
 import argparse
@@ -47,12 +49,14 @@ def peak_bytes():
 
 
 class Chain(nn.Module):
-    """Cores with rank diagonals on the inner bonds; the start of CoMERA's code: every entry normal, the product of given deviation."""
+    """Cores with rank diagonals on the inner bonds, initialised as in CoMERA's code: every entry normal, the product
+    with the given deviation."""
 
     def __init__(self, sizes, ranks, deviation):
         super().__init__()
         order = len(sizes)
-        cores = [torch.randn(ranks[k], *sizes[k], ranks[k + 1]) * deviation ** (1 / order) / math.sqrt(ranks[k + 1]) for k in range(order)]
+        scale = deviation ** (1 / order)
+        cores = [torch.randn(ranks[k], *sizes[k], ranks[k + 1]) * scale / math.sqrt(ranks[k + 1]) for k in range(order)]
         self.cores = nn.ParameterList(nn.Parameter(core) for core in cores)
         self.diagonals = nn.ParameterList(nn.Parameter(torch.ones(rank)) for rank in ranks[1:-1])
 
@@ -67,7 +71,7 @@ class TTLinear(nn.Module):
         ins, outs = modes
         self.inputs, self.outputs, self.half = math.prod(ins), math.prod(outs), len(ins)
         sizes = ins + outs
-        # The border bonds take their mode size, the inner ones the rank.
+        # The outer bonds of the chain have the size of their mode, the inner ones the rank.
         ranks = [1, ins[0]] + [rank] * (len(sizes) - 3) + [outs[-1], 1]
         self.chain = Chain([[s] for s in sizes], ranks, math.sqrt(1 / (self.inputs + self.outputs)))
         bound = 1 / math.sqrt(self.outputs)
@@ -134,7 +138,7 @@ class Block(nn.Module):
     def attention(self, x, mask):
         batch, length, width = x.shape
         q, k, v = (f(x).view(batch, length, 12, 64).transpose(1, 2) for f in (self.query, self.key, self.value))
-        if self.dropout == 0 or x.is_cuda:  # PyTorch's fused kernel for the CPU takes no dropout
+        if self.dropout == 0 or x.is_cuda:  # PyTorch's fused CPU kernel does not support dropout
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=self.dropout)
         else:
             weights = F.dropout(F.softmax((q @ k.transpose(-1, -2)) * 0.125 + mask, dim=-1), self.dropout)
@@ -165,11 +169,13 @@ class SixEncoders(nn.Module):
 
 
 class GaLore:
-    """AdamW whose moments of large matrices live in a subspace: the leading singular vectors of a gradient, found again every 200 steps."""
+    """AdamW with the moments of large matrices in a subspace: the leading singular vectors of a gradient, computed
+    again every 200 steps."""
 
     def __init__(self, model, rank=128, scale=0.25, lr=1e-4, period=200):
         dense = [m.weight for m in model.modules() if isinstance(m, nn.Linear) and min(m.weight.shape) > rank]
-        self.states, self.rank, self.scale, self.lr, self.period, self.steps = [{"w": w} for w in dense], rank, scale, lr, period, 0
+        self.states, self.rank, self.scale, self.lr = [{"w": w} for w in dense], rank, scale, lr
+        self.period, self.steps = period, 0
         chosen = {id(w) for w in dense}
         self.rest = make_optimizer([p for p in model.parameters() if id(p) not in chosen])
 
@@ -192,7 +198,8 @@ class GaLore:
                 state["m"], state["v"] = torch.zeros_like(r), torch.zeros_like(r)
             state["m"].lerp_(r, 0.1)
             state["v"].mul_(0.999).addcmul_(r, r, value=0.001)
-            n = state["m"] / (1 - 0.9 ** (self.steps + 1)) / ((state["v"] / (1 - 0.999 ** (self.steps + 1))).sqrt() + 1e-6)
+            first, second = 1 - 0.9 ** (self.steps + 1), 1 - 0.999 ** (self.steps + 1)
+            n = state["m"] / first / ((state["v"] / second).sqrt() + 1e-6)
             w.add_(n @ state["p"] if tall else state["p"] @ n, alpha=-self.lr * self.scale)
         self.steps += 1
 
@@ -202,17 +209,18 @@ def make_optimizer(parameters):
     parameters = list(parameters)
     try:
         return torch.optim.AdamW(parameters, fused=True, capturable=parameters[0].is_cuda, **options)
-    except (RuntimeError, TypeError):  # fused on the CPU came with 2.4
+    except (RuntimeError, TypeError):  # the fused CPU version exists since 2.4
         return torch.optim.AdamW(parameters, **options)
 
 
 def precision(arguments):
-    # A graph cannot hold casts that were made outside of it.
-    return torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16", cache_enabled=not arguments.compile)
+    # A graph cannot contain casts that were made outside of it.
+    return torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.dtype == "bf16",
+                          cache_enabled=not arguments.compile)
 
 
 def captured(step):
-    """The step as one CUDA graph, after three steps beside it that settle what libraries allocate."""
+    """The step as one CUDA graph, after three steps on a second stream in which the libraries allocate their memory."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -226,7 +234,7 @@ def captured(step):
 
 
 def compiled(arguments, model, make_step):
-    """make_step(forward) compiled, and what runs it: a step is a graph, or is made of graphs."""
+    """make_step(forward) compiled, and the kind of graph that runs it."""
     if arguments.device == "cpu":
         return make_step(torch.compile(model)), "none"
     try:
@@ -249,7 +257,7 @@ def model_step(arguments):
     mask, labels = torch.zeros(arguments.batch, 1, 1, arguments.seq), torch.randint(0, 3, (arguments.batch,))
 
     def make_step(forward):
-        # Gradients come and go within the step: a graph that holds it owns them.
+        # Gradients are allocated and freed within the step, so a graph of the step owns their memory.
         def step():
             with precision(arguments):
                 loss = F.cross_entropy(forward(ids, types, mask).float(), labels)
@@ -265,7 +273,7 @@ def model_step(arguments):
 
 
 def fed(arguments, step, tensors):
-    """Before each step its batch is copied from pinned memory."""
+    """The step, preceded by a copy of its batch from pinned memory."""
     batches = [[t.cpu().pin_memory() if t.is_cuda else t.clone() for t in tensors] for _ in range(64)]
     for batch in batches:
         batch[0].random_(1000, 30000)
@@ -294,7 +302,7 @@ def layer_step(arguments):
             tensor.grad = None
 
     graph = "none"
-    if arguments.compile and arguments.device == "cuda":  # one layer: nothing to compile
+    if arguments.compile and arguments.device == "cuda":  # a single layer is not compiled
         step, graph = captured(step), "whole step"
     return step, {"parameters": count(layer), "graph": graph}
 
@@ -326,15 +334,17 @@ def finish(arguments):
 
 
 def time_steps(arguments, step):
-    """Each step waited for, as often as asked and on a card for a second at least (its energy is counted that slowly); an epoch's steps, which
-    prepare the next one while the card computes, in groups."""
+    """Times of single steps, each waited for: as many as requested, and on a GPU for at least a second, because its
+    energy counter is slow. The steps of an epoch are timed in groups, so that the host prepares the next step while the
+    GPU computes."""
     group = arguments.repetitions if arguments.work == "epoch" else 1
     for _ in range(arguments.warmup):
         step()
     finish(arguments)
     uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None) if arguments.device == "cuda" else None
     energy, times, begin = Energy(arguments.device, uuid), [], time.perf_counter()
-    while len(times) * group < arguments.repetitions or (arguments.device == "cuda" and time.perf_counter() - begin < 1):
+    least_seconds = 1 if arguments.device == "cuda" else 0
+    while len(times) * group < arguments.repetitions or time.perf_counter() - begin < least_seconds:
         start = time.perf_counter()
         for _ in range(group):
             step()
@@ -367,18 +377,21 @@ def main():
     torch.manual_seed(1)
     torch.set_default_device(arguments.device)
     on_card = arguments.device == "cuda"
-    torch.ones(8, 8) @ torch.ones(8, 8)  # the library that multiplies is loaded before the base is taken
+    torch.ones(8, 8) @ torch.ones(8, 8)  # loads the matrix library before the base is measured
     base = torch.cuda.memory_reserved() if on_card else resident_bytes()
     answer = {
-        "program": f"torch {torch.__version__}", "work": arguments.work, "form": "ttm" if arguments.work == "lookup" else arguments.form,
-        "dtype": arguments.dtype, "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq,
-        "threads": torch.get_num_threads(), "device": arguments.device, "compile": arguments.compile, "optimizer": arguments.optimizer}
+        "program": f"torch {torch.__version__}", "work": arguments.work,
+        "form": "ttm" if arguments.work == "lookup" else arguments.form, "dtype": arguments.dtype,
+        "dropout": arguments.dropout, "batch": arguments.batch, "seq": arguments.seq,
+        "threads": torch.get_num_threads(), "device": arguments.device, "compile": arguments.compile,
+        "optimizer": arguments.optimizer}
     if arguments.work == "rates":
         answer.update(measure_rates(arguments))
     else:
         step, facts = (model_step if arguments.work in ("step", "epoch") else layer_step)(arguments)
         answer.update(facts, **time_steps(arguments, step))
-        answer.update(peak_bytes=(torch.cuda.max_memory_reserved() if on_card else peak_bytes()) - base, base_bytes=base)
+        peak = torch.cuda.max_memory_reserved() if on_card else peak_bytes()
+        answer.update(peak_bytes=peak - base, base_bytes=base)
     print(json.dumps(answer))
 
 

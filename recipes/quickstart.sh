@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The main job in a few minutes on two cores: the same small encoder learns to name the class of a definition three times,
-# dense, in tensor-train form, and in tensor-train form with ranks that are cut on a schedule to half the size; then one table compares them.
+# The main job in a few minutes on two cores. The same small encoder learns to classify definitions three times: dense,
+# in tensor-train form, and in tensor-train form with ranks that a schedule cuts to half the size. Prints one table.
 #
 #   recipes/quickstart.sh [FOLDER]      default: runs/quickstart
 #
-# COMERA names the program; STEPS and THREADS shorten or widen the job, SEED (7) and ISA (auto) vary it.
+# COMERA names the program. STEPS and THREADS set length and width of the job, SEED (7) and ISA (auto) vary it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,19 +24,20 @@ run() { # NAME options...
   shift
   echo
   echo "== $name"
-  "$comera" pretrain --model encoder-small --task classify --data "$folder/data/train.tsv" --dev "$folder/data/dev.tsv" --text text --label label \
-    --tokenizer "$folder/tokenizer/vocab.txt" --seq 64 --positions 64 --batch 64 --warmup 100 --schedule linear --weight-decay 0 \
-    --seed "${SEED:-7}" --isa "${ISA:-auto}" --threads "$threads" --log-every 100 --eval-every $((steps / 3)) \
-    --save-every "$steps" "$@" -o "$folder/$name" --resume
+  "$comera" pretrain --model encoder-small --task classify --data "$folder/data/train.tsv" \
+    --dev "$folder/data/dev.tsv" --text text --label label --tokenizer "$folder/tokenizer/vocab.txt" --seq 64 \
+    --positions 64 --batch 64 --warmup 100 --schedule linear --weight-decay 0 --seed "${SEED:-7}" \
+    --isa "${ISA:-auto}" --threads "$threads" --log-every 100 --eval-every $((steps / 3)) --save-every "$steps" "$@" \
+    -o "$folder/$name" --resume
 }
 
 run dense --form dense --steps "$steps" --lr 5e-4
-run tt --form tt --rank 24 --embedding-rank 56 --steps "$steps" --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap
-run tt-half --form tt --rank 24 --embedding-rank 56 --steps $((steps + late)) --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap \
-  --late-after "$steps" --target-fraction 0.5
+tt=(--form tt --rank 24 --embedding-rank 56 --lr 2e-3 --lr-cores 2e-3 --lr-ranks 2e-3 --recompute cheap)
+run tt "${tt[@]}" --steps "$steps"
+run tt-half "${tt[@]}" --steps $((steps + late)) --late-after "$steps" --target-fraction 0.5
 
 echo
 echo "== dense, TT, and TT after the late stage to half the size"
 "$comera" inspect --runs "$folder/dense" "$folder/tt" "$folder/tt-half"
 echo
-echo "open $folder/tt-half/report.html in a browser; look layer by layer with: $comera inspect $folder/tt-half"
+echo "open $folder/tt-half/report.html in a browser; compare the layers with: $comera inspect $folder/tt-half"

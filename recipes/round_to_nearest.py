@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Linear weights of a Hugging Face folder rounded to the nearest of 2^bits - 1 levels, symmetric, and written back as numbers.
+"""Rounds the linear weights of a Hugging Face folder to the nearest of 2^bits - 1 symmetric levels.
 
 usage: round_to_nearest.py MODEL OUT --bits 8|4 [--group 32] [--exclude embed]
 
-A scale (half precision, counted) belongs to one output's row, or to `--group` neighbours of a row. What is written is a float32 folder that
-any reader opens: the loss of rounding, not its bytes. OUT/cut says by how much the linear layers would shrink, OUT/bytes how long the file would be.
+A scale (half precision, counted) belongs to one output's row, or to `--group` neighbours of a row. The output is a
+float32 folder that any reader opens: it shows the loss of rounding, not its bytes. OUT/cut is the ratio of the linear
+layers, OUT/bytes the size of the compressed file.
 """
 import argparse
 import array
@@ -41,7 +42,7 @@ def main():
     header = json.loads(data[8:8 + length])
     header.pop("__metadata__", None)
     if {entry["dtype"] for entry in header.values()} != {"F16"}:
-        sys.exit("round_to_nearest.py: weights in half precision (F16) are wanted")
+        sys.exit("round_to_nearest.py: weights must have half precision (F16)")
     dense = small = 0
     tensors, written, offset = {}, [], 0
     for name, entry in sorted(header.items()):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stacks the encoder layers of a BERT folder several times, which makes a deeper model of the same width with real weights.
+"""Stacks the encoder layers of a BERT folder several times: a deeper model of the same width with real weights.
 
 usage: recipes/stack_layers.py IN OUT --times 2
 """
@@ -64,7 +64,8 @@ def main():
         path = os.path.join(options.source, name)
         if os.path.isfile(path) and name.endswith((".txt", ".json")):
             shutil.copy(path, options.out)
-    write_safetensors(os.path.join(options.out, "model.safetensors"), stacked(header, config["num_hidden_layers"], options.times), data)
+    rows = stacked(header, config["num_hidden_layers"], options.times)
+    write_safetensors(os.path.join(options.out, "model.safetensors"), rows, data)
     config["num_hidden_layers"] *= options.times
     with open(os.path.join(options.out, "config.json"), "w") as file:
         json.dump(config, file, indent=2)

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What compression costs on two real checkpoints at five sizes: plain TT-SVD, plain SVD, whitened SVD at uniform rank (SVD-LLM's method), ours,
-# and ours healed; of stories15M also rounding to nearest at equal bytes. Two tables.
+# Cost of compression on two real checkpoints at five sizes: plain TT-SVD, plain SVD, whitened SVD at uniform rank
+# (SVD-LLM's method), ours, and ours healed; for stories15M also rounding to nearest at equal bytes. Prints two tables.
 #
 #   COMERA_DATA=... recipes/tensorize_tables.sh [FOLDER]          default: runs/tensorize_tables
 #
-# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, text/*.txt.zst and glue/STS-B/dev.tsv.zst. Only linear
-# layers are compressed, embeddings stay dense: CUTS (1.25 1.67 2.5 5 10) say by how much the linear layers' bytes shrink. METHODS (ttsvd svd white
-# ours healed; for the ablation ours without one of its parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS
-# (of calibration, 53248) and THREADS narrow or widen the job. What is there is not made again, so a stopped job goes on; tables of what is there are
-# printed at the end.
+# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2, checkpoints/stories15M, text/*.txt.zst and
+# glue/STS-B/dev.tsv.zst. Only linear layers are compressed, embeddings stay dense. CUTS (1.25 1.67 2.5 5 10) are the
+# ratios of the linear layers' bytes. METHODS (ttsvd svd white ours healed; for the ablation ours without one of its
+# parts: unlinked uniform lowrank nogauge), MODELS (minilm stories), STEPS (healing, 200), TOKENS (of calibration,
+# 53248) and THREADS narrow or widen the job. Existing results are kept, so a stopped job resumes. The tables at the
+# end show all results in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,18 +21,22 @@ models=${MODELS:-minilm stories}
 steps=${STEPS:-200}
 tokens=${TOKENS:-53248}
 threads=${THREADS:-$(nproc)}
-[ -r "${COMERA_DATA:-}/checkpoints/all-MiniLM-L6-v2/model.safetensors" ] ||
-  { echo "tensorize_tables.sh: COMERA_DATA is not set, or lacks checkpoints/all-MiniLM-L6-v2; the top of this script says what it needs" >&2 && exit 2; }
+if [ ! -r "${COMERA_DATA:-}/checkpoints/all-MiniLM-L6-v2/model.safetensors" ]; then
+  echo "tensorize_tables.sh: COMERA_DATA is not set, or lacks checkpoints/all-MiniLM-L6-v2;" \
+    "the top of this script says what it needs" >&2
+  exit 2
+fi
 text=$COMERA_DATA/text
 
-# Sentences of 4 to 24 words, one per line, out of running text.
+# Extracts sentences of 4 to 24 words from running text, one per line.
 sentences() {
   awk "$@" '
     function emit(s, words) {
       sub(/^ +/, "", s)
       sub(/ +$/, "", s)
       words = split(s, word, " ")
-      if (words < 4 || words > 24 || s !~ /^[A-Z]/ || s !~ /[a-z0-9][.!?]$/ || s ~ /[^A-Za-z0-9 ,.;:\047!?$%\/-]/) return
+      if (words < 4 || words > 24) return
+      if (s !~ /^[A-Z]/ || s !~ /[a-z0-9][.!?]$/ || s ~ /[^A-Za-z0-9 ,.;:\047!?$%\/-]/) return
       if (s ~ / ([A-Z]|Mr|Mrs|Dr|St|vs|etc|No)\.$/ || seen[s]++) return
       print s
     }
@@ -44,29 +49,30 @@ sentences() {
     }'
 }
 
-# N lines of stdin side by side.
+# Joins N lines of stdin by tabs.
 by() { awk -v n="$1" '{ printf "%s%s", $0, NR % n ? "\t" : "\n" }'; }
 
-# Web pages, children's stories, a dictionary's examples and definitions, novels, in turn: one line in 8 calibrates, one in 101 of the others is
-# looked at while healing, the rest heals.
+# Web pages, children's stories, a dictionary's examples and definitions, novels, in turn. One line in 8 calibrates; of
+# the others one in 101 is the dev text of healing, the rest heals.
 minilm_text() {
   [ -f "$1/healing.txt" ] && return
   mkdir -p "$1"
   paste <(zstd -dc "$text/c4_sample.txt.zst" | sentences | by 2) \
     <(zstd -dc "$text/tinystories_sample.txt.zst" | sentences | by 2) \
     <(zstd -dc "$text/wordnet_glosses.txt.zst" |
-      awk -F '; "' '{ for (i = 2; i <= NF; i++) { sub(/".*$/, "", $i); if (split($i, word, " ") >= 4) print $i } }' | by 3) \
+      awk -F '; "' '{ for (i = 2; i <= NF; i++) { sub(/".*$/, "", $i); if (split($i, word, " ") >= 4) print $i } }' |
+      by 3) \
     <(zstd -dc "$text/wordnet_glosses.txt.zst" | sed 's/; ".*//; s/^[^:]*: //' | by 2) \
     <(zstd -dc "$text/gutenberg16.txt.zst" | sentences -v RS= | by 1) |
     awk -F '\t' 'NF == 10 && $1 != "" && $3 != ""' | tr '\t' '\n' > "$1/all.txt"
   awk 'NR % 8 == 3' "$1/all.txt" > "$1/calibration.txt"
   awk 'NR % 8 != 3 && NR % 101 == 0' "$1/all.txt" > "$1/looked-at.txt"
   awk 'NR % 8 != 3 && NR % 101' "$1/all.txt" > "$1/healing.txt"
-  { printf 'sentence1\tsentence2\tscore\n' && zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" | awk -F '\t' 'NR > 1 { print $8 "\t" $9 "\t" $10 }'; } \
-    > "$1/sts-dev.tsv"
+  { printf 'sentence1\tsentence2\tscore\n' && zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" |
+    awk -F '\t' 'NR > 1 { print $8 "\t" $9 "\t" $10 }'; } > "$1/sts-dev.tsv"
 }
 
-# The last fifth is evaluated on, the rest calibrates and heals.
+# The last fifth is the held-out text; the rest calibrates and heals.
 stories_text() {
   [ -f "$1/last-fifth.txt" ] && return
   mkdir -p "$1"
@@ -78,11 +84,13 @@ stories_text() {
   tail -n +$((lines + 1)) "$1/all.txt" > "$1/last-fifth.txt"
 }
 
-dense_of() { [ "$1" = minilm ] && echo "$COMERA_DATA/checkpoints/all-MiniLM-L6-v2" || echo "$COMERA_DATA/checkpoints/stories15M"; }
+dense_of() {
+  [ "$1" = minilm ] && echo "$COMERA_DATA/checkpoints/all-MiniLM-L6-v2" || echo "$COMERA_DATA/checkpoints/stories15M"
+}
 kept_dense() { [ "$1" = minilm ] && echo '*embeddings*,*pooler*' || echo '*embed*'; }
 
-# The whole file's ratio where the linear layers are cut to 1/CUT: the ratio of --ratio, which makes all sizes from one factorisation within the
-# bytes that --budget would be given.
+# The ratio of the whole file if the linear layers are cut to 1/CUT. It is the value for --ratio, which makes all sizes
+# from one factorisation with the bytes that --budget would have.
 ratio_of() { # model cut
   "$comera" inspect "$(dense_of "$1")" --format csv | awk -F, -v cut="$2" '
     $2 == "linear" && $1 !~ /pooler/ { linear += $9 }
@@ -97,8 +105,8 @@ options_of() { # method
     white) echo --form lowrank --no-gauge --uniform --no-sequential ;;
     ours) ;;
     unlinked) echo --no-sequential ;; # no correction of the residual stream
-    uniform) echo --uniform ;;        # bytes shared evenly, not by effect
-    lowrank) echo --form lowrank ;;   # pairs alone, no chains of order 3
+    uniform) echo --uniform ;;        # equal shares of bytes instead of shares by effect
+    lowrank) echo --form lowrank ;;   # only low-rank pairs, no chains of order 3
     nogauge) echo --no-gauge ;;
   esac
 }
@@ -108,7 +116,7 @@ calibration_of() { # model method
   echo --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens"
 }
 
-# At the bytes of rounding there are only the two that use the text.
+# The cuts of a method. At the bytes of rounding only the two methods that use the text are measured.
 cuts_of() { # model method
   echo "$cuts"
   [[ $1 == stories && ($2 == white || $2 == ours) ]] || return 0
@@ -128,13 +136,14 @@ compress() { # model method
   local out=$folder/$1/$2.made
   rm -rf "$out"
   [[ $ratios == *,* ]] || { mkdir "$out" && out+=/ratio-$ratios; }
-  "$comera" tensorize "$(dense_of "$1")" -o "$out" --ratio "$ratios" --exclude "$(kept_dense "$1")" "${options[@]}" --threads "$threads" >&2
+  "$comera" tensorize "$(dense_of "$1")" -o "$out" --ratio "$ratios" --exclude "$(kept_dense "$1")" "${options[@]}" \
+    --threads "$threads" >&2
   mkdir -p "$folder/$1/$2"
   mv "$folder/$1/$2.made"/ratio-* "$folder/$1/$2/"
   rm -rf "$folder/$1/$2.made"
 }
 
-# MiniLM towards the dense model's last hidden states, stories15M on the words of its text: no labels, text alone.
+# Heals without labels: MiniLM towards the dense model's last hidden states, stories15M on the tokens of its text.
 heal() { # model cut
   local from out options
   from=$folder/$1/ours/ratio-$(ratio_of "$1" "$2")
@@ -145,31 +154,34 @@ heal() { # model cut
   else
     options=(--task clm --batch 8 --seq 256 --lr 2e-4)
   fi
-  "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" --lr-cores 2e-4 --schedule cosine --warmup 10 --steps "$steps" \
-    --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" --resume >&2
+  "$comera" finetune "$from" --data "$folder/$1/text/healing.txt" "${options[@]}" --lr-cores 2e-4 --schedule cosine \
+    --warmup 10 --steps "$steps" --weight-decay 0 --dropout 0 --seed 7 --threads "$threads" --log-every 10 -o "$out" \
+    --resume >&2
 }
 
-# The number behind the first such key of a JSON file.
+# The first number of a key in a JSON file.
 number() { sed -n "s/^ *\"$2\": \([-0-9.e]*\),*$/\1/p" "$1" | head -n 1; }
 
-# One line of what a folder is worth: model, cut, method, bytes, quality, its error, mean output error.
+# Writes one line of results of a folder: model, cut, method, bytes, quality, its error, mean output error.
 measure() { # model cut method folder
   local cells=$folder/$1/cells out quality error=0 mean=- bytes
   mkdir -p "$cells"
   out=$cells/$3.$2
   [ -f "$out.tsv" ] && return
   if [ "$1" = minilm ]; then
-    "$comera" evaluate "$4" --data "$folder/$1/text/sts-dev.tsv" --text sentence1,sentence2 --label score --threads "$threads" --json > "$out.json"
+    "$comera" evaluate "$4" --data "$folder/$1/text/sts-dev.tsv" --text sentence1,sentence2 --label score \
+      --threads "$threads" --json > "$out.json"
     quality=$(number "$out.json" spearman) error=$(number "$out.json" spearman_error)
   else
-    "$comera" evaluate "$4" --data "$folder/$1/text/last-fifth.txt" --seq 256 --stride 128 --threads "$threads" --json > "$out.json"
+    "$comera" evaluate "$4" --data "$folder/$1/text/last-fifth.txt" --seq 256 --stride 128 --threads "$threads" \
+      --json > "$out.json"
     quality=$(number "$out.json" perplexity)
   fi
   case $3 in
     white | ours | unlinked | uniform | lowrank | nogauge) mean=$(mean_output_error "$1" "$4/report.json") ;;
     ttsvd | svd)
-      "$comera" inspect "$4" --verify "$(dense_of "$1")" --calibrate "$folder/$1/text/calibration.txt" --calibrate-tokens "$tokens" \
-        --threads "$threads" --json > "$out.verified.json"
+      "$comera" inspect "$4" --verify "$(dense_of "$1")" --calibrate "$folder/$1/text/calibration.txt" \
+        --calibrate-tokens "$tokens" --threads "$threads" --json > "$out.verified.json"
       mean=$(mean_output_error "$1" "$out.verified.json")
       ;;
   esac
@@ -177,19 +189,22 @@ measure() { # model cut method folder
   printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$bytes" "$quality" "$error" "$mean" > "$out.tsv"
 }
 
-# Over all linear layers; one that stays dense counts as 0.
+# Mean over all linear layers; a layer that stays dense counts as 0.
 mean_output_error() { # model report
   local layers
-  layers=$("$comera" inspect "$(dense_of "$1")" --format csv | awk -F, '$2 == "linear" && $1 !~ /pooler/' | wc -l)
-  sed -n 's/^ *"output_error": \([-0-9.e]*\),*$/\1/p' "$2" | awk -v layers="$layers" '{ sum += $1 } END { printf "%.4f", sum / layers }'
+  layers=$("$comera" inspect "$(dense_of "$1")" --format csv |
+    awk -F, '$2 == "linear" && $1 !~ /pooler/' | wc -l)
+  sed -n 's/^ *"output_error": \([-0-9.e]*\),*$/\1/p' "$2" |
+    awk -v layers="$layers" '{ sum += $1 } END { printf "%.4f", sum / layers }'
 }
 
-# Rounded to nearest, and ours at the same bytes: of the linear layers, scales counted.
+# Rounds the linear layers to nearest and measures the result; scales count in its bytes.
 rounded() { # bits group
   local name=int$1 out
   [ "$2" = 0 ] || name+=-group-$2
   out=$folder/stories/rounded/$name
-  [ -d "$out" ] || python3 recipes/round_to_nearest.py "$(dense_of stories)" "$out" --bits "$1" --group "$2" --exclude embed
+  [ -d "$out" ] ||
+    python3 recipes/round_to_nearest.py "$(dense_of stories)" "$out" --bits "$1" --group "$2" --exclude embed
   measure stories "$(cat "$out/cut")" "$name" "$out"
 }
 
@@ -197,9 +212,12 @@ table() { # model
   local title=Spearman
   [ "$1" = stories ] && title=perplexity
   echo
-  echo "$1: cut, method, bytes of the file, $title (+- bootstrap error), mean held-out output error of the linear layers"
+  echo "$1: cut, method, bytes of the file, $title (+- bootstrap error)," \
+    "mean held-out output error of the linear layers"
   cat "$folder/$1"/cells/*.tsv | sort -t "$(printf '\t')" -k 2,2g -k 3,3 |
-    awk -F '\t' '{ printf "%6s  %-14s %12d  %-8.4f %-10s %s\n", $2, $3, $4, $5, ($6 > 0 ? sprintf("+- %.4f", $6) : ""), $7 }'
+    awk -F '\t' '{
+      error = $6 > 0 ? sprintf("+- %.4f", $6) : ""
+      printf "%6s  %-14s %12d  %-8.4f %-10s %s\n", $2, $3, $4, $5, error, $7 }'
 }
 
 for model in $models; do

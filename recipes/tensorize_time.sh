@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The time that calibrated tensorize takes on a model of gte-small's shape (33M parameters: twelve layers, 384 wide), for one ratio and for each further
-# one, under every instruction set of the machine. The model is all-MiniLM-L6-v2 with its six layers stacked twice: the same shapes and real spectra.
+# Times calibrated tensorize on a model of gte-small's shape (33M parameters: twelve layers, 384 wide), for one ratio
+# and for several, under every instruction set of the machine. The model is all-MiniLM-L6-v2 with its six layers
+# stacked twice: the same shapes and real spectra.
 #
 #   COMERA_DATA=... recipes/tensorize_time.sh [FOLDER]          default: runs/tensorize_time
 #
-# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2 and text/*.txt.zst. TOKENS (53248) of calibration, RATIOS (2.5,5), ISAS (those that the
-# machine has), THREADS and COMERA, the program, change the job. Each line has wall and processor seconds.
+# COMERA_DATA names a folder with checkpoints/all-MiniLM-L6-v2 and text/*.txt.zst. TOKENS (53248) of calibration, RATIOS
+# (2.5,5), ISAS (those of the machine), THREADS and COMERA, the program, change the job. Each line has wall and
+# processor seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +21,8 @@ minilm=${COMERA_DATA:?a folder with checkpoints and text}/checkpoints/all-MiniLM
 
 mkdir -p "$folder"
 [ -d "$folder/stacked" ] || python3 recipes/stack_layers.py "$minilm" "$folder/stacked" --times 2
-[ -f "$folder/text.txt" ] || zstd -dc "$COMERA_DATA/text/c4_sample.txt.zst" "$COMERA_DATA/text/wordnet_glosses.txt.zst" > "$folder/text.txt"
+[ -f "$folder/text.txt" ] ||
+  zstd -dc "$COMERA_DATA"/text/{c4_sample,wordnet_glosses}.txt.zst > "$folder/text.txt"
 
 timed() { # LABEL command...
   local label=$1
@@ -32,7 +35,7 @@ lscpu | sed -n 's/^Model name: *//p'
 for isa in $isas; do
   for list in "${ratios%%,*}" "$ratios"; do
     rm -rf "$folder/out"
-    timed "$isa  ratios $list" "$comera" tensorize "$folder/stacked" -o "$folder/out" --ratio "$list" --calibrate "$folder/text.txt" \
-      --calibrate-tokens "$tokens" --isa "$isa" --threads "$threads"
+    timed "$isa  ratios $list" "$comera" tensorize "$folder/stacked" -o "$folder/out" --ratio "$list" \
+      --calibrate "$folder/text.txt" --calibrate-tokens "$tokens" --isa "$isa" --threads "$threads"
   done
 done

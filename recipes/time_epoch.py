@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What an epoch of MNLI's size takes: a short `comera pretrain` through the whole data path, from text on.
+"""Time of an epoch of MNLI's size, from a short `comera pretrain` through the whole data path, from text on.
 
   recipes/time_epoch.py build/comera [--device cuda] [options of comera pretrain]
 
-Pairs of made-up sentences, each of at least --seq tokens, are tokenised while the card computes. Steps up to --from are left out: they hold
-the start. Prints one line of JSON with the keys of `comera bench`; median_ms is the mean over the steps that count, waiting for data
-included, and epoch_seconds that of 393,000 pairs, an extrapolation from `steps` steps.
+Pairs of generated sentences, each of at least --seq tokens, are tokenised while the GPU computes. Steps up to --from
+are not counted, because they include the start. Prints one line of JSON with the keys of `comera bench`. median_ms is
+the mean over the counted steps, with the wait for data; epoch_seconds is the extrapolation from `steps` steps to
+393,000 pairs.
 """
 
 import argparse
@@ -44,12 +45,13 @@ def last_line(path):
 
 
 def run(arguments, options, folder):
-    """The lines of metrics.jsonl at the first and last step that count, and the energy in between."""
+    """The lines of metrics.jsonl at the first and the last counted step, and the energy in between."""
     every = max(1, arguments.skip // 2)
-    command = [arguments.comera, "pretrain", "--task", "classify", "--data", f"{folder}/train.tsv", "--text", "premise,hypothesis", "--label",
-               "label", "--tokenizer", f"{folder}/vocab.txt", "--batch", str(arguments.batch), "--seq", str(arguments.seq), "--device",
-               arguments.device, "--steps", str(arguments.skip + arguments.steps), "--log-every", str(every), "--save-every", "1h", "--quiet",
-               "-o", f"{folder}/run", *options]
+    command = [arguments.comera, "pretrain", "--task", "classify", "--data", f"{folder}/train.tsv",
+               "--text", "premise,hypothesis", "--label", "label", "--tokenizer", f"{folder}/vocab.txt",
+               "--batch", str(arguments.batch), "--seq", str(arguments.seq), "--device", arguments.device,
+               "--steps", str(arguments.skip + arguments.steps), "--log-every", str(every), "--save-every", "1h",
+               "--quiet", "-o", f"{folder}/run", *options]
     energy = first = None
     with open(f"{folder}/log", "w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         while process.poll() is None:
@@ -85,8 +87,9 @@ def main():
     seconds = (last["time"] - first["time"]) / steps
     epoch_steps = -(-PAIRS // arguments.batch)
     print(json.dumps({
-        "program": "comera", "work": "epoch", "batch": arguments.batch, "seq": arguments.seq, "device": arguments.device,
-        "options": " ".join(options), "steps": steps, "epoch_steps": epoch_steps, "epoch_seconds": seconds * epoch_steps,
+        "program": "comera", "work": "epoch", "batch": arguments.batch, "seq": arguments.seq,
+        "device": arguments.device, "options": " ".join(options), "steps": steps, "epoch_steps": epoch_steps,
+        "epoch_seconds": seconds * epoch_steps,
         "median_ms": 1e3 * seconds, "peak_bytes": last["peak_bytes"],
         "joules": None if joules is None else joules / steps}))
 

@@ -1,24 +1,28 @@
 #!/usr/bin/env bash
-# Real text from Debian's package wordnet-base: the definitions of WordNet's nouns, labelled with their lexicographer file.
+# Real text from Debian's package wordnet-base: definitions of WordNet's nouns, labelled with their lexicographer file.
 #
 #   recipes/wordnet.sh FOLDER [data.noun]
 #
-# Writes FOLDER/train.tsv and FOLDER/dev.tsv with the columns `label` (26 classes, noun.Tops to noun.time) and `text` (definition and examples).
-# The split is fixed: a hash of the synset's offset puts one in ten into dev. Synsets that share their text stay on one side.
+# Writes FOLDER/train.tsv and FOLDER/dev.tsv with the columns `label` (26 classes, noun.Tops to noun.time) and `text`
+# (definition and examples). The split is fixed: a hash of the synset's offset puts one in ten into dev. Synsets with
+# the same text stay on one side.
 set -euo pipefail
 
 [ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 folder=$1
 nouns=${2:-/usr/share/wordnet/data.noun}
-[ -r "$nouns" ] || { echo "wordnet.sh: $nouns: cannot be read; install it with: apt-get install wordnet-base" >&2 && exit 2; }
+if [ ! -r "$nouns" ]; then
+  echo "wordnet.sh: $nouns: cannot be read; install it with: apt-get install wordnet-base" >&2
+  exit 2
+fi
 mkdir -p "$folder"
 
 # data.noun, wndb(5WN): "offset lex_filenum ss_type ... | gloss"; lines of the licence begin with two spaces.
 # lexnames(5WN): lex_filenum 03 .. 28 are the nouns.
 LC_ALL=C awk -v train="$folder/train.tsv" -v dev="$folder/dev.tsv" '
   BEGIN {
-    split("Tops act animal artifact attribute body cognition communication event feeling food group location motive object person " \
-          "phenomenon plant possession process quantity relation shape state substance time", name, " ")
+    split("Tops act animal artifact attribute body cognition communication event feeling food group location motive " \
+          "object person phenomenon plant possession process quantity relation shape state substance time", name, " ")
     print "label\ttext" > train
     print "label\ttext" > dev
   }
