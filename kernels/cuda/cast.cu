@@ -1,3 +1,4 @@
+// Casts f32 tensors to the activation dtype, many tensors in one launch.
 #include "kernels/cast.h"
 #include "kernels/cuda/eights.h"
 #include "kernels/cuda/many_tensors.h"

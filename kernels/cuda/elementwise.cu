@@ -1,3 +1,4 @@
+// Elementwise ops: activations, gated activations, dropout, fill, scaled sums, gather and scatter of rows.
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/element.h"

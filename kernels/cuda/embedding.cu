@@ -1,3 +1,4 @@
+// Look-up of dense embedding tables and their gradient.
 #include <algorithm>
 
 #include "kernels/cuda/column_sums.h"

@@ -1,3 +1,4 @@
+// Exact rows of a compressed table: overwrites the rows of their tokens; the backward splits the gradient.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/sorted_ids.h"
 #include "kernels/exact_rows.h"

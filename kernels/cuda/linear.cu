@@ -1,3 +1,4 @@
+// Dense linear layers and matrix products: gemm() with passes for bias, activation and column sums.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/tall.h"
 #include "kernels/linear.h"

@@ -1,3 +1,4 @@
+// AdamW, sums of squares and gradient clipping over many tensors.
 #include "kernels/cuda/eights.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/many_tensors.h"

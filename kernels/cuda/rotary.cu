@@ -1,3 +1,4 @@
+// Rotary position embeddings: the table of angles and the rotation.
 #include "kernels/cuda/eights.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/rotary.h"

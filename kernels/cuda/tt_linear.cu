@@ -1,3 +1,4 @@
+// TT linear layers: selects the fused kernels or separate products by the library.
 #include <algorithm>
 
 #include "kernels/cuda/fp8_product.h"

@@ -1,3 +1,4 @@
+// Look-up of TTM tables from their left and right factors, and the gradients of the factors.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/sorted_ids.h"
 #include "kernels/ttm_embedding.h"

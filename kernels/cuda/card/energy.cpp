@@ -1,3 +1,4 @@
+// Reads the energy counter of a GPU through NVML.
 #include "kernels/cuda/card/energy.h"
 
 #include <cuda_runtime.h>

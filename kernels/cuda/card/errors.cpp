@@ -1,3 +1,4 @@
+// Stores the text of the last CUDA or cuBLAS error of each thread.
 #include "kernels/cuda/card/errors.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// Matrix products on a GPU by cuBLASLt, with one cached choice of algorithm per GemmKey.
 #include "kernels/cuda/gemm.h"
 
 #include <cublasLt.h>

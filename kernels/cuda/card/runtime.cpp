@@ -1,3 +1,4 @@
+// Memory, queues, copies and graphs of a GPU by the CUDA runtime, and the entry point of the library.
 #include "kernels/cuda/runtime.h"
 
 #include <cuda_runtime.h>

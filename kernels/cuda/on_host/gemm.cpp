@@ -1,3 +1,4 @@
+// The emulator's matrix products: plain loops that round as the library does.
 #include "kernels/cuda/gemm.h"
 
 #include "kernels/cuda/fp8.h"

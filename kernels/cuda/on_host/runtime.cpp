@@ -1,3 +1,4 @@
+// The emulator's memory, queue and graphs. GPU memory is host memory that is inaccessible between kernels.
 #include "kernels/cuda/runtime.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// Runs the threads of a block as fibers, with barriers and warp exchanges.
 #include "kernels/cuda/on_host/threads.h"
 
 #include <sys/mman.h>
