@@ -1,4 +1,4 @@
-// Multi-head self-attention between the projections: takes q, k and v, gives the heads' outputs side by side.
+// Multi-head self-attention between the projections: takes q, k and v, returns the concatenated outputs of the heads.
 #pragma once
 
 #include "kernels/attention.h"
@@ -16,13 +16,14 @@ class Attention {
 
   Attention(Builder& builder, const Settings& settings) : settings_(settings), site_(builder.dropout_site()) {}
 
-  // Takes q [K, H D], k and v [K, Hkv D]; the caller drops the output [K, H D]. key_begin, key_end: i32 [B, T], device
-  // memory, each may be empty.
+  // Takes ownership of q [K, H D], k and v [K, Hkv D]. The caller drops the output [K, H D]. key_begin, key_end: i32
+  // [B, T] in device memory; each may be empty.
   Value forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end);
-  // Without a backward: takes q; keys and values [B * capacity, Hkv D] are a cache's, the ranges count its rows.
+  // For evaluation only. Takes ownership of q. keys and values [B * capacity, Hkv D] belong to a cache, and the ranges
+  // count its rows.
   Value forward_cached(Pass& pass, Tensor q, const Tensor& keys, const Tensor& values, const Tensor& key_begin,
                        const Tensor& key_end);
-  // Takes d_out; the caller drops dq, dk, dv.
+  // Takes ownership of d_out; the caller drops dq, dk, dv.
   void backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv);
 
  private:

@@ -1,4 +1,4 @@
-// Registers the parameters, step-long tensors and tensor trains of layers while a model is put together.
+// Registers the parameters, step-long tensors and tensor trains of layers while a model is built.
 #pragma once
 
 #include "lib/layers/model.h"
@@ -7,28 +7,28 @@
 namespace comera::layers {
 
 struct Builder {
-  DType dtype;  // of the stream
+  DType dtype;  // activation dtype
   Parameters& parameters;
   std::vector<TensorTrain>& trains;
   plan::Slab& halves;
   plan::Slab& step_gradients;
   TtMerger& merger;
   StreamWeights& stream_weights;
-  const double& threshold;         // of the model
-  std::int64_t& parameters_dense;  // summed up by the layers
+  const double& threshold;         // threshold of the model
+  std::int64_t& parameters_dense;  // sum over the layers
   std::uint32_t next_site = 0;     // dropout sites are numbered in the order of building
 
   std::uint32_t dropout_site() { return next_site++; }
-  // A parameter that is no part of a tensor train; it counts as much in the dense model.
+  // Adds a parameter that is not part of a tensor train. It counts with the same size in the dense model.
   Parameter* add(Parameter parameter) {
     parameters_dense += parameter.shape.elements();
     return parameters.add(std::move(parameter));
   }
 };
 
-// Cores and diagonals of a chain, added as parameters `<name>.tt.<k>` and `<name>.rank.<k>` and registered as a tensor
-// train. Nothing is added for a chain with an empty bond, and no diagonals for one that is folded. `deviation` is that
-// of an entry of the dense weight: every core starts with standard deviation deviation^(1/cores) / sqrt(right rank),
+// Adds cores and diagonals of a chain as parameters `<name>.tt.<k>` and `<name>.rank.<k>` and registers the chain as a
+// tensor train. A chain with an empty bond adds no parameters, a folded one no diagonals. `deviation` is that of an
+// entry of the dense weight: every core starts with standard deviation deviation^(1/cores) / sqrt(right rank),
 // diagonals at 1 (CoMERA's initialisation). Returns the index of the train.
 std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation);
 

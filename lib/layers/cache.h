@@ -1,5 +1,5 @@
-// Keys and values of the tokens that a decoder has read, so that the next token costs one row: a slab with two tensors
-// per layer, and the rotary tables of all positions. Keys are stored turned.
+// Cache of the keys and values of earlier tokens, so that a decoder computes one row for the next token. A slab with
+// two tensors per layer, and the rotary tables of all positions. Keys are stored after rotation.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace comera::layers {
 
 struct CacheShape {
-  std::int64_t layers = 0, sequences = 0, capacity = 0;  // capacity: tokens of a sequence
+  std::int64_t layers = 0, sequences = 0, capacity = 0;  // capacity: tokens per sequence
   std::int64_t width = 0, head_size = 0;                 // of a token's keys over all key heads; of one head
 };
 
@@ -20,16 +20,15 @@ class KeyValueCache {
   const CacheShape& shape() const { return shape_; }
   plan::Slab& slab() { return slab_; }
   const plan::Slab& slab() const { return slab_; }
-  Tensor keys(std::int64_t layer) const {
-    return slab_[first_ + static_cast<int>(2 * layer)];
-  }  // [sequences * capacity, width]
+  // [sequences * capacity, width]
+  Tensor keys(std::int64_t layer) const { return slab_[first_ + static_cast<int>(2 * layer)]; }
   Tensor values(std::int64_t layer) const { return slab_[first_ + static_cast<int>(2 * layer) + 1]; }
   RotaryTables tables() const { return {slab_[0], slab_[1]}; }
 
   // Empties the cache and fills the tables.
   void clear(Walk& walk, const Rotary& rotary) const;
-  // Row k of k and v [K, width] becomes row index[k] of the layer; a row is written once between clears, a negative
-  // index is skipped.
+  // Writes row k of k and v [K, width] to row index[k] of the layer. A row is written at most once between two clears.
+  // Negative indices are skipped.
   void store(Pass& pass, std::int64_t layer, const Tensor& index, const Tensor& k, const Tensor& v) const;
 
  private:

@@ -74,7 +74,7 @@ class DenseLinear final : public Linear {
   std::int64_t in_, out_;
   kernels::Activation activation_;
   StreamWeights& stream_weights_;
-  int read_weight_;  // of stream_weights_
+  int read_weight_;  // index in stream_weights_
   Parameter *weight_, *bias_;
   Saved x_;
   Tensor pre_;

@@ -1,4 +1,4 @@
-// Losses against a teacher, whose outputs lie in the batch: "teacher_hidden" [B*T, N], "teacher_embedding" [B, N],
+// Losses against a teacher. Its outputs are in the batch: "teacher_hidden" [B*T, N], "teacher_embedding" [B, N],
 // "teacher_logits" [B, labels] or "teacher_decoder_input" [P, its own N], in the element type of the machine. A batch
 // without them has no such loss.
 #pragma once
@@ -15,15 +15,15 @@ constexpr const char* teacher_embedding = "teacher_embedding";
 constexpr const char* teacher_logits = "teacher_logits";
 constexpr const char* teacher_decoder_input = "teacher_decoder_input";
 
-// Between vectors, by the settings' distance. `each_token`: [B*T, N], padding left out; else [B, N].
+// Loss between vectors by the distance of the settings. `each_token`: [B*T, N] without padding; else [B, N].
 class VectorLoss {
  public:
   VectorLoss(const char* name, bool each_token) : name_(name), each_token_(each_token) {}
 
-  // Adds to the step's loss; keeps x for the backward.
+  // Adds to the step's loss and saves x for the backward.
   void forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x);
   bool active() const { return !target_.empty(); }  // between the two calls
-  // dx = or += the gradient; once after each training forward that was active.
+  // dx = or += the gradient. Called once after each training forward that was active.
   void backward(Pass& pass, const Tensor& dx, bool accumulate);
 
  private:
@@ -36,30 +36,31 @@ class VectorLoss {
   Tensor target_, lengths_;
 };
 
-// Between logits [B, labels] that exist, by divergence at the settings' temperature.
+// Divergence between logits [B, labels] at the temperature of the settings, for logits that are in memory.
 class DivergenceLoss {
  public:
   void forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& logits);
   bool active() const { return !teacher_.empty(); }
-  // The gradient of the logits, which must still be what the forward saw; to be dropped.
+  // Returns the gradient of the logits, which must be those of the forward. The caller drops it.
   Tensor backward(Pass& pass, const Tensor& logits);
 
  private:
   Tensor teacher_, state_;
 };
 
-// Between the words' logits of student and teacher, by divergence at the settings' temperature: the mean over the rows
-// that predict a word. Both sides' logits exist for a chunk of the vocabulary at a time: the batch holds what the
-// teacher's decoder reads, and that decoder gives the logits of a chunk, in the forward and again in the backward.
+// Divergence between the vocabulary logits of student and teacher at the temperature of the settings: the mean over the
+// rows with a target. The logits of both models are in memory for one chunk of the vocabulary at a time. The batch
+// holds the input of the teacher's decoder, which computes the logits of a chunk in the forward and again in the
+// backward.
 class VocabularyDivergence {
  public:
   void begin(Pass& pass, const data::Batch& batch);
   bool active() const { return !input_.empty(); }  // from begin() to release()
-  // The next chunk of the student's logits, words [first, first + columns).
+  // Adds the next chunk of the student's logits, words [first, first + columns).
   void add(Pass& pass, const Tensor& logits, std::int64_t first);
-  // Adds to the step's loss. targets: those of the rows, -1 where nothing is predicted.
+  // Adds to the step's loss. targets: those of the rows, -1 for rows without a target.
   void finish(Pass& pass, StepState& state, const Tensor& targets);
-  // The gradient of a chunk of logits, which must be what the forward saw; to be dropped.
+  // Returns the gradient of a chunk of logits, which must be those of the forward. The caller drops it.
   Tensor backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets);
   void release(Pass& pass);
 

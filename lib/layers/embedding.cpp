@@ -37,7 +37,7 @@ class DenseTable final : public Table {
     sink.close(walk, *weight_, gradient);
   }
 
-  // As a product reads them: where they are of another type than the stream they are looked up.
+  // Returns rows in the activation dtype. If the parameter has another type, a look-up converts them.
   Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) override {
     if (weight_->value.dtype == walk.dtype()) return slice(brought(walk, *weight_), first, count);
     Tensor rows = walk.make("rows", {count, columns_});
@@ -66,7 +66,7 @@ class DenseTable final : public Table {
   Parameter* weight_;
 };
 
-// The bond that splits the work of merging evenly: the halves' sizes are closest there.
+// Finds the bond that splits the merging work most evenly: the sum of the factors' sizes is smallest there.
 int best_cut(const TensorTrain& train) {
   const int order = static_cast<int>(train.sizes.size());
   int best = 1;
@@ -117,7 +117,7 @@ class TtmEmbedding final : public Table {
 
   void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) override {
     if (!exact_rows()) return chain_forward(walk, bags, y, accumulate);
-    COMERA_CHECK(!accumulate);  // what is overwritten must be this table's alone
+    COMERA_CHECK(!accumulate);  // exact rows overwrite y, so y must belong to this table alone
     chain_forward(walk, bags, y, false);
     Tensor ids = exact_ids(walk);
     walk.run(walk.backend().exact_rows_forward,
@@ -184,8 +184,8 @@ class TtmEmbedding final : public Table {
                                                                step_gradients_[d_right_].data});
   }
 
-  // A parameter like a dense table, of any ids until the real ones are loaded. The chain counts its rows in the dense
-  // model.
+  // Adds the exact rows as a parameter like a dense table. Their ids are unset until they are loaded. The chain already
+  // counts these rows in the dense model.
   static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";
@@ -201,7 +201,7 @@ class TtmEmbedding final : public Table {
 
   Tensor exact_ids(Walk& walk) const {
     const std::vector<std::int32_t>& ids = trains_[train_].exact_ids;
-    // The kernels only read; a view of the host's memory has no const form.
+    // The kernels only read, but a view of host memory has no const form.
     return walk.input({const_cast<std::int32_t*>(ids.data()), DType::i32, {static_cast<std::int64_t>(ids.size())}});
   }
 
@@ -220,7 +220,7 @@ class TtmEmbedding final : public Table {
         step_gradients_.add(name + ".d_right", plan::Kind::gradients, kernels::parameter_type(builder.dtype), {right});
   }
 
-  // Addresses change when memory is planned again; sizes do not.
+  // Sets the addresses, which change when memory is planned again. Sizes do not change.
   void describe() {
     const TensorTrain& train = trains_[train_];
     for (std::size_t k = 0; k < train.cores.size(); ++k) table_.cores[k] = train.cores[k]->value.data;

@@ -1,5 +1,5 @@
-// Tables that ids look up: dense, and TTM (tensor-train matrix), some rows of which may stand beside it as they are. A
-// table may also be the decoder of a language model (tied).
+// Embedding tables: dense, or TTM (tensor-train matrix) with optional exact rows beside the chain. A table may also be
+// the decoder of a language model (tied).
 #pragma once
 
 #include <memory>
@@ -12,24 +12,25 @@ namespace comera::layers {
 struct TableSpec {
   std::string name;  // Hugging Face name, without ".weight"
   std::int64_t rows = 0, columns = 0;
-  double deviation = 1;  // of an entry at the start
+  double deviation = 1;  // standard deviation of an entry at the start
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;  // ttm
   bool folded = false;                                    // ttm: without diagonals
-  std::int64_t exact = 0;                                 // ttm: rows that stand beside the chain as they are
+  std::int64_t exact = 0;                                 // ttm: number of exact rows
 };
 
 class Table {
  public:
   virtual ~Table() = default;
-  // Merged halves, once per weight version; nothing for dense tables.
+  // Merges the left and right factor, once per weight version. Does nothing for dense tables.
   virtual void prepare(Walk& walk) = 0;
-  // y [bags, N] = or += rows of ids.
+  // y [bags, N] = or += the rows of the ids.
   virtual void forward(Walk& walk, const kernels::Bags& bags, const Tensor& y, bool accumulate) = 0;
   virtual void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) = 0;
-  // Rows [first, first + count) as a matrix; to be dropped. `ids` holds 0, 1, 2, ... up to the number of rows.
+  // Returns rows [first, first + count) as a matrix, which the caller drops. `ids` holds 0, 1, 2, ... up to the number
+  // of rows.
   virtual Tensor rows(Walk& walk, const Tensor& ids, std::int64_t first, std::int64_t count) = 0;
-  // d_rows += left^T right for the same rows, left [K, count], right [K, N].
+  // d_rows += left^T right for the same rows; left [K, count], right [K, N].
   virtual void rows_backward(Walk& walk, Sink& sink, const Tensor& ids, std::int64_t first, std::int64_t count,
                              const Tensor& left, const Tensor& right) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;

@@ -9,10 +9,10 @@ class Gated final : public Producer {
  public:
   explicit Gated(kernels::Activation activation) : activation_(activation) {}
 
-  // Takes gate and up, [K, N]; the caller drops the output.
+  // Takes ownership of gate and up, [K, N]. The caller drops the output.
   Value forward(Pass& pass, Tensor gate, Tensor up);
   Tensor rebuild(Walk& walk) override;
-  // Takes dy; the gradients stand in the memory of gate and up, the caller drops them.
+  // Takes ownership of dy. The gradients replace gate and up in their memory; the caller drops them.
   void backward(Pass& pass, Tensor dy, Tensor& d_gate, Tensor& d_up);
 
  private:

@@ -1,4 +1,4 @@
-// Linear layers y = act(x W + b), one or several that read the same x, dense or in tensor-train form.
+// Linear layers y = act(x W + b): one or several that read the same x, dense or in tensor-train form.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace comera::layers {
 
-// What one output of a linear layer is. `modes` and `ranks` are those of lib/tt/modes.h; a low-rank pair has the modes
-// {in, out}.
+// One output of a linear layer. `modes` and `ranks` are those of lib/tt/modes.h. A low-rank pair has the modes {in,
+// out}.
 struct LinearSpec {
   std::string name;  // Hugging Face name of the layer, without ".weight"
   std::int64_t out = 0;
@@ -22,34 +22,34 @@ struct LinearSpec {
 class Linear : public Producer {
  public:
   virtual int outputs() const = 0;
-  // Makes y[0 .. outputs-1], [K, N_i]; the caller drops them.
+  // Writes y[0 .. outputs-1], [K, N_i]. The caller drops them.
   virtual void forward(Pass& pass, const Value& x, Tensor* y) = 0;
-  // Takes dy[0 .. outputs-1] (dropped here); dx [K, M] is written or added to, or left out when empty.
+  // Takes ownership of dy[0 .. outputs-1] and drops them. Writes dx [K, M] or adds to it; an empty dx is skipped.
   virtual void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) = 0;
 };
 
-// All linears of a layer that read the same x: those in tensor-train form share one wide left half, dense ones stand
-// alone.
+// All linears of a layer that read the same x. Those in tensor-train form share one wide left factor. Dense ones are
+// separate.
 class LinearSet {
  public:
   static LinearSet make(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                         kernels::Activation activation);
 
   void forward(Pass& pass, const Value& x, Tensor* y);
-  // dx is written by the first and added to by the others, or added to by all.
+  // The first linear writes dx and the others add to it, or all add to it.
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx);
-  // For a set of one: what y's consumers may rebuild it with.
+  // For a set of one: the producer that can rebuild y.
   Producer* producer() { return members_.front().linear.get(); }
 
  private:
   struct Member {
     std::unique_ptr<Linear> linear;
-    std::vector<int> outputs;  // of the set
+    std::vector<int> outputs;  // indices in the set
   };
   std::vector<Member> members_;
 };
 
-// Standard deviation of a weight's entries at the start: sqrt(1 / (in + out)), of dense and TT weights alike (CoMERA).
+// Standard deviation of the initial entries of a weight: sqrt(1 / (in + out)), for dense and TT weights alike (CoMERA).
 double linear_deviation(std::int64_t in, std::int64_t out);
 
 std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& spec, std::int64_t in,
@@ -57,7 +57,8 @@ std::unique_ptr<Linear> make_dense_linear(Builder& builder, const LinearSpec& sp
 std::unique_ptr<Linear> make_tt_linear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in,
                                        kernels::Activation activation);
 
-// A bias, uniform at the start in [-1/sqrt(out), 1/sqrt(out)], as in the released code; null where the layer has none.
+// Adds a bias, initially uniform in [-1/sqrt(out), 1/sqrt(out)] as in the released code. Returns null if the layer has
+// none.
 Parameter* add_bias(Builder& builder, const LinearSpec& spec);
 
 }  // namespace comera::layers

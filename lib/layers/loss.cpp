@@ -62,7 +62,8 @@ VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::
   bias_ = builder.add(std::move(bias));
 }
 
-// Every row of the logits starts as the bias: a look-up, which reads parameters and writes the stream.
+// Initialises every row of the logits with the bias. A look-up reads it in the parameter type and writes the activation
+// dtype.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
   if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
@@ -133,14 +134,14 @@ Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batc
 
 void VocabularyDecoder::bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first) {
   Tensor d_bias = sink.open(pass.walk, *bias_);
-  kernels::LinearBackward sums;  // column sums alone
+  kernels::LinearBackward sums;  // column sums only
   sums.tokens = d_logits.shape[0], sums.out = sums.lddy = d_logits.shape[1], sums.dy = d_logits.data;
   sums.d_bias = static_cast<char*>(d_bias.data) + static_cast<std::size_t>(first) * size_of(d_bias.dtype);
   pass.walk.run(pass.backend().linear_backward, sums);
   sink.close(pass.walk, *bias_, d_bias);
 }
 
-// Logits become their gradients, in place.
+// Replaces the logits by their gradients in place.
 void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::int64_t first) {
   Tensor towards_teacher;
   if (divergence_.active()) towards_teacher = divergence_.backward(pass, logits, first, targets_);

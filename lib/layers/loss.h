@@ -1,4 +1,4 @@
-// Cross-entropy over logits that exist (a classifier), and over a vocabulary, whose logits exist a chunk at a time.
+// Cross-entropy over the full logits of a classifier, and over a vocabulary, whose logits are computed in chunks.
 #pragma once
 
 #include "lib/layers/distillation.h"
@@ -6,14 +6,15 @@
 
 namespace comera::layers {
 
-// The statistics of a softmax per row, and the sums that the step's state collects.
+// The softmax statistics of each row, and their sums for the step's state.
 class CrossEntropy {
  public:
-  // Folds a chunk of logits [rows, columns], classes [first, first + columns), in; the first chunk starts afresh.
+  // Adds a chunk of logits [rows, columns], classes [first, first + columns). The first chunk resets the statistics.
   void add(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets);
-  // Adds loss and hits to the state; gives the predicted classes (i32 [rows]), which the caller drops.
+  // Adds loss and number of correct predictions to the state. Returns the predicted classes (i32 [rows]), which the
+  // caller drops.
   Tensor finish(Pass& pass, StepState& state, const Tensor& targets);
-  // Logits of a chunk become their gradients, in place.
+  // Replaces the logits of a chunk by their gradients in place.
   void backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets);
   void release(Pass& pass);
 
@@ -21,27 +22,27 @@ class CrossEntropy {
   Tensor maximum_, sum_, target_logit_, best_;
 };
 
-// loss = cross-entropy of h E^T (+ bias) against ids, E the rows of a table: that of the input words (tied: Press and
-// Wolf 2017, arXiv 1608.05859) or one of its own. At most `chunk` columns of logits are in memory; the backward
-// computes them again. Where the batch says so, a teacher's logits of the same words are learned as well.
+// loss = cross-entropy of h E^T (+ bias) against ids. E has the rows of a table: that of the input words (tied: Press
+// and Wolf 2017, arXiv 1608.05859) or its own. At most `chunk` columns of logits are in memory, and the backward
+// computes them again. With a teacher in the batch, the divergence from the teacher's logits is added.
 class VocabularyDecoder {
  public:
   static constexpr std::int64_t chunk = 2048;
 
-  // No bias where `bias_name` is empty.
+  // No bias if `bias_name` is empty.
   VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary,
                     std::int64_t columns);
 
-  // h [P, N]; targets i32 [P], -1 where nothing is predicted. Gives the predicted ids, to be dropped.
+  // h [P, N]; targets i32 [P], -1 for rows without a target. Returns the predicted ids, which the caller drops.
   Tensor forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets);
-  // All logits [P, vocabulary] of h [P, N]; the caller drops them.
+  // Returns all logits [P, vocabulary] of h [P, N]. The caller drops them.
   Tensor all_logits(Pass& pass, const Tensor& h);
-  // Logits [P, count] of the words [first, first + count), in any model's pass; the caller drops them. numbers: those
-  // of numbers().
+  // Returns the logits [P, count] of the words [first, first + count), in any model's pass. The caller drops them.
+  // numbers: the result of numbers().
   Tensor chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first, std::int64_t count);
-  // The ids of all words, to be dropped.
+  // Returns the ids of all words. The caller drops them.
   Tensor numbers(Walk& walk) { return walk.input({numbers_.data(), DType::i32, {vocabulary_}}); }
-  // The caller drops dh [P, N].
+  // Returns dh [P, N]. The caller drops it.
   Tensor backward(Pass& pass, Sink& sink);
 
  private:
@@ -55,8 +56,8 @@ class VocabularyDecoder {
   Table& table_;
   std::int64_t vocabulary_, columns_;
   Parameter* bias_ = nullptr;
-  std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of whole chunks
-  std::vector<std::int32_t> zeros_;    // as many as rows: the bias is one row for all
+  std::vector<std::int32_t> numbers_;  // 0, 1, 2, ...: ids of a whole vocabulary
+  std::vector<std::int32_t> zeros_;    // one per row: the bias is the same row for all
   CrossEntropy loss_;
   VocabularyDivergence divergence_;
   Saved h_;

@@ -1,4 +1,4 @@
-// The model as trainer, evaluator and files see it: parameters, tensor trains, and four calls.
+// The model's interface for trainer, evaluator and files: parameters, tensor trains, and four calls.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,17 @@ namespace comera::layers {
 enum class Form : std::uint8_t { dense, tt, lowrank, ttm };
 const char* name_of(Form form);
 
-// What a chain may have beyond modes and ranks (lib/io/FORMAT.md). TTM tables know `folded` and `exact` alone.
+// Optional parts of a chain beyond modes and ranks (lib/io/FORMAT.md). TTM tables use `folded` and `exact` only.
 struct ChainShape {
-  std::size_t in_count = 0;  // tt: how many of the modes are the input's; 0: half of them
+  std::size_t in_count = 0;  // tt: number of input modes; 0: half of the modes
   bool folded = false;       // no diagonals: they are multiplied into the cores
   bool sorted = false;       // tt: inputs were permuted before they were split into modes
-  bool gauge = false;  // tt with one output mode, folded: the right half holds an identity block, which is not stored
-  std::int64_t exact = 0;  // ttm: rows that stand beside the chain as they are
+  // tt with one output mode, folded: the right factor contains an identity block, which is not stored.
+  bool gauge = false;
+  std::int64_t exact = 0;  // ttm: number of exact rows
 };
 
-// A weight in tensor-train form as the rank machinery sees it: a chain of cores with diagonals on the inner bonds.
+// A weight in tensor-train form for rank adaptation: a chain of cores with diagonals on the inner bonds.
 struct TensorTrain {
   std::string name;  // of the dense weight, without ".weight"
   Form form = Form::tt;
@@ -38,25 +39,24 @@ struct TensorTrain {
   std::vector<std::int64_t> initial_ranks;
   ChainShape chain;
   std::vector<std::int32_t> order;           // sorted: row order[p] of the weight [in, out] is row p of the chain
-  std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right half is the unit vector e_r
-  std::vector<std::int32_t> exact_ids;       // exact: row exact_ids[e] of the table is row e of exact_rows; rising
-  std::vector<Parameter*> cores, diagonals;  // empty when the ranks are 0; diagonals also when folded
-  Parameter* exact_rows = nullptr;           // [E, columns] where exact
+  std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right factor is the unit vector e_r
+  std::vector<std::int32_t> exact_ids;       // exact: row exact_ids[e] of the table is row e of exact_rows; ascending
+  std::vector<Parameter*> cores, diagonals;  // empty if the ranks are 0; diagonals also if folded
+  Parameter* exact_rows = nullptr;           // [E, columns] if there are exact rows
 
-  std::size_t middle() const {
-    return chain.in_count != 0 ? chain.in_count : modes.size() / 2;
-  }  // tt: the bond between in and out modes
+  // tt: the bond between in and out modes
+  std::size_t middle() const { return chain.in_count != 0 ? chain.in_count : modes.size() / 2; }
 };
 
-// Ranks by the name of the tensor train; what a smaller model is built from.
+// Ranks by the name of the tensor train, to build a smaller model.
 using RankTable = std::map<std::string, std::vector<std::int64_t>>;
 
-// What an evaluating forward leaves for the caller to read and drop; a training forward leaves nothing.
+// Outputs of an evaluating forward, which the caller reads and drops. A training forward has none.
 struct Outputs {
-  Tensor logits;  // classify: [B, labels]; regression: [B, 1]; decoders, where the batch asks for rows: [P, vocabulary]
+  Tensor logits;  // classify: [B, labels]; regression: [B, 1]; decoders, if the batch requests rows: [P, vocabulary]
   Tensor best;    // i32: classify [B], mlm [P]: the predicted class or id
-  Tensor hidden =
-      {};  // embed, clm: [B*T, N], the last hidden states; mlm, where it teaches: [P, N], what the decoder reads
+  // embed, clm: [B*T, N], the last hidden states; mlm as a teacher: [P, N], the decoder's input
+  Tensor hidden = {};
   Tensor embedding = {};  // embed: [B, N]
 
   void drop(Walk& walk) {
@@ -75,19 +75,19 @@ class Model {
   std::vector<TensorTrain>& tensor_trains() { return trains_; }
   std::int64_t parameters_dense() const { return parameters_dense_; }  // of the same model in dense form
 
-  // Tensors that live for a whole step: merged halves, and gradients that sum over micro-batches (a sink adds its own
-  // to the latter).
+  // Tensors that live for a whole step: the merged factors, and gradients that are summed over micro-batches. A sink
+  // adds its own to the latter.
   plan::Slab& halves() { return halves_; }
   plan::Slab& step_gradients() { return step_gradients_; }
-  // Copies of dense weights, as long-lived as the halves.
+  // Copies of dense weights in the activation dtype, with the lifetime of the merged factors.
   StreamWeights& stream_weights() { return stream_weights_; }
 
-  // Entries of a diagonal at or below the threshold are masked. Minus infinity: nothing is.
+  // Diagonal entries at or below the threshold are masked. Minus infinity: none is masked.
   void set_threshold(double threshold) { threshold_ = threshold; }
   double threshold() const { return threshold_; }
   // Sets the losses against a teacher.
   void set_distillation(const Distillation& distillation) { distillation_ = distillation; }
-  // Sets the place of the step's scalars, before the first walk of any kind.
+  // Sets the address of the step's scalars, before the first walk of any kind.
   void set_state(StepState* state) { state_ = state; }
 
   virtual void prepare(Walk& walk) = 0;
@@ -95,20 +95,19 @@ class Model {
   virtual void backward(Walk& walk, Sink& sink) = 0;
   virtual void finish(Walk& walk, Sink& sink) = 0;
 
-  // A cache for so many sequences of up to `capacity` tokens; null where the model cannot generate. Its memory is the
-  // caller's.
+  // Returns a cache for `sequences` sequences of up to `capacity` tokens; null if the model cannot generate. The caller
+  // allocates its memory.
   virtual std::unique_ptr<KeyValueCache> make_cache(std::int64_t /*sequences*/, std::int64_t /*capacity*/) const {
     return nullptr;
   }
-  // From here on an evaluating forward reads and extends the cache (null: not any more), at the places that the batch's
-  // `cache_rows` say.
+  // Later evaluating forwards read and extend the cache at the rows in the batch's `cache_rows`. Null: no cache.
   void set_cache(KeyValueCache* cache) { cache_ = cache; }
   virtual void clear_cache(Walk& /*walk*/) {}
 
-  // The decoder that turns vectors into logits of words; null if the model has none.
+  // The decoder that computes vocabulary logits from vectors; null if the model has none.
   virtual VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 
-  // config.json of this model, the `comera` block with today's ranks included.
+  // config.json of this model, with the current ranks in the `comera` block.
   virtual std::string config_json() const = 0;
 
  protected:
@@ -125,7 +124,7 @@ class Model {
   Distillation distillation_;
 };
 
-// Builds the model again with other ranks (empty table: the ranks that the options ask for).
+// Builds the model again with other ranks (empty table: the ranks of the options).
 using ModelFactory = std::function<std::unique_ptr<Model>(const RankTable&)>;
 
 }  // namespace comera::layers

@@ -19,13 +19,13 @@ class ResidualNorm final : public Producer {
   // Parameters `<name>.weight` and (LayerNorm) `<name>.bias`.
   ResidualNorm(Builder& builder, const std::string& name, std::int64_t columns, const Settings& settings);
 
-  // Takes x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *stream (s itself)
-  // where it asks for it.
+  // Takes ownership of x, whose memory becomes s. `residual` is only read; empty: none. The caller drops y, and *stream
+  // (s itself) if it is requested.
   Value forward(Pass& pass, Tensor x, const Tensor& residual, Tensor* stream = nullptr);
-  // y again, from s.
+  // Computes y again from s.
   Tensor rebuild(Walk& walk) override;
-  // Takes dy and returns d_s in its memory: the gradient of the residual. `d_stream`: what reaches s from elsewhere,
-  // taken; may be empty. *dx (where asked for) is the gradient of x; the caller drops both.
+  // Takes ownership of dy and returns d_s in its memory: the gradient of the residual. `d_stream`: gradient of s from
+  // other consumers, which is consumed; may be empty. *dx (if requested) is the gradient of x. The caller drops both.
   Tensor backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream, Tensor* dx);
 
  private:

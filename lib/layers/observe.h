@@ -1,5 +1,5 @@
-// A look at what dense linear layers read, for those who measure a model (calibration, statistics); layers pay one test
-// per call.
+// Observes the inputs of dense linear layers, to measure a model (calibration, statistics). A layer without an observer
+// pays one test per call.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@ namespace comera::layers {
 class InputObserver {
  public:
   virtual ~InputObserver() = default;
-  // x [K, M], read by the dense layer of this name (without ".weight"), while a walk computes. May end the walk by an
-  // exception.
+  // x [K, M] is the input of the dense layer of this name (without ".weight") while a walk computes. May end the walk
+  // by an exception.
   virtual void see(const std::string& layer, const plan::Tensor& x) = 0;
-  // What the layer that was seen last gives, bias included, is about to be added to this residual stream, both [K, N].
+  // `given` is the output of the last observed layer, bias included. It is about to be added to the residual stream
+  // `stream`; both [K, N].
   virtual void join(const plan::Tensor& stream, const plan::Tensor& given) {
     static_cast<void>(stream), static_cast<void>(given);
   }
-  // A block of a stack begins; true: it need not compute, because leave() writes what it gives.
+  // Called at the start of a block. Returns true if the block need not compute, because leave() writes its outputs.
   virtual bool enter(std::size_t block) { return static_cast<void>(block), false; }
-  // What it gives to the next one: what that reads and, where norms stand before the branches, the residual stream;
-  // else empty.
+  // Reads or writes the outputs of a block: the input of the next block and, for models with norms before the branches,
+  // the residual stream; else empty.
   virtual void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
     static_cast<void>(block), static_cast<void>(normed), static_cast<void>(stream);
   }
 };
 
-// While it lives, the layers that this thread runs show their inputs.
+// During its lifetime, the layers that run on this thread report their inputs to the observer.
 class ObserveInputs {
  public:
   explicit ObserveInputs(InputObserver& observer);
@@ -39,6 +40,6 @@ class ObserveInputs {
   InputObserver* before_;
 };
 
-InputObserver* input_observer();  // of this thread; null where nobody looks
+InputObserver* input_observer();  // of this thread; null if there is none
 
 }  // namespace comera::layers

@@ -16,7 +16,7 @@
 namespace comera::layers {
 namespace {
 
-// FNV-1a: a fixed function of the name, so that a parameter's start does not depend on what else the model holds.
+// FNV-1a: a fixed function of the name, so that a parameter's initial values do not depend on other parameters.
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 14695981039346656037ull;
   for (unsigned char c : name) hash = (hash ^ c) * 1099511628211ull;
@@ -49,7 +49,7 @@ void fill_random(const Parameter& parameter, std::uint64_t seed) {
   }
 }
 
-// A model of thousands of layers has too many to look through all of them whenever one is added.
+// Checks all names at once: a search per added parameter is too slow for models of thousands of layers.
 void require_different_names(const std::deque<Parameter>& all) {
   std::unordered_set<std::string_view> names;
   for (const Parameter& parameter : all)

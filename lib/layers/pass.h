@@ -1,4 +1,4 @@
-// One forward and backward over one micro-batch: what every layer needs to know besides its input.
+// One forward and backward over one micro-batch: the arguments common to all layers.
 #pragma once
 
 #include "lib/layers/saved.h"
@@ -11,11 +11,11 @@ struct Pass {
   std::int64_t sequences = 0, length = 0;         // B, T
   const kernels::StepScalars* scalars = nullptr;  // in device memory
   const std::int64_t* samples = nullptr;          // [B], in device memory
-  const Distillation* distillation = nullptr;     // of the model
+  const Distillation* distillation = nullptr;     // settings of the model
 
   std::int64_t tokens() const { return sequences * length; }
   const kernels::Backend& backend() const { return walk.backend(); }
-  // Dropout of rows of [B * tokens_per_sample, N]; none when evaluating.
+  // Dropout of rows of [B * tokens_per_sample, N]; none in evaluation.
   kernels::Dropout dropout(double probability, std::uint32_t site, std::int64_t tokens_per_sample) const {
     if (!policy.training() || probability <= 0) return {};
     return {probability, site, scalars, samples, tokens_per_sample};

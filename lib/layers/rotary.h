@@ -1,4 +1,4 @@
-// Rotary positions of queries and keys: one table of cosines and sines that all layers of a pass read.
+// Rotary positions of queries and keys: one table of cosines and sines for all layers of a pass.
 #pragma once
 
 #include "lib/layers/pass.h"
@@ -13,14 +13,14 @@ class Rotary {
  public:
   Rotary(std::int64_t head_size, double theta) : head_size_(head_size), theta_(theta) {}
 
-  // Fills tables of the given shape; they may be of any origin.
+  // Fills tables of the given shape, allocated by any owner.
   void fill(Walk& walk, const RotaryTables& tables) const;
-  // Where a pass begins: positions i32 [K], each below `count`; `ready`: tables that fill() made, empty: they are made
-  // for this pass.
+  // Begins a pass: positions i32 [K], each below `count`; `ready`: tables from fill(); empty: they are made for this
+  // pass.
   void begin(Pass& pass, const Tensor& positions, std::int64_t count, const RotaryTables& ready);
   void end(Walk& walk);
 
-  // x [K, H D] turns in place; `back`: the gradient of a turned x becomes that of x.
+  // Rotates x [K, H D] in place. `back`: converts the gradient of the rotated x to that of x.
   void turn(Pass& pass, const Tensor& x, bool back) const;
 
  private:

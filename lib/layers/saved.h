@@ -1,6 +1,6 @@
-// What is saved for the backward is a policy. A producer offers its output; a consumer says which use it will make of
-// it; the policy decides whether the tensor is kept or computed again. Gradients are the same bits under every policy
-// that keeps exact values.
+// A policy decides which tensors are saved for the backward. A producer offers its output, a consumer declares how it
+// will use it, and the policy decides if the tensor is kept or computed again. Gradients are bitwise equal under every
+// policy that keeps exact values.
 #pragma once
 
 #include "kernels/distillation.h"
@@ -8,7 +8,7 @@
 
 namespace comera::layers {
 
-// A layer that can compute its last output again from what it keeps, cheaply and bit for bit.
+// A layer that can compute its last output again from its saved tensors, cheaply and bitwise equal.
 class Producer {
  public:
   virtual ~Producer() = default;
@@ -25,35 +25,35 @@ class VocabularyDecoder;
 
 // The losses of a model against a teacher (lib/layers/distillation.h).
 struct Distillation {
-  bool active = false;   // false: the batch is not looked at
-  bool teaches = false;  // language models: leaves what its decoder of words reads, and no loss
-  VocabularyDecoder* teacher =
-      nullptr;  // of the teacher, for its logits of words; its weights are in memory in a replay
+  bool active = false;   // false: the batch is not read
+  bool teaches = false;  // language models: outputs the input of the vocabulary decoder, and computes no loss
+  // The teacher's decoder, for its vocabulary logits. Its weights are in memory in a replay.
+  VocabularyDecoder* teacher = nullptr;
   kernels::Distance distance = kernels::Distance::squared;  // of hidden states and embeddings
   double temperature = 2;                                   // of logits
-  double weight = 1;                                        // beside the loss on labels
+  double weight = 1;                                        // relative to the loss on labels
 };
 
 enum class Use : std::uint8_t {
   value,    // the numbers themselves
-  product,  // X^T G alone: an estimate of it may stand in (compressed activations)
+  product,  // X^T G only: an estimate of it may be used (compressed activations)
 };
 
 enum class Recompute : std::uint8_t {
   none,   // everything that the backward reads is kept
-  cheap,  // what a producer can rebuild is rebuilt: norms, activations, dropout outputs
-  block,  // one tensor per block is kept, the block runs again
+  cheap,  // values that a producer can rebuild are rebuilt: norms, activations, dropout outputs
+  block,  // one tensor per block is kept, and the block runs again
 };
 
-// One consumer's hold on one value between forward and backward.
+// One consumer's reference to one value between forward and backward.
 class Saved {
  public:
   Saved() = default;
   Saved(Tensor kept, Producer* producer) : kept_(kept), producer_(producer) {}
 
-  // The numbers; to be given back with Walk::drop(). May be asked once.
+  // Returns the numbers. The caller returns them with Walk::drop(). May be called once.
   Tensor value(Walk& walk);
-  // result += X^T G, with X seen as [tokens, in]. May be asked once; releases the hold.
+  // result += X^T G, with X seen as [tokens, in]. May be called once; releases the reference.
   void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
                std::int64_t in, std::int64_t out);
 
@@ -69,9 +69,9 @@ class SavePolicy {
   bool training() const { return training_; }  // false: evaluation, no dropout, nothing saved
   bool saves() const { return training_ && !discards_; }
   Recompute recompute() const { return recompute_; }
-  // A forward whose values are not kept because it will run again: dropout stays on.
+  // For a forward that keeps no values because it will run again. Dropout stays on.
   SavePolicy discarding() const;
-  // The policy inside a block whose backward comes next: one block's values are few, so all are kept.
+  // For a block that runs again just before its backward. All its values are kept, because they are few.
   SavePolicy inside_block() const;
 
   Saved save(Walk& walk, const Value& value, Use use) const;

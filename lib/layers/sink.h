@@ -1,6 +1,5 @@
-// Where finished gradients go. A layer asks for a place, adds to it and says that it is done; what the place is (an
-// accumulator, a buffer to be reduced over processes, a projection, a tensor that is applied at once) is the sink's
-// business, not the layer's.
+// Receives finished gradients. A layer opens a tensor, adds to it and closes it. The sink decides how the tensor is
+// stored: as an accumulator, a buffer to reduce over processes, a projection, or a tensor that is applied at once.
 #pragma once
 
 #include "lib/layers/parameter.h"
@@ -13,19 +12,19 @@ using plan::Walk;
 class Sink {
  public:
   virtual ~Sink() = default;
-  // Called where a step begins, before the first backward.
+  // Called at the start of a step, before the first backward.
   virtual void begin(Walk& walk) = 0;
-  // A tensor of the parameter's shape to add (+=) this contribution to.
+  // Returns a tensor of the parameter's shape. The layer adds (+=) its contribution to it.
   virtual Tensor open(Walk& walk, Parameter& parameter) = 0;
   virtual void close(Walk& walk, Parameter& parameter, Tensor& gradient) = 0;
 };
 
-// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) are one tensor of the
-// finishing walk, made and set to zero by the first open(): there are hundreds of small ones.
+// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) share one tensor of the
+// finishing walk, because there are hundreds of small ones. The first open() makes it and sets it to zero.
 class AccumulateSink final : public Sink {
  public:
-  // Adds the step-long gradients to `step_gradients`, which begin() sets to zero as a whole (halves' gradients
-  // included).
+  // Adds the step-long gradients to `step_gradients`. begin() sets all of these to zero, gradients of the merged
+  // factors included.
   AccumulateSink(Parameters& parameters, plan::Slab& step_gradients);
 
   void begin(Walk& walk) override;
@@ -46,7 +45,7 @@ class AccumulateSink final : public Sink {
 
   plan::Slab& step_gradients_;
   plan::Slab from_halves_;
-  Tensor memory_;  // of from_halves_, while there is one
+  Tensor memory_;  // of from_halves_; empty if not allocated
   std::vector<Gradient> gradients_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace comera::layers {
 
-// A text is a sequence of one vector of one number, which counts where its length is 1.
+// Each text is a sequence of one vector with one number. Its length is 1 if the score is known and 0 otherwise.
 void SquaredError::forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& predictions) {
   Walk& walk = pass.walk;
   const auto given = batch["scores"].as<const float>();

@@ -1,4 +1,4 @@
-// The mean squared error of numbers that a model predicts for whole texts.
+// The mean squared error of regression: one predicted number per text.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ class SquaredError {
  public:
   // predictions [B, 1]; adds to the step's loss.
   void forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& predictions);
-  // Writes d_predictions [B, 1], 0 where the score is not known; once after each training forward, whose predictions
-  // they must be.
+  // Writes d_predictions [B, 1], with 0 for unknown scores. Called once after each training forward, with the
+  // predictions of that forward.
   void backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions);
 
  private:
   void release(Pass& pass);
 
-  std::vector<std::byte> numbers_;   // of the scores, in the type of the stream; 0 where they are not known
+  std::vector<std::byte> numbers_;   // the scores in the activation dtype; 0 if not known
   std::vector<std::int32_t> known_;  // 1 where the score is known
   Tensor scores_, counts_;
 };

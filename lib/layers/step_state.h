@@ -1,5 +1,5 @@
-// The scalars of a step, in the device's memory: what the kernels read by pointer and what the host reads back after
-// the step.
+// The scalars of a step in device memory: the kernels read them by pointer, and the host reads them back after the
+// step.
 #pragma once
 
 #include "kernels/optimizer.h"
@@ -14,7 +14,7 @@ struct StepState {
   kernels::RankState rank;
   kernels::AdamwScalars adamw[roles][2];  // by role; the second of a pair is for parameters with weight decay
   double loss[2] = {0, 0};                // mean loss of the step, summed over micro-batches (complex: real, imaginary)
-  double correct = 0;                     // predictions that hit, over micro-batches
+  double correct = 0;                     // correct predictions, over micro-batches
   double square_sum = 0;                  // of all gradients, before clipping
   double core_square_sum = 0;             // |G|^2 of beta |G|^2
 };

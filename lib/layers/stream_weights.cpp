@@ -16,7 +16,7 @@ int StreamWeights::add(Parameter* weight) {
   return static_cast<int>(weights_.size()) - 1;
 }
 
-// Addresses change when memory is planned again.
+// Sets the addresses again, because they change when memory is planned again.
 void StreamWeights::prepare(Walk& walk) {
   if (!copied() || weights_.empty()) return;
   casts_.clear();

@@ -1,5 +1,4 @@
-// Dense weights as products read them: the parameters themselves, or, where the stream is of another type, copies in
-// that type.
+// Dense weights for products: the parameters themselves, or copies in the activation dtype if that differs.
 #pragma once
 
 #include <vector>
@@ -12,22 +11,22 @@ namespace comera::layers {
 
 using plan::Walk;
 
-// The numbers of a parameter for a call that comes at once, wherever they are kept.
+// Returns a parameter's numbers for a call that follows at once, and loads them first if they are not in memory.
 const Tensor& brought(const Walk& walk, Parameter& parameter);
 
 class StreamWeights {
  public:
   explicit StreamWeights(DType stream) : stream_(stream) {}
 
-  // A number to ask of() with.
+  // Returns an index for of().
   int add(Parameter* weight);
-  // For a call that comes at once.
+  // For a call that follows at once.
   Tensor of(const Walk& walk, int weight) const {
     return copied() ? copies_[weight] : brought(walk, *weights_[static_cast<std::size_t>(weight)]);
   }
-  // Makes all copies anew; where a version of the weights begins to be used.
+  // Makes all copies again. Called before the first use of new weights.
   void prepare(Walk& walk);
-  // Memory of the copies; empty where there are none.
+  // Memory of the copies; empty if there are none.
   plan::Slab& copies() { return copies_; }
   const plan::Slab& copies() const { return copies_; }
 

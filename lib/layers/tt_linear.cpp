@@ -9,9 +9,9 @@
 namespace comera::layers {
 namespace {
 
-// One or several TT (or low-rank) weights on the same x. The tall products are here; cores and halves are TtMerger's.
-// T1 = x A is all that the backward needs besides x: what the activation saw is T1 B again, which costs no more than
-// reading it back would.
+// One or several TT (or low-rank) weights on the same x. This class computes the tall products; TtMerger handles cores
+// and merged factors. The backward needs only T1 = x A besides x: the input of the activation is T1 B, which costs no
+// more to compute again than to read back.
 class TtLinear final : public Linear {
  public:
   TtLinear(Builder& builder, const std::vector<LinearSpec>& specs, std::int64_t in, kernels::Activation activation)
@@ -45,7 +45,7 @@ class TtLinear final : public Linear {
     if (!pass.policy.saves()) pass.walk.drop(t1_);
   }
 
-  // The second product alone, from the kept T1.
+  // Computes only the second product, from the saved T1.
   Tensor rebuild(Walk& walk) override {
     const std::int64_t tokens = t1_.shape[0];
     Tensor y = walk.make("y", {tokens, outputs_[0].out});
@@ -87,7 +87,7 @@ class TtLinear final : public Linear {
     int right, d_right;
   };
 
-  // Any order and gauge until the real ones are loaded.
+  // Allocates order and gauge. They are unset until they are loaded.
   static void add_indices(TensorTrain& train) {
     const std::int64_t rank = train.ranks[train.middle()];
     if (train.chain.gauge) {

@@ -20,7 +20,7 @@ void TtMerger::add(std::size_t train, const Place& place) {
 
 const std::int32_t* TtMerger::input(Walk& walk, const std::vector<std::int32_t>& indices) {
   if (indices.empty()) return nullptr;
-  // The kernels only read; a view of the host's memory has no const form.
+  // The kernels only read, but a view of host memory has no const form.
   const TensorView view{
       const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
   return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(view)).data);

@@ -1,5 +1,5 @@
-// The batch-independent half of all TT linear layers at once: cores to halves when a step begins, halves' gradients to
-// cores when it ends.
+// The batch-independent part of all TT linear layers: merges cores into left and right factors when a step begins, and
+// splits the gradients of the factors into gradients of the cores when it ends.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace comera::layers {
 
 class TtMerger {
  public:
-  // The place of the halves of one weight: a slice of a wide left half (slab item, first column, width) and a right
-  // half.
+  // The left and right factor of one weight: a slice of a wide left factor (slab item, first column, width) and a right
+  // factor.
   struct Place {
     int left = -1, right = -1;      // items of the halves' slab
     int d_left = -1, d_right = -1;  // items of the step gradients' slab
@@ -38,8 +38,8 @@ class TtMerger {
   plan::Slab& halves_;
   plan::Slab& step_gradients_;
   std::vector<Item> items_;
-  std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled anew in each call
-  std::vector<Tensor> open_;                 // gradients handed out by the sink during finish
+  std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled again in each call
+  std::vector<Tensor> open_;                 // gradients opened in the sink during finish
   std::vector<Tensor> indices_;              // orders and gauges during prepare and finish
 };
 

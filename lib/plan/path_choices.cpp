@@ -35,7 +35,7 @@ const char* name_of(kernels::Activation activation) {
   return "";
 }
 
-// What is computed again from T1 goes the way that it went before.
+// A forward that computes again from T1 has the same key, so it uses the path of the first forward.
 std::string ending(const TtLinearForward&) { return ""; }
 std::string ending(const TtLinearBackward& a) {
   return std::string(!a.dx ? ", no dx" : a.accumulate_dx ? ", adds dx" : "") + (a.x ? "" : ", no dA");
@@ -54,11 +54,11 @@ bool is_key(const std::string& text) {
   return std::regex_match(text, form);
 }
 
-// Hands out places behind each other; with a base of null it only counts.
+// Assigns consecutive addresses. With a null base it only counts bytes.
 class Places {
  public:
   explicit Places(void* base) : base_(static_cast<char*>(base)) {}
-  // For what the call has: a null pointer is left alone.
+  // Moves the pointers of a call. Null pointers stay null.
   template <class T>
   void move(T*& pointer, std::int64_t elements, DType dtype) {
     if (pointer) pointer = take(static_cast<std::size_t>(elements) * size_of(dtype));
@@ -108,8 +108,8 @@ void check(const Backend& backend, const std::string& what, Status status) {
 
 using Graph = std::unique_ptr<void, void (*)(void*)>;
 
-// Some calls in a row, recorded as a step's are: what it costs the host to ask for them does not count. One call runs
-// first, unrecorded, for what a library does only once.
+// Records some calls in a row in a graph, as a step does, so that host time does not count. One unrecorded call runs
+// first, for one-time work of a library.
 template <class Args>
 Graph record(const Backend& backend, const Context& context, const Op<Args>& op, const Args& call) {
   check(backend, op.name, op.run(context, call));
@@ -176,7 +176,7 @@ Path PathChoices::find(const Backend& backend, const Context& context, const Op<
   return table_[key] = measure(key, backend, context, op, call);
 }
 
-// Rounds of both paths take turns, so that a clock that rises or falls meanwhile favours none.
+// Rounds of both paths alternate, so that a change of the clock rate favours neither.
 template <class Args>
 Path PathChoices::measure(const std::string& key, const Backend& backend, const Context& context, const Op<Args>& op,
                           Args call) const {
@@ -206,7 +206,7 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
         check(backend, key, backend.device.launch_graph(context, graphs[i].get()));
         check(backend, key, backend.device.wait(context));
       });
-      if (round > 0) seconds[i].push_back(time);  // the first one brings the graph to the device
+      if (round > 0) seconds[i].push_back(time);  // the first one uploads the graph to the device
     }
   const double fused = median(seconds[0]), library = median(seconds[1]);
   const Path faster = library < fused ? Path::library : Path::fused;

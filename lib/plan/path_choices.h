@@ -1,5 +1,5 @@
-// Which of two ways a call takes on a device, measured when a recording meets its shape first. The ways round
-// differently, so the choices belong to a run: they are kept with it and read again where it goes on or is repeated.
+// Chooses one of two kernel paths for a call on a device, by a measurement when a recording first meets its shape. The
+// two paths round differently, so a run stores its choices and reads them again when it is resumed or repeated.
 #pragma once
 
 #include <functional>
@@ -12,23 +12,24 @@ namespace comera::plan {
 
 using kernels::Path;
 
-// By the text of a call, such as "tt_linear_forward bf16 4096 x 768 -> 3072/32 gelu" (tokens, in, out and padded rank
-// of each output).
+// Path by the text of a call, such as "tt_linear_forward bf16 4096 x 768 -> 3072/32 gelu" (tokens, in, out and padded
+// rank of each output).
 using PathTable = std::map<std::string, Path>;
 
 const char* name_of(Path path);
-// A table that was written as names: InputError in the name of `where` for what is no call and no path.
+// Parses a table written as names. Throws InputError in the name of `where` for an unknown call or path.
 PathTable parse_paths(const std::map<std::string, std::string>& texts, const std::string& where);
 
 class PathChoices {
  public:
-  // Seconds that `round`, some calls by that path up to their end, takes.
+  // Returns the seconds of `round`, which runs some calls by that path to their end.
   using Stopwatch = std::function<double(Path path, const std::function<void()>& round)>;
 
-  explicit PathChoices(PathTable table = {}, Stopwatch stopwatch = {});  // by default the clock of the wall
+  explicit PathChoices(PathTable table = {}, Stopwatch stopwatch = {});  // default: wall clock
 
-  // As the table says; what it lacks is measured on zeros in memory of its own, logged and added. Sizes alone are read
-  // of the call, its pointers say what it has. Path::automatic, not in the table, where the backend has one way.
+  // Returns the path of the table. A missing one is measured on zeros in separate memory, logged and added. Only sizes
+  // are read from the call; its pointers show which tensors it has. Returns Path::automatic, without an entry in the
+  // table, if the backend has only one path.
   Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearForward& call);
   Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearBackward& call);
 

@@ -20,7 +20,7 @@ namespace {
 
 bool lifetimes_meet(const PlannedTensor& a, const PlannedTensor& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest gap among the already placed neighbours in time that holds `bytes`.
+// Returns the lowest gap of at least `bytes` among the placed tensors with overlapping lifetimes.
 std::size_t lowest_gap(std::vector<const PlannedTensor*>& neighbours, std::size_t bytes) {
   std::sort(neighbours.begin(), neighbours.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
   std::size_t offset = 0;
@@ -33,8 +33,8 @@ std::size_t lowest_gap(std::vector<const PlannedTensor*>& neighbours, std::size_
 
 }  // namespace
 
-// Greedy by size: the largest tensors choose first. Ties go to the earlier one, so the layout depends on the table
-// alone.
+// Greedy by size: the largest tensors are placed first. Of equal ones the earlier is first, so that the layout depends
+// only on the table.
 void Plan::lay_out(bool overlay) {
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);

@@ -1,5 +1,5 @@
-// Memory is a table before it is an allocation: every tensor of a walk with its lifetime, and where in the arena it
-// lies.
+// The memory plan of a walk: a table of all tensors with their lifetimes and their places in the arena, made before the
+// allocation.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ constexpr int kinds = 5;
 const char* name_of(Kind kind);
 using BytesByKind = std::array<std::size_t, kinds>;
 
-// The address of what has no memory yet: tensors of a recording, slabs before bind(). Never read; not null, so that
-// calls with optional tensors look the same when recorded.
+// The address of tensors without memory: tensors of a recording, and slabs before bind(). It is never read. It is not
+// null, so that calls with optional tensors look the same when recorded.
 inline void* const unbound = reinterpret_cast<void*>(static_cast<std::uintptr_t>(4096));
 
-// A tensor in use. `id` is its row in the plan, or -1 where the plan does not own it (weights, inputs).
+// A tensor in use. `id` is its row in the plan, or -1 if the plan does not own it (weights, inputs).
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -39,8 +39,8 @@ struct PlannedTensor {
   DType dtype = DType::f32;
   Kind kind = Kind::scratch;
   std::size_t bytes = 0;
-  int first = 0, last = 0;  // clock ticks between which it lives, both included
-  int drops = 1;            // how often it is dropped before it is dead
+  int first = 0, last = 0;  // first and last clock tick of its lifetime
+  int drops = 1;            // number of drops that end its lifetime
   std::size_t offset = 0;   // in the arena, a multiple of `alignment`
 };
 
@@ -57,17 +57,17 @@ class Plan {
  public:
   std::vector<PlannedTensor> tensors;
   std::vector<OpCount> ops;
-  std::vector<kernels::Path> paths;  // of the calls that have one, in their order
+  std::vector<kernels::Path> paths;  // of the calls that have one, in call order
   int ticks = 0;
   std::size_t bytes = 0;        // of the arena
-  std::size_t input_bytes = 0;  // of host data that the walk hands to a device
+  std::size_t input_bytes = 0;  // of host data that the walk sends to a device
 
-  // Gives every tensor an offset; tensors whose lifetimes meet never overlap. Without overlay each has a place of its
-  // own.
+  // Assigns every tensor an offset. Tensors whose lifetimes overlap never share memory. Without `overlay` every tensor
+  // has its own memory.
   void lay_out(bool overlay = true);
-  // The first tick at which the live bytes are most.
+  // The first tick with the largest number of live bytes.
   int peak_tick() const;
-  // Live bytes of each kind at that tick; what the packing loses is added to scratch.
+  // Live bytes of each kind at that tick. Bytes lost by packing are added to scratch.
   BytesByKind peak_by_kind() const;
   double flops() const;
 };

@@ -11,7 +11,7 @@ namespace {
 
 struct Precision {
   const char* name;
-  int least;  // compute capability of a card, 10 * major + minor; 0: the host has it too
+  int least;  // compute capability of a GPU, 10 * major + minor; 0: the host supports it too
   DType stream;
   bool tf32, fp8;
 };

@@ -1,6 +1,6 @@
-// What numbers a run computes with (--dtype). fp32: all in float. tf32: the same, factors of products rounded to 10
-// bits behind the point. bf16: activations, their gradients and what products read of weights in bf16; parameters,
-// their gradients, moments, statistics and sums in float. fp8: the same, and the factors of the tall products of TT
+// The number formats of a run (--dtype). fp32: everything in float. tf32: the same, with factors of products rounded to
+// 10 mantissa bits. bf16: activations, their gradients and the weights that products read in bf16; parameters, their
+// gradients, moments, statistics and sums in float. fp8: the same as bf16, with the factors of the tall products of TT
 // layers in eight bits (kernels/cuda/fp8.h).
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace comera::plan {
 
-std::vector<std::string> precisions();  // by name
+std::vector<std::string> precisions();  // names of all precisions
 
-// Makes the machine compute so. InputError in one sentence where it cannot: `card` is what its backend runs on, null
-// the host.
+// Configures the machine for this precision. Throws InputError in one sentence if it is not supported. `card`: the GPU
+// of the machine's backend; null: the host.
 void set_precision(Machine& machine, const std::string& name, const kernels::CudaDevice* card);
 
 }  // namespace comera::plan

@@ -1,5 +1,4 @@
-// Tensors that live as long as each other, side by side: the weights, the optimiser's moments, what lives for a whole
-// step.
+// Tensors of equal lifetime in one block: the weights, the optimiser's moments, the tensors that live for a whole step.
 #pragma once
 
 #include <string>
@@ -10,11 +9,11 @@
 
 namespace comera::plan {
 
-// A block of a device's memory, given back when it goes.
+// A block of device memory, freed by the destructor.
 class Arena {
  public:
   Arena() = default;
-  // RunError naming the size when there is not enough memory.
+  // Throws RunError with the size if there is not enough memory.
   Arena(const kernels::Backend& backend, std::size_t bytes, const char* what);
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -47,7 +46,7 @@ class Slab {
 
   void bind(void* base) { base_ = static_cast<char*>(base); }
   bool bound() const { return base_ != nullptr; }
-  // `unbound` data before bind().
+  // Its data is `unbound` before bind().
   Tensor operator[](int item) const;
 
  private:

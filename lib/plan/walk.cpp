@@ -105,7 +105,7 @@ Tensor Walk::input(const TensorView& host) {
   stage_->used += aligned(bytes);
   if (pass_ == Pass::inputs) {
     std::memcpy(collected, host.data, bytes);
-    std::memset(collected + bytes, 0, aligned(bytes) - bytes);  // equal inputs are equal bytes
+    std::memset(collected + bytes, 0, aligned(bytes) - bytes);  // equal inputs have equal bytes
   }
   if (pass_ == Pass::all) check("upload", machine_.backend->memory.upload(context(), to, host.data, bytes));
   return {to, host.dtype, host.shape, -1};

@@ -1,7 +1,7 @@
-// A walk through a step. Layers are written once, as straight lists of kernel calls between make() and drop(); the
-// first walk at a shape *records* (no memory, no arithmetic: it finds lifetimes, workspaces and FLOPs), later walks
-// *replay* the same list with every tensor at its planned place. So the plan cannot differ from what runs, and nothing
-// is allocated in a replay.
+// A walk through a step. Layers are written once, as straight lists of kernel calls between make() and drop(). The
+// first walk at a shape *records*: without memory or arithmetic it finds lifetimes, workspaces and FLOPs. Later walks
+// *replay* the same list with every tensor at its planned place. So the plan always matches the calls, and a replay
+// allocates nothing.
 #pragma once
 
 #include <string>
@@ -24,19 +24,19 @@ struct Profile {
   void add(const char* op, double seconds);
 };
 
-// Host data on its way to a device that does not read the host's memory: copied to `host` piece by piece, read by the
-// kernels at the same distance in `device`.
+// Staging of host data for a device that cannot read host memory. Data is copied to `host` piece by piece. The kernels
+// read it at the same offset in `device`.
 struct InputStage {
   std::byte* host = nullptr;
   std::byte* device = nullptr;
   std::size_t used = 0;
 };
 
-// What a replay does. On a device a step may be split: its inputs are collected first and sent in one go, its calls
-// recorded in a graph.
+// The part of a step that a replay runs. On a device a step may be split: its inputs are collected first and sent
+// together, then its calls are recorded in a graph.
 enum class Pass : std::uint8_t { all, inputs, calls };
 
-// The machine: a backend's table, the element type of the stream (kernels/types.h), the backend's stream.
+// The machine: a backend's table, the activation dtype (kernels/types.h), the backend's queue.
 struct Machine {
   const kernels::Backend* backend = nullptr;
   DType dtype = DType::f32;
@@ -59,27 +59,28 @@ class Walk {
   const kernels::Backend& backend() const { return *machine_.backend; }
   DType dtype() const { return machine_.dtype; }
 
-  // A tensor that lives until it has been dropped once, and once more for every keep(). Its contents are unspecified.
+  // Makes a tensor that lives until it is dropped once, and once more for every keep(). Its contents are unspecified.
   Tensor make(const char* name, Shape shape) { return make(name, shape, machine_.dtype); }
   Tensor make(const char* name, Shape shape, DType dtype, Kind kind = Kind::scratch);
-  // A tensor of the parameters' type, for sums, norms and maxima.
+  // Makes a tensor of the parameters' type, for sums, norms and maxima.
   Tensor make_statistic(const char* name, Shape shape) {
     return make(name, shape, kernels::parameter_type(machine_.dtype));
   }
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
-  // Host data for the kernels to read; where the backend cannot reach the host it goes through the input stage.
+  // Makes host data readable for the kernels. If the backend cannot read host memory, the data goes through the input
+  // stage.
   Tensor input(const TensorView& host);
-  // Sets the place of inputs and the part that a replay does, on a backend that cannot read host memory. Before the
-  // first make().
+  // Sets the input stage and the part that a replay runs, for a backend that cannot read host memory. Must come before
+  // the first make().
   void set_inputs(InputStage* stage, Pass pass) { stage_ = stage, pass_ = pass; }
 
-  // Labels tensors of the forward that are still alive as saved; called at the begin of the backward.
+  // Labels tensors of the forward that are still alive as saved. Called when the backward begins.
   void backward_begins();
-  // Ends the walk; a recording lays out its plan. Everything made must have been dropped.
+  // Ends the walk. A recording lays out its plan. All tensors must have been dropped.
   void end();
 
-  // One call of an op, with the workspace that it asks for. Throws when the backend lacks the op or the call fails.
+  // Runs one call of an op with the workspace that it needs. Throws if the backend lacks the op or the call fails.
   template <class Args>
   void run(const kernels::Op<Args>& op, const Args& args) {
     const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
@@ -91,7 +92,7 @@ class Walk {
     if (profile_) add_time(op.name, call, start);
   }
 
-  // As run(), for calls that have a `path`: it is chosen while recording, and part of the plan.
+  // Like run(), for calls that have a `path`. It is chosen in the recording and stored in the plan.
   template <class Args>
   void run_chosen(const kernels::Op<Args>& op, Args args) {
     if (recording()) {
@@ -103,10 +104,11 @@ class Walk {
     run(op, args);
   }
 
-  // While a replay is silent tensors come and go, but no op runs.
+  // In a silent replay tensors are made and dropped, but no op runs.
   void set_silent(bool silent) { silent_ = silent; }
   void set_profile(Profile* profile) { profile_ = profile; }
-  void set_poison(bool poison);  // dead tensors are filled with NaN; host memory only; before the first make()
+  void set_poison(
+      bool poison);  // fills tensors with NaN after their lifetime; host memory only; before the first make()
 
   // Names of tensors made inside are prefixed "label.".
   class Scope {
@@ -136,9 +138,9 @@ class Walk {
   Plan* recorded_ = nullptr;
   const Plan* plan_ = nullptr;
   char* arena_ = nullptr;
-  int next_ = 0;  // row of the plan that the next make() or workspace takes
+  int next_ = 0;  // row of the plan for the next make() or workspace
   std::size_t next_path_ = 0;
-  std::vector<int> uses_;  // drops still to come, by row: when recording, and when poisoning
+  std::vector<int> uses_;  // remaining drops by row, for recording and for poisoning
   std::string prefix_;
   InputStage* stage_ = nullptr;
   Pass pass_ = Pass::all;

@@ -1,11 +1,11 @@
-// The answers of a model must be finite numbers.
+// Checks that the outputs of a model are finite numbers.
 #pragma once
 
 #include "lib/train/step.h"
 
 namespace comera::train {
 
-// RunError where a loss, a logit or an embedding is no finite number.
+// Throws RunError if a loss, a logit or an embedding is not a finite number.
 void check_answer(const Scores& scores);
 
 }  // namespace comera::train

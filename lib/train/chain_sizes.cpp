@@ -110,14 +110,14 @@ bool SizeTarget::close(double measure) const { return std::abs(measure - size) <
 
 Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target) {
   const std::vector<Entry> entries = sorted_entries(chains);
-  // The measure grows with the number of entries: bisect for the most that fit.
+  // The measure grows with the number of entries, so a bisection finds the largest number that fits.
   std::size_t fits = 0, too_many = entries.size() + 1;
   while (too_many - fits > 1) {
     const std::size_t middle = fits + (too_many - fits) / 2;
     (target.measure(chains, first_of(chains, entries, middle)) <= target.size ? fits : too_many) = middle;
   }
   Kept kept = first_of(chains, entries, fits);
-  // The next one is too large; smaller ones behind it may still fit, or it may overshoot by less than the tolerance.
+  // The next entry is too large. Smaller ones after it may still fit, or it may exceed the target within the tolerance.
   for (std::size_t i = fits; i < entries.size() && !target.close(target.measure(chains, kept)); ++i) {
     Kept more = kept;
     add(more, entries[i]);

@@ -1,5 +1,5 @@
-// One block of a device's memory for everything of an engine: a single allocation, which the driver accounts for as
-// planned.
+// One block of device memory for everything that an engine needs. A single allocation makes the driver's count equal to
+// the plan.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ class DeviceBlock {
   struct Layout {
     std::size_t weights = 0;  // with the optimiser's moments
     std::size_t state = 0;    // the scalars of a step
-    std::size_t inputs = 0;   // batches on their way in
-    std::size_t step = 0;     // what a step makes
+    std::size_t inputs = 0;   // staged batches
+    std::size_t step = 0;     // tensors of a step
 
     std::size_t bytes() const {
       return plan::aligned(weights) + plan::aligned(state) + plan::aligned(inputs) + plan::aligned(step);
     }
   };
 
-  // The block that is there goes first, with what it holds. RunError when there is not enough memory.
+  // Releases the current block and its contents first. Throws RunError if there is not enough memory.
   void take(const kernels::Backend& backend, const Layout& layout) {
     arena_ = plan::Arena();
     layout_ = {};

@@ -33,7 +33,7 @@ void DeviceSteps::wait() {
   arrived();
 }
 
-// Also what was sent ahead, to a place that may go.
+// Also drops inputs that were sent ahead, because their buffer may be freed.
 void DeviceSteps::forget() {
   if (ahead_.bytes > 0 && machine_.backend->device.join_copies(context()) == kernels::Status::ok)
     machine_.backend->device.wait(context());
@@ -58,7 +58,7 @@ void DeviceSteps::count_modules(const std::function<void()>& f) {
   driver_memory_.modules += before - std::min(before, free_on(device));
 }
 
-// The driver is asked the first time alone, for its answer takes as long as some kernels.
+// Only the first run reads the driver's free memory, because that call takes as long as some kernels.
 void DeviceSteps::run(const Key& key, const Body& body) {
   plan::InputStage stage{nullptr, place(place_), 0};
   const auto calls = [&] { body(&stage, plan::Pass::all); };
@@ -95,7 +95,7 @@ void DeviceSteps::send_ahead(const Body& body) {
         "sending a batch ahead");
 }
 
-// Only the bytes tell whether what was sent ahead is what is wanted now.
+// Compares bytes to decide if the inputs sent ahead are those of this step.
 void DeviceSteps::send(const plan::InputStage& stage) {
   if (stage.used == 0) return;
   const bool there = ahead_.bytes == stage.used && std::memcmp(ahead_slot(), stage.host, stage.used) == 0;

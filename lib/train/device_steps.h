@@ -1,7 +1,7 @@
-// Steps on a device with a queue of its own: inputs go there in one copy from pinned memory, and the calls of a walk
-// are recorded once per batch shape in a graph and launched again from then on. Nothing waits for the device before the
-// step's results are read. The inputs of the next step may be sent while one runs: they go where that one does not
-// read, so that two graphs take turns.
+// Runs steps on a device with its own queue. Inputs are copied there once per step from pinned memory. The calls of a
+// walk are recorded once per batch shape in a graph, which is launched in later steps. The host waits for the device
+// only when it reads the step's results. The inputs of the next step can be sent while a step runs: there are two input
+// buffers on the device and a graph for each, so the running step does not read the buffer that is written.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@
 
 namespace comera::train {
 
-// Memory of the host that a device copies from while the host goes on.
+// Host memory from which a device copies asynchronously.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  PinnedMemory(const kernels::Backend& backend, std::size_t bytes);  // RunError when there is not enough
+  PinnedMemory(const kernels::Backend& backend, std::size_t bytes);  // throws RunError if there is not enough memory
 
   std::byte* data() const { return data_.get(); }
   std::size_t bytes() const { return bytes_; }
@@ -36,34 +36,33 @@ class DeviceSteps {
   DeviceSteps(const DeviceSteps&) = delete;
   DeviceSteps& operator=(const DeviceSteps&) = delete;
 
-  // Bytes of two places for inputs of at most so many bytes each.
+  // Bytes of two input buffers of at most `bytes` bytes each.
   static std::size_t input_places(std::size_t bytes) { return 2 * plan::aligned(bytes); }
-  // Sets their place on the device. Graphs that read the earlier places are forgotten.
+  // Sets the input buffers on the device. Drops graphs that read the earlier buffers.
   void set_inputs(std::byte* places, std::size_t bytes);
 
-  // Runs body's walks, which take their inputs from the stage in the pass that they are told.
+  // Runs the walks of `body`, which take their inputs from the given stage in the given pass.
   using Body = std::function<void(plan::InputStage*, plan::Pass)>;
   using Key = std::pair<const plan::Plan*, bool>;
   void run(const Key& key, const Body& body);     // call by call
-  void launch(const Key& key, const Body& body);  // as the graph of that key, recorded the first time
-  // Calls f, which takes no memory of the device that it keeps: what its driver takes meanwhile goes to kernels called
-  // for the first time.
+  void launch(const Key& key, const Body& body);  // as the graph of `key`, recorded the first time
+  // Calls f and counts the device memory that the driver takes meanwhile, for kernels that are called for the first
+  // time. f must not keep device memory of its own.
   void count_modules(const std::function<void()>& f);
-  // Sends the inputs of body's walks beside what runs; the next launch that has the same ones finds them there.
+  // Sends the inputs of body's walks while a step runs. The next launch with the same inputs uses them.
   void send_ahead(const Body& body);
-  void wait();  // until the device has done everything that was asked for
-  // It has: pinned memory may be written again.
+  void wait();  // waits until the device has finished all its work
+  // Marks all copies as finished: pinned memory may be written again.
   void arrived() { pending_ = 0; }
-  // Device memory that the driver took: for kernels, which are loaded on their first call, for cuBLASLt itself, and for
-  // graphs.
+  // Device memory taken by the driver: for kernels loaded on their first call, for cuBLASLt itself, and for graphs.
   struct DriverMemory {
     std::size_t modules = 0, graphs = 0;
   };
   const DriverMemory& driver_memory() const { return driver_memory_; }
-  // The calls of the graph with most calls. Each call costs the device time.
+  // The largest number of calls in a graph. Each call costs device time.
   std::size_t graph_calls() const { return graph_calls_; }
-  // Addresses change: graphs are recorded again when they are next asked for, and inputs sent ahead are sent again.
-  // Nothing runs any more.
+  // For changed addresses: drops all graphs and inputs sent ahead. Later launches record and send them again. Waits for
+  // the copies of inputs sent ahead.
   void forget();
 
  private:
@@ -75,22 +74,22 @@ class DeviceSteps {
   void send(const plan::InputStage& stage);
   void* record(const Body& body);
 
-  // Inputs that were sent ahead: their bytes, and their slot of two in pinned memory. The other slot may be written
+  // Inputs that were sent ahead: their size, and their slot of two in pinned memory. The other slot may be written
   // meanwhile.
   struct Ahead {
     std::size_t bytes = 0, slot = 0;
   };
 
-  static constexpr std::size_t slots = 4;  // copies on their way at a time, those sent ahead apart
+  static constexpr std::size_t slots = 4;  // copies in flight at a time, without those sent ahead
   plan::Machine machine_;
   std::byte* inputs_ = nullptr;
   std::size_t input_bytes_ = 0;
-  std::size_t place_ = 0;  // which of the two is read now
+  std::size_t place_ = 0;  // index of the input buffer that the current step reads
   PinnedMemory pinned_;
   std::size_t pending_ = 0;
   Ahead ahead_;
-  std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by place
-  std::set<Key> run_;                                    // what was run call by call before
+  std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by input buffer
+  std::set<Key> run_;                                    // keys that were run call by call before
   DriverMemory driver_memory_;
   std::size_t graph_calls_ = 0;
 };

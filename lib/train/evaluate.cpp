@@ -74,7 +74,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   loading.stops = true;
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool classify = dataset->spec().task == data::Task::classify;
-  // Nothing but a teacher to be measured against: its losses are per sequence.
+  // Without labels only the teacher's loss is measured. It is a loss per sequence.
   const bool unlabelled = options.teacher && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;
   result.task = dataset->spec().task;

@@ -13,27 +13,28 @@
 
 namespace comera::train {
 
-// Embeddings and numbers are near or far, not right or wrong.
+// Embeddings and regression outputs have no right or wrong answer.
 constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed && task != data::Task::regression; }
 
 struct Evaluation {
   data::Task task = data::Task::classify;
-  double loss = 0;           // mean over `counted`
-  double accuracy = 0;       // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
-  std::int64_t counted = 0;  // with a known label, or all without labels; 0: loss and accuracy mean nothing
+  double loss = 0;      // mean over `counted`
+  double accuracy = 0;  // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
+  std::int64_t counted =
+      0;  // examples with a known label, or all examples without labels; 0: loss and accuracy are undefined
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
-  ScoreMetrics scores;                               // regression: of the examples with a known number
+  ScoreMetrics scores;                               // regression: over the examples with a known number
   double seconds = 0;
 };
 
-// One example, classified or with its number.
+// The result for one example: a class or a number.
 struct Prediction {
   std::int64_t row = 0;     // in the order of the data
   std::int32_t label = -1;  // -1: not known
   std::int32_t predicted = 0;
   double probability = 0;  // of `predicted`
   double score = 0;        // regression: the predicted number
-  double known = NAN;      // regression: the right one, where it is known
+  double known = NAN;      // regression: the right number if it is known
 };
 
 struct EvaluationOptions {
@@ -42,12 +43,12 @@ struct EvaluationOptions {
   double mask_probability = 0.15;
   std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
-  Teacher* teacher = nullptr;       // the loss against it is part of the loss
+  Teacher* teacher = nullptr;       // the loss against the teacher is part of the loss
   bool require_finite = true;       // see check_answer()
-  std::string task = "evaluating";  // what the live line names; "": it names nothing
+  std::string task = "evaluating";  // name on the live line; "": no live line
 };
 
-// One pass over the data in its order; Stopped if a signal comes. `each` (classify, regression) is called for every
+// One pass over the data in its order. Throws Stopped on a signal. `each` (classify, regression) is called for every
 // example.
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
                     const EvaluationOptions& options, const std::function<void(const Prediction&)>& each = {});

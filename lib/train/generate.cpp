@@ -14,7 +14,7 @@
 namespace comera::train {
 namespace {
 
-// Ids by falling probability, and the probabilities, not divided by their sum.
+// Ids by descending probability, with weights exp((logit - largest) / temperature) that are not normalised.
 struct Ranked {
   std::vector<std::int32_t> ids;
   std::vector<double> weights;

@@ -7,7 +7,7 @@
 namespace comera::train {
 namespace {
 
-// Parameters that an entry of the bond behind core `bond` takes: a column of that core, a row of the next.
+// Number of parameters of one entry of the bond behind core `bond`: a column of that core and a row of the next.
 double cost_of(const layers::TensorTrain& train, std::size_t bond) {
   return static_cast<double>(train.ranks[bond] * train.sizes[bond] + train.sizes[bond + 1] * train.ranks[bond + 2]);
 }
@@ -34,7 +34,7 @@ void keep_of(Sensitivity& sensitivity, const Kept& kept) {
   Sensitivity next;
   for (std::size_t c = 0; c < kept.size(); ++c) {
     if (std::any_of(kept[c].begin(), kept[c].end(), [](const auto& bond) { return bond.empty(); }))
-      continue;  // the chain goes
+      continue;  // the chain is removed
     auto& bonds = next.emplace_back();
     for (std::size_t bond = 0; bond < kept[c].size(); ++bond) {
       std::vector<double>& values = bonds.emplace_back();

@@ -1,5 +1,5 @@
-// What the loss would lose with each rank entry: what an enforced cut goes by, where the diagonals have not fallen and
-// tell little.
+// Estimates how much the loss rises when a rank entry is removed. Scheduled cuts use this estimate where the diagonals
+// have not fallen and carry little information.
 #pragma once
 
 #include "lib/train/chain_sizes.h"
@@ -13,8 +13,8 @@ using Sensitivity = std::vector<std::vector<std::vector<double>>>;
 Sensitivity sensitivity_of(const Weights& weights);
 void keep_of(Sensitivity& sensitivity, const Kept& kept);
 
-// The chains of read_chains() with every entry D_j replaced by D_j^2 F_j per parameter that it costs: half of D_j^2
-// times the curvature is the rise of the loss when D_j becomes 0 (LeCun, Denker and Solla 1990, "Optimal brain
+// The chains of read_chains() with every entry D_j replaced by D_j^2 F_j per parameter that the entry costs. Half of
+// D_j^2 times the curvature is the rise of the loss when D_j becomes 0 (LeCun, Denker and Solla 1990, "Optimal brain
 // damage"). Entries that are not positive get 0.
 std::vector<Chain> importances(const Weights& weights, const Sensitivity& sensitivity);
 

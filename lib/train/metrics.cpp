@@ -54,8 +54,7 @@ void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
   line["bytes"] = bytes_;
 }
 
-// Writes, for the last step: S^ of the penalty, the true size S in entries of cores, and which objective the step
-// pushed.
+// Writes for the last step: S^ of the penalty, the true size S in core entries, and the objective that the step pushed.
 void Metrics::add_objective(nlohmann::ordered_json& line, const kernels::RankState& state) {
   const bool late = state.late != 0, pushes_size = state.pushes_size != 0;
   line["objective"] = {{"surrogate", state.surrogate},
@@ -126,7 +125,7 @@ void Metrics::removal(std::int64_t step, double seconds, const RankAdaptation::E
   append(line);
 }
 
-// A line that would pass the limit of a file's size (ulimit -f) is left out: the run ends with a checkpoint after this
+// Skips a line that would exceed the limit of a file's size (ulimit -f). The run ends with a checkpoint after this
 // step.
 void Metrics::append(const nlohmann::ordered_json& line) {
   const std::string text = line.dump() + "\n";

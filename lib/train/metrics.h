@@ -1,5 +1,5 @@
-// metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top, dev lines in
-// `dev`.
+// Writes metrics.jsonl: one line of JSON per report, evaluation and event. Training lines have `loss` at the top level,
+// dev lines in `dev`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,34 +11,33 @@
 
 namespace comera::train {
 
-// A report about a stretch of training: means since the last report.
+// A training report: means since the last report.
 struct StepReport {
-  std::int64_t step = 0, steps = 0;  // steps 0: no end is known
+  std::int64_t step = 0, steps = 0;  // steps 0: no known end
   double loss = 0, accuracy = 0, learning_rate = 0, gradient_norm = 0;
   double mean_rank = 0, ratio = 1;  // of the inner bonds; dense / compressed
   bool has_ranks = false, has_accuracy = true;
   double step_ms = 0, tokens_per_second = 0;
   std::size_t peak_bytes = 0;
-  double seconds = 0;  // trained so far
+  double seconds = 0;  // training time so far
 };
 
-// Counts those of the file's first `keep` bytes that exist and end with a whole line. A warning tells if lines were
-// lost.
+// Returns how many of the file's first `keep` bytes exist and end with a whole line. Warns if lines were lost.
 std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::uint64_t keep);
 
 class Metrics {
  public:
-  // Appends to metrics.jsonl; with `keep` it is cut back to that many bytes first.
+  // Appends to metrics.jsonl. With `keep`, the file is first cut back to that many bytes.
   Metrics(const Folder& folder, std::uint64_t keep);
 
   void step(const StepReport& report, Engine& engine);
   void evaluation(std::int64_t step, double seconds, const Evaluation& evaluation, Engine& engine);
   void event(std::int64_t step, double seconds, const std::string& what);
   void removal(std::int64_t step, double seconds, const RankAdaptation::Event& event);
-  std::uint64_t sync();  // bytes so far, safely on disk
-  // The next line tells ranks and sizes again, even if they are what they were.
+  std::uint64_t sync();  // bytes so far, synced to disk
+  // The next line reports ranks and sizes again, even if they are unchanged.
   void forget() { last_ranks_.clear(); }
-  // After the model was rebuilt.
+  // Call it after the model was rebuilt.
   void model_changed() { bytes_ = 0; }
 
  private:
@@ -49,10 +48,10 @@ class Metrics {
 
   AppendFile file_;
   std::string last_ranks_;
-  std::uint64_t bytes_ = 0;  // of the weights file, 0: to be computed
+  std::uint64_t bytes_ = 0;  // of the weights file; 0: to be computed
 };
 
-// Ranks of every tensor train as they count now: entries above the threshold, all 0 where a bond is empty.
+// The active ranks of every tensor train: entries above the threshold; all 0 if a bond is empty.
 layers::RankTable active_ranks(const Engine& engine);
 
 }  // namespace comera::train

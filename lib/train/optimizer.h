@@ -1,4 +1,4 @@
-// The end of a step, as one list of kernel calls: the objective's weights on the gradients, clipping, AdamW.
+// The end of a step as one list of kernel calls: weighting of gradients by the objective, clipping, AdamW.
 #pragma once
 
 #include <vector>
@@ -14,14 +14,14 @@ struct OptimizerOptions {
   kernels::RankPenalty penalty = kernels::RankPenalty::size;
 };
 
-// Gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then AdamW with the scalars
-// of StepState::adamw[role][decay]. A model without tensor trains has L alone.
+// Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
+// the scalars of StepState::adamw[role][decay]. A model without tensor trains has L alone.
 class Optimizer {
  public:
-  // Everything given must outlive the optimiser; `sink` is the one that the model's gradients went to.
+  // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
   Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options);
 
-  // In the finishing walk, after the model's finish(). `state` is in device memory and never read here.
+  // Runs in the finishing walk, after the model's finish(). `state` is in device memory and is not read here.
   void run(layers::Walk& walk, layers::StepState* state);
 
  private:
@@ -32,7 +32,7 @@ class Optimizer {
   Weights& weights_;
   const layers::AccumulateSink& sink_;
   OptimizerOptions options_;
-  // Arguments of the calls: sized once, filled anew in every step.
+  // Arguments of the calls: sized once, filled again in every step.
   std::vector<kernels::RankChain> chains_;
   std::vector<kernels::WeighGradient::Tensor> weighed_;
   std::vector<kernels::ConstTensor> gradients_, cores_;

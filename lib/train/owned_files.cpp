@@ -16,7 +16,7 @@ constexpr const char* names_of_old_runs[] = {"vocab.txt", "tokenizer.model", "to
 
 bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '%'; }
 
-// Names are any bytes, TOML is UTF-8.
+// File names are arbitrary bytes, but TOML is UTF-8.
 std::string escaped(const std::string& name) {
   std::string text;
   for (const char c : name)

@@ -1,6 +1,5 @@
-// The files at the top of a run folder that the run has from its model and tokenizer. recipe.toml lists them with their
-// checksums, so that
-// --force removes them with the run, and nothing of the user's.
+// The files at the top of a run folder that belong to the run: its model and tokenizer. recipe.toml lists them with
+// their checksums, so that --force removes them with the run and no file of the user.
 #pragma once
 
 #include <map>
@@ -11,13 +10,13 @@
 
 namespace comera::train {
 
-using OwnedFiles = std::map<std::string, std::string>;  // checksums by relative name; "" : whatever it holds
+using OwnedFiles = std::map<std::string, std::string>;  // checksums by relative name; "": any content
 
-OwnedFiles owned_files(const Folder& folder);  // every file in it
+OwnedFiles owned_files(const Folder& folder);  // every file in the folder
 std::string recipe_text(const OwnedFiles& files);
-// Of a recipe without such a list (version 0.1.0) the names that every run writes.
+// For a recipe without such a list (version 0.1.0): the names that every run writes.
 OwnedFiles recipe_files(const std::string& recipe, const std::string& file_name);
-// Those that are as they were written, and folders that become empty. A warning names each one that was changed since.
+// Removes the files that are unchanged, and folders that become empty. Warns about each file that was changed.
 void remove_owned(const Folder& folder, const OwnedFiles& files);
 
 }  // namespace comera::train

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double no_threshold = -std::numeric_limits<double>::infinity();
 
-// Parameters that no rank can remove.
+// Number of parameters outside the cores, which no rank can remove.
 std::int64_t rest_of(const Model& model) {
   std::int64_t cores = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
@@ -23,7 +23,7 @@ std::int64_t rest_of(const Model& model) {
   return model.parameters().count() - cores;
 }
 
-// Bytes of a core's number, and of a diagonal's, in the file that is handed on.
+// Bytes per number of a core and of a diagonal in the exported file.
 struct Widths {
   double core = 0, entry = 0;
 };
@@ -38,7 +38,7 @@ Widths widths_of(const Model& model) {
   return widths;
 }
 
-// Bytes of that file beside cores and diagonals.
+// Bytes of that file without cores and diagonals.
 double file_rest(const Model& model, const Widths& widths) {
   const auto cores = static_cast<double>(model.parameters().count() - rest_of(model));
   return static_cast<double>(weights_file_bytes(model, FileTypes::stored)) - cores * widths.core -
@@ -65,7 +65,7 @@ RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, RankP
   set_threshold();
 }
 
-// A checkpoint's sensitivity has a number for every rank entry of its model.
+// Checks that a checkpoint's sensitivity has one number for every rank entry of its model.
 void RankAdaptation::check_progress() const {
   if (progress_.sensitivity.empty()) return;
   auto kept = progress_.sensitivity.begin();
@@ -121,7 +121,7 @@ void RankAdaptation::check_target() const {
       options_.target_value, target.rest * widths_of(engine_.model()).core);
 }
 
-// L0 and S0 are fixed here, on the model without what has fallen to the threshold.
+// Fixes L0 and S0, after the entries that fell to the threshold were removed from the model.
 void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.late_begins = true;
   event.fallen += remove_fallen(above(read_chains(engine_.weights()), options_.threshold));
@@ -156,7 +156,7 @@ std::int64_t RankAdaptation::cut_to_size(const SizeTarget& size) {
   return removed;
 }
 
-// Without a cut the largest diagonals stay: enough entries fell to the threshold.
+// Without a scheduled cut the largest diagonals stay, because enough entries fell to the threshold.
 void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
     event.cut += cut_to_size(size_target());
@@ -174,8 +174,8 @@ bool RankAdaptation::cut_due(std::int64_t step) const {
          0;
 }
 
-// Many small cuts cost less than one: what is too much goes with the cube of the time left (Zhu and Gupta 2017, arXiv
-// 1710.01878).
+// Many small cuts cost less than one large cut. The allowed excess falls with the cube of the remaining time (Zhu and
+// Gupta 2017, arXiv 1710.01878).
 SizeTarget RankAdaptation::allowed(std::int64_t step) const {
   SizeTarget size = size_target();
   const double left = static_cast<double>(options_.late_deadline - step) /
@@ -211,7 +211,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   if (progress_.reached) return event;
   const kernels::RankState& state = engine_.state().rank;
   const SizeTarget target = progress_.late ? size_target() : SizeTarget{};
-  // The device measured before its update: look closely as soon as it is near.
+  // The device measured before its update, so the exact size is computed as soon as the measured size is near.
   const bool near = progress_.late && state.size + target.per_entry * state.active <= 1.1 * target.size;
   bool met = false;
   if (near) {

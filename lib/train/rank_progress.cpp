@@ -1,4 +1,4 @@
-// The progress of rank adaptation as JSON, for checkpoints.
+// Converts the progress of rank adaptation to and from JSON, for checkpoints.
 #include <nlohmann/json.hpp>
 
 #include "lib/train/rank_adaptation.h"

@@ -1,4 +1,4 @@
-// The recipe of a run, and what may not change when it is resumed.
+// Writes and reads the recipe of a run, and checks the options that must not change on resume.
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"

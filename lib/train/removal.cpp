@@ -13,7 +13,7 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-// The kept part of one parameter: first and last index of its shape.
+// The kept indices of the first and the last dimension of one parameter.
 struct Cut {
   Indices left, right;
 };
@@ -23,7 +23,7 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
   auto bonds = kept.begin();
   for (const layers::TensorTrain& train : model.tensor_trains()) {
     if (train.cores.empty()) continue;
-    if (train.diagonals.empty()) {  // folded: nothing of it can go
+    if (train.diagonals.empty()) {  // folded: no entry can be removed
       ++bonds;
       continue;
     }
@@ -36,7 +36,7 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
   return cuts;
 }
 
-// A tensor and the machine that it lies on.
+// A tensor and its machine.
 struct Place {
   const Machine& machine;
   const Tensor tensor;

@@ -1,5 +1,5 @@
-// Physical removal of rank entries: cores, diagonals and moments are sliced alike, the model is built again with the
-// smaller ranks.
+// Physical removal of rank entries: cores, diagonals and moments are sliced, and the model is rebuilt with the smaller
+// ranks.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace comera::train {
 
-// Ranks of every tensor train of the model when only `kept` stays (read_chains() order). A chain with an empty bond
-// loses all of them: its layer becomes its bias.
+// Ranks of every tensor train of the model if only `kept` stays (read_chains() order). A chain with an empty bond loses
+// all its ranks, and its layer becomes its bias.
 layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
-// Removes everything but `kept`. Returns the number of entries removed; 0 leaves the engine alone.
+// Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged.
 std::int64_t remove_all_but(Engine& engine, const Kept& kept);
 
-// The weights of an engine without entries that count as zero (at or below the model's threshold): what is handed on.
-// The engine keeps its own, so that training does not depend on when it saves. A copy, on the host and without moments,
-// is made only where there are such entries.
+// The weights of an engine without masked entries (at or below the model's threshold), for export. The engine keeps its
+// own weights, so that training does not depend on when it saves. A copy on the host without moments is made only if
+// there are masked entries.
 class LiveWeights {
  public:
   explicit LiveWeights(Engine& engine);

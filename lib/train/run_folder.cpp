@@ -25,8 +25,8 @@ std::string padded(std::int64_t step) { return fmt::format("{:08}", step); }
 std::string step_name(std::int64_t step) { return step_prefix + padded(step); }
 std::string best_name(std::int64_t step) { return best_prefix + padded(step); }
 
-// What a run writes at the top of its folder beside recipe, checkpoints and tokenizer; anything else there is not ours
-// to remove.
+// Files that a run writes at the top of its folder beside recipe, checkpoints and tokenizer. The program must not
+// remove any other file there.
 constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json"};
 
 void save_model(const Folder& folder, const Weights& weights, FileTypes types) {
@@ -34,7 +34,7 @@ void save_model(const Folder& folder, const Weights& weights, FileTypes types) {
   write_file_atomic(folder, "config.json", weights.model().config_json());
 }
 
-// Files take the place of files; folders are joined.
+// Files replace files; folders are merged.
 void move_all(const Folder& from, const Folder& to) {
   for (const std::string& name : from.names()) {
     if (from.kind(name) == EntryKind::folder)
@@ -80,7 +80,7 @@ void RunFolder::open_existing() {
   if (folder_->kind(checkpoints_name) != EntryKind::none) checkpoints_ = folder_->folder(checkpoints_name);
 }
 
-// But for what a run leaves that was killed as it began.
+// Ignores the files of a run that was killed at its start.
 void RunFolder::require_empty() const {
   for (const std::string& name : folder_->names()) {
     if (name == FolderLock::file_name || is_temporary(name)) continue;
@@ -91,7 +91,7 @@ void RunFolder::require_empty() const {
   }
 }
 
-// A run makes none. They would lead what it writes and removes to other places, and what it reads from there.
+// A run never creates links. A link would redirect its reads, writes and removals to other places.
 void RunFolder::require_no_links() const {
   const auto check = [](const Folder& folder) {
     for (const std::string& name : folder.names())
@@ -115,11 +115,11 @@ RunFolder::~RunFolder() {
 void RunFolder::make() {
   made_here_ = !path_exists(path_);
   make_folders(path_);
-  open_ = Open::fresh;  // what another process made meanwhile is no run to go on with
+  open_ = Open::fresh;  // an unexpected folder of another process must not be resumed
   open_existing();
 }
 
-// The recipe is never away: a folder with anything of a run in it has one to go on from.
+// The recipe always exists: a folder with any file of a run has a recipe to resume from.
 void RunFolder::create(const std::string& recipe, const std::function<void(const Folder& folder)>& others) {
   if (!folder_) make();
   remove_leftovers(*folder_);
@@ -140,7 +140,7 @@ void RunFolder::save_recipe(const std::string& recipe) {
   write_file_atomic(*folder_, recipe_name, recipe + recipe_text(files_));
 }
 
-// Of the run that is there: it is gone on with, or replaced. A recipe that is damaged lists nothing.
+// Files of the existing run, which is resumed or replaced. A damaged recipe lists none.
 OwnedFiles RunFolder::files_before() const {
   if (folder_->kind(recipe_name) == EntryKind::none) return {};
   OwnedFiles files;
@@ -155,10 +155,10 @@ OwnedFiles RunFolder::files_before() const {
   return files;
 }
 
-// The recipe stays until the new one takes its place: a run that is killed in between has the list of what is left.
+// The old recipe stays until the new one replaces it, so that a run killed in between still has the list of its files.
 void RunFolder::remove_run() {
   const OwnedFiles files = files_before();
-  remove_at_once(*folder_, checkpoints_name);  // half a checkpoint must never look whole
+  remove_at_once(*folder_, checkpoints_name);  // an incomplete checkpoint must never look complete
   for (const char* name : own_names) folder_->remove(name);
   remove_owned(*folder_, files);
 }

@@ -6,20 +6,20 @@
 namespace comera::train {
 
 constexpr std::int64_t unset_warmup = -1;
-// A twentieth of the steps; 100 where their number is unknown (0).
+// A twentieth of the steps; 100 if their number is unknown (0).
 std::int64_t default_warmup(std::int64_t steps);
 
 enum class ScheduleShape : std::uint8_t { constant, linear, cosine };
 
-// A factor on every learning rate: rises linearly over `warmup` steps, then stays, or falls to `final_fraction` at step
-// `steps`.
+// A factor on every learning rate. It rises linearly over `warmup` steps, then stays or falls to `final_fraction` at
+// step `steps`.
 struct Schedule {
   ScheduleShape shape = ScheduleShape::linear;
   std::int64_t warmup = 0;
   std::int64_t steps = 0;  // of the whole run; read by linear and cosine only
   double final_fraction = 0;
 
-  // For the step that follows `step` finished ones; never 0 within the run unless final_fraction is.
+  // The factor for the step after `step` finished ones; never 0 within the run unless final_fraction is 0.
   double factor(std::int64_t step) const;
   double warmup_factor(std::int64_t step) const;
 };

@@ -1,4 +1,4 @@
-// How near predicted numbers are to the known ones.
+// Measures the error and correlation of predicted numbers against the known ones.
 #pragma once
 
 #include <cmath>
@@ -8,12 +8,12 @@
 namespace comera::train {
 
 struct ScoreMetrics {
-  std::int64_t count = 0;  // of pairs; 0: the rest means nothing
+  std::int64_t count = 0;  // of pairs; 0: the other fields are undefined
   double mse = 0, pearson = 0, spearman = 0;
   double rmse() const { return std::sqrt(mse); }
 };
 
-// Correlations are 0 where one side is constant, and NaN where a prediction is no finite number.
+// Correlations are 0 if one side is constant, and NaN if a prediction is not a finite number.
 ScoreMetrics score_metrics(std::span<const double> predicted, std::span<const double> known);
 
 }  // namespace comera::train

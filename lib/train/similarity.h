@@ -1,4 +1,4 @@
-// Sentence embeddings: texts to vectors, and how well the cosine of two vectors follows people's judgement.
+// Sentence embeddings: converts texts to vectors, and measures how well cosines of vectors agree with human scores.
 #pragma once
 
 #include <memory>
@@ -13,35 +13,35 @@ namespace comera::train {
 
 struct EmbeddingOptions {
   std::int64_t batch = 32;
-  std::int64_t max_length = 128;   // tokens of a text, specials included
-  int threads = 1;                 // that tokenise ahead
-  std::string task = "embedding";  // what the live line names; "": it names nothing
+  std::int64_t max_length = 128;   // tokens of a text, special tokens included
+  int threads = 1;                 // for tokenisation in advance
+  std::string task = "embedding";  // name on the live line; "": no live line
 };
 
-// Row i is the embedding of texts[i], [texts, width]. Texts are batched by their length; neither order nor batch
-// changes a row's meaning. Stopped where a signal comes.
+// Row i is the embedding of texts[i], [texts, width]. Texts are batched by their length. Order and batch do not change
+// the meaning of a row. Throws Stopped on a signal.
 std::vector<float> embed(Engine& engine, const std::shared_ptr<const data::Tokenizer>& tokenizer,
                          const std::vector<std::string>& texts, const EmbeddingOptions& options);
 
 struct Similarity {
-  double spearman = 0;        // of the cosines against the scores
+  double spearman = 0;        // of the cosines and the scores
   double spearman_error = 0;  // standard error by the bootstrap over pairs
   double pearson = 0;
   std::int64_t pairs = 0;
-  double seconds = 0;  // of embedding both texts of every pair
+  double seconds = 0;  // for the embeddings of both texts of every pair
 };
 
-// `dataset`: task embed, two texts a row, the label a number (larger: more alike). InputError where a score is no
-// number.
+// `dataset`: task embed, two texts per row; the label is a number (larger: more similar). Throws InputError if a score
+// is not a number.
 Similarity evaluate_similarity(Engine& engine, const data::Dataset& dataset,
                                const std::shared_ptr<const data::Tokenizer>& tokenizer, const EmbeddingOptions& options,
                                std::vector<double>* cosines = nullptr);
 
-// Correlation of ranks; equal values share the mean of their ranks. 0 where one side is constant.
+// Rank correlation. Equal values share the mean of their ranks. 0 if one side is constant.
 double spearman(std::span<const double> x, std::span<const double> y);
 double pearson(std::span<const double> x, std::span<const double> y);
-// Standard deviation of the rank correlation over `samples` draws of pairs with replacement (Efron 1979, Annals of
-// Statistics 7).
+// Standard deviation of the rank correlation over `samples` bootstrap samples of pairs, drawn with replacement (Efron
+// 1979, Annals of Statistics 7).
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed);
 
 }  // namespace comera::train

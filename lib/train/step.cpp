@@ -44,7 +44,7 @@ void Engine::record(const Key& key, Body&& body) {
     body(walk);
     walk.end();
   };
-  device_steps_ ? device_steps_->count_modules(walk_it) : walk_it();  // kernels are called where paths are measured
+  device_steps_ ? device_steps_->count_modules(walk_it) : walk_it();  // measuring paths calls kernels
   region_bytes_ = std::max(region_bytes_, plan.bytes);
   plans_.emplace(key, std::move(plan));
 }
@@ -102,7 +102,8 @@ std::size_t Engine::slabs_bytes() const {
          (options_.training ? model.step_gradients().bytes() : 0);
 }
 
-// The old arena goes before the new one comes: nothing in it outlives a step but the halves, which are merged again.
+// Frees the old arena before it allocates the new one. Only the merged factors in it outlive a step, and they are
+// merged again.
 void Engine::allocate() {
   if (device_steps_) return allocate_block();
   if (!weights_->allocated()) weights_->allocate();
@@ -203,7 +204,7 @@ void Engine::receive_state() {
   device_steps_->arrived();
 }
 
-// A graph must not depend on what ran before it, so on a device the halves are merged in every step.
+// A graph must not depend on earlier work, so on a device the left and right factors are merged in every step.
 void Engine::begin_step() {
   replay(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
   if (device_steps_) prepared_ = false;
@@ -219,7 +220,8 @@ void Engine::finish_step() {
   replay(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
 }
 
-// On a device a step without accumulation is one graph; else its beginning, each micro-batch and its end are graphs.
+// On a device a step without accumulation is one graph. With accumulation its beginning, each micro-batch and its end
+// are separate graphs.
 void Engine::run_step(std::span<const Batch> parts) {
   const auto named = [&](const Key& key, bool whole) { return DeviceSteps::Key(&plans_.at(key), whole); };
   const auto used = [](const Batch& part) { return part.sequences > 0; };
@@ -234,7 +236,7 @@ void Engine::run_step(std::span<const Batch> parts) {
   run(named(key(Phase::finish), false), Way::graph, [&] { finish_step(); });
 }
 
-// With one micro-batch: what its step reads is known then.
+// Only for steps of one micro-batch, whose inputs are known in advance.
 void Engine::send_ahead(std::span<const Batch> parts) {
   if (!device_steps_ || profile_ || parts.size() != 1 || !plans_.contains(key(Phase::train, parts[0]))) return;
   const auto body = [&](plan::InputStage* stage, plan::Pass pass) {

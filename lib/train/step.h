@@ -1,10 +1,9 @@
-// Runs a model: owns the machine, the memory and the plans, and knows the order of calls of a training step and of an
+// Runs a model: owns the machine, the memory and the plans, and defines the order of calls of a training step and of an
 // evaluation.
 //
-// Memory: one arena for weights and moments, one for the step, [halves | copies of dense weights | step-long
-// gradients | the region that the walks share].
-// Plans are made once per phase and batch shape; a new shape may grow the step arena before the step begins. At a shape
-// already seen nothing is allocated.
+// Memory: one arena for weights and moments, one for the step: [halves | copies of dense weights | step-long gradients
+// | the region that the walks share]. Plans are made once per phase and batch shape. A new shape may grow the step
+// arena before the step begins. A known shape allocates nothing.
 #pragma once
 
 #include <functional>
@@ -28,23 +27,23 @@ struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
   OptimizerOptions optimizer;
   bool training = true;       // false: no gradients, no moments
-  bool fetch_hidden = false;  // evaluations hand out hidden states
+  bool fetch_hidden = false;  // evaluations return hidden states
 };
 
-// Results of an evaluation for one batch; the spans hold until the next call.
+// Results of an evaluation for one batch. The spans are valid until the next call.
 struct Scores {
   double loss = 0;                     // summed, not divided
   double correct = 0;                  // of the batch's `counted`
   std::span<const std::int32_t> best;  // predicted classes [B], or ids [P]
-  std::span<const double>
-      logits;  // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the rows asked for
+  // classify: [B, labels]; regression: [B, 1]; decoders: [P, vocabulary] of the requested rows
+  std::span<const double> logits;
   std::span<const double> embedding;  // embed: [B, N]
-  std::span<const double> hidden;     // embed, clm, where fetch_hidden is set: [B*T, N], padding included
+  std::span<const double> hidden;     // embed and clm with fetch_hidden: [B*T, N], padding included
 };
 
 class Engine {
  public:
-  // Takes no memory yet. `ranks`: see layers::ModelFactory.
+  // Allocates no memory yet. `ranks`: see layers::ModelFactory.
   Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options,
          const layers::RankTable& ranks = {});
   Engine(const Engine&) = delete;
@@ -56,17 +55,17 @@ class Engine {
   const Machine& machine() const { return machine_; }
   const EngineOptions& options() const { return options_; }
   const layers::ModelFactory& factory() const { return factory_; }
-  // The host's copy of the step's scalars: inputs are read when a step begins, outputs are there when it has ended.
+  // The host's copy of the step's scalars: inputs are read when a step begins, outputs are valid when it has ended.
   layers::StepState& state() { return state_; }
 
-  // Makes the plans of a training step (or of an evaluation) at this batch's shape. Only the shape is looked at.
+  // Makes the plans of a training step (or of an evaluation) for this batch's shape. Only the shape is read.
   void plan_training(const Batch& batch);
   void plan_evaluation(const Batch& batch);
-  // The plans so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
+  // Memory of all plans so far. `accumulate` is for the FLOPs: micro-batches per step, each at the largest shape.
   MemoryTable memory_table(std::int64_t accumulate = 1) const;
-  // Calls and FLOPs of one training step with one micro-batch, by op, over all walks that it makes.
+  // Calls and FLOPs of one training step with one micro-batch, by op, over all its walks.
   std::vector<plan::OpCount> op_counts() const;
-  // Without what the driver takes beside it, which is known once graphs were recorded.
+  // Without the memory of the driver, which is known once graphs were recorded.
   std::size_t planned_bytes() const {
     return device_steps_ ? block_layout().bytes() : weights_->bytes() + step_bytes();
   }
@@ -75,39 +74,39 @@ class Engine {
     return device_steps_ ? device_steps_->driver_memory().modules + device_steps_->driver_memory().graphs : 0;
   }
 
-  // Calls of the device in a step without accumulation, known once its graph was recorded; none where there are no
-  // graphs.
+  // Number of device calls in a step without accumulation, known once its graph was recorded; nullopt without graphs.
   std::optional<std::int64_t> launches() const {
     if (!device_steps_) return std::nullopt;
     return static_cast<std::int64_t>(device_steps_->graph_calls());
   }
 
-  // One optimiser step on the micro-batches; those without sequences are skipped. The caller sets scalars.{seed, step},
-  // adamw and the rank inputs before; loss, correct, square sums, rank outputs and scalars.finite are there afterwards.
-  // With finite == 0 no weight has changed.
+  // Runs one optimiser step on the micro-batches and skips those without sequences. The caller sets scalars.{seed,
+  // step}, adamw and the rank inputs before. The call sets loss, correct, square sums, rank outputs and scalars.finite.
+  // If finite == 0, no weight has changed.
   void train(std::span<const Batch> parts);
-  // The same in two halves: on a device the step runs when start() returns, and what the next step reads can be sent
-  // beside it (a step of one micro-batch; else nothing happens).
+  // The same step in two parts: on a device the step runs when start() returns, and send_ahead() can send the inputs of
+  // the next step meanwhile. It does so for a step of one micro-batch only.
   void start(std::span<const Batch> parts);
   bool runs_beside() const { return device_steps_ != nullptr; }
   void send_ahead(std::span<const Batch> parts);
   void finish();
   Scores evaluate(const Batch& batch);
 
-  // A cache of keys and values for `sequences` texts of up to `capacity` tokens, empty; InputError where the model
-  // cannot generate.
+  // Makes an empty cache of keys and values for `sequences` texts of up to `capacity` tokens. Throws InputError if the
+  // model cannot generate.
   void open_cache(std::int64_t sequences, std::int64_t capacity);
-  // Reads the batch's tokens behind those in the cache (models/decoder.h says what the batch holds); gives logits.
+  // Appends the batch's tokens to those in the cache and returns logits. models/decoder.h defines the contents of the
+  // batch.
   Scores decode(const Batch& batch);
 
-  // Memory for the weights, zero where they had none, and for all that has been planned. Plans that come later may need
-  // more: on a device that takes another block, and the weights move.
+  // Allocates memory for the weights, with zeros if they had none, and for all plans so far. Later plans may need more:
+  // on a device that takes another block, and the weights move.
   void allocate();
 
-  // Weights were written from outside: merged halves are stale.
+  // Call it after a write to the weights from outside: the merged factors are stale.
   void weights_changed() { prepared_ = false; }
-  // Puts another model, built by the same factory with other ranks, in the place of this one. `fill` receives the old
-  // and the new weights, both in memory. Plans start afresh.
+  // Replaces this model by one that the same factory builds with other ranks. `fill` receives the old and the new
+  // weights, both in memory. All plans are dropped.
   using Fill = std::function<void(Weights& from, Weights& to)>;
   void replace(const layers::RankTable& ranks, const Fill& fill);
 
@@ -115,8 +114,8 @@ class Engine {
 
  private:
   enum class Phase : std::uint8_t { begin, prepare, train, evaluate, finish, clear, decode };
-  using Key =
-      std::tuple<Phase, std::int64_t, std::int64_t, std::int64_t>;  // with B, T and the number of rows asked for, or 0
+  // With B, T and the number of requested rows, or 0.
+  using Key = std::tuple<Phase, std::int64_t, std::int64_t, std::int64_t>;
   static Key key(Phase phase) { return {phase, 0, 0, 0}; }
   static Key key(Phase phase, const Batch& batch) {
     return {phase, batch.sequences, batch.length, batch.has("logit_rows") ? batch["logit_rows"].elements() : 0};
@@ -127,7 +126,7 @@ class Engine {
   void record(const Key& key, Body&& body);
   template <class Body>
   void replay(const Key& key, Body&& body);
-  // Runs a list of replays, which the key names: on a device as one graph, or call by call.
+  // Runs the replays of `key`: on a device as one graph, or call by call.
   enum class Way : std::uint8_t { graph, calls };
   template <class Replays>
   void run(const DeviceSteps::Key& key, Way way, const Replays& replays);
@@ -158,14 +157,14 @@ class Engine {
   layers::ModelFactory factory_;
   EngineOptions options_;
   layers::StepState state_;
-  layers::StepState* device_state_ = nullptr;  // where kernels reach it
+  layers::StepState* device_state_ = nullptr;  // the address that kernels use
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<layers::AccumulateSink> sink_;
   std::unique_ptr<Optimizer> optimizer_;
   std::map<Key, plan::Plan> plans_;
   std::size_t region_bytes_ = 0;
   plan::Arena step_arena_;
-  DeviceBlock block_;  // where the backend does not read the host's memory: in place of the arenas of weights and steps
+  DeviceBlock block_;  // replaces the arenas of weights and steps if the backend cannot read host memory
   std::byte* step_memory_ = nullptr;
   std::unique_ptr<layers::KeyValueCache> cache_;
   plan::Arena cache_arena_;
@@ -173,13 +172,12 @@ class Engine {
   std::vector<std::int32_t> best_;
   std::vector<double> logits_, embedding_, hidden_;
   plan::Profile* profile_ = nullptr;
-  std::unique_ptr<DeviceSteps> device_steps_;  // where the backend does not read the host's memory
-  plan::InputStage* stage_ = nullptr;          // of the replay that runs
+  std::unique_ptr<DeviceSteps> device_steps_;  // if the backend cannot read host memory
+  plan::InputStage* stage_ = nullptr;          // of the current replay
   plan::Pass pass_ = plan::Pass::all;
 };
 
-// A batch of the given shape as a loader would make it, contents zero: what memory is planned for when there is no
-// data.
+// A batch of the given shape as a loader would make it, with zero contents, to plan memory without data.
 Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability);
 
 }  // namespace comera::train

@@ -1,4 +1,4 @@
-// A second model that only answers: its outputs go into every batch as what the student is to reach.
+// A second model for distillation: adds its outputs to every batch as targets of the student.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@ namespace comera::train {
 
 class Teacher {
  public:
-  // `engine` evaluates only. `output`: a name of lib/layers/distillation.h; `width`: columns of that output. `load`
-  // fills the weights once their memory is there.
+  // `engine` is for evaluation only. `output`: a name of lib/layers/distillation.h; `width`: columns of that output.
+  // `load` fills the weights once their memory is allocated.
   using Load = std::function<void(Weights&)>;
   Teacher(std::unique_ptr<Engine> engine, const char* output, std::int64_t width, Load load);
 
-  // Adds the output's shape to a batch that memory is planned for, and plans the teacher's own.
+  // Adds the output's shape to a batch for memory planning, and plans the teacher's own memory.
   void plan(Batch& batch);
   void allocate();
-  // Adds what the teacher says to the batch.
+  // Adds the teacher's outputs to the batch.
   void teach(Batch& batch);
 
   std::size_t planned_bytes() const { return engine_->planned_bytes(); }
   std::size_t driver_bytes() const { return engine_->driver_bytes(); }
-  // As one row per kind of memory, named "teacher"; its FLOPs are added `passes` times.
+  // Adds one row per kind of memory, named "teacher", and `passes` times its FLOPs.
   void add_to(MemoryTable& table, std::int64_t passes) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace comera::train {
 namespace {
 
-// A row whose value changes the result.
+// An option whose value changes the result.
 Option row(const char* group, const char* name, OptionType type, const char* value, const char* help) {
   return {.name = name, .type = type, .default_text = value, .group = group, .help = help, .result_relevant = true};
 }
@@ -35,7 +35,7 @@ Option choice(const char* group, const char* name, const char* value, std::vecto
   return option;
 }
 
-// A row that says how a run is carried out, not what comes out.
+// An option for how a run is carried out, which does not change its result.
 Option free(Option option) {
   option.result_relevant = false;
   return option;
@@ -46,7 +46,7 @@ Option only_here(Option option) {
   return option;
 }
 
-// Names of the option in other programs.
+// Adds the option's names in other programs.
 Option also(Option option, std::vector<std::string> synonyms) {
   option.synonyms = std::move(synonyms);
   return option;
@@ -119,7 +119,7 @@ void read_lengths(const OptionValues& values, TrainOptions& options) {
   options.max_seconds = time.value;
 }
 
-// What was asked for must be there to be compared.
+// Refuses a measure that the task does not have.
 Metric best_by(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("best-by");
   if (word == "automatic") return task == data::Task::classify ? Metric::accuracy : Metric::loss;

@@ -1,4 +1,4 @@
-// The options of training, and what they mean once the data is known.
+// The options of training, and their values once the data is known.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace comera::train {
 
-// Rows for the option tables of pretrain and finetune, by group.
-std::vector<Option>
-data_options();  // --task, --data, --dev, --text, --label, --tokenizer, --case, --batch, --accumulate, --seq, ...
+// Options of pretrain and finetune, by group.
+// --task, --data, --dev, --text, --label, --tokenizer, --case, --batch, --accumulate, --seq, ...
+std::vector<Option> data_options();
 std::vector<Option> training_options();  // steps, learning rates, schedule, evaluation, early stopping
 std::vector<Option> rank_options();      // thresholds, weights and targets of the two stages
 std::vector<Option> run_options();       // --save-every, --keep, --resume, --override, --force, --output, --dry-run
@@ -28,10 +28,10 @@ struct TrainOptions {
   std::int64_t steps = 0;  // 0: from epochs, or unlimited with max_seconds
   double epochs = 0, max_seconds = 0;
   double rate = 0, rate_cores = 0, rate_ranks = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  Schedule schedule;  // steps, and a warm-up that is not set, are filled in by the trainer
+  Schedule schedule;  // the trainer fills in steps and an unset warm-up
 
   EngineOptions engine;
-  RankOptions ranks;  // late_start and late_deadline are filled in by the trainer
+  RankOptions ranks;  // the trainer fills in late_start and late_deadline
   std::optional<Period> late_after;
 
   std::optional<Period> eval_every, save_every;
@@ -39,15 +39,15 @@ struct TrainOptions {
   Metric best_by = Metric::accuracy;
 };
 
-// InputError where values contradict each other.
+// Throws InputError if values contradict each other.
 TrainOptions train_options(const OptionValues& values);
 
-// As --task spells it.
+// The task of --task.
 data::Task task_of(const OptionValues& values);
 Option data_format_option(const char* group);  // --data-format, a row of data_options()
 data::DataSpec data_spec(const OptionValues& values, const std::vector<std::string>& files);
 
-// Steps of the whole run, 0: no end is known. `steps_per_epoch` 0: not known.
+// Steps of the whole run; 0: no known end. `steps_per_epoch` 0: not known.
 std::int64_t total_steps(const TrainOptions& options, std::int64_t steps_per_epoch);
 // A period in steps; nullopt for one in time.
 std::optional<std::int64_t> steps_of(const Period& period, std::int64_t steps_per_epoch, const char* option);

@@ -24,7 +24,7 @@ void each_score(const std::string& of, Scores& scores, const Visit& visit) {
   visit((of + "_spearman").c_str(), scores.spearman);
 }
 
-// Every field by its name, for both directions. These are in version 1 too, which the first programs wrote.
+// Visits every field by name, for reading and writing. These fields exist since version 1, the first format.
 template <class State, class Visit>
 void each_first_field(State& state, const Visit& visit) {
   visit("step", state.step);
@@ -83,7 +83,7 @@ void read(const io::Json& json, layers::RankTable& table) {
     for (const io::Json& rank : ranks) table[name].push_back(whole_number(rank));
 }
 
-// JSON has no word for a number that is not finite (the loss of an evaluation may be none).
+// JSON cannot hold a number that is not finite (the loss of an evaluation may be NaN), so null stands for it.
 void read(const io::Json& json, double& value) { value = json.is_null() ? std::nan("") : json.get<double>(); }
 
 void check(const TrainState& state, const std::string& file_name) {
@@ -116,7 +116,7 @@ std::string TrainState::to_json() const {
   return io::json_text(json);
 }
 
-// Version 1 has no checksum, neither of itself nor of the files beside it.
+// Version 1 has no checksum of itself or of the files beside it.
 TrainState TrainState::from_json(const std::string& text, const std::string& file_name) try {
   io::Json json = io::parse_json(text, file_name);
   const int found = json.at(version_key).get<int>();
@@ -143,7 +143,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   check(state, file_name);
   return state;
 } catch (const nlohmann::json::exception& error) {
-  const std::string_view what = error.what();  // "[json.exception...] what is wrong"
+  const std::string_view what = error.what();  // "[json.exception...] reason"
   fail_input("{}: not the state of a run: {}", file_name, what.substr(std::min(what.find(']') + 2, what.size())));
 }
 

@@ -1,4 +1,4 @@
-// state.json: the state of a run that a checkpoint keeps beside weights and moments.
+// state.json: the state of a run that a checkpoint stores beside weights and moments.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct Stretch {
   std::int64_t steps = 0, tokens = 0, counted = 0;
 };
 
-// Means of the last line's stretch.
+// Means over the stretch of the last line.
 struct Means {
   double loss = 0, accuracy = 0, step_ms = 0, tokens_per_second = 0;
 };
@@ -34,25 +34,25 @@ struct TrainState {
   data::LoaderState data;
   layers::RankTable rank_table;
   RankProgress ranks;
-  double seconds = 0;  // trained so far
+  double seconds = 0;  // training time so far
   std::uint64_t metrics_bytes = 0;
   std::int64_t tokens = 0;
   std::int64_t best_step = -1;  // -1: none yet
   double best_loss = 0, best_accuracy = 0;
   ScoreMetrics best_scores;
   std::int64_t evaluations_without_gain = 0;
-  bool evaluation_due = false;  // a signal came before it ended: the run goes on with it
+  bool evaluation_due = false;  // a signal interrupted the evaluation: a resumed run repeats it
   LastEvaluation evaluation;
   Stretch stretch;
   Means means;
-  std::vector<double> recent_losses;  // of the last steps: is the run diverging?
+  std::vector<double> recent_losses;  // of the last steps, to detect divergence
   double first_loss = 0;              // mean of the run's first steps
-  // Checksums by name: of the checkpoint's other files, and of the best model's.
+  // Checksums by name: of the checkpoint's other files, and of the files of the best model.
   std::map<std::string, std::string> files, best_files;
   bool with_checksums = true;  // false: read from version 1, which has none
 
-  // The text ends with a checksum of its own, which must be right when it is read. InputError for anything that is not
-  // such a state.
+  // The text ends with its own checksum, which is checked on reading. Throws InputError for anything that is not such a
+  // state.
   std::string to_json() const;
   static TrainState from_json(const std::string& text, const std::string& file_name);
 };

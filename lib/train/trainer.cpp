@@ -13,7 +13,7 @@
 namespace comera::train {
 namespace {
 
-constexpr std::size_t watched_steps = 20;  // whose mean tells whether a run diverges
+constexpr std::size_t watched_steps = 20;  // the mean of their losses shows divergence
 constexpr double divergence = 3;           // times the mean of the first steps, plus 1
 
 double mean_of(const std::vector<double>& values) {
@@ -55,8 +55,8 @@ void Trainer::build() {
   plan_memory();
 }
 
-// By default the last third of a run belongs to the late stage. Half of it may pass before the target is enforced: the
-// rest heals.
+// By default the last third of a run is the late stage. The target is enforced at the middle of that stage at the
+// latest, and the remaining steps heal the model.
 void Trainer::resolve_stages() {
   RankOptions& ranks = options_.ranks;
   if (ranks.target == TargetKind::none) return;
@@ -87,7 +87,7 @@ void Trainer::plan_memory() {
                engine_->planned_bytes() + (inputs_.teacher ? inputs_.teacher->planned_bytes() : 0) + reader_bytes());
 }
 
-// A device says what it has left before anything is taken, and before the folder is touched.
+// Compares the plan with the free memory of the device before memory is allocated and before the folder is changed.
 void Trainer::refuse_what_does_not_fit() const {
   const kernels::Backend& backend = *inputs_.machine.backend;
   std::size_t free = 0, total = 0;
@@ -101,7 +101,7 @@ void Trainer::refuse_what_does_not_fit() const {
 std::string Trainer::what_fits(std::size_t free) const {
   EngineOptions options = options_.engine;
   Machine machine = inputs_.machine;
-  machine.paths = nullptr;  // what this run will not do is not measured
+  machine.paths = nullptr;  // skips path measurements, because this plan will not be run
   const auto fits = [&](std::int64_t batch) {
     Engine engine(machine, inputs_.factory, options, state_.rank_table);
     engine.plan_training(planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
@@ -127,7 +127,7 @@ MemoryTable Trainer::memory_table() const {
   return table;
 }
 
-// Of the host: the readers of training go on while dev is read.
+// Host memory of the data readers: the readers of training continue while the dev data is read.
 std::size_t Trainer::reader_bytes() const {
   if (inputs_.machine.backend->device.free_bytes) return 0;
   const std::size_t dev = inputs_.dev ? data::tokenising_bytes(*inputs_.dev, options_.threads) : 0;
@@ -138,7 +138,7 @@ std::string Trainer::recipe() const {
   return inputs_.recipe + (inputs_.machine.paths ? recipe_text(inputs_.machine.paths->table()) : "");
 }
 
-// With what a model folder needs beside weights and configuration.
+// Also writes the files that a model folder needs beside weights and configuration.
 void Trainer::create_folder() {
   const bool fresh = state_.step == 0;
   folder_.create(saved_recipe_ = recipe(), [&](const Folder& folder) {
@@ -148,12 +148,12 @@ void Trainer::create_folder() {
   });
 }
 
-// Everything that is read has been read before the folder is touched.
+// Reads all inputs before it changes the folder.
 void Trainer::begin() {
   const bool fresh = state_.step == 0;
   if (callbacks_.start) callbacks_.start(memory_table());
   if (!inputs_.machine.backend->device.free_bytes)
-    meter_ = MemoryMeter();  // what data and readers took of the host is not the step's
+    meter_ = MemoryMeter();  // excludes host memory of data and readers from the step's peak
   engine_->allocate();
   if (inputs_.teacher) inputs_.teacher->allocate();
   if (!fresh) {
@@ -170,7 +170,7 @@ void Trainer::begin() {
   last_save_ = last_evaluation_ = state_.seconds;
 }
 
-// Where the session before was: what it had measured since its last line belongs to the next one.
+// Continues the earlier session: measurements since its last line count towards the next one.
 void Trainer::take_up() {
   folder_.load(state_.step, engine_->weights());
   saved_step_ = state_.step;
@@ -193,7 +193,7 @@ double Trainer::seconds() const { return wall_seconds() - session_start_; }
 void Trainer::set_rates() {
   const Schedule& schedule = options_.schedule;
   const double factor = schedule.factor(state_.step);
-  // The way to the target is a length, not a search: while it lasts, the diagonals do not slow down.
+  // The rank rate must not fall on the way to the target: the entries have a fixed distance to cover.
   const double rank_factor = ranks_->pushing() ? schedule.warmup_factor(state_.step) : factor;
   const double rates[layers::roles] = {options_.rate_cores * factor, options_.rate_ranks * rank_factor,
                                        options_.rate * factor};
@@ -239,7 +239,8 @@ void Trainer::take_batches() {
   state_.data = loader_->state();
 }
 
-// The next step's batches, while the device works on this one's. What is wrong with them is said when their turn comes.
+// Prepares the next step's batches while the device computes this step. Errors in them are reported when their step
+// begins.
 void Trainer::look_ahead() {
   ahead_.parts.resize(parts_.size());
   try {
@@ -278,7 +279,8 @@ void Trainer::check_loss() {
 
 void Trainer::fail(const std::string& what) const {
   std::vector<std::int64_t> saved = folder_.checkpoints();
-  if (!saved.empty() && saved.back() == state_.step) saved.pop_back();  // this step began with its weights
+  // The checkpoint of the last step is not good: the failed step began with its weights.
+  if (!saved.empty() && saved.back() == state_.step) saved.pop_back();
   const std::string good = saved.empty() ? "there is no good checkpoint yet"
                                          : "the last good checkpoint is " + folder_.checkpoint_path(saved.back());
   fail_run("[train] step {}: {}; {}; use a smaller --lr, more --warmup or a smaller --clip", state_.step + 1, what,
@@ -303,7 +305,7 @@ void Trainer::adapt(const RankAdaptation::Event& event) {
   log_info("step {}: {}: the schedule cut {} rank entries, {} fell to the threshold{}", state_.step, event_name,
            progress.cut, progress.fallen, progress.cut > 0 ? " (a larger --lr-ranks lets more of them fall)" : "");
   metrics_->event(state_.step, seconds(), event_name);
-  // A resumed run may have had a best model before it had a target: that one is too large for it.
+  // A resumed run may have a best model from before it had a target. That model is too large for the target.
   state_.best_step = -1;
   state_.best_accuracy = state_.best_loss = 0;
   state_.best_scores = {};
@@ -344,7 +346,8 @@ void Trainer::report() {
   state_.stretch = {};
 }
 
-// Over the best model so far. Of a regression after a teacher without labels there is no correlation.
+// True if the last evaluation is better than the best model so far. A regression with a teacher and without labels has
+// no correlation.
 bool Trainer::gains() const {
   if (options_.best_by == Metric::accuracy) return last_.accuracy > state_.best_accuracy;
   if (options_.best_by == Metric::spearman && last_.scores.count > 0)
@@ -359,7 +362,7 @@ void Trainer::evaluate_now() {
       .batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
   evaluation.teacher = dev_teacher();
-  evaluation.require_finite = false;  // a run that goes on may recover, and one that ends keeps its weights
+  evaluation.require_finite = false;  // a continuing run may recover, and a finished one keeps its weights
   state_.evaluation_due = true;
   try {
     const StopAnswer answer("stopping; the checkpoint keeps that this evaluation is due; again to quit now", false);
@@ -370,7 +373,7 @@ void Trainer::evaluate_now() {
   state_.evaluation_due = false;
   state_.evaluation = {state_.step, last_.loss, last_.accuracy, last_.seconds, last_.counted, last_.scores};
   metrics_->evaluation(state_.step, seconds(), last_, *engine_);
-  // Models on the way to a target are not yet what was asked for.
+  // Models that have not reached the target do not count as best.
   const bool counts = !ranks_->has_target() || ranks_->progress().reached;
   const bool better = counts && last_.counted > 0 && (state_.best_step < 0 || gains());
   if (better) {
@@ -386,7 +389,7 @@ void Trainer::evaluate_now() {
   if (callbacks_.evaluation) callbacks_.evaluation(state_.step, last_, better);
 }
 
-// Paths measured since the last time stand in the folder before the weights that were computed by them.
+// The recipe with newly measured paths is written before the weights that were computed by them.
 void Trainer::save() {
   if (std::string text = recipe(); text != saved_recipe_) folder_.save_recipe(saved_recipe_ = std::move(text));
   if (saved_step_ == state_.step) return;
@@ -397,7 +400,7 @@ void Trainer::save() {
   state_.metrics_bytes = metrics_->sync();
   folder_.save(engine_->weights(), state_);
   folder_.prune(options_.keep, state_);
-  metrics_->forget();  // so that a resumed run writes the lines that an undisturbed one does
+  metrics_->forget();  // so that a resumed run writes the same lines as an uninterrupted one
   saved_step_ = state_.step;
   last_save_ = seconds();
 }
@@ -424,7 +427,7 @@ void Trainer::after_step() {
   if (due(options_.save_every, last_save_, "--save-every")) save();
 }
 
-// A run that a signal stops is to go on later: its target is not enforced and it is not evaluated.
+// A run that a signal stopped is to be resumed: its target is not enforced and it is not evaluated.
 void Trainer::close(RunResult& result) {
   if (result.end == RunEnd::signal) {
     result.signal = stop_signal();
@@ -449,7 +452,7 @@ RunResult Trainer::run() {
     after_step();
   }
   result.end = *end;
-  // The last steps of a run that ends by the clock or early: a short one would otherwise have no line.
+  // Reports the last steps of a run that ends by time or early. A short run would otherwise have no line.
   if (*end != RunEnd::signal && state_.stretch.steps > 0) {
     report();
     if (callbacks_.step) callbacks_.step(last_report_, true);

@@ -1,4 +1,4 @@
-// A training run from its first step, or from a checkpoint, to its end.
+// Runs a training from its first step or from a checkpoint to its end.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ struct TrainInputs {
   layers::ModelFactory factory;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   std::string recipe;                              // text of recipe.toml, before the machine's paths
-  bool resume = false;                             // from the folder's last checkpoint, where there is one
-  bool skip_damaged = false;                       // ... or the last one that is whole
+  bool resume = false;                             // from the folder's last checkpoint if there is one
+  bool skip_damaged = false;                       // ... or from the last undamaged one
   Teacher* teacher = nullptr;                      // may be null
-  std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; none: they stay random
-  // Writes what else a fresh run's folder has from the model that it started from.
+  std::function<void(Weights&)> start = {};        // fills the random weights of a fresh run; null: they stay random
+  // Writes further files of the source model into the folder of a fresh run.
   std::function<void(const Folder& folder)> side_files = {};
 };
 
 struct TrainCallbacks {
   std::function<void(const MemoryTable&)> start;  // before the first step
-  std::function<void(const StepReport&, bool report)>
-      step;  // after every step; `report`: a line is due, means are fresh
+  // Called after every step; `report`: a line is due, the means are new.
+  std::function<void(const StepReport&, bool report)> step;
   std::function<void(std::int64_t step, const Evaluation&, bool best)> evaluation;
 };
 
@@ -35,7 +35,7 @@ enum class RunEnd : std::uint8_t { steps, time, early, signal };
 
 struct RunResult {
   RunEnd end = RunEnd::steps;
-  int signal = 0;  // that stopped the run; the program ends with 128 + signal
+  int signal = 0;  // signal that stopped the run; the program ends with 128 + signal
   std::int64_t step = 0, steps = 0;
   double seconds = 0;  // of training, over all sessions of the run
   double loss = 0;     // mean of the last report
@@ -43,18 +43,18 @@ struct RunResult {
   std::int64_t best_step = -1;
   double best_loss = 0, best_accuracy = 0;
   ScoreMetrics best_scores;
-  MemoryTable memory;            // as planned when the run ended
-  std::size_t planned_peak = 0;  // the most that was planned at any time, and what a device's driver took beside it
+  MemoryTable memory;            // as planned at the end of the run
+  std::size_t planned_peak = 0;  // largest planned memory at any time, with the memory of a device's driver
   std::size_t measured_peak = 0;
-  double waited_ms = 0;  // for the readers
+  double waited_ms = 0;  // waiting time for the readers
 };
 
 class Trainer {
  public:
-  // Refuses targets that cannot be reached and lengths that are not known, before anything is written.
+  // Throws for targets that cannot be reached and for unknown lengths, before anything is written.
   Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFolder& folder, TrainCallbacks callbacks);
 
-  // RunError with the last good checkpoint's name when the loss is not finite or diverges.
+  // Throws RunError with the name of the last good checkpoint if the loss is not finite or diverges.
   RunResult run();
   Engine& engine() { return *engine_; }
   std::int64_t steps() const { return steps_; }
@@ -65,7 +65,8 @@ class Trainer {
   void plan_memory();
   void refuse_what_does_not_fit() const;
   std::string what_fits(std::size_t free) const;
-  // Who judges the model on dev: of language models nobody, so that loss and perplexity there are those of the words.
+  // The teacher for dev evaluations. Language models have none there, so that dev loss and perplexity measure the text
+  // alone.
   Teacher* dev_teacher() const { return predicts_words(options_.task) ? nullptr : inputs_.teacher; }
   MemoryTable memory_table() const;
   std::size_t reader_bytes() const;
@@ -106,10 +107,10 @@ class Trainer {
     std::vector<data::Batch> parts;
     bool made = false;
     std::exception_ptr error;
-  } ahead_;  // of the step to come
+  } ahead_;  // for the next step
   std::string saved_recipe_;
   TrainState state_;
-  std::int64_t steps_ = 0;  // 0: no end is known
+  std::int64_t steps_ = 0;  // 0: no known end
   std::optional<double> late_seconds_;
   double session_start_ = 0;
   double last_save_ = 0, last_evaluation_ = 0;

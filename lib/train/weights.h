@@ -16,7 +16,7 @@ using layers::Parameter;
 using plan::Machine;
 using plan::Tensor;
 
-// The bytes of a tensor on the host: the tensor's own where the host can reach them, else a copy.
+// The bytes of a tensor on the host: the tensor's own memory if the host can read it, else a copy.
 class HostBytes {
  public:
   HostBytes(const Machine& machine, const Tensor& tensor);
@@ -30,10 +30,10 @@ class HostBytes {
   Tensor shape_;
 };
 
-// Host bytes into a tensor of the machine, all of it.
+// Copies host bytes to a whole tensor of the machine.
 void write(const Machine& machine, const Tensor& tensor, std::span<const std::byte> bytes);
 
-// Random starting values at `data`, where the parameters lie on the machine; they are bound to it.
+// Writes random starting values to `data`, the parameters' memory on the machine, and binds the parameters to it.
 void initialise(const Machine& machine, layers::Parameters& parameters, void* data, std::uint64_t seed);
 
 class Weights {
@@ -47,16 +47,16 @@ class Weights {
   const Machine& machine() const { return machine_; }
   bool training() const { return training_; }
 
-  // Memory for bytes(), all zero; nothing before needs it: plans and tables are made without.
-  void allocate();        // of its own
-  void bind(void* base);  // in somebody's block
+  // Allocates bytes() of zeros. Plans and tables are made before and do not need this memory.
+  void allocate();        // in an own arena
+  void bind(void* base);  // in an existing block
   bool allocated() const { return base_ != nullptr; }
-  // From a device's memory, which may then go, to the host's.
+  // Moves the weights from device memory to host memory. The device memory may be freed afterwards.
   void move_to_host();
   // Random weights; moments stay zero.
   void initialise(std::uint64_t seed);
 
-  // Moment 0 or 1 of the parameter of that index.
+  // Moment 0 or 1 of the parameter with that index.
   Tensor moment(int which, int index) const { return moment_slab_[moments * index + which]; }
   const plan::Slab& moment_slab() const { return moment_slab_; }
   std::size_t bytes() const { return model_->parameters().bytes() + moment_slab_.bytes(); }

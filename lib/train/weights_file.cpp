@@ -60,7 +60,7 @@ std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
   return tensors;
 }
 
-// Rows of the transpose of bytes seen as [rows, columns], one at a time.
+// Passes the rows of the transpose of `bytes`, a [rows, columns] matrix, to `take`, one at a time.
 template <class Row>
 void transpose(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t columns, std::size_t element,
                Row&& take) {
@@ -80,9 +80,9 @@ void put(const Machine& machine, const Tensor& tensor, bool transposed, io::Tens
             [&](std::span<const std::byte> row) { sink.bytes(row.data(), row.size()); });
 }
 
-constexpr double too_large_for_half = 65520;  // from here on numbers round to infinity
+constexpr double too_large_for_half = 65520;  // larger numbers round to infinity
 
-// Numbers of type `from` into a tensor of another type, a few at a time.
+// Converts numbers of type `from` to another tensor's type, in small blocks.
 void convert(std::span<const std::byte> bytes, DType from, const io::TensorToWrite& into, io::TensorSink& sink) {
   constexpr std::size_t most = 4096;
   const std::size_t count = bytes.size() / size_of(from);
@@ -110,7 +110,7 @@ void put(const Machine& machine, const Parameter& parameter, const io::TensorToW
             [&](std::span<const std::byte> row) { convert(row, from, into, sink); });
 }
 
-// A tensor's bytes as the file has them, in the element type wanted.
+// Returns a tensor's bytes in the orientation of the file, as element type `dtype`.
 std::vector<std::byte> bytes_as(const io::SafetensorsFile& file, const io::StoredTensor& stored, DType dtype) {
   const std::span<const std::byte> raw = file.bytes(stored);
   if (stored.type == stored_type(dtype)) return {raw.begin(), raw.end()};
@@ -129,13 +129,13 @@ void check_finite(const Tensor& host, const std::string& file, const std::string
                  file, name, i, value);
 }
 
-// A model's file, its names seen as the model's.
+// Reads a model's file under the parameter names of the model.
 class Source {
  public:
   Source(const std::string& path, const LoadOptions& options) : folder_(path), options_(options) {}
 
   const io::ModelFolder& folder() const { return folder_; }
-  // Chains by the one set of rules that every reader has (describe.cpp); a file alone has no config.json to describe
+  // Checks chains by the same rules as every reader (describe.cpp). A single file has no config.json that describes
   // them.
   void check_chains() const {
     if (folder_.has_config()) io::describe(folder_);
@@ -144,7 +144,7 @@ class Source {
     const bool renamed = !options_.model_prefix.empty() && name.starts_with(options_.model_prefix);
     return renamed ? options_.file_prefix + name.substr(options_.model_prefix.size()) : name;
   }
-  // The entry of that name, or of the first alias that is there; null where there is none.
+  // Returns the entry of that name or of the first existing alias; null if there is none.
   const io::ModelFolder::Entry* find(const std::string& name, const std::vector<std::string>& aliases = {}) const {
     const io::ModelFolder::Entry* found = folder_.find(file_name(name));
     for (const std::string& alias : aliases) {
@@ -175,12 +175,12 @@ class Source {
     used_.insert(folder_.find(file_name(name)));
     return io::rising_indices(folder_, file_name(name), count, limit);
   }
-  // The file's tensor for it is left out on purpose.
+  // Marks the file's tensors for this parameter as used, because they are skipped on purpose.
   void replace(const Parameter& parameter) const {
     used_.insert(folder_.find(file_name(parameter.name)));
     for (const std::string& alias : parameter.aliases) used_.insert(folder_.find(file_name(alias)));
   }
-  // Tensors that nothing asked for.
+  // Tensors that were not read.
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
     for (const io::ModelFolder::Entry& entry : folder_.entries())
@@ -202,7 +202,7 @@ class Source {
   mutable std::set<const io::ModelFolder::Entry*> used_;
 };
 
-// Weights that the model does not have may be ones that it lacks: an adapter, a layer, a head.
+// Warns about tensors without a place in the model. The model may lack a part of the file: an adapter, a layer, a head.
 void tell_unused(const Source& source, bool expected) {
   constexpr std::size_t most = 8;
   const std::vector<std::string> names = source.unused();
@@ -256,7 +256,7 @@ void get(const Machine& machine, const Source& source, const io::ModelFolder::En
   write(machine, tensor, turned);
 }
 
-// The right half [R, N] of a chain that is stored with a gauge, into a core that has none.
+// Reads the right factor [R, N] of a chain that is stored with a gauge into a core without one.
 void get_without_gauge(const Machine& machine, const Source& source, const layers::TensorTrain& train) {
   const Parameter& core = *train.cores.back();
   const std::int64_t rank = core.shape[0], columns = core.shape[1];
@@ -275,7 +275,7 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
   write(machine, core.value, bytes);
 }
 
-// Orders, gauges and ids of exact rows; gives the cores that are loaded with them.
+// Reads orders, gauges and ids of exact rows. Returns the cores that are loaded with them.
 std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
   std::vector<const Parameter*> done;
   for (layers::TensorTrain& train : weights.model().tensor_trains()) {
@@ -300,7 +300,7 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
   return indices;
 }
 
-// True for a core that a file keeps with a gauge and the model without.
+// True for a core that the file stores with a gauge and the model without.
 bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
   return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
     return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge &&

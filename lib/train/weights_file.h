@@ -1,5 +1,5 @@
-// Weights and moments as safetensors. Names are the parameters' own (lib/io/FORMAT.md); linear weights are [out, in] in
-// files.
+// Reads and writes weights and moments as safetensors. Names are the parameter names (lib/io/FORMAT.md). Linear weights
+// are [out, in] in files.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@
 
 namespace comera::train {
 
-// Files that a run goes on from keep every bit; files for others have each parameter's stored type.
+// Files to resume a run from keep every bit. Exported files have the stored type of each parameter.
 enum class FileTypes : std::uint8_t { memory, stored };
 
-// Whole-file bytes of what save_weights() would write, from shapes alone.
+// Size in bytes of the file that save_weights() would write, from shapes alone.
 std::uint64_t weights_file_bytes(const Model& model, FileTypes types = FileTypes::memory);
 
-// RunError where a number is too large for its stored type.
+// Throws RunError if a number is too large for its stored type.
 void save_weights(const std::string& path, const Weights& weights, FileTypes types = FileTypes::memory);
 void save_weights(const Folder& folder, const std::string& name, const Weights& weights, FileTypes types);
-// `path`: a file, or a folder with model.safetensors or shards. Every parameter must be there with its shape, under its
-// name or an alias; where several are there they must agree. InputError naming file and tensor; chains must be as
-// config.json describes them (io::describe()). Tensors that the model has no place for are named in a message. A chain
-// that is stored with a gauge fills one without.
+// `path`: a file, or a folder with model.safetensors or shards. Every parameter must exist with its shape, under its
+// name or an alias; if several exist, they must agree. Chains must match config.json (io::describe()). Throws
+// InputError with the names of file and tensor. A message names tensors without a place in the model. A chain that is
+// stored with a gauge can fill one without.
 struct LoadOptions {
-  std::function<bool(const Parameter&)> fresh;     // keeps what it has, whatever the file holds
-  std::function<bool(const Parameter&)> may_miss;  // keeps what it has where the file lacks it
-  // Names that begin with the first are looked for with the second in its place.
+  std::function<bool(const Parameter&)> fresh;     // keeps its value, whatever the file contains
+  std::function<bool(const Parameter&)> may_miss;  // keeps its value if the file lacks it
+  // Names that begin with model_prefix are looked up in the file with file_prefix instead.
   std::string model_prefix = {}, file_prefix = {};
 };
-// Gives the names of the parameters that kept what they had.
+// Returns the names of the parameters that kept their values.
 std::vector<std::string> load_weights(const std::string& path, Weights& weights, const LoadOptions& options = {});
 
-// A model's file, read parameter by parameter; nothing of it stays in memory.
+// A model's file, read parameter by parameter. The contents are not kept in memory.
 class StoredWeights {
  public:
   explicit StoredWeights(const std::string& path);  // as load_weights()
   ~StoredWeights();
-  // In the orientation of memory. InputError as by load_weights().
+  // In the orientation of memory. Throws InputError as load_weights() does.
   void read(const Parameter& parameter, std::span<float> numbers) const;
 
  private:
@@ -50,18 +50,18 @@ class StoredWeights {
   std::unique_ptr<Opened> opened_;
 };
 
-// What load_weights() refuses for names, shapes and types, before a number is read or memory is taken for one: what a
-// configuration claims is told with its bytes.
+// Makes the checks of load_weights() for names, shapes and types, before numbers are read or memory is allocated for
+// them. So a configuration cannot claim more than the bytes of its file hold.
 void check_weights(const std::string& path, const Model& model, const LoadOptions& options = {});
 
-// The types that a model's file has, by tensor, and the one that most of its bytes have.
+// The types of the tensors in a model's file, by name, and the type of most of its bytes.
 struct StoredTypes {
   std::map<std::string, DType> by_name = {};
   DType others = DType::f32;
 };
 StoredTypes stored_types(const std::string& path);
-// Models of the factory whose parameters are handed on in these types; rank diagonals, which a threshold judges, stay
-// as in memory. `naming`: how names in the file differ.
+// Models of the factory whose parameters are exported in these types. Rank diagonals, which are compared with a
+// threshold, keep their type in memory. `naming`: differences between names in the file and in the model.
 layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming = {});
 
 // "moment1.<name>" and "moment2.<name>", in the orientation of memory.

@@ -1,4 +1,4 @@
-// Whole numbers of a checkpoint's JSON.
+// Reads integers of a checkpoint's JSON.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace comera::train {
 
-// InputError for anything else: the library would convert 1e300 and 2^63 without a word.
+// Throws InputError for anything else: the library would convert 1e300 and 2^63 silently.
 inline std::int64_t whole_number(const io::Json& json) {
   constexpr std::size_t longest_shown = 40;
   if (!json.is_number_integer() ||
