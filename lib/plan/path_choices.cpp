@@ -50,7 +50,8 @@ std::string key_of(const char* op, DType dtype, const Args& a) {
 
 bool is_key(const std::string& text) {
   static const std::regex form(
-      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4}( gelu| silu| tanh)?(, no dx|, adds dx)?(, no dA)?)");
+      R"(tt_linear_(forward|backward) (f32|bf16) \d{1,12} x \d{1,12} ->( \d{1,12}/\d{1,12}){1,4})"
+      R"(( gelu| silu| tanh)?(, no dx|, adds dx)?(, no dA)?)");
   return std::regex_match(text, form);
 }
 

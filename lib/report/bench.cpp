@@ -17,7 +17,7 @@ namespace {
 data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
   data::Batch batch = train::planning_batch(task, options.batch, options.length, 0.15);
   std::uint64_t state = options.seed;
-  const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // past the special pieces of the usual vocabularies
+  const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // after the special tokens of common vocabularies
   for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())
     id = static_cast<std::int32_t>(
         first + static_cast<std::int64_t>(next_random(state) % static_cast<std::uint64_t>(vocabulary - first)));
@@ -97,10 +97,10 @@ Cell optional_bytes(const std::optional<std::uint64_t>& bytes) {
   return bytes ? Cell(static_cast<std::int64_t>(*bytes)) : Cell();
 }
 
-// A rate above the machine's best was measured in other company on the machine than that best: the share is not known.
+// Returns no share for a rate above the machine's peak: the two were measured under different loads of the machine.
 Cell share_cell(double part, double whole) { return whole > 0 && part <= whole ? Cell(part / whole) : Cell(); }
 
-// `step`: the whole that the row is a part of, if it is one.
+// `step`: the whole step that the row is a part of, if any.
 std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double report_peak) {
   const double gflops = gflops_of(row), peak_gflops = row.peak_gflops > 0 ? row.peak_gflops : report_peak;
   return {row.work,
@@ -116,7 +116,7 @@ std::vector<Cell> cells_of(const BenchRow& row, const BenchRow& step, double rep
           row.joules ? Cell(*row.joules) : Cell()};
 }
 
-// Benches of single layers alone: the least bytes that must be moved, and the share of the machine's bound.
+// For benches of single layers: adds the least number of bytes to move, and the share of the machine's bound.
 void add_bounds(const BenchReport& report, Table& table) {
   if (std::none_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) { return row.moved_bytes > 0; }))
     return;
@@ -130,7 +130,7 @@ void add_bounds(const BenchReport& report, Table& table) {
   }
 }
 
-// Devices alone start calls.
+// Only devices have launches.
 void add_launches(const BenchReport& report, Table& table) {
   if (std::none_of(report.rows.begin(), report.rows.end(),
                    [](const BenchRow& row) { return row.launches.has_value(); }))

@@ -1,4 +1,4 @@
-// Times of a training step and of its parts, beside what the machine can do at most.
+// Measures the times of a training step and of its parts, relative to the measured peak rates of the machine.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,27 +13,27 @@
 namespace comera::report {
 
 struct BenchReport {
-  Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line that scripts read
+  Json settings = Json::object();  // model, form, rank, batch, seq, threads, ...: on every line for scripts
   std::vector<BenchRow> rows;
-  double peak_gflops = 0;  // of this machine at the same number of threads, under the instruction set of the first row
-  std::string peak_work;   // the work that peak_gflops was measured with
-  double copy_gb_per_s = 0;  // read and written
+  double peak_gflops = 0;  // of this machine with the same number of threads, for the instruction set of the first row
+  std::string peak_work;   // the work that measured peak_gflops
+  double copy_gb_per_s = 0;  // read and written bytes
 };
 
-// Whole steps first, then as many with a clock around every op.
+// Times whole steps first, then the same number of steps with a clock around every op.
 std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options);
 
-// The whole step of `other`, measured elsewhere or otherwise, behind those that the report has. What it took of memory
-// is left out: that of a process that measured more than one is not known.
+// Appends the whole step of `other`, measured elsewhere or with other settings, to the rows of the report. Its peak
+// memory is left out: it is unknown for a process that measured more than one step.
 void add_step(BenchReport& report, const BenchReport& other);
 
-// Milliseconds that the row's FLOPs and bytes take at the machine's measured rates, the longer of the two; none where
-// either is unknown.
+// Milliseconds for the row's FLOPs or bytes at the machine's measured rates, whichever is longer; none if either is
+// unknown.
 std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row);
 
-// One linear layer alone, batch * length tokens: merging of halves, forward, backward with dX and the gradients of all
-// cores.
+// Times one linear layer without a model, with batch * length tokens: merging of the factors, forward, backward with dX
+// and the gradients of all cores.
 struct LinearBench {
   std::int64_t in = 0, out = 0;
   layers::Form form = layers::Form::tt;
@@ -41,7 +41,7 @@ struct LinearBench {
 };
 BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench, const BenchOptions& options);
 
-// One word table alone, batch * length ids drawn with equal chances.
+// Times one word table without a model, with batch * length uniformly drawn ids.
 struct LookupBench {
   std::int64_t rows = 0, columns = 0;
   layers::Form form = layers::Form::ttm;
@@ -49,8 +49,8 @@ struct LookupBench {
 };
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
 
-// Rates that no kernel passes, the best of several tries with all threads of the machine's stream: multiply-adds in
-// registers on a CPU (kernels/cpu_backend.h), products of large random matrices elsewhere; copies.
+// Peak rates that no kernel exceeds: the best of several tries with all threads of the machine's queue. Multiply-adds
+// in registers on a CPU (kernels/cpu_backend.h), products of large random matrices elsewhere; copies.
 double measure_peak_gflops(const plan::Machine& machine);
 const char* peak_work(const plan::Machine& machine);  // "multiply-adds in registers"
 double measure_copy_gb_per_s(const plan::Machine& machine);

@@ -10,12 +10,12 @@
 namespace comera::report {
 namespace {
 
-constexpr std::size_t cold_bytes = std::size_t{1} << 29;  // ten times the largest cache of a card
+constexpr std::size_t cold_bytes = std::size_t{1} << 29;  // ten times the largest cache of a GPU
 constexpr int most_sets = 16;
 
 using Body = std::function<void(layers::Walk&, int set)>;
 
-// Walks of one plan, each with memory of its own, as one graph where there is a device.
+// Walks of one plan, each with separate memory. On a device they are one graph.
 class Walks {
  public:
   Walks(const plan::Machine& machine, int sets, Body body)
@@ -37,7 +37,7 @@ class Walks {
     return static_cast<std::int64_t>(steps_.graph_calls()) / sets_;
   }
 
-  // Milliseconds of one walk, of `rounds` over all sets.
+  // Milliseconds per walk, averaged over `rounds` rounds of all sets.
   double milliseconds(int rounds) {
     const double start = wall_seconds();
     for (int i = 0; i < rounds; ++i) run();
@@ -139,7 +139,7 @@ BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, con
   const bool asynchronous = device.open != nullptr;
   const int sets = asynchronous ? std::clamp(static_cast<int>(cold_bytes / layer.set_bytes()), 1, most_sets) : 1;
   if (sets > 1) layer.make_sets(sets);
-  const int rounds = asynchronous ? 4 : 1;  // as many as are launched without waiting
+  const int rounds = asynchronous ? 4 : 1;  // launched without waiting in between
   report.rows.push_back(row_of("tokens", sets, rounds, [&](layers::Walk& walk, int set) { layer.tokens(walk, set); }));
   report.rows.back().moved_bytes = layer.moved_bytes();
   report.rows.back().flops = layer.least_flops(report.rows.back().flops);

@@ -1,4 +1,4 @@
-// A layer alone, without a model around it. Of this room only.
+// A layer for benches, without a model. For this room only.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace comera::report {
 
-// The tables of a model for one layer. A derived class builds its layer, then calls take_memory().
+// Provides the tables of a model for one layer. A derived class builds its layer, then calls take_memory().
 class LayerAlone {
  public:
   explicit LayerAlone(const plan::Machine& machine);
@@ -17,18 +17,18 @@ class LayerAlone {
   LayerAlone(const LayerAlone&) = delete;
   LayerAlone& operator=(const LayerAlone&) = delete;
 
-  // Forward and backward over the tokens of that set, a copy of the data elsewhere in memory.
+  // Runs forward and backward over the tokens of `set`, a copy of the data at another address.
   virtual void tokens(layers::Walk& walk, int set) = 0;
-  // The work that does not depend on the number of tokens: halves and copies of weights before them, gradients of cores
-  // after them.
+  // Runs the work that does not depend on the number of tokens: before them the merged factors and the copies of
+  // weights, after them the gradients of cores.
   void step(layers::Walk& walk);
   void cores(layers::Walk& walk);
 
   virtual std::size_t set_bytes() const = 0;
   virtual void make_sets(int sets) = 0;
-  // The least that forward and backward over one set move: every operand once.
+  // The least number of bytes that forward and backward over one set move: every operand once.
   virtual double moved_bytes() const = 0;
-  // The FLOPs without padding, of the plan's FLOPs, which count it.
+  // The FLOPs without padding. `planned`: the plan's FLOPs, which include padding.
   virtual double least_flops(double planned) const { return planned; }
 
   const plan::Machine& machine() const { return machine_; }
@@ -38,7 +38,7 @@ class LayerAlone {
  protected:
   layers::Builder builder();
   void take_memory();
-  // Random numbers in [-1, 1], the same everywhere, again from the start after some million.
+  // Fills with reproducible random numbers in [-1, 1]. They repeat after some million.
   void fill(const plan::Tensor& tensor, std::uint64_t seed) const;
   virtual void prepare(layers::Walk& walk) = 0;
   virtual void finish(layers::Walk& walk) = 0;
@@ -57,9 +57,9 @@ class LayerAlone {
   plan::Arena weights_, slab_memory_;
 };
 
-// Rows "step" (all of it, waited for each time: what a caller waits), "tokens" (forward and backward) and "cores" (what
-// is left, where there is any). On a device tokens are taken from as many sets in turn as keep its cache cold, one
-// behind another without waiting.
+// Rows "step" (a whole step, with a wait after each), "tokens" (forward and backward) and "cores" (the rest, if there
+// is any). On a device "tokens" alternates between enough sets to keep the device's cache cold, and launches several
+// rounds without waiting.
 BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options);
 
 }  // namespace comera::report

@@ -44,7 +44,7 @@ class LinearAlone final : public LayerAlone {
     }
   }
 
-  // X, Y, dY, dX and the weights as products read them, of the stream's type, and the gradients of the weights.
+  // X, Y, dY, dX and the weights of the products in the activation dtype, and the gradients of the weights.
   double moved_bytes() const override {
     return static_cast<double>(bytes(2 * tokens_ * (in_ + out_)) +
                                static_cast<std::size_t>(weights()) *
@@ -63,7 +63,7 @@ class LinearAlone final : public LayerAlone {
   struct Set {
     Tensor x, dx, dy;
   };
-  // Elements of both halves without the padding of their ranks, or of W.
+  // Elements of the left and right factor without padded ranks, or of W.
   std::int64_t weights() const {
     return has_cores() ? trains_.front().ranks[trains_.front().middle()] * (in_ + out_) : in_ * out_;
   }

@@ -1,4 +1,4 @@
-// Measures the highest rates of the machine: multiply-adds, products and copies.
+// Measures the peak rates of the machine: multiply-adds, products and copies.
 #include <algorithm>
 #include <numeric>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int tries = 8;
 
-// Seconds of the fastest of some calls, each call `calls` times before it is waited for; 0 where it fails.
+// Returns the seconds per call of the fastest try. Each try makes `calls` calls and waits once; 0 if it fails.
 template <class Args>
 double fastest(const plan::Machine& machine, const kernels::Op<Args>& op, const Args& args, int calls) {
   kernels::Context context = machine.context();
@@ -38,7 +38,7 @@ double fastest(const plan::Machine& machine, const kernels::Op<Args>& op, const 
   return best;
 }
 
-// Zeros would draw less power than numbers do, and let the clock run faster.
+// Random numbers, because zeros draw less power and allow a higher clock rate.
 void fill_random(const plan::Machine& machine, void* data, std::int64_t elements) {
   const plan::Tensor tensor{data, machine.dtype, {elements}};
   std::vector<std::byte> bytes(tensor.bytes());
@@ -55,8 +55,8 @@ bool has_multiply_adds(const plan::Machine& machine) {
   return !is_device(machine) && kernels::run_multiply_adds(machine.backend->variant, 1) > 0;
 }
 
-// All threads at work for a while, each of them counted with its best short try: on a machine that others use, some
-// tries are not disturbed.
+// Runs all threads for a while and adds the best short try of each thread. On a shared machine some tries are
+// undisturbed.
 double registers_gflops(const plan::Machine& machine) {
   constexpr std::int64_t rounds = 1 << 17;  // some tenths of a millisecond
   constexpr double while_seconds = 0.1;
@@ -107,7 +107,7 @@ const char* peak_work(const plan::Machine& machine) {
 double measure_copy_gb_per_s(const plan::Machine& machine) {
   const std::int64_t count = std::int64_t{1} << (is_device(machine) ? 27 : 24);
   plan::Machine plain = machine;
-  plain.dtype = kernels::parameter_type(machine.dtype);  // the cast of parameters to their own type is a copy
+  plain.dtype = kernels::parameter_type(machine.dtype);  // a cast of parameters to their own type is a copy
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(plain.dtype);
   plan::Arena memory(*machine.backend, 2 * bytes, "the measurement of the machine's peak");
   const kernels::CastTensor tensor{count, memory.data(), static_cast<char*>(memory.data()) + bytes};

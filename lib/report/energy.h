@@ -1,5 +1,5 @@
-// Energy of the processor packages as the system counts it (Linux powercap, RAPL), or of a device as its driver does,
-// where it may be read.
+// Reads the energy of the processor packages from the system's counters (Linux powercap, RAPL), or that of a device
+// from its driver, if they are readable.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@ namespace comera::report {
 
 class EnergyMeter {
  public:
-  // Package zones below `root`; without a readable one joules() is always empty.
+  // Uses the package zones below `root`. Without a readable zone joules() is always empty.
   explicit EnergyMeter(const std::string& root = "/sys/class/powercap");
-  // The meter of a backend's machine: its device if it has one, else the processor's packages.
+  // Makes the meter of a backend's machine: its device if it has one, else the processor's packages.
   static EnergyMeter of(const kernels::Device& device);
-  // Since the meter was made or last asked; counters that ran over are mended.
+  // Energy since construction or the last call. Counter overflow is corrected.
   std::optional<double> joules();
 
  private:
@@ -28,7 +28,7 @@ class EnergyMeter {
 
   std::vector<Zone> zones_;
   const kernels::Device* device_ = nullptr;
-  std::optional<double> last_;  // of the device
+  std::optional<double> last_;  // last counter of the device
 };
 
 }  // namespace comera::report

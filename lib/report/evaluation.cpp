@@ -44,7 +44,7 @@ Table summary_table(const EvaluationReport& evaluation) {
   table.columns = {{"examples", predicts_words(evaluation.task) ? "predicted tokens" : "examples", Unit::count}};
   table.rows.push_back({evaluation.result.counted});
   for (const auto& [name, value] : metrics_of(evaluation)) {
-    if (evaluation.task == data::Task::regression && name == "loss") continue;  // the mean squared error
+    if (evaluation.task == data::Task::regression && name == "loss") continue;  // equals the mean squared error
     table.columns.push_back({name, name, name == "accuracy" ? Unit::share : Unit::plain});
     table.rows[0].emplace_back(value);
   }

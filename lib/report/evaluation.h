@@ -1,4 +1,4 @@
-// The quality of a model on data, as `comera evaluate` reports it.
+// The quality of a model on data, for `comera evaluate`.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct EvaluationReport {
 
 Table summary_table(const EvaluationReport& evaluation);
 Table confusion_table(const EvaluationReport& evaluation);  // a row per label, a column per prediction
-Table label_table(
-    const EvaluationReport& evaluation);  // a row per label: recall, precision, what it was most often taken for
+// A row per label: recall, precision, and the most frequent wrong prediction.
+Table label_table(const EvaluationReport& evaluation);
 Json to_json(const EvaluationReport& evaluation);
 
 // "accuracy>=0.8": >=, >, <= or < between a metric's name and a number.
@@ -29,11 +29,11 @@ struct Requirement {
   std::string text, metric, relation;
   double bound;
 };
-// InputError when it is not written so or the task has no such metric.
+// Throws InputError if the text has another form or the task has no such metric.
 Requirement parse_requirement(const std::string& text, data::Task task);
-// The same for other reports, whose metrics are called so.
+// The same for other reports with these metrics.
 Requirement parse_requirement(const std::string& text, const std::vector<std::string>& metrics);
-// RunError, naming the value, when it does not hold.
+// Throws RunError with the value if the requirement does not hold.
 void require_metric(const EvaluationReport& evaluation, const Requirement& requirement);
 void require_metric(const EvaluationReport& evaluation, const std::string& requirement);
 

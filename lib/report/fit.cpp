@@ -16,8 +16,8 @@
 namespace comera::report {
 namespace {
 
-constexpr std::size_t least_text = 20;  // columns of a text that is cut
-constexpr std::size_t least_title = 5;  // columns of a title that is cut
+constexpr std::size_t least_text = 20;  // minimum columns of a cut text
+constexpr std::size_t least_title = 5;  // minimum columns of a cut title
 
 std::size_t widest_line(std::string_view text) {
   std::size_t widest = 0;
@@ -46,7 +46,7 @@ std::size_t widest_cell(Table& table, std::size_t column) {
   return widest;
 }
 
-// Breaks titles at blanks into lines that are no wider than the cells below, or than their longest word.
+// Breaks titles at blanks into lines no wider than the cells below or the longest word of the title.
 void break_titles(Table& table) {
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     std::string& title = table.columns[c].title;
@@ -68,7 +68,7 @@ std::string cut_at_the_end(const std::string& text, std::size_t most) {
   return text.substr(0, std::min(kept, most - 2)) + "..";
 }
 
-// Keeps both ends: the block's number and the weight in it.
+// Keeps both ends: the block's number and the weight inside the block.
 std::string cut_in_the_middle(const std::string& text, std::size_t most) {
   if (width_of(text) <= most) return text;
   const std::size_t head = (most - 2) / 2;
@@ -79,7 +79,7 @@ bool is_text(const Cell& cell) {
   return std::holds_alternative<std::string>(cell) || std::holds_alternative<std::vector<std::int64_t>>(cell);
 }
 
-// The column of texts or lists that takes most room; none where all are narrow.
+// The widest column of texts or lists; none if all are narrow.
 std::optional<std::size_t> widest_text(Table& table) {
   std::optional<std::size_t> found;
   std::size_t widest = least_text;
@@ -105,7 +105,7 @@ void cut_texts(Table& table, std::size_t columns) {
   }
 }
 
-// The title that stands out farthest from the cells below it.
+// The title with the largest excess over the width of its cells.
 std::optional<std::size_t> widest_title(Table& table) {
   std::optional<std::size_t> found;
   std::size_t most = 0;
@@ -127,7 +127,7 @@ void cut_titles(Table& table, std::size_t columns) {
   }
 }
 
-// One row as lines of title and value.
+// Renders one row as lines of title and value.
 std::string render_as_lines(const Table& table, std::size_t columns) {
   Table lines;
   lines.columns = {{"title", ""}, {"value", ""}};
@@ -139,7 +139,7 @@ std::string render_as_lines(const Table& table, std::size_t columns) {
   return text.substr(text.find('\n', titles) + 1);
 }
 
-// Leaves columns out, those of `dispensable` first, then from the right; gives their titles.
+// Removes columns, those of `dispensable` first, then from the right. Returns their titles.
 std::vector<std::string> leave_out(Table& table, const Table& whole, std::size_t columns) {
   std::vector<std::string> keys = table.dispensable, titles;
   const auto at_end = table.columns.rbegin();
@@ -161,7 +161,7 @@ std::vector<std::string> leave_out(Table& table, const Table& whole, std::size_t
   return titles;
 }
 
-// Unknown in a pipe or a file, unless COLUMNS is set.
+// No value in a pipe or a file, unless COLUMNS is set.
 std::optional<int> stdout_columns() {
   if (::isatty(STDOUT_FILENO) == 0 && !std::getenv("COLUMNS")) return std::nullopt;
   return terminal_columns(STDOUT_FILENO);

@@ -1,5 +1,5 @@
-// Tables for people at a terminal: a wide one loses what matters least. Scripts read csv, jsonl or --json, where
-// nothing is left out.
+// Fits tables to the width of a terminal: a wide table loses its least important parts. Scripts read csv, jsonl or
+// --json, which are complete.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace comera::report {
 
-// The plain table in at most `columns` columns. It takes the first of these steps that is enough: short names of
-// weights (lib/report/html.h); titles on several lines; one row as a line per column; without the columns of
+// Renders the plain table in at most `columns` columns. It applies these steps in order until the table fits: short
+// names of weights (lib/report/fold.h); titles on several lines; one row as a line per column; without the columns of
 // Table::dispensable in that order; long texts and titles cut; without columns at the right. A line below names the
-// columns that were left out.
+// removed columns.
 std::string render_fitted(const Table& table, int columns);
 
-// The plain table for stdout: on a terminal, or where COLUMNS is set, equal rows of weights are one (lib/report/fold.h)
-// and the table is fitted; whole in a pipe or a file.
-std::string render_for_stdout(const Table& table, Format format = Format::table);  // other formats: whole
+// Renders the plain table for stdout. On a terminal, or if COLUMNS is set, equal rows of weights are folded
+// (lib/report/fold.h) and the table is fitted. In a pipe or a file it is complete.
+std::string render_for_stdout(const Table& table, Format format = Format::table);  // other formats: complete
 
-// Lines of text for stdout: on a terminal, or where COLUMNS is set, long ones are broken at blanks.
+// Prepares lines of text for stdout. On a terminal, or if COLUMNS is set, long lines are broken at blanks.
 std::string wrap_for_stdout(std::string_view text);
 
 }  // namespace comera::report

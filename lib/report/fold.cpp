@@ -20,7 +20,7 @@ std::optional<int> number_of(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Joins the words that the names have at one place.
+// Joins the different words at one position of the names.
 std::string folded_part(const std::set<std::string>& words) {
   if (words.size() == 1) return *words.begin();
   std::set<int> numbers;
@@ -32,7 +32,7 @@ std::string folded_part(const std::set<std::string>& words) {
 }
 
 struct Group {
-  std::vector<std::vector<std::string>> names;  // as parts
+  std::vector<std::vector<std::string>> names;  // split into parts
   std::vector<Cell> row;
 
   std::string name() const {
@@ -46,7 +46,7 @@ struct Group {
   }
 };
 
-// Equal for rows that become one. NaN has no order, so a text stands for it.
+// Equal for rows that are folded together. NaN cannot be ordered, so a text replaces it.
 using Key = std::pair<std::size_t, std::vector<Cell>>;
 
 Key key_of(std::size_t parts, const std::vector<Cell>& row) {
@@ -60,7 +60,7 @@ Key key_of(std::size_t parts, const std::vector<Cell>& row) {
 
 Table fold_equal_rows(Table table) {
   std::vector<Group> groups;
-  std::map<Key, std::size_t> places;  // in groups
+  std::map<Key, std::size_t> places;  // indices in groups
   for (const std::vector<Cell>& row : table.rows) {
     std::vector<std::string> parts = split(std::get<std::string>(row.front()), '.');
     const auto [place, is_new] = places.try_emplace(key_of(parts.size(), row), groups.size());

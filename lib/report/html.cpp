@@ -10,7 +10,7 @@
 namespace comera::report {
 namespace {
 
-// Colours that stay apart for colour-blind eyes, one set per background.
+// Colours that are distinct for colour-blind readers, one set per background.
 constexpr const char* style = R"(
 :root{color-scheme:light dark;--bg:#fcfcfb;--fg:#1c1d20;--dim:#62666d;--rule:#dcdddf;--card:#f2f2f0;
 --c0:#2563b0;--c1:#c2561b;--c2:#1a8a6b;--c3:#9a4fa0;--c4:#8a6d0b;--c5:#b8335f;--c6:#3d8fb5;--c7:#5b6470}
@@ -23,41 +23,51 @@ p{color:var(--dim);margin:.4rem 0;overflow-wrap:anywhere}
 .facts{display:grid;grid-template-columns:repeat(var(--columns,5),minmax(0,1fr));gap:.6rem;margin:.8rem 0}
 @media(max-width:48rem){.facts{grid-template-columns:1fr 1fr}.facts div:last-child:nth-child(odd){grid-column:1/-1}}
 .facts div{background:var(--card);border-radius:.5rem;padding:.5rem .7rem}
-.facts b{display:block;font-size:1.25rem;overflow-wrap:anywhere;font-variant-numeric:tabular-nums}.facts span{display:block;color:var(--dim);font-size:.85rem;line-height:1.3}
+.facts b{display:block;font-size:1.25rem;overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
+.facts span{display:block;color:var(--dim);font-size:.85rem;line-height:1.3}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:1rem}
 .small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,11.5rem),1fr));gap:.6rem}
 @media(max-width:30rem){.small{grid-template-columns:1fr 1fr}}
-figure{margin:0}.charts figure{max-width:30rem}figcaption{font-size:.9rem;margin-bottom:.2rem;overflow-wrap:anywhere}.small figcaption{font-size:.75rem}
+figure{margin:0}.charts figure{max-width:30rem}figcaption{font-size:.9rem;margin-bottom:.2rem;overflow-wrap:anywhere}
+.small figcaption{font-size:.75rem}
 svg{width:100%;height:auto;display:block}svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}
 .small svg text{font-size:14px}
 .grid{stroke:var(--rule);stroke-width:1}.axis{stroke:var(--dim);stroke-width:1}
 .line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round}.dot{fill:var(--c)}
-.c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{--c:var(--c5)}.c6{--c:var(--c6)}.c7{--c:var(--c7)}
-.legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}.legend i{display:inline-block;width:1.1em;height:.28em;margin-right:.35em;
+.c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{--c:var(--c5)}
+.c6{--c:var(--c6)}.c7{--c:var(--c7)}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.85rem}
+.legend i{display:inline-block;width:1.1em;height:.28em;margin-right:.35em;
 vertical-align:middle;background:var(--c)}
 .bars{max-width:none;display:inline-block}.was{fill:var(--rule)}.now{fill:var(--c0)}
 .small .bars text{font-size:11px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .4rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--dim);font-weight:600;white-space:normal;vertical-align:bottom}
-th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}.n{text-align:right}tfoot td{font-weight:600;border-top:2px solid var(--dim)}
+th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}.n{text-align:right}
+tfoot td{font-weight:600;border-top:2px solid var(--dim)}
 @media(max-width:70rem){table{font-size:.75rem}th,td{padding:.25rem .28rem}}
 summary{cursor:pointer;padding:.3rem 0}
-.origin{font-size:.8rem}.origin code{display:block;background:var(--card);border-radius:.5rem;padding:.5rem .7rem;font-size:.78rem;line-height:1.5}
+.origin{font-size:.8rem}.origin code{display:block;background:var(--card);border-radius:.5rem;padding:.5rem .7rem;
+font-size:.78rem;line-height:1.5}
 .origin code span{display:inline-block}
 .mark{font-size:13px;fill:var(--fg);font-weight:600}
-.weights{display:grid;grid-template-columns:minmax(0,2fr) minmax(4rem,2fr) auto minmax(3rem,1fr) auto;gap:.15rem .6rem;align-items:center;font-size:.8rem;
+.weights{display:grid;grid-template-columns:minmax(0,2fr) minmax(4rem,2fr) auto minmax(3rem,1fr) auto;gap:.15rem .6rem;
+align-items:center;font-size:.8rem;
 font-variant-numeric:tabular-nums}
 .weights b{font-weight:400;overflow-wrap:anywhere}.weights em{font-style:normal;color:var(--dim);font-weight:600}
 .track{position:relative;height:.8rem}.track i{position:absolute;left:0;top:0;height:100%;min-width:1px}
 .track.was{background:var(--rule)}.track .now{background:var(--c0)}.track .err{background:var(--c1)}
-.kinds{display:grid;grid-template-columns:auto minmax(4rem,24rem) auto 1fr;gap:.25rem .8rem;align-items:center;font-size:.85rem;font-variant-numeric:tabular-nums}
-.kinds b{font-weight:400}.kinds span:nth-child(3n){text-align:right}.kinds .total{font-weight:600;border-top:2px solid var(--dim);padding-top:.2rem}
-@media(max-width:40rem){.weights{grid-template-columns:minmax(3rem,3fr) auto minmax(3rem,2fr) auto;font-size:.75rem;gap:.1rem .5rem}
+.kinds{display:grid;grid-template-columns:auto minmax(4rem,24rem) auto 1fr;gap:.25rem .8rem;align-items:center;
+font-size:.85rem;font-variant-numeric:tabular-nums}
+.kinds b{font-weight:400}.kinds span:nth-child(3n){text-align:right}
+.kinds .total{font-weight:600;border-top:2px solid var(--dim);padding-top:.2rem}
+@media(max-width:40rem){.weights{grid-template-columns:minmax(3rem,3fr) auto minmax(3rem,2fr) auto;font-size:.75rem;
+gap:.1rem .5rem}
 .weights b,.weights em:first-child{grid-column:1/-1;margin-top:.3rem}}
 )";
 
-// A command may be broken before an option, not inside of one.
+// Allows a line break before each option of a command, but not inside of an option.
 std::string breakable(std::string command) {
   constexpr std::string_view between = "</span> <span>";
   for (std::size_t at = 0; (at = command.find(" -", at)) != std::string::npos; at += between.size())
@@ -72,7 +82,7 @@ Page& Page::heading(std::string_view text) { return raw("<h2>" + escape_html(pri
 Page& Page::paragraph(std::string_view text) { return raw("<p>" + escape_html(printable(text)) + "</p>\n"); }
 
 Page& Page::facts(const Facts& names_and_values) {
-  constexpr std::size_t most = 5;  // side by side; rows of nearly the same length
+  constexpr std::size_t most = 5;  // per row; rows have nearly equal length
   const std::size_t count = std::max<std::size_t>(1, names_and_values.size()), rows = (count + most - 1) / most;
   body_ += fmt::format("<div class=\"facts\" style=\"--columns:{}\">\n", (count + rows - 1) / rows);
   for (const auto& [name, value] : names_and_values)

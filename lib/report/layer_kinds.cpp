@@ -16,7 +16,7 @@ struct Count {
   std::int64_t cut = 0, of = 0;
 };
 
-// By the names that architectures give to their weights.
+// Detects the kind by the weight names of common architectures.
 std::size_t kind_of(const compress::LayerOutcome& layer) {
   if (layer.table) return 0;
   const auto has = [&](const char* word) { return layer.name.find(word) != std::string::npos; };

@@ -1,4 +1,4 @@
-// Counts the layers of a model that were cut, by kind.
+// Counts the compressed layers of a model by kind.
 #pragma once
 
 #include <string>

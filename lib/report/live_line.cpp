@@ -37,7 +37,7 @@ std::string text_of(const TaskView& task) {
 
 bool counts(const TaskView& task) { return task.of > 0 || task.done > 0; }
 
-// A task that counts nothing is shown where it is all there is.
+// Shows a task without a count only if it is the innermost one.
 std::string text_of(std::span<const TaskView> tasks) {
   std::string text;
   for (const TaskView& task : tasks)
@@ -54,7 +54,7 @@ std::string bar_of(std::span<const TaskView> tasks) {
   return fmt::format("[{:.<{}}] ", std::string(static_cast<std::size_t>(cells * share), '#'), cells);
 }
 
-// No more than so many bytes, and no part of a letter: those of UTF-8 that continue one go with it.
+// Cuts the text to at most `bytes` bytes and never inside of a UTF-8 character.
 std::string cut(std::string text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
@@ -62,7 +62,7 @@ std::string cut(std::string text, std::size_t bytes) {
   return text;
 }
 
-// Whole fields: they stand two blanks apart.
+// Keeps only whole fields, which are separated by two blanks.
 std::string fields_within(std::string text, std::size_t bytes) {
   while (text.size() > bytes) text.resize(std::min(text.rfind("  "), text.size() - 1));
   return text;
@@ -93,7 +93,7 @@ void TaskLines::see(std::span<const TaskView> tasks, double now) {
   busy_last_ = now;
 }
 
-// Of the outermost task whose end can be told; one that is told of knows it best.
+// The remaining time of the outermost task with a known end. A task's own estimate has priority.
 std::optional<double> TaskLines::seconds_left(std::span<const TaskView> tasks, double now) const {
   for (const TaskView& task : tasks) {
     if (task.seconds_left) return task.seconds_left;

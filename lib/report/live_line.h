@@ -1,5 +1,5 @@
-// What the tasks at hand (lib/core/task_progress.h) look like to the person who waits: a line on a terminal, elsewhere
-// a line every ten seconds.
+// Displays the current tasks (lib/core/task_progress.h): one live line on a terminal, elsewhere a line every ten
+// seconds.
 #pragma once
 
 #include <condition_variable>
@@ -15,28 +15,28 @@
 
 namespace comera::report {
 
-// The lines, for any clock.
+// Computes the lines for any clock.
 class TaskLines {
  public:
-  // What was done at this moment: what is left follows from it. Called before the two below.
+  // Records the progress at this moment, to estimate the remaining time. Must be called before the two functions below.
   void see(std::span<const TaskView> tasks, double now);
 
-  // "[#.........] fitting layers 4/37: encoder.layer.0.output.dense  eta 1m20s", no longer than a line of `columns`
-  // columns. "" while there is nothing to show: in the first second of work, and where there is no task.
+  // "[#.........] fitting layers 4/37: encoder.layer.0.output.dense  eta 1m20s", at most `columns` columns wide.
+  // Returns "" in the first second of work and without a task.
   std::string for_terminal(std::span<const TaskView> tasks, double now, int columns) const;
-  // The same without bar, where ten seconds have passed since the last message, at `last_message`; else "".
+  // The same without bar, if ten seconds have passed since `last_message`; else "".
   std::string for_log(std::span<const TaskView> tasks, double now, double last_message) const;
 
  private:
   std::optional<double> seconds_left(std::span<const TaskView> tasks, double now) const;
 
   std::map<std::uint64_t, Eta> etas_;  // by the tasks' numbers
-  double busy_since_ = 0;              // without a second in which there was no task
+  double busy_since_ = 0;              // start of the work without a pause of a second
   std::optional<double> busy_last_;
 };
 
-// Shows the tasks from a thread of its own while it lives, and ends what is overdue (lib/core/stop.h). Where no thread
-// starts, nothing is shown.
+// Shows the tasks from its own thread during its lifetime, and ends overdue work (lib/core/stop.h). If the thread
+// cannot start, nothing is shown.
 class LiveLine {
  public:
   LiveLine();
@@ -50,7 +50,7 @@ class LiveLine {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool end_ = false;
-  std::jthread thread_;  // last: begins when everything else is there
+  std::jthread thread_;  // last member: starts after all others are constructed
 };
 
 }  // namespace comera::report

@@ -94,7 +94,8 @@ Facts facts_of(const ModelReport& report) {
           {"weight files", show(static_cast<double>(report.file_bytes), Unit::bytes)}};
 }
 
-// Inner bonds, today over the start. Each weight has a scale of its own: the share that is left is what differs.
+// Current ranks of the inner bonds over the initial ones. Each weight has its own scale, because the remaining share is
+// the quantity of interest.
 std::string bars_of(const io::TensorForm& layer) {
   RankBars bars;
   double scale = 0;

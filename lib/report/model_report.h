@@ -1,4 +1,4 @@
-// The parts of a stored model, from headers alone: the content of `comera inspect`.
+// Describes a stored model from its headers only: the content of `comera inspect`.
 #pragma once
 
 #include <optional>
@@ -25,31 +25,30 @@ struct Totals {
 
 struct ModelReport {
   std::string path;
-  std::string architecture;            // "model_type" of config.json, "" without one
+  std::string architecture;            // "model_type" of config.json; "" without one
   std::uint64_t file_bytes = 0;        // of the weight files, headers included
   std::vector<io::TensorForm> layers;  // one per weight, biases and norms too
-  Totals totals;                       // of all of them, also after filter()
-  std::optional<RunHistory> history;   // where metrics.jsonl lies beside the model
+  Totals totals;                       // of all weights, also after filter()
+  std::optional<RunHistory> history;   // if metrics.jsonl is beside the model
 };
 
-// A run folder, a checkpoint, a Hugging Face folder or one .safetensors file.
+// Reads a run folder, a checkpoint, a Hugging Face folder or one .safetensors file.
 ModelReport read_model_report(const std::string& path);
 
-// Keeps the weights whose name matches the pattern; one without wildcards matches any part of a name. InputError when
-// none does.
+// Keeps the weights whose name matches the pattern. A pattern without wildcards matches any part of a name. Throws
+// InputError if none matches.
 void filter(ModelReport& report, const std::string& pattern);
-// By a column of layer_table(), as sort_rows() does it.
+// Sorts by a column of layer_table(), like sort_rows().
 void sort(ModelReport& report, std::string_view key);
 
 Table layer_table(const ModelReport& report);
 Json to_json(const ModelReport& report);
 std::string to_html(const ModelReport& report);
 
-// The middle of a page: curves of the training, ranks per bond, ranks over the steps; nothing where there is nothing to
-// draw.
+// Adds the middle of a page: training curves, ranks per bond, ranks over the steps. Adds nothing without data.
 void add_curves_and_ranks(Page& page, const ModelReport& report);
 
-// Two models, weight by weight, by the name of the dense weight.
+// Compares two models weight by weight, by the name of the dense weight.
 Table compare_table(const ModelReport& a, const ModelReport& b);
 Json compare_json(const ModelReport& a, const ModelReport& b);
 std::string compare_html(const ModelReport& a, const ModelReport& b);

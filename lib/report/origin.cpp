@@ -10,7 +10,7 @@
 namespace comera::report {
 namespace {
 
-// One word of a command line; quoted where a shell would split or expand it.
+// Returns one word of a command line, quoted if a shell would split or expand it.
 std::string shell_word(const std::string& word) {
   constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;

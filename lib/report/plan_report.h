@@ -1,5 +1,5 @@
-// The needs of a run before it runs: sizes of the model, the memory table, FLOPs. The content of `--dry-run` and of a
-// run's head.
+// The memory and work of a run before it starts: sizes of the model, memory table, FLOPs. The content of `--dry-run`
+// and of the first lines of a run.
 #pragma once
 
 #include "lib/layers/model.h"
@@ -8,11 +8,11 @@
 
 namespace comera::report {
 
-// The weights of a model that is not stored yet, as inspect would show them once it is (float32).
+// The weights of a model that is not stored yet, as inspect would show the stored model (float32).
 ModelReport report_of(const layers::Model& model, const std::string& name);
 
 Table memory_table(const train::MemoryTable& memory);     // by kind, and the peak
-Table memory_by_place(const train::MemoryTable& memory);  // every group of tensors
+Table memory_by_place(const train::MemoryTable& memory);  // all groups of tensors
 Json memory_json(const train::MemoryTable& memory);  // {weights, gradients, optimizer, saved, scratch, peak}, bytes
 
 struct RunPlan {

@@ -23,7 +23,7 @@ std::string short_ms(double ms) { return ms < 10 ? fmt::format("{:.1f} ms", ms) 
 
 std::string to_string(const StepLine& line, int columns) {
   struct Field {
-    int rank;  // the lowest is left out first
+    int rank;  // fields of lowest rank are left out first
     std::string text;
   };
   std::vector<Field> fields = {

@@ -34,7 +34,7 @@ struct Curve {
   Unit unit;
   std::vector<std::pair<const char*, const char*>> lines;  // name, path
   bool from_zero = false, points = false;
-  bool may_stand_still = false;  // shown though it never changes
+  bool may_stand_still = false;  // shown even if it never changes
 };
 
 const std::vector<Curve>& known_curves() {
@@ -61,8 +61,8 @@ Chart chart_of(const RunHistory& history, const Curve& curve) {
   return chart;
 }
 
-// Numbers that never change are among the facts of a page: the ratio of a dense run, its memory. Two runs may differ in
-// them.
+// Constant numbers are facts of a page and get no chart: the ratio of a dense run, its memory. Two runs may have
+// different constants.
 bool changes(const Chart& chart, bool two_runs) {
   return std::any_of(chart.series.begin(), chart.series.end(), [&](const Series& series) {
     const double first = two_runs ? chart.series.front().y.front() : series.y.front();
@@ -70,7 +70,7 @@ bool changes(const Chart& chart, bool two_runs) {
   });
 }
 
-// Inner bonds of every tensor train over the steps.
+// The inner ranks of every tensor train over the steps.
 std::map<std::string, std::vector<Series>> rank_series(const RunHistory& history) {
   std::map<std::string, std::vector<Series>> all;
   for (const Json& line : history.lines) {
@@ -87,7 +87,7 @@ std::map<std::string, std::vector<Series>> rank_series(const RunHistory& history
       }
     }
   }
-  // Ranks are written where they change: the last ones hold to the end.
+  // Ranks are written only when they change, so the last ones hold to the end.
   for (auto& [name, bonds] : all)
     for (Series& bond : bonds) {
       const double last = step_of(history.lines.back());
@@ -129,7 +129,7 @@ RunHistory parse_run_history(std::string_view text, const std::string& file_name
   RunHistory history;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;  // cut while it was written
+    if (end == std::string_view::npos) break;  // incomplete last line
     if (end > 0) history.lines.push_back(io::parse_json(text.substr(0, end), file_name + ":" + std::to_string(number)));
     text.remove_prefix(end + 1);
   }

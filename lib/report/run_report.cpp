@@ -28,9 +28,9 @@ const char* name_of(train::RunEnd end) {
 
 double closing(const ModelReport& model, const char* key) { return model.history ? model.history->closing(key) : NAN; }
 
-// The stored model is the best one where one was chosen, else the last.
+// The stored model is the best one if one was chosen, else the last.
 struct Stored {
-  bool known = false, has_accuracy = true;  // embeddings have a loss alone
+  bool known = false, has_accuracy = true;  // embeddings have only a loss
   double accuracy = 0, loss = 0;
   train::ScoreMetrics scores;
 };
@@ -119,7 +119,7 @@ Facts facts_of(const RunReport& report) {
   return facts;
 }
 
-// Adds the confusion of the last evaluation on dev, where the task has labels.
+// Adds the confusion of the last dev evaluation for tasks with labels.
 void add_confusion(Page& page, const RunReport& report) {
   const EvaluationReport last{report.task, report.labels, report.result.last};
   if (last.result.confusion.empty() || last.result.confusion.size() != report.labels.size()) return;
@@ -127,7 +127,7 @@ void add_confusion(Page& page, const RunReport& report) {
   page.table(label_table(last)).folded("confusion of every pair", render(confusion_table(last), Format::html));
 }
 
-// The kinds are those of the last step: while ranks are removed a step takes less and less.
+// The kinds are those of the last step. Steps become smaller when ranks are removed.
 void add_memory(Page& page, const train::RunResult& result) {
   std::string words = "The planned memory of the last training step by kind, at the moment when their sum is largest.";
   if (result.planned_peak > result.memory.peak)
@@ -172,7 +172,7 @@ std::string to_html(const RunReport& report) {
 
 void write_run_report(const RunReport& report, const Folder& folder) {
   write_file_atomic(folder, "report.html", to_html(report));
-  // Last: a resume of a run that has ended writes both again where this one is missing.
+  // Written last: a resume of a finished run writes both files again if this one is missing.
   write_file_atomic(folder, "report.json", dump(to_json(report)) + "\n");
 }
 

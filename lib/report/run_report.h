@@ -1,4 +1,4 @@
-// The reports of a run: report.json for scripts and report.html for people.
+// Writes the reports of a run: report.json for scripts and report.html for readers.
 #pragma once
 
 #include <optional>
@@ -15,25 +15,25 @@ namespace comera::report {
 struct RunReport {
   std::string verb;    // "pretrain"
   std::string folder;  // of the run
-  Facts settings;      // the resolved options that matter
+  Facts settings;      // the most important resolved options
   data::Task task = data::Task::classify;
-  std::vector<std::string> labels;  // classify: their names
+  std::vector<std::string> labels;  // classify: names of the labels
   train::RunResult result;
-  std::uint64_t process_peak = 0;  // resident, start-up included
+  std::uint64_t process_peak = 0;  // resident memory, start-up included
   ModelReport model;               // as stored in the folder, with its history
 };
 
-// Reads the model and the metrics of the folder back.
+// Makes the report from the stored model and metrics of the folder.
 RunReport make_run_report(std::string verb, std::string folder, Facts settings, data::Task task,
                           std::vector<std::string> labels, const train::RunResult& result);
 
 Json to_json(const RunReport& report);
 std::string to_html(const RunReport& report);
 
-// report.json and report.html, each whole or not at all.
+// Writes report.json and report.html, each atomically.
 void write_run_report(const RunReport& report, const Folder& folder);
 
-// Predicted against measured, of a report.json.
+// Planned and measured memory of a report.json.
 std::string memory_line(const Json& report);
 
 }  // namespace comera::report

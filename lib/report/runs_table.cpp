@@ -77,8 +77,8 @@ Table runs_table(std::span<const std::string> folders) {
                    {"measured_peak", "peak memory", Unit::bytes}};
   table.dispensable = {"step", "speedup", "ratio"};
   for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
-  // Accuracy and correlation are of different tasks: the column that no run has is left out, accuracy where none has
-  // either.
+  // Accuracy and correlation belong to different tasks. A column without a value in any run is left out, but the
+  // accuracy stays if neither has a value.
   const auto any = [&](const char* key) {
     return std::any_of(runs.begin(), runs.end(),
                        [&](const Run& run) { return run.report.value(key, Json()).is_number(); });

@@ -1,4 +1,4 @@
-// Several finished runs side by side, from the report.json and metrics.jsonl that each left in its folder.
+// Compares finished runs in a table, from report.json and metrics.jsonl in their folders.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace comera::report {
 
-// One row per run. Milliseconds per step are those of the end of the run, when the ranks have fallen; the ratio of
-// times is to the first run. InputError naming the folder that holds no finished run.
+// One row per run. Milliseconds per step are those of the end of the run, with the final ranks. The ratio of times is
+// relative to the first run. Throws InputError with the name of a folder without a finished run.
 Table runs_table(std::span<const std::string> folders);
 
 }  // namespace comera::report

@@ -38,7 +38,7 @@ std::vector<double> ticks(Range range, int count) {
 }
 
 Range on_ticks(Range range, int count) {
-  // A wider range may have wider steps.
+  // Repeats, because a wider range may need larger steps.
   for (int i = 0; i < 3 && range.high > range.low; ++i) {
     const double step = round_step((range.high - range.low) / count);
     range = {std::floor(range.low / step + 1e-9) * step, std::ceil(range.high / step - 1e-9) * step};

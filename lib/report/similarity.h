@@ -1,4 +1,4 @@
-// The quality of sentence embeddings against people's judgement: `comera evaluate` of an encoder without head.
+// The agreement of sentence embeddings with human scores: `comera evaluate` of an encoder without head.
 #pragma once
 
 #include "lib/report/evaluation.h"
@@ -9,7 +9,7 @@ namespace comera::report {
 Table to_table(const train::Similarity& similarity);
 Json to_json(const train::Similarity& similarity);
 
-// As of evaluation.h, with the metrics spearman, spearman_error and pearson.
+// As in evaluation.h, with the metrics spearman, spearman_error and pearson.
 void require_metric(const train::Similarity& similarity, const Requirement& requirement);
 
 }  // namespace comera::report

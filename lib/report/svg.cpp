@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::size_t max_points = 300;
 constexpr double x_label_room = 80;
-constexpr int y_labels = 4;  // about so many
+constexpr int y_labels = 4;  // approximate number
 constexpr int colours = 8;   // --c0 ... --c7 of the page
 
-// Maps values to places in the picture.
+// Maps values to coordinates of the picture.
 struct Frame {
   Range x, y;
   bool log_scale = false;
@@ -44,20 +44,20 @@ Range range_of(const std::vector<Series>& all, bool of_x) {
   return range;
 }
 
-// A flat line lies in the middle of its picture.
+// Places a flat line in the middle of its picture.
 Range widened(Range range) {
   if (range.high > range.low) return range;
   const double half = range.low == 0 ? 1 : std::abs(range.low) / 2;
   return {range.low - half, range.high + half};
 }
 
-// Bytes have round numbers in the unit that they are shown in.
+// Makes ticks of bytes round in the displayed unit.
 double tick_scale(double high, Unit unit) {
   return unit == Unit::bytes ? std::pow(1024, std::floor(std::log2(std::max(1.0, high)) / 10)) : 1;
 }
 
-// Shares are drawn over ten percentage points at least, so that noise does not look like progress, and never beyond 0
-// and 100 %.
+// The range of shares covers at least ten percentage points, so that noise does not look like progress, and stays
+// between 0 and 100 %.
 Range sane_share(Range y) {
   constexpr double least = 0.1;
   const double middle = (y.low + y.high) / 2, half = std::max(least, y.high - y.low) / 2;
@@ -100,7 +100,7 @@ std::string short_number(double value, Unit unit) {
   return fmt::format("{:g}", std::abs(value) < 1e-12 ? 0.0 : value);
 }
 
-// At least two, or the axis would have no scale.
+// Returns at least two ticks. Otherwise the axis would have no scale.
 std::vector<double> two_ticks(Range range, int wanted) {
   std::vector<double> at = ticks(range, wanted);
   for (int count = 8; at.size() < 2 && count <= 64; count *= 2) at = ticks(range, count);
@@ -118,7 +118,7 @@ std::vector<double> y_ticks(const Frame& frame, Unit unit) {
   return at;
 }
 
-// As much room on the left as the longest label takes.
+// Makes the left margin as wide as the longest label.
 void make_room(Frame& frame, Unit unit) {
   constexpr double character = 6.8, gap = 10;
   frame.left = 0;
@@ -126,7 +126,7 @@ void make_room(Frame& frame, Unit unit) {
     frame.left = std::max(frame.left, gap + character * static_cast<double>(short_number(tick, unit).size()));
 }
 
-// Steps are whole numbers.
+// Ticks of steps are integers.
 std::vector<double> x_ticks(const Frame& frame, const Chart& chart) {
   std::vector<double> at = two_ticks(frame.x, std::max(2, static_cast<int>(frame.width / x_label_room)));
   std::vector<double> whole;
@@ -172,7 +172,7 @@ std::string path_of(const Frame& frame, const Series& series) {
   return out;
 }
 
-// A series of one point: a mark with its number, since a line would not show.
+// Draws a series of one point as a mark with its number, because a line would be invisible.
 std::string lone_mark(const Frame& frame, double x, double y, std::size_t colour, Unit unit) {
   const bool right = frame.at_x(x) > frame.width / 2;
   return fmt::format(

@@ -1,6 +1,6 @@
-// Charts as inline SVG: no script, no network, colours from the page (lib/report/html.h), so that they follow light and
-// dark. Sizes are in the units of the viewBox, chosen so that text stays readable when a phone shows the chart 340 px
-// wide.
+// Charts as inline SVG without scripts or network access. The colours come from the page (lib/report/html.h), for light
+// and dark mode. Sizes are in units of the viewBox, chosen so that text is readable on a phone with a chart width of
+// 340 px.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace comera::report {
 struct Series {
   std::string name;
   std::vector<double> x, y;  // NaN in y: a gap
-  bool points = false;       // marks at each point (few, measured now and then)
+  bool points = false;       // a mark at each point, for few measured points
   bool steps = false;        // holds its value until the next point (ranks)
 };
 
@@ -23,19 +23,19 @@ struct Chart {
   Unit unit = Unit::plain;  // of y
   std::vector<Series> series = {};
   bool from_zero = false;  // y starts at 0
-  bool log_scale = false;  // y; ignored when a value is not positive
-  bool legend = true;      // where there is more than one series
+  bool log_scale = false;  // of y; ignored if a value is not positive
+  bool legend = true;      // shown for more than one series
   double width = 400, height = 240;
 };
 
-// "" when there is no finite point.
+// Returns "" if there is no finite point.
 std::string line_chart(const Chart& chart);
 
-// One group of bars: what is now, over a paler bar of what was at the start.
+// One group of bars: current values over paler bars of the initial values.
 struct RankBars {
-  std::vector<double> now, start;  // of the same length; start may be empty
+  std::vector<double> now, start;  // of equal length; start may be empty
 };
-// Small bars in a row, each with its number below; `scale` is the value that fills the height.
+// A row of small bars, each with its number below. `scale` is the value of full height.
 std::string rank_bars(const RankBars& bars, double scale);
 
 }  // namespace comera::report

@@ -36,7 +36,7 @@ double number_of(const Cell& cell) {
 
 bool right_aligned(const Table& table, std::size_t column) { return table.columns[column].right; }
 
-// Once per table: a column of text alone is read to its end.
+// Computes the alignment once per table, because a text column is scanned to its end.
 Table aligned(Table table) {
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     table.columns[c].right =
@@ -46,7 +46,7 @@ Table aligned(Table table) {
 
 using Texts = std::vector<std::vector<std::string>>;
 
-// Titles first, then the rows, then the totals.
+// Order: titles, rows, totals.
 Texts texts_of(const Table& table) {
   Texts texts(1);
   for (const Column& column : table.columns) texts[0].push_back(column.title);
@@ -84,7 +84,7 @@ std::string strip_right(std::string line) {
   return line + "\n";
 }
 
-// Titles of one line stand on the last of the lines.
+// A title with fewer lines is aligned to the last line.
 Texts title_lines(const Table& table) {
   Texts titles;
   std::size_t height = 1;
@@ -135,7 +135,7 @@ std::string csv_field(std::string text) {
   return fmt::format("\"{}\"", text);
 }
 
-// Lists are joined by spaces, so that a spreadsheet leaves them alone.
+// Lists are joined by spaces, so that a spreadsheet does not convert them.
 std::string csv_value(const Cell& cell) {
   if (std::holds_alternative<std::monostate>(cell)) return "";
   if (const auto* text = std::get_if<std::string>(&cell)) return csv_field(*text);
@@ -288,8 +288,9 @@ std::string escape_html(std::string_view text) {
       case '\n':
       case '\t': out += c; break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? printable({&c, 1})
-                                                                 : std::string(1, c);  // HTML has no others
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f
+                   ? printable({&c, 1})
+                   : std::string(1, c);  // HTML allows no other control characters
     }
   }
   return out;

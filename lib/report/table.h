@@ -1,5 +1,5 @@
-// One table model for everything that is printed: people read `table`, `md` and `html`, scripts read `csv` and `jsonl`.
-// Scripts get keys and plain numbers (bytes, parameters, fractions); people get titles and units.
+// One table model for all output. `table`, `md` and `html` are for people, with titles and units. `csv` and `jsonl` are
+// for scripts, with keys and plain numbers (bytes, parameters, fractions).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace comera::report {
 
-// The way in which a number is shown to people. Scripts always get the number itself.
+// The display format of a number for people. Scripts always get the plain number.
 enum class Unit : std::uint8_t {
   plain,  // 3.21
   count,  // 66,957,315
@@ -18,40 +18,41 @@ enum class Unit : std::uint8_t {
   ratio,  // 43.1x
   share,  // 0.25 -> 25.0 %
   ms,     // 42.3
-  error,  // 0.5730: errors and cosines, a column with one number of digits
+  error,  // 0.5730: errors and cosines, with a fixed number of digits
   sizes   // of lists: 768x3072
 };
 
-// Nothing, a whole number, a number, a text, a list of whole numbers (modes, ranks).
+// Nothing, an integer, a number, a text, or a list of integers (modes, ranks).
 using Cell = std::variant<std::monostate, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 struct Column {
-  std::string key;    // what scripts call it
+  std::string key;    // name for scripts
   std::string title;  // for people; a plain table may break it into lines
   Unit unit = Unit::plain;
-  bool right = false;  // it has numbers; set by render()
+  bool right = false;  // contains numbers; set by render()
 };
 
 struct Table {
   std::vector<Column> columns = {};
   std::vector<std::vector<Cell>> rows = {};
-  std::vector<std::vector<Cell>> totals = {};  // below a rule, for people alone
-  std::vector<std::string> dispensable = {};   // keys of columns that a narrow terminal leaves out, the first one first
+  std::vector<std::vector<Cell>> totals = {};  // below a rule, only for people
+  std::vector<std::string> dispensable = {};   // keys of columns that a narrow terminal omits, in order
 
-  int column(std::string_view key) const;  // -1 where there is none
+  int column(std::string_view key) const;  // -1 if there is none
 };
 
 enum class Format : std::uint8_t { table, md, csv, jsonl, html };
-Format parse_format(std::string_view word);  // one of the five words, else a bug (options check their choices)
+Format parse_format(std::string_view word);  // one of the five words; any other is a bug (options check their choices)
 
 std::string render(const Table& table, Format format);  // ends with a newline
-std::string show(const Cell& cell, Unit unit);          // as people read it
+std::string show(const Cell& cell, Unit unit);          // display format for people
 std::string show(double value, Unit unit);
 
-// Columns in which some row has a value; a table without rows keeps all.
+// Removes columns without a value in any row. A table without rows keeps all columns.
 Table without_empty_columns(const Table& table);
 
-// By one column: numbers largest first, texts from a to z; "-key" the other way round. InputError that lists the keys.
+// Sorts by one column: numbers largest first, texts from a to z; "-key" reverses the order. Throws InputError with the
+// list of keys.
 void sort_rows(Table& table, std::string_view key);
 
 std::string escape_html(std::string_view text);

@@ -1,4 +1,4 @@
-// The pages of tensorize: sizes, what compression cost, and pictures of every layer before and after.
+// The pages of tensorize: sizes, the cost of compression, and pictures of every layer before and after.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -55,7 +55,7 @@ void add_source(Page& page, const Result& result) {
                                text->tokens, text->held_tokens));
 }
 
-// Weights that stayed as they were are in the table alone.
+// Unchanged weights appear only in the table.
 void add_bars(Page& page, const Result& result) {
   std::vector<WeightBar> bars;
   for (const LayerOutcome& layer : result.layers)
@@ -84,7 +84,7 @@ void add_all(Page& page, const Result& result) {
   add_layers(page, result);
 }
 
-// A number of each result over the size of its file.
+// Plots a number of each result over the size of its file.
 Chart over_size(std::span<const Result> results, const std::string& title,
                 const std::function<std::optional<double>(const Result&)>& value) {
   Chart chart{.title = title, .x_label = "MiB of the weights file", .unit = Unit::plain, .from_zero = false};

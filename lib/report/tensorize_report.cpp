@@ -21,7 +21,7 @@ using compress::Result;
 
 Cell maybe(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
 
-// The distance of an error from the least that its rank allows: 0.02 is two percent.
+// The relative distance of an error from the minimum for its rank: 0.02 is two percent.
 std::optional<double> above_optimum(const LayerOutcome& layer) {
   if (!layer.optimum || !layer.error_of_optimum || *layer.optimum <= 0) return std::nullopt;
   return *layer.error_of_optimum / *layer.optimum - 1;
@@ -117,7 +117,7 @@ LayerLines tensorize_layers(const Result& result) {
   table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio", "bytes_dense"};
   Reasons reasons;
   for (const LayerOutcome& layer : result.layers) {
-    const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // whose modes are its shape
+    const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // the modes of a pair are its shape
     const io::FileShape none;
     table.rows.push_back({weight_name(layer.name, layer.bare, result.graph), layer.shape,
                           reasons.marked(form_words(layer.form, layer.chain ? layer.chain->exact : 0), layer.reason),

@@ -1,5 +1,5 @@
-// Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and for several ratios bytes
-// against error.
+// Reports of tensorize and of its plans: a line per layer, totals in whole-file bytes, and bytes against error for
+// several ratios.
 #pragma once
 
 #include <span>
@@ -11,33 +11,34 @@
 
 namespace comera::report {
 
-// For people: a line per layer, those that say the same as one, and what the numbers behind "dense (1)" mean.
+// For people: a line per layer with equal lines folded, and notes that explain numbers such as "dense (1)".
 struct LayerLines {
   Table table;
   std::vector<std::string> notes;
 };
 LayerLines tensorize_layers(const compress::Result& result);
 Json to_json(const compress::Result& result);  // "kind": "tensorize"
-// A few lines, the last of them what compression cost; `last`: of all results, where the hint for the next run stands.
+// Returns a few lines, the last of them the cost of compression. `last`: this is the last of all results and adds the
+// hint for the next run.
 std::string summary(const compress::Result& result, bool last = true);
 std::string to_html(const compress::Result& result);
 
-// Several results of one model: one row each, and a page.
+// For several results of one model: one row each, and a page.
 Table tensorize_ratios(std::span<const compress::Result> results);
 Json to_json(std::span<const compress::Result> results);
 std::string to_html(std::span<const compress::Result> results);
 
-// --dry-run: forms, ranks and bytes, nothing of errors.
+// --dry-run: forms, ranks and bytes, without errors.
 Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
-LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer,
-                                const compress::Planned& planned);  // for people
+// For people.
+LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
 Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
 
 // The findings of `inspect --verify`.
 Table verification_table(const compress::Verification& verification);
 Json to_json(const compress::Verification& verification);
 
-// Mean over all layers, dense ones as 0: of the output errors where they are known, else of the weights'.
+// Mean over all layers, with 0 for dense ones: of the output errors if known, else of the weight errors.
 double mean_error(const compress::Result& result);
 
 }  // namespace comera::report

@@ -1,4 +1,4 @@
-// Text in parts.
+// Splits text.
 #pragma once
 
 #include <string>
@@ -7,6 +7,6 @@
 
 namespace comera::report {
 
-std::vector<std::string> split(std::string_view text, char separator);  // at least one part, which may be ""
+std::vector<std::string> split(std::string_view text, char separator);  // returns at least one part, which may be ""
 
 }  // namespace comera::report

@@ -1,4 +1,4 @@
-// The columns that every table of weights begins with: what a weight is and which form it has.
+// The first columns of every table of weights: name, kind, shape, form, modes and ranks.
 #pragma once
 
 #include "lib/report/table.h"
@@ -6,10 +6,10 @@
 namespace comera::report {
 
 std::vector<Column> weight_columns();  // name, kind, shape, form, modes, ranks
-// A form, and how many rows of its table stand beside the chain.
+// A form with the number of its table's exact rows.
 std::string form_words(const std::string& form, std::int64_t exact);
-// Empty lists of modes and ranks (of dense weights) are nothing. `exact`: how many rows of a table stand beside its
-// chain; a word behind the form.
+// Empty lists of modes and ranks (dense weights) become empty cells. `exact`: the number of exact rows of a table,
+// added to the form.
 std::vector<Cell> weight_cells(const std::string& name, const std::string& kind, const std::vector<std::int64_t>& shape,
                                const std::string& form, const std::vector<std::int64_t>& modes,
                                const std::vector<std::int64_t>& ranks, std::int64_t exact = 0);

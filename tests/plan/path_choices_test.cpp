@@ -35,7 +35,7 @@ kernels::TtLinearBackward backward(std::int64_t tokens) {
   return call;
 }
 
-// A clock that finds one path faster, in whatever round; it counts the rounds.
+// A clock for which one path is always faster. It counts the rounds.
 struct Clock {
   Path faster;
   int* rounds;
@@ -70,7 +70,7 @@ TEST_CASE("the faster path is chosen once for each shape") {
     }
 }
 
-TEST_CASE("calls that differ in what they compute are chosen for apart") {
+TEST_CASE("calls with different computations have separate choices") {
   int rounds = 0;
   plan::PathChoices choices({}, Clock{Path::fused, &rounds});
   kernels::TtLinearForward again = forward(5);
@@ -85,14 +85,14 @@ TEST_CASE("calls that differ in what they compute are chosen for apart") {
   CHECK(plan::parse_paths(texts, "recipe.toml") == choices.table());
 }
 
-TEST_CASE("what the table says is not measured") {
+TEST_CASE("a call with an entry in the table is not measured") {
   int rounds = 0;
   plan::PathChoices choices({{"tt_linear_backward f32 5 x 24 -> 16/16", Path::library}}, Clock{Path::fused, &rounds});
   CHECK(choices.choose(device(), {}, backward(5)) == Path::library);
   CHECK(rounds == 0);
 }
 
-TEST_CASE("a call with one way is not measured") {
+TEST_CASE("a call with only one path is not measured") {
   int rounds = 0;
   plan::PathChoices choices({}, Clock{Path::library, &rounds});
   kernels::TtLinearForward uneven = forward(5);
@@ -105,7 +105,7 @@ TEST_CASE("a call with one way is not measured") {
   CHECK(choices.table().empty());
 }
 
-TEST_CASE("the clock of the wall chooses one of both, and without memory to measure in the fused path is taken") {
+TEST_CASE("the wall clock chooses a path, and without memory for the measurement the fused path is used") {
   plan::PathChoices choices;
   const Path chosen = choices.choose(device(), {}, forward(5));
   CHECK((chosen == Path::fused || chosen == Path::library));
@@ -118,7 +118,7 @@ TEST_CASE("the clock of the wall chooses one of both, and without memory to meas
   CHECK(none.table().size() == 1);
 }
 
-TEST_CASE("a table that is damaged is refused") {
+TEST_CASE("a damaged table is refused") {
   const auto parse = [](const char* call, const char* path) {
     return plan::parse_paths({{call, path}}, "recipe.toml");
   };

@@ -26,7 +26,7 @@ bool overlap(const plan::PlannedTensor& a, const plan::PlannedTensor& b) {
 
 }  // namespace
 
-TEST_CASE("tensors whose lifetimes meet never share memory") {
+TEST_CASE("tensors with overlapping lifetimes never share memory") {
   std::mt19937 random(7);
   plan::Plan table;
   table.ticks = 100;
@@ -55,7 +55,7 @@ TEST_CASE("tensors that follow each other share memory") {
   CHECK(table.tensors[0].offset == table.tensors[1].offset);
 }
 
-TEST_CASE("a replay finds every tensor where the recording put it, and a tensor that is never dropped is named") {
+TEST_CASE("a replay places every tensor as recorded, and an error names a tensor that is never dropped") {
   const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
   plan::Plan recorded;
   const auto steps = [&](plan::Walk& walk) {
@@ -81,7 +81,7 @@ TEST_CASE("a replay finds every tensor where the recording put it, and a tensor 
   CHECK_THROWS_WITH(leaking.end(), Catch::Contains("lost is never dropped"));
 }
 
-TEST_CASE("a call that a device could not run is told in the device's words") {
+TEST_CASE("the error of a failed call contains the device's message") {
   kernels::Backend card = kernels::reference_backend();
   card.name = "card";
   card.add_scaled.run = [](const kernels::Context&, const kernels::AddScaled&) { return kernels::Status::failed; };

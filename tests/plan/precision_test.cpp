@@ -15,7 +15,7 @@ plan::Machine machine() { return {&kernels::reference_backend(), DType::f32, nul
 
 }  // namespace
 
-TEST_CASE("a machine computes in the numbers that were asked for") {
+TEST_CASE("a machine computes in the requested number format") {
   plan::Machine on_card = machine();
   plan::set_precision(on_card, "bf16", &new_card);
   CHECK(on_card.dtype == DType::bf16);
@@ -35,7 +35,7 @@ TEST_CASE("a machine computes in the numbers that were asked for") {
   CHECK(host.dtype == DType::f32);
 }
 
-TEST_CASE("numbers that a machine lacks are refused in one sentence") {
+TEST_CASE("an unsupported number format is refused in one sentence") {
   plan::Machine any = machine();
   for (const char* name : {"bf16", "tf32"}) {
     CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr),

@@ -35,7 +35,7 @@ TEST_CASE("Median, smallest and largest of samples") {
   CHECK((one.median == 7 && one.min == 7 && one.max == 7));
 }
 
-TEST_CASE("Energy is the sum over packages, and a counter may run over") {
+TEST_CASE("Energy is the sum over packages, and counter overflow is corrected") {
   char name[] = "/tmp/energy-XXXXXX";
   const std::filesystem::path root = mkdtemp(name);
   for (const auto& [zone, what] :
@@ -55,7 +55,7 @@ TEST_CASE("Energy is the sum over packages, and a counter may run over") {
   CHECK_FALSE(EnergyMeter("/nowhere").joules().has_value());
 }
 
-TEST_CASE("Energy of a device is what its driver counted in between, and nothing where it does not count") {
+TEST_CASE("Energy of a device is the difference of its driver's counter, and empty without a counter") {
   static double used;
   used = 7;
   kernels::Device device;
@@ -70,7 +70,7 @@ TEST_CASE("Energy of a device is what its driver counted in between, and nothing
   CHECK_FALSE(meter.joules().has_value());
 }
 
-TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward and backward") {
+TEST_CASE("A single layer is timed with the FLOPs of its two products, forward and backward") {
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const std::int64_t tokens = 32, in = 64, out = 128, rank = 8;
@@ -83,11 +83,11 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
   LinearBench bench{.in = in, .out = out, .form = layers::Form::lowrank, .modes = {in, out}, .ranks = {1, rank, 1}};
   const BenchReport lowrank = bench_linear(cpu, bench, options);
   CHECK(lowrank.settings["parameters"] == in * rank + rank * out + out);
-  // The six tall products, and what does not grow with the tokens.
+  // The six tall products, and work that does not grow with the tokens.
   CHECK(lowrank.rows[0].flops >= 6.0 * tokens * rank * (in + out));
   CHECK(lowrank.rows[0].flops < 3.0 * 2 * tokens * in * out);
   CHECK(lowrank.rows[0].ms.median > 0);
-  // Timed apart: what grows with the tokens, and what does not.
+  // Separate rows: work that grows with the tokens, and work that does not.
   REQUIRE((lowrank.rows.size() == 3 && lowrank.rows[1].work == "tokens" && lowrank.rows[2].work == "cores"));
   CHECK(lowrank.rows[1].flops == 6.0 * tokens * rank * (in + out));
   CHECK(lowrank.rows[0].flops >= lowrank.rows[1].flops + lowrank.rows[2].flops);  // ranks are padded there
@@ -96,7 +96,7 @@ TEST_CASE("A layer alone is timed with the FLOPs of its two products, forward an
   CHECK(dense.rows[1].moved_bytes == 4.0 * (2 * tokens * (in + out) + 2 * in * out));
 }
 
-TEST_CASE("A table alone is timed, dense and in TTM form") {
+TEST_CASE("A single table is timed, dense and in TTM form") {
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const BenchReport dense =
@@ -110,9 +110,9 @@ TEST_CASE("A table alone is timed, dense and in TTM form") {
   CHECK(ttm.rows[1].flops == 3 * 32 * 2.0 * 16 * 4);
 }
 
-TEST_CASE("A layer alone is timed on a device, sets of tokens in turn") {
-  kernels::Backend device = kernels::cuda::table();  // its double on the host
-  device.device.joules = nullptr;                    // else each part lasts a second
+TEST_CASE("A single layer is timed on a device with alternating sets of tokens") {
+  kernels::Backend device = kernels::cuda::table();  // the emulator on the host
+  device.device.joules = nullptr;                    // otherwise each part takes a second
   const plan::Machine machine{&device, DType::f32, nullptr};
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const tt::Sizes modes = tt::linear_modes(64, 32, 2);
@@ -128,7 +128,7 @@ TEST_CASE("A layer alone is timed on a device, sets of tokens in turn") {
   CHECK((lookup.rows.size() == 3 && lookup.rows[1].flops == 3 * 32 * 2.0 * 16 * 4));
 }
 
-TEST_CASE("A row's bound is the longer of what its bytes and its FLOPs take") {
+TEST_CASE("A row's bound is the longer of the times for its bytes and its FLOPs") {
   BenchReport report;
   report.peak_gflops = 100, report.copy_gb_per_s = 10;
   BenchRow row{.work = "tokens", .ms = {4, 4, 4}, .flops = 1e8, .moved_bytes = 2e7, .peak_bytes = {}, .joules = {}};
@@ -146,7 +146,7 @@ TEST_CASE("The machine's rates are positive") {
   CHECK(measure_copy_gb_per_s(machine()) > 0);
 }
 
-TEST_CASE("No product of matrices passes the peak of its instruction set") {
+TEST_CASE("No matrix product exceeds the peak of its instruction set") {
   for (const char* isa : kernels::cpu_isas) {
     if (!kernels::cpu_supports(isa)) continue;
     CAPTURE(isa);
@@ -164,7 +164,7 @@ TEST_CASE("No product of matrices passes the peak of its instruction set") {
   CHECK(kernels::run_multiply_adds("v9", 1) == 0);
 }
 
-TEST_CASE("A share above 1 is not known, and memory is not called peak") {
+TEST_CASE("A share above 1 is empty, and no memory column is called peak") {
   BenchReport report;
   report.peak_gflops = 100, report.copy_gb_per_s = 10;
   report.rows = {
@@ -178,7 +178,7 @@ TEST_CASE("A share above 1 is not known, and memory is not called peak") {
   CHECK(without_empty_columns(table).column("joules") == -1);
 }
 
-TEST_CASE("The table has the keys that scripts rely on, the settings on every line") {
+TEST_CASE("The table has the keys for scripts, and the settings on every line") {
   BenchReport report;
   report.peak_gflops = 100;
   report.settings["model"] = "m";

@@ -24,7 +24,7 @@ EvaluationReport example() {
 
 }  // namespace
 
-TEST_CASE("A requirement holds, fails with the value, or is no requirement") {
+TEST_CASE("A requirement holds, fails with the value, or is malformed") {
   for (const char* met : {"accuracy>=0.8", "accuracy >= 0.8", "accuracy>0.79", "loss<=0.5", "loss<1e0"})
     CHECK_NOTHROW(require_metric(example(), met));
   CHECK_THROWS_AS(require_metric(example(), "accuracy>0.8"), RunError);
@@ -33,14 +33,14 @@ TEST_CASE("A requirement holds, fails with the value, or is no requirement") {
     CHECK_THROWS_AS(require_metric(example(), wrong), InputError);
 }
 
-TEST_CASE("Nothing that was not measured meets a requirement") {
+TEST_CASE("A metric without a measurement meets no requirement") {
   EvaluationReport nothing = example();
   nothing.result.accuracy = std::nan("");
   CHECK_THROWS_AS(require_metric(nothing, "accuracy>=0"), RunError);
   CHECK_THROWS_AS(require_metric(nothing, "accuracy<=1"), RunError);
 }
 
-TEST_CASE("What scripts read of an evaluation") {
+TEST_CASE("The JSON of an evaluation has the keys for scripts") {
   const Json json = to_json(example());
   CHECK((json["accuracy"] == 0.8 && json["loss"] == 0.5 && json["examples"] == 10));
   CHECK(json["confusion"][0][1] == 1);

@@ -32,7 +32,7 @@ std::size_t widest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("A table fits the columns of a terminal, and a line names what it leaves out") {
+TEST_CASE("A table fits the width of a terminal, and a line names the removed columns") {
   const std::string whole = render(weights(), Format::table);
   CHECK(render_fitted(weights(), 200) == whole);
   const std::string without_names = render_fitted(weights(), 70);
@@ -57,7 +57,7 @@ TEST_CASE("Titles take several lines before a column is left out") {
                        !Contains("median ms"));
 }
 
-TEST_CASE("One row that does not fit is a line per column, with nothing left out") {
+TEST_CASE("A single row that does not fit becomes a line per column, with all columns") {
   Table table;
   table.columns = {{"texts", "texts", Unit::count},
                    {"cosine", "least cosine of embeddings"},
@@ -71,7 +71,7 @@ TEST_CASE("One row that does not fit is a line per column, with nothing left out
                        Contains("texts") && !Contains("not shown"));
 }
 
-TEST_CASE("A table of any number of columns and any titles fits, and what it leaves out is named") {
+TEST_CASE("A table of any number of columns and any titles fits, and a line names the removed columns") {
   Table table;
   table.columns = {{"label", "label \\ predicted"}};
   for (int i = 0; i < 12; ++i)
@@ -90,7 +90,7 @@ TEST_CASE("A table of any number of columns and any titles fits, and what it lea
   CHECK_THAT(render_fitted(table, 40), Contains("not shown in 40 columns:\n  an_unusually_long_label_11,\n"));
 }
 
-TEST_CASE("Columns that are empty in every row go, also from the rows of totals") {
+TEST_CASE("Columns without values are removed, also from the rows of totals") {
   Table table = weights();
   for (auto& row : table.rows) row[3] = Cell();
   const Table kept = without_empty_columns(table);

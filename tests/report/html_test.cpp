@@ -23,7 +23,7 @@ Chart loss_chart(std::size_t points) {
   return chart;
 }
 
-// Every opened element is closed in order.
+// True if every opened element is closed in order.
 bool well_formed(const std::string& html) {
   static const std::regex tag(R"(<(/?)([a-zA-Z0-9]+)[^>]*?(/?)>)");
   std::vector<std::string> open;
@@ -42,7 +42,7 @@ bool well_formed(const std::string& html) {
 
 }  // namespace
 
-TEST_CASE("A page refers to nothing outside itself and closes what it opens") {
+TEST_CASE("A page has no external references and closes all its elements") {
   Page page("run \x1b <x>");
   page.heading("Curves")
       .paragraph("text")
@@ -63,7 +63,7 @@ TEST_CASE("A chart without a finite point is left out") {
   CHECK(line_chart({.title = "gaps", .series = {{.name = "a", .x = {1, 2}, .y = {std::nan(""), INFINITY}}}}).empty());
 }
 
-TEST_CASE("No coordinate of a chart leaves its box") {
+TEST_CASE("All coordinates of a chart lie inside its box") {
   Chart chart = loss_chart(500);
   chart.series[0].y[7] = std::nan("");
   for (const bool log_scale : {false, true}) {
@@ -117,7 +117,7 @@ TEST_CASE("An axis has a label at both ends, at least two, and shares stay betwe
   CHECK(on_ticks({1.29, 1.55}, 4).high == Approx(1.6));
 }
 
-TEST_CASE("A single point is a mark with its number, also where it is 100 %") {
+TEST_CASE("A single point is a mark with its number, also at 100 %") {
   const std::string svg =
       line_chart({.title = "accuracy", .unit = Unit::share, .series = {{.name = "dev", .x = {6}, .y = {1}}}});
   CHECK_THAT(svg, Contains("<circle") && Contains(">100.0 %<") && !Contains("<path"));
@@ -128,7 +128,7 @@ TEST_CASE("Steps on an axis are whole numbers") {
   CHECK_THAT(svg, Contains(">2</text>") && Contains(">4</text>") && !Contains("2.5</text>"));
 }
 
-TEST_CASE("Charts that are all empty leave no box, and a command breaks before its options alone") {
+TEST_CASE("Empty charts make no box, and a command breaks only before its options") {
   CHECK_THAT(Page("p").charts({{.title = "empty"}}).text(), !Contains("class=\"charts\""));
   const std::string text =
       Page("p").facts({{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}, {"e", "5"}, {"f", "6"}}).text();
@@ -146,7 +146,7 @@ TEST_CASE("Thinning keeps means, and the corners of steps") {
   CHECK(corners.y == std::vector<double>{30, 28, 28});
 }
 
-TEST_CASE("Labels of bytes are round in the unit that is shown, and none is cut off at the left") {
+TEST_CASE("Labels of bytes are round in the displayed unit, and none is cut off at the left") {
   const std::string svg = line_chart(
       {.title = "memory", .unit = Unit::bytes, .series = {{.name = "peak", .x = {0, 10}, .y = {0, 90.0 * (1 << 20)}}}});
   CHECK_THAT(svg, Contains(">50.0 MiB<"));

@@ -13,7 +13,7 @@ TaskView counted(std::string what, std::int64_t done, std::int64_t of) {
   return {.number = 1, .what = std::move(what), .note = "", .done = done, .of = of, .began = 100};
 }
 
-// As the watching thread calls it, at one moment.
+// Calls the lines as the watching thread does, at one moment.
 std::string shown(TaskLines& lines, const std::vector<TaskView>& tasks, double now, int columns = 80) {
   lines.see(tasks, now);
   return lines.for_terminal(tasks, now, columns);
@@ -21,7 +21,7 @@ std::string shown(TaskLines& lines, const std::vector<TaskView>& tasks, double n
 
 }  // namespace
 
-TEST_CASE("live line: nothing in the first second, then what is done and what time is left") {
+TEST_CASE("live line: nothing in the first second, then progress and remaining time") {
   TaskLines lines;
   const std::vector<TaskView> begun{counted("evaluating", 0, 400)}, half{counted("evaluating", 100, 400)};
   CHECK(shown(lines, begun, 100.1).empty());
@@ -34,7 +34,7 @@ TEST_CASE("live line: nothing in the first second, then what is done and what ti
   CHECK(shown(lines, {}, 1001).empty());
 }
 
-TEST_CASE("live line: a task behind another goes on with the line, and after a pause a new second begins") {
+TEST_CASE("live line: a following task continues the line, and a pause starts a new first second") {
   TaskLines lines;
   const std::vector<TaskView> first{counted("reading", 1, 2)};
   TaskView next = counted("embedding", 0, 7);
@@ -46,7 +46,7 @@ TEST_CASE("live line: a task behind another goes on with the line, and after a p
   CHECK_FALSE(shown(lines, {next}, 111.1).empty());
 }
 
-TEST_CASE("live line: of nested tasks each that counts, and the time of the outermost whose end can be told") {
+TEST_CASE("live line: all nested tasks with a count, and the remaining time of the outermost with a known end") {
   TaskLines lines;
   TaskView verb = counted("tensorizing", 0, 0), layers = counted("fitting layers", 0, 37),
            name = counted("encoder.layer.0.output.dense", 0, 0);
@@ -62,7 +62,7 @@ TEST_CASE("live line: of nested tasks each that counts, and the time of the oute
         "[..........] fitting layers 1/37: inputs of block 1 30/40  eta 12m00s");
 }
 
-TEST_CASE("live line: bytes, a count without end, and names that would drive the terminal") {
+TEST_CASE("live line: bytes, a count without end, and names with terminal control characters") {
   TaskLines lines;
   TaskView reading = counted("reading a\033[2J.txt", 3 << 20, 12 << 20);
   reading.unit = TaskUnit::bytes;
@@ -71,7 +71,7 @@ TEST_CASE("live line: bytes, a count without end, and names that would drive the
   CHECK_THAT(shown(lines, {counted("reading", 12, 10)}, 103), Contains("reading 10/10"));  // a file that grew
 }
 
-TEST_CASE("live line: it never fills the line of the terminal, and the time left is cut last") {
+TEST_CASE("live line: it never fills the terminal line, and the remaining time is cut last") {
   TaskLines lines;
   const std::string name(100, 'n');
   TaskView task = counted(name, 10, 40);
@@ -79,7 +79,7 @@ TEST_CASE("live line: it never fills the line of the terminal, and the time left
     CHECK(shown(lines, {task}, 110, columns).size() <= static_cast<std::size_t>(columns > 1 ? columns - 1 : 0));
   CHECK_THAT(shown(lines, {task}, 110), EndsWith("nnn  eta 30s"));
   CHECK(shown(lines, {task}, 110).size() == 79);
-  // No part of a letter of two bytes.
+  // A letter of two bytes is never split.
   task.what = std::string(67, 'n') + "\u00e4\u00e4\u00e4\u00e4";
   task.of = 0, task.done = 0;
   for (int columns = 60; columns < 80; ++columns) {
@@ -88,7 +88,7 @@ TEST_CASE("live line: it never fills the line of the terminal, and the time left
   }
 }
 
-TEST_CASE("live line: a task that is told of has its note, of which whole fields are shown, and its own time") {
+TEST_CASE("live line: a task with a note shows whole fields of it and its own remaining time") {
   TaskLines lines;
   TaskView step = counted("step", 60, 80);
   step.note = "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB", step.seconds_left = 7;
@@ -100,7 +100,7 @@ TEST_CASE("live line: a task that is told of has its note, of which whole fields
   CHECK(shown(lines, {step, evaluating}, 130) == "[#######...] step 60/80: evaluating 3/9  eta 7s");
 }
 
-TEST_CASE("live line: without a terminal a line for every ten seconds without a message") {
+TEST_CASE("live line: without a terminal, a line after every ten seconds without a message") {
   TaskLines lines;
   const std::vector<TaskView> tasks{counted("evaluating", 100, 400)};
   const auto logged = [&](double now, double last_message) {
@@ -109,7 +109,7 @@ TEST_CASE("live line: without a terminal a line for every ten seconds without a 
   };
   CHECK(logged(105, 0).empty());
   CHECK(logged(109.9, 0).empty());
-  CHECK(logged(110, 0) == "evaluating 100/400  eta 10s");  // of 15 seconds at 105
+  CHECK(logged(110, 0) == "evaluating 100/400  eta 10s");  // estimated from 15 seconds at 105
   CHECK(logged(112, 110).empty());
   CHECK_FALSE(logged(120, 110).empty());
   CHECK(logged(125, 119).empty());

@@ -14,8 +14,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const char* const metrics =
-    R"({"step":1,"loss":3.2,"rank":30,"ratio":40.5,"ranks":{"a.query":[1,4,30,4,1]},"memory":{"weights":1000,"peak":5000}}
+const char* const metrics = R"({"step":1,"loss":3.2,"rank":30,"ratio":40.5,"ranks":{"a.query":[1,4,30,4,1]},)"
+                            R"("memory":{"weights":1000,"peak":5000}}
 {"step":2,"loss":3.0}
 {"step":2,"dev":{"loss":3.1,"accuracy":0.25}}
 {"step":3,"loss":2.5,"rank":28,"ratio":42,"ranks":{"a.query":[1,4,28,4,1]}}
@@ -28,7 +28,7 @@ std::string folder() {
 
 }  // namespace
 
-TEST_CASE("A history keeps what is whole and gives curves and ranks over steps") {
+TEST_CASE("A history keeps complete lines and has curves and ranks over steps") {
   const RunHistory history = parse_run_history(metrics, "metrics.jsonl");
   REQUIRE(history.lines.size() == 4);
   CHECK(history.curve("loss", "loss").y == std::vector<double>{3.2, 3.0, 2.5});
@@ -45,7 +45,7 @@ TEST_CASE("A history keeps what is whole and gives curves and ranks over steps")
   CHECK(json["ranks"]["a.query"]["bonds"][1] == std::vector<double>{30, 28});
 }
 
-TEST_CASE("A page shows ranks over the steps where they change, and no chart that stands still") {
+TEST_CASE("A page shows ranks over the steps if they change, and no chart of constant values") {
   ModelReport report;
   io::TensorForm layer;
   layer.name = "a.query.weight", layer.ranks = {1, 4, 28, 4, 1}, layer.initial_ranks = {1, 4, 30, 4, 1};
@@ -67,19 +67,19 @@ TEST_CASE("Ranks hold to the end of the run") {
   CHECK(charts[0].series[0].y == std::vector<double>{4, 4});
 }
 
-TEST_CASE("A broken line inside a history is named") {
+TEST_CASE("An error names a broken line inside a history") {
   CHECK_THROWS_WITH(parse_run_history("{\"step\":1}\n{oops\n{\"step\":3}\n", "run/metrics.jsonl"),
                     Contains("run/metrics.jsonl:2"));
 }
 
-TEST_CASE("Both runs stand in the compared curves") {
+TEST_CASE("Compared curves contain both runs") {
   const RunHistory history = parse_run_history(metrics, "metrics.jsonl");
   const auto charts = compared_curves(history, "a", history, "b");
   REQUIRE(!charts.empty());
   for (const Chart& chart : charts) CHECK(chart.series.size() == 2);
 }
 
-TEST_CASE("A dense checkpoint adds up to its own file") {
+TEST_CASE("The parameters and shares of a dense checkpoint add up") {
   if (folder().empty()) {
     WARN("COMERA_DATA is not set: nothing was read");
     return;
@@ -100,7 +100,7 @@ TEST_CASE("A dense checkpoint adds up to its own file") {
   CHECK(share == Approx(1));
 }
 
-TEST_CASE("A filter shows its part and the whole") {
+TEST_CASE("A filtered table has the totals of the selection and of the model") {
   if (folder().empty()) {
     WARN("COMERA_DATA is not set: nothing was read");
     return;

@@ -34,30 +34,30 @@ TEST_CASE("A report is one plain line of fixed form") {
         "eta 3m20s");
 }
 
-TEST_CASE("What is not known is left out of the line") {
+TEST_CASE("Unknown values are left out of the line") {
   StepLine line = example();
   line.rank.reset(), line.ratio.reset(), line.eta_seconds.reset();
   line.steps = 0;
   CHECK(to_string(line) == "step 120  loss 3.21  lr 2.9e-4  gnorm 0.84  42 ms  97.0k tok/s  peak 812 MiB");
 }
 
-TEST_CASE("The first step does not count for the time that is left") {
+TEST_CASE("The first step does not count for the remaining time") {
   Eta eta;
-  eta.step_done(1, 100);  // took long, nobody knows
+  eta.step_done(1, 100);  // took an unknown time
   CHECK_FALSE(eta.seconds(10).has_value());
   eta.step_done(2, 101);
   eta.step_done(3, 102);
   CHECK(eta.seconds(10).value() == Approx(7));
 }
 
-TEST_CASE("After a resume the time that is left follows from the steps of this call") {
+TEST_CASE("After a resume the remaining time is computed from the steps of this call") {
   Eta eta;
   eta.step_done(501, 0);
   eta.step_done(503, 4);
   CHECK(eta.seconds(1003).value() == Approx(1000));
 }
 
-TEST_CASE("A line that the terminal is too narrow for leaves fields out, never the step") {
+TEST_CASE("On a narrow terminal a line leaves out fields, but never the step") {
   CHECK(to_string(example(), 80) == "step 120/5000  loss 3.21  rank 14.2  ratio 43.1x  42 ms  peak 812 MiB  eta 3m20s");
   for (const int columns : {20, 40, 60, 80, 200})
     CHECK(to_string(example(), columns).size() <= static_cast<std::size_t>(columns));
@@ -72,7 +72,7 @@ TEST_CASE("Memory that is not measured yet is left out") {
   CHECK(live_note(example()) == "loss 3.21  42 ms  ratio 43.1x  rank 14.2  97.0k tok/s  peak 812 MiB");
 }
 
-TEST_CASE("The task of a run stands at its last step when that is reported, whatever was drawn before") {
+TEST_CASE("A report sets the task of a run to the last step, whatever was drawn before") {
   const auto now = [] { return comera::tasks_at_hand(); };
   comera::set_up_log({.level = comera::LogLevel::error});
   {
@@ -107,7 +107,7 @@ TEST_CASE("Without a terminal there is a plain line per report and nothing else"
   }
   comera::set_up_log({});
   StepLine line = example();
-  line.eta_seconds.reset();  // one step alone tells nothing
+  line.eta_seconds.reset();  // a single step gives no estimate
   const std::string first = to_string(line) + "\n";
   line.steps = 1'000'000, line.eta_seconds = 30;
   CHECK(comera::read_file(path) == first + to_string(line) + "\n");

@@ -18,9 +18,9 @@ std::string scratch(const std::string& name) {
 std::string run_folder(const std::string& name, double step_ms) {
   const std::string folder = scratch(name);
   make_folders(folder);
-  write_file_atomic(
-      join_path(folder, "report.json"),
-      R"({"step": 8, "accuracy": 0.5, "file_bytes": 1000, "totals": {"parameters": 10, "ratio": 2.5}, "memory": {"measured_peak": 4096}})");
+  write_file_atomic(join_path(folder, "report.json"),
+                    R"({"step": 8, "accuracy": 0.5, "file_bytes": 1000, "totals": {"parameters": 10, "ratio": 2.5},
+          "memory": {"measured_peak": 4096}})");
   std::string metrics;
   for (int step = 1; step <= 8; ++step)  // the first reports are slow: they must not count
     metrics += fmt::format("{{\"step\":{},\"split\":\"train\",\"step_ms\":{}}}\n", step, step <= 6 ? 1000.0 : step_ms);
@@ -30,7 +30,7 @@ std::string run_folder(const std::string& name, double step_ms) {
 
 }  // namespace
 
-TEST_CASE("runs stand side by side, with the speed they ended at") {
+TEST_CASE("a table compares runs with their final speed") {
   const std::vector<std::string> folders{run_folder("a", 40), run_folder("b", 10)};
   const report::Table table = report::runs_table(folders);
   REQUIRE(table.rows.size() == 2);
@@ -40,7 +40,7 @@ TEST_CASE("runs stand side by side, with the speed they ended at") {
   CHECK(std::get<std::int64_t>(table.rows[0][table.column("measured_peak")]) == 4096);
 }
 
-TEST_CASE("a folder without a finished run is named") {
+TEST_CASE("an error names a folder without a finished run") {
   const std::string empty = scratch("empty");
   make_folders(empty);
   const std::vector<std::string> folders{empty};

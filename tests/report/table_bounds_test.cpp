@@ -1,4 +1,4 @@
-// Tables of models that others made: many rows, and names with any characters.
+// Tables of models from others: many rows, and names with any characters.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 
 using namespace comera;
 
-TEST_CASE("tables: 100,000 rows are folded and shown in a time that grows with their number") {
+TEST_CASE("tables: 100,000 rows are folded and rendered in linear time") {
   constexpr int many = 100'000;
   report::Table table{{{"name", "name"}, {"kind", "kind"}, {"bytes", "bytes", report::Unit::bytes}}};
   for (int i = 0; i < many; ++i)
@@ -17,11 +17,11 @@ TEST_CASE("tables: 100,000 rows are folded and shown in a time that grows with t
   for (const report::Format format : {report::Format::table, report::Format::md, report::Format::html}) {
     const double start = wall_seconds();
     CHECK(report::render(report::fold_equal_rows(table), format).size() > many * 20);
-    CHECK(wall_seconds() - start < 10);  // two minutes where each cell looked at its whole column
+    CHECK(wall_seconds() - start < 10);  // two minutes if each cell scanned its whole column
   }
 }
 
-TEST_CASE("tables: rows with NaN fold with each other alone") {
+TEST_CASE("tables: rows with NaN fold only with each other") {
   const double none = std::nan("");
   report::Table table{{{"name", "name"}, {"kind", "kind"}, {"error", "error"}}};
   for (const double error : {none, 1.0, none, 1.0, 2.0})

@@ -44,14 +44,14 @@ TEST_CASE("A plain table is aligned and ends with its total below a rule") {
   CHECK(lines[5] == "total    -        1,255,015  83.9 KiB  2.00x");
 }
 
-TEST_CASE("Markdown keeps its columns whatever the names hold") {
+TEST_CASE("Markdown keeps its columns for any names") {
   const auto lines = lines_of(render(layers(), Format::md));
   REQUIRE(lines.size() == 5);
   CHECK(lines[1] == "| --- | --- | ---: | ---: | ---: |");
   CHECK_THAT(lines[2], Contains("a\\|b"));
 }
 
-TEST_CASE("CSV quotes what needs quotes and gives plain numbers") {
+TEST_CASE("CSV quotes fields that need quotes and contains plain numbers") {
   const auto lines = lines_of(render(layers(), Format::csv));
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "name,ranks,parameters,bytes,ratio");
@@ -90,7 +90,7 @@ TEST_CASE("Control characters of untrusted names never reach the terminal") {
   CHECK_THAT(text, Contains("x\\x1b[2Jy\\x0az") && !Contains("\x1b"));
 }
 
-TEST_CASE("Numbers sort largest first, texts from a to z, and a dash turns round") {
+TEST_CASE("Numbers sort largest first, texts from a to z, and a dash reverses the order") {
   Table table = layers();
   sort_rows(table, "parameters");
   CHECK(std::get<std::int64_t>(table.rows[0][2]) == 1234567);
@@ -101,7 +101,7 @@ TEST_CASE("Numbers sort largest first, texts from a to z, and a dash turns round
   CHECK_THROWS_WITH(sort_rows(table, "byte"), Contains("no such column; did you mean bytes?"));
 }
 
-TEST_CASE("Numbers as people read them") {
+TEST_CASE("Numbers in their display format") {
   CHECK(show(66957315, Unit::count) == "66,957,315");
   CHECK(show(-1234, Unit::count) == "-1,234");
   CHECK(show(123, Unit::count) == "123");

@@ -44,7 +44,7 @@ const char* const slower = "above rank 307 it would be slower or larger than den
 
 }  // namespace
 
-TEST_CASE("Why layers stay dense stands below their table, once") {
+TEST_CASE("The reasons for dense layers are listed once, below the table") {
   const LayerLines lines =
       tensorize_layers(result_of({layer("encoder.layer.0.output.dense", "dense", slower),
                                   layer("encoder.layer.1.output.dense", "dense", "--layer asks for it"),
@@ -53,11 +53,11 @@ TEST_CASE("Why layers stay dense stands below their table, once") {
   const auto form = static_cast<std::size_t>(lines.table.column("form"));
   CHECK(std::get<std::string>(lines.table.rows[0][form]) == "dense (1)");
   CHECK(std::get<std::string>(lines.table.rows[1][form]) == "dense (2)");
-  // Nothing was measured and nothing is a chain.
+  // Columns without measurements and without chains are absent.
   for (const char* empty : {"modes", "ranks", "output_error", "optimum", "ms"}) CHECK(lines.table.column(empty) == -1);
 }
 
-TEST_CASE("The line of a layer is as wide as a page of 1,000 pixels, errors included") {
+TEST_CASE("The line of a layer fits a page of 1,000 pixels, errors included") {
   const LayerLines lines = tensorize_layers(result_of({layer("encoder.layer.10.attention.output.dense", "tt")}));
   const auto modes = static_cast<std::size_t>(lines.table.column("modes"));
   CHECK(show(lines.table.rows[0][modes], Unit::sizes) == "32x48x384");
@@ -70,12 +70,13 @@ TEST_CASE("The line of a layer is as wide as a page of 1,000 pixels, errors incl
       end = column.title.find(' ', at);
       characters = std::max(characters, std::min(end, column.title.size()) - at);
     }
-    pixels += characters * 7 + 9;  // 12 pixel type is about 7 wide; the style's padding
+    pixels +=
+        characters * 7 + 9;  // a 12 pixel font is about 7 pixels wide per character; 9 is the padding of the style
   }
   CHECK(pixels <= 1000 - 2 * 16);
 }
 
-TEST_CASE("Rows that say the same are one, and what was cut and what it cost stand at the end") {
+TEST_CASE("Equal rows are folded, and the last lines are the compressed layers and the cost") {
   std::vector<compress::LayerOutcome> layers{layer("encoder.layer.0.attention.self.query", "tt")};
   for (const char* block : {"0", "1", "2"})
     for (const char* part : {"self.key", "self.value", "output.dense"})
@@ -117,7 +118,7 @@ TEST_CASE("Rows that say the same are one, and what was cut and what it cost sta
   CHECK_THAT(summary(result), EndsWith("cost: not measured: no tokenizer\n"));
 }
 
-TEST_CASE("Names in a page are short while they differ") {
+TEST_CASE("Names in a page are shortened only if they stay different") {
   CHECK_THAT(to_html(result_of({layer("encoder.layer.0.output.dense", "tt")})),
              Contains(">layer.0.output<") && Contains(">12.0 %<"));
   compress::LayerOutcome other = layer("decoder.layer.0.output.dense", "tt");

@@ -1,5 +1,5 @@
-// What can rot in a run's folder: a damaged checkpoint is told, and the one before is gone on from when that is asked
-// for.
+// Damaged files in a run's folder: an error names a damaged checkpoint, and on request the run resumes from the one
+// before.
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
@@ -24,8 +24,8 @@ std::string file_in(const std::string& run, int step, const char* name) {
 }  // namespace
 
 TEST_CASE(
-    "a damaged file of the last checkpoint is named with the checkpoint before, which --override goes on from to the "
-    "same bytes") {
+    "an error names a damaged file of the last checkpoint and the checkpoint before, and --override resumes from that "
+    "to the same bytes") {
   const toy::TestFolder folder;
   toy::Job().run(folder / "whole");
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
@@ -41,11 +41,11 @@ TEST_CASE(
     CHECK(toy::model_of(run) == toy::model_of(folder / "whole"));
     CHECK(toy::lines_of(run) == toy::lines_of(folder / "whole"));
     again.skip_damaged = false;
-    CHECK(again.run(run).step == 24);  // what was damaged has been written again
+    CHECK(again.run(run).step == 24);  // the damaged file has been written again
   }
 }
 
-TEST_CASE("a checkpoint of which a file is missing, or with none before it, is told") {
+TEST_CASE("an error names a checkpoint with a missing file, also if there is no good one before it") {
   const toy::TestFolder folder;
   const std::string run = folder / "run";
   toy::Job().run(run);
@@ -56,7 +56,7 @@ TEST_CASE("a checkpoint of which a file is missing, or with none before it, is t
                     Contains("optimizer.safetensors") && Contains("step-00000018") && Contains("--force"));
 }
 
-TEST_CASE("the best model that a checkpoint names has its checksum") {
+TEST_CASE("the checksum of the best model is checked") {
   const toy::TestFolder folder;
   const std::string run = folder / "run";
   const train::RunResult result = toy::Job().run(run);
@@ -67,7 +67,7 @@ TEST_CASE("the best model that a checkpoint names has its checksum") {
   CHECK_THROWS_WITH(again.run(run), Contains("best-") && Contains("was damaged"));
 }
 
-TEST_CASE("a state that somebody changed is refused, whatever was changed") {
+TEST_CASE("a changed state is refused, whatever was changed") {
   const toy::TestFolder folder;
   const std::string run = folder / "run";
   toy::Job().run(run);
@@ -105,7 +105,7 @@ TEST_CASE("lost lines of metrics.jsonl do not stop a resume") {
     rest.resume = true;
     CHECK(rest.run(run).step == 24);
     CHECK(toy::model_of(run) == toy::model_of(folder / "whole"));
-    const std::vector<std::string> lines = toy::lines_of(run);  // each is whole
+    const std::vector<std::string> lines = toy::lines_of(run);  // all lines are complete
     REQUIRE(lines.size() < whole.size());
     CHECK(lines.back() == whole.back());
   }

@@ -7,7 +7,8 @@
 
 using namespace comera;
 
-TEST_CASE("the importance of a rank entry is its curvature times its square, per parameter, and follows removals") {
+TEST_CASE(
+    "the importance of a rank entry is its curvature times its square per parameter, and removals keep it aligned") {
   train::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), {});
   engine.allocate();
   engine.weights().initialise(4);
@@ -25,7 +26,7 @@ TEST_CASE("the importance of a rank entry is its curvature times its square, per
   train::keep_of(sensitivity, kept);
   train::remove_all_but(engine, kept);
   CHECK(sensitivity == train::sensitivity_of(engine.weights()));
-  // A chain with an empty bond goes, and so does its sensitivity.
+  // A chain with an empty bond is removed together with its sensitivity.
   const train::Kept dead = {{{0}, {}}, {{0}, {0}, {0}}};
   train::keep_of(sensitivity, dead);
   train::remove_all_but(engine, dead);

@@ -41,7 +41,7 @@ void set(const layers::Parameter& diagonal, std::initializer_list<double> values
 
 }  // namespace
 
-TEST_CASE("a slice takes the rows and columns that stay, in their order") {
+TEST_CASE("a slice keeps the given rows and columns in their order") {
   const std::vector<std::int32_t> in = {0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112};  // [2, 2, 3]
   const std::vector<std::int64_t> left = {1}, right = {0, 2};
   const auto bytes = train::slice(std::as_bytes(std::span(in)), 4, 2, 3, left, right);
@@ -88,7 +88,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
   CHECK(engine.state().scalars.finite == 1);
 }
 
-TEST_CASE("weights that are handed on have no entry that counts as zero, and the engine keeps its own") {
+TEST_CASE("exported weights have no masked entries, and the engine keeps its own") {
   Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
   start(engine);
   const data::Batch dev = toy::batch(1000, 32);
@@ -104,7 +104,7 @@ TEST_CASE("weights that are handed on have no entry that counts as zero, and the
   CHECK(live.weights().model().parameters().rank_entries() == engine.model().parameters().rank_entries() - 3);
   CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
   CHECK(engine.evaluate(dev).loss == before);
-  // The folder that is handed on computes the same.
+  // A model of the exported weights computes the same.
   Engine again(reference(DType::f64), toy::factory(DType::f64), {.optimizer = {}, .training = false},
                train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
   again.allocate();
@@ -113,12 +113,12 @@ TEST_CASE("weights that are handed on have no entry that counts as zero, and the
                 parameter.value.bytes());
   again.weights_changed();
   CHECK(again.evaluate(dev).loss == Approx(before).epsilon(1e-12));
-  // Without a threshold every entry counts.
+  // Without a threshold no entry is masked.
   engine.model().set_threshold(-std::numeric_limits<double>::infinity());
   CHECK(&train::LiveWeights(engine).weights() == &engine.weights());
 }
 
-TEST_CASE("a bond that empties makes the layer its bias") {
+TEST_CASE("an empty bond reduces the layer to its bias") {
   Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
   start(engine);
   const data::Batch dev = toy::batch(1000, 8);
@@ -133,7 +133,7 @@ TEST_CASE("a bond that empties makes the layer its bias") {
   CHECK(engine.state().scalars.finite == 1);
 }
 
-TEST_CASE("a cut lands within the tolerance of its target, on either side of the threshold") {
+TEST_CASE("a cut meets its target within the tolerance, on either side of the threshold") {
   std::vector<train::Chain> chains;
   for (int c = 0; c < 6; ++c) {
     train::Chain chain{"chain", {12, 8, 8, 12}, {{}, {}, {}}};
@@ -205,7 +205,8 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
   CHECK(engine.evaluate(dev).correct > 56);
 }
 
-TEST_CASE("entries that fell to the threshold and entries that were cut are counted apart, and survive a checkpoint") {
+TEST_CASE(
+    "entries that fell to the threshold and entries that were cut have separate counts, also after a checkpoint") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}), {});
   start(engine);
   const std::int64_t entries = engine.model().parameters().rank_entries();

@@ -22,7 +22,7 @@ TEST_CASE("learning rates rise to the peak and fall to the end") {
   CHECK(constant.factor(1000000) == 1);
 }
 
-TEST_CASE("the warm-up that is not set is a twentieth of the steps") {
+TEST_CASE("the default warm-up is a twentieth of the steps") {
   CHECK(comera::train::default_warmup(1000) == 50);
   CHECK(comera::train::default_warmup(10) == 1);
   CHECK(comera::train::default_warmup(0) == 100);

@@ -5,7 +5,7 @@
 
 using namespace comera::train;
 
-TEST_CASE("error and correlations of predicted numbers are those of the definitions") {
+TEST_CASE("error and correlations of predicted numbers match their definitions") {
   const std::vector<double> known{1, 2, 3, 4}, predicted{1.5, 1, 4, 10};
   const ScoreMetrics metrics = score_metrics(predicted, known);
   CHECK(metrics.count == 4);
@@ -15,7 +15,7 @@ TEST_CASE("error and correlations of predicted numbers are those of the definiti
   CHECK(metrics.pearson == Approx(14.25 / std::sqrt(5 * 51.1875)));
 }
 
-TEST_CASE("correlations of what is constant, unknown or not finite") {
+TEST_CASE("correlations of constant, unknown or non-finite values") {
   const std::vector<double> known{1, 2, 3}, constant{2, 2, 2}, broken{1, NAN, INFINITY};
   CHECK(score_metrics(constant, known).pearson == 0);
   CHECK(score_metrics(constant, known).spearman == 0);

@@ -14,7 +14,7 @@ TEST_CASE("rank correlation shares the ranks of equal values") {
   CHECK(train::pearson(std::vector<double>{1, 2, 3, 4}, std::vector<double>{1, 3, 2, 4}) == Approx(0.8).epsilon(1e-14));
 }
 
-TEST_CASE("the bootstrap's error is that of theory for independent pairs, and repeats") {
+TEST_CASE("the bootstrap error matches theory for independent pairs and is reproducible") {
   // Without correlation the standard error of a rank correlation of n pairs is 1 / sqrt(n - 1).
   constexpr int pairs = 400;
   std::vector<double> x, y;

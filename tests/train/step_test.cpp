@@ -52,7 +52,7 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 
-TEST_CASE("k micro-batches of b are one batch of k b") {
+TEST_CASE("k micro-batches of size b equal one batch of size k b") {
   std::vector<std::vector<double>> runs;
   for (int parts : {1, 2, 4}) {
     Engine engine(reference(), toy::factory(DType::f64), {});
@@ -71,7 +71,7 @@ TEST_CASE("k micro-batches of b are one batch of k b") {
       CHECK(runs[run][i] == Approx(runs[0][i]).epsilon(1e-9).margin(1e-11));
 }
 
-TEST_CASE("training learns, and evaluation sees it") {
+TEST_CASE("training reduces the loss of an evaluation") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
   begin(engine);
   const data::Batch dev = toy::batch(100000, 64);
@@ -91,11 +91,11 @@ TEST_CASE("training learns, and evaluation sees it") {
   CHECK(hits == scores.correct);
 }
 
-TEST_CASE("at a shape already seen a step allocates nothing, from the heap or the system") {
+TEST_CASE("at a known shape a step allocates nothing, from the heap or the system") {
   static std::int64_t arenas;
   const char* error = nullptr;
-  kernels::Backend counting =
-      *kernels::cpu_backend("auto", &error);  // the reference's own arithmetic takes from the heap
+  // Not the reference backend, whose arithmetic allocates from the heap.
+  kernels::Backend counting = *kernels::cpu_backend("auto", &error);
   if (!counting.ttm_forward.run) {
     WARN("the CPU backend of this build lacks an op: allocations are not counted");
     return;
@@ -160,8 +160,8 @@ TEST_CASE("kernels that an evaluation calls first are in the memory table, and n
 }
 
 TEST_CASE(
-    "gradients are set to zero by one call where a step begins and one where halves are taken apart, however many "
-    "cores there are") {
+    "gradients are set to zero by one call at the start of a step and one before core gradients, for any number of "
+    "cores") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
   engine.plan_training(toy::batch(0, 8));
   std::int64_t fills = 0;

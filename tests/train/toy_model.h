@@ -1,5 +1,5 @@
-// A model small enough for the reference backend: a TTM table looks the first token up, a TT layer with GELU, dropout,
-// a dense classifier.
+// A model small enough for the reference backend: a TTM table for the first token, a TT layer with GELU and dropout,
+// and a dense classifier.
 #pragma once
 
 #include <cstring>
@@ -21,7 +21,7 @@ struct Options {
   std::int64_t rank = 6;
   bool dense = false;
   double dropout = 0.1;
-  bool wide = false;  // 48 -> 64 in place of 12 -> 16
+  bool wide = false;  // 48 -> 64 instead of 12 -> 16
 };
 
 class ToyModel final : public layers::Model {

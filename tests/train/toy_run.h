@@ -14,7 +14,7 @@
 
 namespace toy {
 
-// A folder that goes with the test; in memory where there is such a place, for tests that sync a thousand times.
+// A folder that is removed after the test. It is in memory if possible, for tests with a thousand syncs.
 struct TestFolder {
   TestFolder() {
     set_up_log({LogLevel::warning});
@@ -36,7 +36,7 @@ inline std::shared_ptr<const data::Tokenizer> tokenizer() {
   return data::parse_wordpiece(vocab, "vocab.txt");
 }
 
-// The toy model reads the first token, [CLS]: what it learns is the share of the labels.
+// The toy model reads only the first token, [CLS], so it learns the shares of the labels.
 inline std::shared_ptr<const data::Dataset> dataset(int rows, int first) {
   data::DataSpec spec;
   spec.text = {"text"};
@@ -80,8 +80,8 @@ struct Job {
   plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
   std::shared_ptr<const data::Dataset> data = dataset(100, 0), dev = dataset(30, 1000);
   bool resume = false, skip_damaged = false, dense = false;
-  std::optional<plan::Path> faster = {};  // by the clock that chooses paths; none: nothing is measured
-  std::string repeated = {};              // the folder of a run whose paths are taken
+  std::optional<plan::Path> faster = {};  // fastest path of the clock; none: nothing is measured
+  std::string repeated = {};              // folder of a run whose paths are used
   std::function<void(const train::StepReport&, bool)> on_step = {};
 
   train::RunResult run(const std::string& path) const {
@@ -100,8 +100,8 @@ struct Job {
 
 inline std::string model_of(const std::string& run) { return read_file(join_path(run, "model.safetensors")); }
 
-// The lines without what a clock or the process measures (memory: of a device, with the kernels that its driver has
-// loaded by then).
+// The lines without values that depend on a clock or on the process (memory: on a device it includes the kernels that
+// the driver has loaded).
 inline std::vector<std::string> lines_of(const std::string& run) {
   std::vector<std::string> lines;
   std::istringstream text(read_file(join_path(run, "metrics.jsonl")));

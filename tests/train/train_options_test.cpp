@@ -49,7 +49,7 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_AS(parse({"--target-fraction", "1.5"}), InputError);
 }
 
-TEST_CASE("the length of a run is known, or refused") {
+TEST_CASE("a run of unknown length is refused, except with a constant schedule") {
   CHECK(train::total_steps(parse({"--steps", "70"}), 10) == 70);
   CHECK(train::total_steps(parse({"--epochs", "2.5"}), 10) == 25);
   CHECK_THROWS_WITH(train::total_steps(parse({"--epochs", "2"}), 0), Catch::Contains("--steps"));
@@ -58,7 +58,7 @@ TEST_CASE("the length of a run is known, or refused") {
   CHECK(train::total_steps(parse({"--max-time", "20m", "--schedule", "constant"}), 10) == 0);
 }
 
-TEST_CASE("resuming refuses, by name, what would change the result") {
+TEST_CASE("a resume refuses options that would change the result, and names them") {
   set_up_log({LogLevel::error});
   const OptionTable rows = table();
   const auto values = [&](std::vector<std::string> arguments) {

@@ -19,8 +19,8 @@ using namespace toy;
 
 namespace {
 
-// A run that is killed after step `stop` and goes on ends with the model of the whole one beside it. Returns its
-// folder.
+// Checks that a run that is killed after step `stop` and resumed ends with the same model as the uninterrupted run.
+// Returns the folder of the resumed run.
 std::string check_stop(const Job& job, std::int64_t stop, const TestFolder& folder) {
   const std::string run = folder / fmt::format("stopped-{}", stop).c_str();
   Job first = job, rest = job;
@@ -64,7 +64,7 @@ TEST_CASE("a run leaves its model, its recipe, its metrics and its last checkpoi
   CHECK(lines_of(run) == lines);
 }
 
-TEST_CASE("a run that stops anywhere goes on to the same bytes") {
+TEST_CASE("a run stopped at any step resumes to the same bytes") {
   TestFolder folder;
   Job().run(folder / "whole");
   for (const std::int64_t stop : {1, 6, 13, 17, 23}) {
@@ -74,7 +74,7 @@ TEST_CASE("a run that stops anywhere goes on to the same bytes") {
   }
 }
 
-TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on to the same bytes") {
+TEST_CASE("a run on a device with separate memory removes ranks, stops, and resumes to the same bytes") {
   TestFolder folder;
   Job job;
   job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
@@ -84,11 +84,11 @@ TEST_CASE("a run on a device of its own memory loses ranks, stops, and goes on t
   CHECK(result.loss == Approx(on_host.loss).epsilon(1e-3));
   CHECK(result.last.counted == on_host.last.counted);
   CHECK(std::filesystem::file_size(join_path(folder / "whole", "model.safetensors")) ==
-        std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks are left
+        std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks remain
   for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
 }
 
-TEST_CASE("paths that were measured belong to the run: it goes on and is repeated by them, whatever is faster then") {
+TEST_CASE("measured paths belong to the run: it resumes and repeats with them, whichever path is faster then") {
   TestFolder folder;
   Job job;
   job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
@@ -99,12 +99,12 @@ TEST_CASE("paths that were measured belong to the run: it goes on and is repeate
     job.run(run);
     models.push_back(model_of(run));
     const plan::PathTable paths = paths_of(run);
-    for (const char* call : {"forward f32 8 x 12 -> 16/16 gelu",
-                             "forward f32 6 x 12 -> 16/16 gelu"})  // of a whole batch and of dev's last one
+    // The calls of a full batch and of the last dev batch.
+    for (const char* call : {"forward f32 8 x 12 -> 16/16 gelu", "forward f32 6 x 12 -> 16/16 gelu"})
       CHECK(paths.contains(fmt::format("tt_linear_{}", call)));
     for (const auto& [call, chosen] : paths) CHECK(chosen == path);
-    for (const std::int64_t stop : {13, 23})
-      remove_tree(check_stop(job, stop, folder));  // every shape was met before the checkpoint
+    // Every shape occurred before the checkpoint.
+    for (const std::int64_t stop : {13, 23}) remove_tree(check_stop(job, stop, folder));
     Job again = job;
     again.repeated = run, again.faster = path == plan::Path::fused ? plan::Path::library : plan::Path::fused;
     again.run(folder / "again");
@@ -125,9 +125,9 @@ TEST_CASE("a run on the host has one path for each call") {
   CHECK(recipe.find("[paths]") == std::string::npos);
 }
 
-// The losses of both runs are means over 24 steps of which each may be off by a share 4 u sqrt(n): u = 2^-8, and n = 20
-// for the tensors of the toy's stream, halves and copies included.
-TEST_CASE("a run with bf16 streams follows that of float, stops, and goes on to the same bytes") {
+// The losses of both runs are means over 24 steps. Each step may have a relative error of 4 u sqrt(n), with u = 2^-8
+// and n = 20 for the toy's tensors in bf16, merged factors and copies included.
+TEST_CASE("a run in bf16 agrees with a run in float, stops, and resumes to the same bytes") {
   for (const bool dense : {true, false}) {
     TestFolder folder;
     Job job;
@@ -165,7 +165,7 @@ TEST_CASE("kernels that a device's driver loads are in the table, wherever they 
   }
 }
 
-TEST_CASE("a run takes a device's memory in one block, of the size that was planned") {
+TEST_CASE("a run takes a device's memory in one block of the planned size") {
   static std::vector<std::size_t> taken;
   taken.clear();
   kernels::Backend counting = kernels::cuda::table();
@@ -184,10 +184,10 @@ TEST_CASE("a run takes a device's memory in one block, of the size that was plan
   CHECK(taken[0] + row_bytes(result.memory, "graphs") + row_bytes(result.memory, "modules") == result.planned_peak);
   CHECK(result.memory.peak <= result.planned_peak);
   CHECK(result.planned_peak - result.memory.peak <=
-        plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // where parts begin
+        plan::aligned(sizeof(layers::StepState)) + 3 * plan::alignment);  // alignment of the parts
 }
 
-TEST_CASE("a step's batch is on the device before the step before it has ended") {
+TEST_CASE("a step's batch is sent to the device before the previous step has ended") {
   static std::vector<std::pair<const std::byte*, std::size_t>> pinned;
   static int beside, in_turn;
   pinned.clear(), beside = in_turn = 0;
@@ -211,15 +211,15 @@ TEST_CASE("a step's batch is on the device before the step before it has ended")
   job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
   job.options.batch = 16, job.options.accumulate = 1;
   const train::RunResult result = job.run(folder / "whole");
-  CHECK(beside >= result.step - 2);            // not where a batch is the first of its shape
-  CHECK(beside + in_turn == result.step + 1);  // the last one looks ahead too
+  CHECK(beside >= result.step - 2);            // except for the first batch of a shape
+  CHECK(beside + in_turn == result.step + 1);  // the last step also sends ahead
   Job plain = job;
   plain.machine = {&kernels::reference_backend(), DType::f32, nullptr};
   CHECK(result.loss == Approx(plain.run(folder / "host").loss).epsilon(1e-5));
   for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
 }
 
-TEST_CASE("what does not fit on a device is refused before the folder is touched, with what would fit") {
+TEST_CASE("a run that does not fit on a device is refused before the folder is changed, with settings that fit") {
   TestFolder folder;
   static kernels::Backend small = kernels::cuda::table();
   static std::size_t room;
@@ -239,7 +239,7 @@ TEST_CASE("what does not fit on a device is refused before the folder is touched
   CHECK_FALSE(path_exists(folder / "new"));
 }
 
-TEST_CASE("a run that ends at any write, fsync or rename goes on to the same bytes") {
+TEST_CASE("a run killed at any write, fsync or rename resumes to the same bytes") {
   TestFolder folder;
   Job job;
   job.options.steps = 12;
