@@ -184,8 +184,8 @@ class TtmEmbedding final : public Table {
                                                                step_gradients_[d_right_].data});
   }
 
-  // Adds the exact rows as a parameter like a dense table. Their ids are unset until they are loaded. The chain already
-  // counts these rows in the dense model.
+  // Adds the exact rows as a parameter like a dense table. Their ids are arbitrary until the real ones are loaded. The
+  // chain already counts these rows in the dense model.
   static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";

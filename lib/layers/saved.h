@@ -51,7 +51,7 @@ class Saved {
   Saved() = default;
   Saved(Tensor kept, Producer* producer) : kept_(kept), producer_(producer) {}
 
-  // Returns the numbers. The caller returns them with Walk::drop(). May be called once.
+  // Returns the numbers. The caller frees them with Walk::drop(). May be called once.
   Tensor value(Walk& walk);
   // result += X^T G, with X seen as [tokens, in]. May be called once; releases the reference.
   void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,

@@ -23,7 +23,7 @@ class SquaredError {
   void release(Pass& pass);
 
   std::vector<std::byte> numbers_;   // the scores in the activation dtype; 0 if not known
-  std::vector<std::int32_t> known_;  // 1 where the score is known
+  std::vector<std::int32_t> known_;  // 1 if the score is known
   Tensor scores_, counts_;
 };
 

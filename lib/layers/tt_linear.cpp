@@ -87,7 +87,7 @@ class TtLinear final : public Linear {
     int right, d_right;
   };
 
-  // Allocates order and gauge. They are unset until they are loaded.
+  // Allocates order and gauge. They are arbitrary until the real ones are loaded.
   static void add_indices(TensorTrain& train) {
     const std::int64_t rank = train.ranks[train.middle()];
     if (train.chain.gauge) {

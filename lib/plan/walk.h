@@ -107,8 +107,8 @@ class Walk {
   // In a silent replay tensors are made and dropped, but no op runs.
   void set_silent(bool silent) { silent_ = silent; }
   void set_profile(Profile* profile) { profile_ = profile; }
-  void set_poison(
-      bool poison);  // fills tensors with NaN after their lifetime; host memory only; before the first make()
+  // Fills tensors with NaN after their lifetime. Requires host memory. Must come before the first make().
+  void set_poison(bool poison);
 
   // Names of tensors made inside are prefixed "label.".
   class Scope {

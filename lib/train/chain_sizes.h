@@ -33,8 +33,8 @@ std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept);
 // A size to meet, in core entries plus `per_entry` for every diagonal entry of a chain that stays.
 struct SizeTarget {
   double size = 0;  // of the cores (and diagonals) alone
-  double per_entry =
-      0;  // cost of a diagonal entry in core entries; for targets in bytes of the file, which also holds the diagonals
+  // Cost of a diagonal entry in core entries, for targets in bytes of the file, which also holds the diagonals.
+  double per_entry = 0;
   double rest = 0;  // everything else in the model (and the file), in the same unit
   double tolerance = 0.02;
 

@@ -45,7 +45,7 @@ void DeviceSteps::forget() {
   graph_calls_ = 0;
 }
 
-// Waits only where a step has more micro-batches than there are slots.
+// Waits only if a step has more micro-batches than there are slots.
 std::byte* DeviceSteps::next_slot() {
   if (pending_ == slots) wait();
   return pinned_.data() + pending_++ * input_bytes_;

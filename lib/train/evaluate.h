@@ -20,8 +20,8 @@ struct Evaluation {
   data::Task task = data::Task::classify;
   double loss = 0;      // mean over `counted`
   double accuracy = 0;  // share of examples (classify) or of predicted tokens (mlm, clm); see has_accuracy()
-  std::int64_t counted =
-      0;  // examples with a known label, or all examples without labels; 0: loss and accuracy are undefined
+  // Examples with a known label, or all examples of data without labels. 0: loss and accuracy are undefined.
+  std::int64_t counted = 0;
   std::vector<std::vector<std::int64_t>> confusion;  // classify: [label][predicted]
   ScoreMetrics scores;                               // regression: over the examples with a known number
   double seconds = 0;

@@ -1,4 +1,4 @@
-// Estimates how much the loss rises when a rank entry is removed. Scheduled cuts use this estimate where the diagonals
+// Estimates how much the loss rises when a rank entry is removed. Scheduled cuts use this estimate if the diagonals
 // have not fallen and carry little information.
 #pragma once
 

@@ -1,9 +1,9 @@
 // Runs a model: owns the machine, the memory and the plans, and defines the order of calls of a training step and of an
 // evaluation.
 //
-// Memory: one arena for weights and moments, one for the step: [halves | copies of dense weights | step-long gradients
-// | the region that the walks share]. Plans are made once per phase and batch shape. A new shape may grow the step
-// arena before the step begins. A known shape allocates nothing.
+// Memory: one arena for weights and moments, one for the step: [merged factors | copies of dense weights | step-long
+// gradients | the region that the walks share]. Plans are made once per phase and batch shape. A new shape may grow the
+// step arena before the step begins. A known shape allocates nothing.
 #pragma once
 
 #include <functional>

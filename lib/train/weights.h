@@ -48,7 +48,7 @@ class Weights {
   bool training() const { return training_; }
 
   // Allocates bytes() of zeros. Plans and tables are made before and do not need this memory.
-  void allocate();        // in an own arena
+  void allocate();        // in a separate arena
   void bind(void* base);  // in an existing block
   bool allocated() const { return base_ != nullptr; }
   // Moves the weights from device memory to host memory. The device memory may be freed afterwards.

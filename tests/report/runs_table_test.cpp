@@ -10,7 +10,7 @@ using namespace comera;
 
 namespace {
 
-// Beside the other temporary files, not where the test happens to run.
+// In the folder of temporary files, not in the current folder.
 std::string scratch(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("comera_runs_table_" + name);
 }

@@ -24,8 +24,8 @@ std::string file_in(const std::string& run, int step, const char* name) {
 }  // namespace
 
 TEST_CASE(
-    "an error names a damaged file of the last checkpoint and the checkpoint before, and --override resumes from that "
-    "to the same bytes") {
+    "a damaged file of the last checkpoint is named with the checkpoint before, which --override goes on from to the "
+    "same bytes") {
   const toy::TestFolder folder;
   toy::Job().run(folder / "whole");
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
