@@ -191,7 +191,7 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
   const std::unique_ptr<void, decltype(release)> memory(backend.memory.allocate(bytes), release);
   if (!memory) {
     const Path smaller = needs[1] < needs[0] ? paths[1] : paths[0];
-    log_detail("{}: {}, for there is no memory to measure in", key, name_of(smaller));
+    log_detail("{}: {}, because there is no memory for a measurement", key, name_of(smaller));
     return smaller;
   }
   Places places(memory.get());

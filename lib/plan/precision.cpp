@@ -34,13 +34,12 @@ void set_precision(Machine& machine, const std::string& name, const kernels::Cud
       std::find_if(std::begin(all), std::end(all), [&](const Precision& precision) { return precision.name == name; });
   if (found == std::end(all)) fail_input("[device] --dtype {}: want one of {}", name, fmt::join(precisions(), ", "));
   if (found->least > 0 && !card)
-    fail_input(
-        "[device] --dtype {} needs a card: --device {} computes in fp32; add --device cuda, or leave out --dtype", name,
-        machine.backend->name);
+    fail_input("[device] --dtype {} needs a GPU: --device {} computes in fp32; add --device cuda, or leave out --dtype",
+               name, machine.backend->name);
   if (card && 10 * card->major + card->minor < found->least)
     fail_input(
-        "[device] --dtype {}: {} of compute capability {}.{} lacks it, cards of {}.{} or newer have it; use another "
-        "card, or --dtype fp32",
+        "[device] --dtype {}: {} of compute capability {}.{} lacks it, GPUs of {}.{} or newer have it; use another "
+        "GPU, or --dtype fp32",
         name, card->name, card->major, card->minor, found->least / 10, found->least % 10);
   machine.dtype = found->stream;
   machine.tf32 = found->tf32, machine.fp8 = found->fp8;

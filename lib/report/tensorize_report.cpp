@@ -135,7 +135,7 @@ LayerLines tensorize_layers(const Result& result) {
   LayerLines lines{fold_equal_rows(without_empty_columns(table)), reasons.lines()};
   const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
   if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
-    lines.notes.emplace_back("optimum of a ttm: a bound, what every ttm of its ranks loses at least");
+    lines.notes.emplace_back("optimum of a ttm: a lower bound of the error of every ttm with its ranks");
   if (result.calibration)
     lines.notes.emplace_back(
         "output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted "

@@ -12,7 +12,7 @@ PinnedMemory::PinnedMemory(const kernels::Backend& backend, std::size_t bytes) :
   if (bytes == 0) return;
   data_ = {static_cast<std::byte*>(backend.device.allocate_pinned(bytes)), backend.device.release_pinned};
   if (!data_)
-    fail_run("[memory] {} bytes of pinned memory for batches on their way to the device cannot be had: {}", bytes,
+    fail_run("[memory] {} bytes of pinned memory for batches on their way to the device cannot be allocated: {}", bytes,
              backend.device.failure());
 }
 

@@ -35,8 +35,8 @@ std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::ui
   const std::string path = folder.path_of(name);
   if (folder.kind(name) != EntryKind::none) read_blocks(folder.open_file(name), path, take);
   if (whole < keep)
-    log_warning("{}: {} of the {} bytes that were written before are there; what is lost stays lost", path, whole,
-                keep);
+    log_warning("{}: {} of the {} bytes that were written before are there; the lost lines are not restored", path,
+                whole, keep);
   return whole;
 }
 

@@ -113,10 +113,10 @@ void RankAdaptation::check_target() const {
   if (target.size > 0) return;
   if (options_.target == TargetKind::ratio)
     fail_input(
-        "[rank] --target-ratio {} cannot be reached: what is not in tensor-train form alone limits the ratio to {:.2f}",
+        "[rank] --target-ratio {} cannot be reached: the part without tensor-train form limits the ratio to {:.2f}",
         format_real(options_.target_value), static_cast<double>(engine_.model().parameters_dense()) / target.rest);
   fail_input(
-      "[rank] --target-size of {:.0f} bytes cannot be reached: what is not in tensor-train form alone takes {:.0f} "
+      "[rank] --target-size of {:.0f} bytes cannot be reached: the part without tensor-train form takes {:.0f} "
       "bytes",
       options_.target_value, target.rest * widths_of(engine_.model()).core);
 }

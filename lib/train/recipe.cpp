@@ -9,8 +9,8 @@ namespace comera::train {
 namespace {
 
 void refuse_or_warn(bool override_changes, const std::string& what) {
-  if (!override_changes) fail_input("[resume] {}; --override goes on all the same", what);
-  log_warning("[resume] {}; going on because of --override", what);
+  if (!override_changes) fail_input("[resume] {}; --override resumes anyway", what);
+  log_warning("[resume] {}; resuming because of --override", what);
 }
 
 }  // namespace

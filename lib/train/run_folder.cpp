@@ -96,8 +96,7 @@ void RunFolder::require_no_links() const {
   const auto check = [](const Folder& folder) {
     for (const std::string& name : folder.names())
       if (folder.kind(name) == EntryKind::link)
-        fail_input("[run] {}: is a link, and a run folder holds none; put what it leads to in its place",
-                   folder.path_of(name));
+        fail_input("[run] {}: is a link, and a run folder holds none; replace it by its target", folder.path_of(name));
   };
   check(*folder_);
   if (folder_->kind(checkpoints_name) != EntryKind::folder) return;

@@ -138,7 +138,7 @@ Metric best_by(const OptionValues& values, data::Task task) {
 
 Option data_format_option(const char* group) {
   return choice(group, "data-format", "automatic", {"automatic", "text", "csv", "tsv", "jsonl"},
-                "what the data files hold, where their names do not tell");
+                "format of the data files, if their names do not show it");
 }
 
 std::vector<Option> data_options() {
@@ -160,8 +160,7 @@ std::vector<Option> data_options() {
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
-      choice(g, "case", "automatic", {"automatic", "cased", "uncased"},
-             "whether a vocab.txt tells upper from lower case"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "letter case of the tokens in a vocab.txt"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
            {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
       also(count(g, "batch", "32", 1, "sequences per micro-batch"),
@@ -323,11 +322,11 @@ std::int64_t total_steps(const TrainOptions& options, std::int64_t steps_per_epo
     return std::max<std::int64_t>(std::llround(options.epochs * static_cast<double>(steps_per_epoch)), 1);
   }
   if (options.max_seconds == 0)
-    fail_input("[train] how long to train is not said; give --steps, --epochs or --max-time");
+    fail_input("[train] the length of the run is not given; use --steps, --epochs or --max-time");
   if (options.schedule.shape != ScheduleShape::constant)
     fail_input(
-        "[train] --max-time alone does not say where the learning rate falls to; add --steps, or take --schedule "
-        "constant");
+        "[train] --max-time alone does not define the end of the learning rate schedule; add --steps, or use "
+        "--schedule constant");
   return 0;
 }
 

@@ -115,7 +115,7 @@ std::string Trainer::what_fits(std::size_t free) const {
     if (fits(batch))
       return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch,
                          options_.accumulate * options_.batch / batch);
-  return "a smaller model may, or a card with more memory";
+  return "use a smaller model, or a GPU with more memory";
 }
 
 MemoryTable Trainer::memory_table() const {

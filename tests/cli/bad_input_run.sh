@@ -26,8 +26,8 @@ option '--steps and --epochs exclude each other' --epochs 2
 option '--target-ratio, --target-size and --target-fraction exclude each other' --target-ratio 4 --target-fraction 0.5
 option 'the late stage begins at step 100, but the run has 4; use a smaller --late-after' --target-fraction 0.5 --late-after 100
 option "--dtype: 'fp16' is none of fp32, tf32, bf16, fp8" --dtype fp16
-option '--dtype bf16 needs a card: --device cpu computes in fp32; add --device cuda, or leave out --dtype' --dtype bf16
-option '--dtype tf32 needs a card: --device reference computes in fp32' --dtype tf32 --device reference
+option '--dtype bf16 needs a GPU: --device cpu computes in fp32; add --device cuda, or leave out --dtype' --dtype bf16
+option '--dtype tf32 needs a GPU: --device reference computes in fp32' --dtype tf32 --device reference
 printf 'stepz = 4\n' >recipe.toml
 option 'recipe\.toml:1: stepz: no such option of .*; did you mean steps' --config recipe.toml
 printf 'steps = = 4\n' >recipe.toml

@@ -70,7 +70,7 @@ expect_refused '4000'
 run "$COMERA" bench --device cuda
 expect_refused 'built without CUDA'
 run "$COMERA" bench --dtype bf16
-expect_refused '--dtype bf16 needs a card'
+expect_refused '--dtype bf16 needs a GPU'
 run "$COMERA" bench --batch 0
 expect_refused 'too small'
 finish

@@ -39,7 +39,7 @@ TEST_CASE("an unsupported number format is refused in one sentence") {
   plan::Machine any = machine();
   for (const char* name : {"bf16", "tf32"}) {
     CHECK_THROWS_WITH(plan::set_precision(any, name, nullptr),
-                      Catch::Contains("needs a card: --device reference computes in fp32"));
+                      Catch::Contains("needs a GPU: --device reference computes in fp32"));
     CHECK_THROWS_WITH(plan::set_precision(any, name, &old_card),
                       Catch::Contains("an old card of compute capability 7.5 lacks it") &&
                           Catch::Contains("8.0 or newer") && Catch::Contains("--dtype fp32"));
@@ -48,7 +48,7 @@ TEST_CASE("an unsupported number format is refused in one sentence") {
   CHECK_THROWS_WITH(plan::set_precision(any, "fp8", &ampere),
                     Catch::Contains("--dtype fp8: an Ampere card of compute capability 8.6 lacks it") &&
                         Catch::Contains("8.9 or newer"));
-  CHECK_THROWS_WITH(plan::set_precision(any, "fp8", nullptr), Catch::Contains("needs a card"));
+  CHECK_THROWS_WITH(plan::set_precision(any, "fp8", nullptr), Catch::Contains("needs a GPU"));
   CHECK_THROWS_AS(plan::set_precision(any, "fp4", &new_card), InputError);
   CHECK_THROWS_WITH(plan::set_precision(any, "fp4", &new_card), Catch::Contains("want one of fp32, tf32, bf16, fp8"));
   CHECK(any.dtype == DType::f32);
