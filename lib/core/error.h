@@ -1,5 +1,5 @@
-// The two ways a command can end badly, and how each is said. The message names where, what was wanted, what came, what
-// to do.
+// The error classes of commands and their exit codes. A message names the place, the expected value, the actual value
+// and the remedy.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,13 +9,13 @@
 
 namespace comera {
 
-// Exit code 2: wrong usage or wrong input (a file that is missing, unreadable or malformed included).
+// Exit code 2: wrong usage or wrong input, including a missing, unreadable or malformed file.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Exit code 1: failed while running (disk full, out of memory, diverged, a --require not met).
+// Exit code 1: failed while running (disk full, out of memory, divergence, an unmet --require).
 class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,7 +31,7 @@ template <class... Args>
   throw RunError(fmt::format(text, std::forward<Args>(args)...));
 }
 
-// A broken promise between our own rooms: a bug, never the user's fault.
+// Reports a violated internal invariant (std::logic_error). It is a bug of the program, never the user's fault.
 [[noreturn]] void fail_check(const char* condition, const char* file, int line);
 
 }  // namespace comera

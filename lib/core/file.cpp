@@ -120,7 +120,7 @@ MappedFile::MappedFile(const std::string& path) {
   const Descriptor file{open_regular(path)};
   if (!file) fail_reading(path, errno);
   size_ = static_cast<std::size_t>(status_of(file.value(), path).st_size);
-  if (size_ == 0) return;  // mmap refuses empty files
+  if (size_ == 0) return;  // mmap rejects empty files
   data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.value(), 0);
   if (data_ == MAP_FAILED) {
     data_ = nullptr;

@@ -57,7 +57,7 @@ Descriptor second_of(const Descriptor& file, const std::string& path) {
   return second;
 }
 
-// To be appended to, and nobody else's: changes would show under its other names too.
+// Opens a log for appending. Rejects hard links: a write would also change the file's other names.
 Descriptor open_log(const Folder& folder, const std::string& name, std::uint64_t keep) {
   const EntryKind kind = folder.kind(name);
   const std::string path = folder.path_of(name);
@@ -213,7 +213,7 @@ void remove_tree(const std::string& path) {
 
 namespace {
 
-// In blocks: the pages of a mapped file would count as memory of the process.
+// Copies in blocks: the pages of a mapped file would count as memory of the process.
 void copy_into(AtomicFile target, const Descriptor& source, const std::string& path) {
   read_blocks(source, path, [&](std::string_view block) { target.writer().write(block); });
   target.commit();

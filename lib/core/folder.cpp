@@ -121,7 +121,7 @@ void Folder::rename(const std::string& from, const Folder& to_folder, const std:
 void Folder::sync() const {
   count_change();
   if (::fsync(descriptor()) != 0 && errno != EINVAL)
-    fail_writing(path_, errno);  // some file systems cannot sync a folder
+    fail_writing(path_, errno);  // some file systems cannot fsync a folder and return EINVAL
 }
 
 }  // namespace comera

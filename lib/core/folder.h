@@ -1,5 +1,4 @@
-// An open folder. What is done in it goes by its descriptor under plain names, and a link that lies in it is never
-// followed.
+// An open folder. Its operations use the descriptor and plain names, and never follow a link inside the folder.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +14,30 @@ enum class EntryKind : std::uint8_t { none, file, folder, link, other };
 
 class Folder {
  public:
-  // Links on the way to `path` are followed, for the user named it. Errors as in file.h.
+  // Follows links in `path`, because the user named it. Errors as in file.h.
   explicit Folder(std::string path);
-  Folder(std::string path, Descriptor descriptor);  // open already; `path`: for errors
-  static Folder made(const std::string& path);      // with parents, where it is not there
+  Folder(std::string path, Descriptor descriptor);  // takes an open folder; `path` is for error messages
+  static Folder made(const std::string& path);      // opens the folder; creates it with its parents if it is missing
 
   const std::string& path() const { return path_; }
   std::string path_of(const std::string& name) const;
   int descriptor() const { return descriptor_->value(); }
 
   EntryKind kind(const std::string& name) const;
-  std::vector<std::string> names() const;  // of everything in it, sorted
-  // True where that name still leads to the open file or folder.
+  std::vector<std::string> names() const;  // of all entries, sorted
+  // True if `name` still refers to the open file or folder.
   bool has(const std::string& name, int descriptor) const;
 
-  // As openat(2), with O_NOFOLLOW and O_CLOEXEC; -1 and errno where it fails. Files are made with O_CREAT among the
-  // flags.
+  // Like openat(2) with O_NOFOLLOW and O_CLOEXEC. Returns -1 and sets errno on failure. O_CREAT in `flags` creates
+  // files.
   Descriptor open(const std::string& name, int flags) const;
-  // For reading. InputError: it is a link or no regular file, or cannot be opened.
+  // Opens for reading. InputError if it is a link, is no regular file, or cannot be opened.
   Descriptor open_file(const std::string& name) const;
-  // InputError where it is a link or no folder.
+  // InputError if it is a link or no folder.
   Folder folder(const std::string& name) const;
-  Folder make_folder(const std::string& name) const;  // new, or there already
+  Folder make_folder(const std::string& name) const;  // creates it, or opens the existing one
 
-  void remove(const std::string& name) const;  // with everything in it; nothing there is fine
+  void remove(const std::string& name) const;  // recursive; a missing entry is no error
   void rename(const std::string& from, const Folder& to_folder, const std::string& to) const;
   void sync() const;
 

@@ -31,7 +31,8 @@ std::string text_of(const Descriptor& file) {
   return text;
 }
 
-// "process 12 on host since 2025-01-31T09:05:00Z". The other process may have just opened the file.
+// Returns "process 12 on host since 2025-01-31T09:05:00Z". Retries, because the other process may not have written its
+// line yet.
 std::string holder_of(const Descriptor& file) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     if (const std::string text = text_of(file); text.starts_with(lock_head))
@@ -62,7 +63,7 @@ void write_holder(const Folder& folder, const Descriptor& file) {
     fail_writing(folder.path_of(FolderLock::file_name), errno);
 }
 
-// False: its owner removed it, try again.
+// Returns false if the owner removed the file meanwhile; the caller tries again.
 bool take(const Folder& folder, Descriptor& file) {
   file = folder.open(FolderLock::file_name, O_RDWR | O_CREAT | O_NONBLOCK);
   if (!file && errno == ELOOP) fail_input("{}: is a link; remove it", folder.path_of(FolderLock::file_name));

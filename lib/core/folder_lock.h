@@ -1,4 +1,4 @@
-// One process at a time writes to a folder: a run's, or that of unfinished work.
+// Locks a folder (of a run or of unfinished work), so that only one process at a time writes to it.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace comera {
 
-// Locks ".comera.lock" in the folder (flock(2)), which names the process and the host, and is removed when the lock
-// goes.
+// Locks ".comera.lock" in the folder with flock(2). The file names the process and the host. The destructor removes
+// it.
 class FolderLock {
  public:
   static constexpr const char* file_name = ".comera.lock";
 
-  explicit FolderLock(const Folder& folder);  // InputError that names the process that has it
+  explicit FolderLock(const Folder& folder);  // InputError that names the process that holds the lock
   FolderLock(FolderLock&&) = default;
   FolderLock& operator=(FolderLock&&) = delete;
   ~FolderLock();
@@ -23,21 +23,21 @@ class FolderLock {
   Descriptor file_;
 };
 
-// InputError where another process has the lock of that folder; takes nothing.
+// InputError if another process holds the folder's lock. Takes no lock.
 void refuse_locked(const Folder& folder);
 
-// A folder in which unfinished work waits for the same command to go on. It has a fixed name, so it bears a mark: a
-// folder of that name without it is somebody else's, and is refused.
+// A folder with unfinished work, which the same command continues later. Its name is fixed, so a mark file identifies
+// it. A folder of that name without the mark belongs to someone else and is refused.
 class WorkPlace {
  public:
-  // Makes the folder, or takes up the one that is there. InputError: it bears no mark, or another process works in it.
+  // Creates the folder or opens an existing one. InputError if it has no mark or another process uses it.
   explicit WorkPlace(const std::string& path);
   WorkPlace(const WorkPlace&) = delete;
   WorkPlace& operator=(const WorkPlace&) = delete;
 
   const std::string& path() const { return path_; }
-  void clear();   // of everything but mark and lock
-  void remove();  // the folder with everything in it
+  void clear();   // removes everything but mark and lock
+  void remove();  // removes the folder with its contents
 
  private:
   std::string path_, name_;

@@ -9,7 +9,7 @@
 namespace comera {
 namespace {
 
-// Matches `c` against the set that opens at pattern[0] == '['. Answers the length of the set, 0 where it never closes.
+// Matches `c` against the set that starts at pattern[0] == '['. Returns the length of the set, or 0 if it has no end.
 std::size_t match_set(std::string_view pattern, char c, bool& matched) {
   std::size_t at = 1;
   const bool negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
@@ -24,7 +24,7 @@ std::size_t match_set(std::string_view pattern, char c, bool& matched) {
   return at < pattern.size() ? at + 1 : 0;
 }
 
-// Matches one character of the name; answers how much of the pattern that took, 0 for no match.
+// Matches one character of the name. Returns the length of the matched part of the pattern, 0 for no match.
 std::size_t match_one(std::string_view pattern, char c) {
   if (pattern.empty()) return 0;
   if (pattern[0] == '?') return 1;
@@ -39,7 +39,7 @@ std::size_t match_one(std::string_view pattern, char c) {
 }  // namespace
 
 bool glob_match(std::string_view pattern, std::string_view name) {
-  // On a mismatch only the last star can take one character more: linear in practice, and never exponential.
+  // On a mismatch only the last star takes one more character. The cost is linear in practice and never exponential.
   std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

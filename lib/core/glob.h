@@ -1,5 +1,5 @@
-// Patterns: * any run of characters (dots and slashes too), ? one, [a-c] [!a-c] one of a set, \ takes the next one
-// literally.
+// Glob patterns: * matches any sequence of characters (dots and slashes too), ? one character, [a-c] and [!a-c] one of
+// a set. \ makes the next character literal.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace comera {
 
 bool glob_match(std::string_view pattern, std::string_view name);
-bool is_glob(std::string_view text);  // holds * ? or [
+bool is_glob(std::string_view text);  // contains * ? or [
 
-// Files that match, sorted; here * stops at slashes, as in a shell. A path that exists is itself, whatever it is
-// called. Nothing found is an InputError.
+// Returns the matching files, sorted. Here * does not match slashes, as in a shell. An existing path is returned as it
+// is, even if its name contains pattern characters. InputError if nothing matches.
 std::vector<std::string> glob_files(const std::string& pattern);
 
 }  // namespace comera

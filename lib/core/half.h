@@ -1,5 +1,5 @@
-// bfloat16 and IEEE half as bits, to float exactly and from float rounded to nearest, ties to even. NaN stays NaN,
-// overflow is infinity.
+// Conversions between float and the bits of bfloat16 and IEEE half. To float is exact; from float rounds to nearest,
+// ties to even. NaN stays NaN; overflow gives infinity.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ constexpr float bf16_to_float(std::uint16_t bits) {
 constexpr std::uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
-    return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // quiet, so that no NaN rounds to infinity
+    return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // sets the quiet bit, so that no NaN rounds to infinity
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -34,7 +34,7 @@ constexpr std::uint16_t float_to_half(float value) {
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
   if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
   if (magnitude < 0x38800000u) {
-    // Below 2^-14: adding 0.5 leaves the multiples of 2^-24 in the last bits, rounded by the addition itself.
+    // Below 2^-14. Adding 0.5 moves the multiples of 2^-24 into the last bits; the addition itself rounds.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }

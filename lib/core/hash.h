@@ -1,4 +1,4 @@
-// XXH3, 128 bits: fast, for telling whether data changed; not a defence against someone who wants a collision.
+// XXH3 with 128 bits. It is fast and detects changed data. It does not protect against deliberate collisions.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Hasher {
   ~Hasher();
   void update(const void* data, std::size_t bytes);
   void update(std::string_view text) { update(text.data(), text.size()); }
-  std::string hex() const;  // 32 digits
+  std::string hex() const;  // 32 hex digits
 
  private:
   struct State;
@@ -26,7 +26,7 @@ class Hasher {
 
 std::string hash_bytes(std::span<const std::byte> bytes);
 std::string hash_text(std::string_view text);
-std::string hash_file(const std::string& path);  // of its contents; streamed
+std::string hash_file(const std::string& path);  // of the contents; streamed
 std::string hash_file(const Folder& folder, const std::string& name);
 
 }  // namespace comera

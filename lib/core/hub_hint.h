@@ -1,4 +1,4 @@
-// The command that fetches what a path that is not there may name on the Hugging Face hub.
+// Hint with the download command for a missing path that looks like a repository of the Hugging Face hub.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace comera {
 
 enum class HubRepository { model, dataset };
 
-// "; to fetch it from the Hugging Face hub: hf download ORG/NAME --local-dir NAME" where the path is not there and
-// looks like a name of the hub: of two names, no folder of the first and no usual ending of a file. Else "".
+// Returns "; to fetch it from the Hugging Face hub: hf download ORG/NAME --local-dir NAME" if the path is missing and
+// looks like a hub name: two names, the first is no folder, the second has no usual file ending. Otherwise returns "".
 std::string hub_hint(const std::string& path, HubRepository repository = HubRepository::model);
 
 }  // namespace comera

@@ -1,14 +1,14 @@
-// The live line of lib/core/log.h beside other output.
+// Functions that coordinate the live line of lib/core/log.h with other output.
 #pragma once
 
 #include <string_view>
 
 namespace comera {
 
-// To stdout, at once; false and errno where that cannot be written. On a terminal the live line goes away first, and
-// stays away while the text ends in the middle of a line.
+// Writes to stdout and flushes. Returns false and sets errno on failure. On a terminal it first erases the live line,
+// which stays off until the text ends with a line end.
 bool write_stdout(std::string_view text);
 
-double last_message_seconds();  // wall_seconds() when a message was last shown; 0: none was
+double last_message_seconds();  // wall_seconds() of the last message shown; 0 if none was
 
 }  // namespace comera

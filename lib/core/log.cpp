@@ -20,7 +20,7 @@ struct Log {
   LogLevel level = LogLevel::info;
   std::unique_ptr<AppendFile> file;
   std::string live_line;
-  bool in_line = false;  // what stdout has shown on a terminal ends in the middle of a line
+  bool in_line = false;  // the last text on stdout (a terminal) did not end with a line end
   double last_message = 0;
 };
 
@@ -31,7 +31,7 @@ Log& log_state() {
 
 constexpr std::string_view erase_line = "\r\033[K";
 
-// One call, so that lines of several processes do not mix.
+// One call per message, so that lines of several processes do not mix.
 void to_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 std::string prefix_of(LogLevel level, bool colour) {
@@ -40,8 +40,8 @@ std::string prefix_of(LogLevel level, bool colour) {
   return "";
 }
 
-// A control character in UTF-8: those of ASCII, and U+0080 to U+009F, which terminals obey too. Its bytes; 0 where
-// there is none.
+// Returns the number of bytes of the UTF-8 control character at `at`, 0 if it is none. Control characters are those of
+// ASCII and U+0080 to U+009F, which terminals interpret too.
 std::size_t control_at(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte < 0x20 || byte == 0x7f) return 1;
@@ -49,7 +49,7 @@ std::size_t control_at(std::string_view text, std::size_t at) {
   return second ? 2 : 0;
 }
 
-// Control characters as \x1b, but for those of `kept`.
+// Replaces control characters by text such as \x1b, except those in `kept`.
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   out.reserve(text.size());
@@ -87,7 +87,7 @@ void log_message(LogLevel level, std::string_view message) {
   if (state.file) state.file->append(fmt::format("{}{}\n", prefix_of(level, false), text));
   if (level > state.level) return;
   state.last_message = wall_seconds();
-  // It is drawn again by whoever keeps it: what it says may be old by now.
+  // Only erases the live line. Its owner draws it again, because its text may be out of date.
   const std::string erase = std::exchange(state.live_line, "").empty() ? "" : std::string(erase_line);
   to_stderr(fmt::format("{}{}{}\n", erase, prefix_of(level, colour_wanted()), text));
 }

@@ -1,4 +1,4 @@
-// Messages for the person at the terminal: to stderr, and to a file where one was asked for. stdout belongs to results.
+// Messages to the user, on stderr and optionally in a file. stdout is only for results.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,11 +12,11 @@ namespace comera {
 enum class LogLevel : std::uint8_t { error, warning, info, detail };
 
 struct LogSettings {
-  LogLevel level = LogLevel::info;  // --quiet: warning, --verbose: detail; the file always gets everything
-  std::string file = {};            // appended to; "" : none
+  LogLevel level = LogLevel::info;  // --quiet: warning, --verbose: detail; the file gets all messages
+  std::string file = {};            // opened for appending; "": no file
 };
 
-void set_up_log(const LogSettings& settings);  // an InputError where the file cannot be opened
+void set_up_log(const LogSettings& settings);  // InputError if the file cannot be opened
 void log_message(LogLevel level, std::string_view text);
 bool log_shows(LogLevel level);
 
@@ -35,14 +35,14 @@ void log_detail(fmt::format_string<Args...> text, Args&&... args) {
   if (log_shows(LogLevel::detail)) log_message(LogLevel::detail, fmt::format(text, std::forward<Args>(args)...));
 }
 
-// The one live line at the bottom of a terminal; messages are printed above it. Does nothing where stderr is no
-// terminal. "" takes it away.
+// Sets the live line at the bottom of a terminal; messages are printed above it. "" removes it. Does nothing if stderr
+// is no terminal.
 void set_live_line(std::string_view text);
 
 bool stderr_is_terminal();
-bool colour_wanted();  // a terminal, and NO_COLOR is not set
+bool colour_wanted();  // stderr is a terminal, and NO_COLOR is not set
 
-// ASCII control characters of `text` made visible, so that a name out of a file cannot drive the terminal.
+// Returns `text` with its control characters as visible text, so that a name from a file cannot control the terminal.
 std::string printable(std::string_view text);
 
 }  // namespace comera

@@ -14,7 +14,8 @@
 namespace comera {
 namespace {
 
-// Never freed, so that the handler may walk them at any time; one whose range is gone is used again.
+// Never freed, so that the signal handler can walk the list at any time. An entry whose range was removed is used
+// again.
 struct Range {
   std::atomic<std::uintptr_t> begin{0};
   std::size_t bytes = 0;
@@ -43,14 +44,15 @@ void say(const char* text, std::size_t length) {
   }
 }
 
-// Only calls that a signal handler may make.
+// Uses only async-signal-safe calls.
 void on_bus_error(int, siginfo_t* info, void*) {
   static constexpr char reason[] =
       ": cannot be read any more: it was cut while it was read, or its disk fails; leave files alone while they are "
       "used\n";
   const Range* range = find(reinterpret_cast<std::uintptr_t>(info->si_addr));
   if (!range) {
-    ::sigaction(SIGBUS, &before, nullptr);  // the access happens again, and is somebody else's
+    // the faulting access repeats under the previous handler, which is responsible for it
+    ::sigaction(SIGBUS, &before, nullptr);
     return;
   }
   say("error: ", 7);

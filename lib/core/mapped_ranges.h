@@ -1,5 +1,6 @@
-// Which memory shows which file. A mapped file that is cut while it is read has pages that cannot be read: touching one
-// ends the process with SIGBUS. With a range registered here it ends with a sentence and exit code 1 instead.
+// Registers mapped memory with its file. If a mapped file is cut while it is read, an access to its missing pages ends
+// the process with SIGBUS. For a registered range the process prints an error message and ends with exit code 1
+// instead.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,10 @@
 namespace comera {
 
 void add_mapped_range(const void* begin, std::size_t bytes, const std::string& path);
-void remove_mapped_range(const void* begin);  // before it is unmapped
+void remove_mapped_range(const void* begin);  // must be called before munmap
 
-// InputError where the file of the range that begins at `begin` is shorter by now: what its last page shows behind the
-// end are zeros.
+// InputError if the file of the range that begins at `begin` has become shorter. Its last page then shows zeros beyond
+// the end of the file.
 void require_whole_range(const void* begin);
 
 }  // namespace comera

@@ -1,4 +1,5 @@
-// Text made from an option table: help for a terminal, pages for the web and for man, completion scripts.
+// Texts that are generated from an option table: help for a terminal, pages for the web and for man, completion
+// scripts.
 #pragma once
 
 #include <span>
@@ -11,30 +12,30 @@ namespace comera {
 
 enum class HelpDepth : std::uint8_t { common, all };  // --help, --help-all
 
-// No line is longer than `columns` (least 60), words that are longer excepted.
+// No line is longer than `columns` (at least 60), except for longer words.
 std::string help_text(const OptionTable& table, HelpDepth depth, int columns);
-// "usage: comera VERB MODEL [options]", without the first word.
+// Returns "comera VERB MODEL [options]".
 std::string usage_of(const OptionTable& table);
 
-// A page of docs/options, and one of section 1 of the manual.
+// A page of docs/options, and a page of section 1 of the manual.
 std::string markdown_page(const OptionTable& table);
 std::string man_page(const OptionTable& table, std::string_view version);
-// The same of the whole program: what stands in all verbs is told once.
+// The index pages of the whole program. They explain once what all verbs have in common.
 std::string markdown_index(std::span<const OptionTable> tables);
 std::string man_index(std::span<const OptionTable> tables, std::string_view version);
-// "tokenizer train" -> "tokenizer-train": of files.
+// File name of a page: "tokenizer train" -> "tokenizer-train".
 std::string page_name(const OptionTable& table);
 
 // `shell` is bash, zsh or fish.
 std::string completion_script(std::string_view shell, std::span<const OptionTable> tables);
 
-// An option as help and pages spell it: "--[no-]gauge", "--rank N", "--resume [RUN]"; and its default, "" where it has
-// none.
+// Spelling of an option in help and pages ("--[no-]gauge", "--rank N", "--resume [RUN]"), and its default, "" if it
+// has none.
 std::string spelling_of(const Option& option);
 std::string default_of(const Option& option);
-// A flag that is on, or whose default depends on other options, is switched off by --no-NAME.
+// True for a flag that is on by default or whose default depends on other options. --no-NAME switches it off.
 bool is_negatable(const Option& option);
-// Groups in the order of the table, that of every verb last.
+// Groups in the order of the table. The group "General" comes last.
 std::vector<std::string> groups_of(const OptionTable& table);
 
 }  // namespace comera

@@ -34,10 +34,10 @@ std::string variable_name(std::string name) {
   return "COMERA_" + name;
 }
 
-// COMERA_DATA names the folder of data sets for recipes and tests, so it cannot stand for --data.
+// COMERA_DATA is the folder of data sets for recipes and tests, so it cannot set --data.
 bool reads_environment(const Option& option) { return option.in_config && option.name != "data"; }
 
-// CLI11 takes whatever follows an option that needs a value.
+// CLI11 accepts any next argument as the value of an option, even another option.
 void refuse_options_as_values(const OptionTable& table, const Option& option, const std::vector<std::string>& texts) {
   for (const std::string& text : texts)
     if (text.starts_with("--") && table.find(strip_dashes(text)))
@@ -55,7 +55,7 @@ CLI::Option* declare(CLI::App& app, const Option& option) {
   return option.without_value.empty() ? declared : declared->expected(0, 1);
 }
 
-// Names of options, and what other programs call them.
+// Names of options and their synonyms in other programs.
 std::vector<KnownWord> known_words(const OptionTable& table) {
   std::vector<KnownWord> words;
   for (const Option& option : table.options()) words.push_back({option.name, option.name});
@@ -64,7 +64,7 @@ std::vector<KnownWord> known_words(const OptionTable& table) {
   return words;
 }
 
-// CLI11 hands back what it does not know: other options, and words that belong to none.
+// CLI11 returns the arguments that it does not recognize: unknown options and positional words.
 std::vector<std::string> words_of(const OptionTable& table, const std::vector<std::string>& rest) {
   std::vector<std::string> words;
   bool only_words = false;
@@ -84,7 +84,8 @@ std::vector<std::string> words_of(const OptionTable& table, const std::vector<st
 
 void take_words(const OptionTable& table, std::vector<std::string> words, OptionValues& values) {
   const std::size_t most =
-      table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);  // -1: any number
+      // -1 becomes any number
+      table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);
   if (words.size() > most)
     fail_input(
         "[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` "
@@ -96,7 +97,7 @@ void take_words(const OptionTable& table, std::vector<std::string> words, Option
   values.set_positionals(std::move(words));
 }
 
-// Once the command line and the file are read.
+// Called after the command line and the file are read.
 void require_words(const OptionTable& table, const OptionValues& values) {
   if (table.positionals().empty()) return;
   const Positional& positional = table.positionals()[0];
@@ -116,7 +117,7 @@ void parse_arguments(const OptionTable& table, std::vector<std::string> argument
   for (const Option& option : table.options()) declared.emplace_back(&option, declare(app, option));
   const auto stop = std::find(arguments.begin(), arguments.end(), "--");
   std::for_each(arguments.begin(), stop, dashes_for_underscores);
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the arguments in reverse order
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ArgumentMismatch& error) {

@@ -1,4 +1,4 @@
-// Scripts that complete a command line: verbs, options, and the values of options that are known beforehand.
+// Shell completion scripts for verbs, options, and option values that are fixed in advance.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Words first_words(std::span<const OptionTable> tables) {
   return words;
 }
 
-// By first word, the second words that may follow.
+// Maps each first word to the second words that may follow it.
 std::vector<std::pair<std::string, Words>> groups_of_verbs(std::span<const OptionTable> tables) {
   std::vector<std::pair<std::string, Words>> groups;
   for (const OptionTable& table : tables) {
@@ -59,7 +59,8 @@ bool names_a_file(const Option& option) {
   return option.type == OptionType::path || option.type == OptionType::list || !option.without_value.empty();
 }
 
-// Lines of a case: the values of an option, or nothing where they cannot be known; files are completed by the shell.
+// Lines of a bash case: the values of an option, or no words if they are not known in advance. The shell itself
+// completes files.
 std::string bash_values(const OptionTable& table) {
   std::string out;
   for (const Option& option : table.options()) {
@@ -78,7 +79,7 @@ std::string bash_completion(std::span<const OptionTable> tables) {
       "_comera() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\" "
       "verb=\"${COMP_WORDS[1]}\" words=''\n"
       "  COMPREPLY=()\n"
-      // bash takes --name=value apart.
+      // bash splits --name=value into three words.
       "  if [ \"$word\" = '=' ]; then\n    word=''\n  elif [ \"$before\" = '=' ]; then\n    "
       "before=\"${COMP_WORDS[COMP_CWORD-2]}\"\n  fi\n";
   out += fmt::format("  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    words='{} --help --version'\n",
@@ -95,7 +96,7 @@ std::string bash_completion(std::span<const OptionTable> tables) {
   for (const OptionTable& table : tables)
     out += fmt::format("          '{}') words='{}' ;;\n", table.verb(), joined(words_of(table)));
   out += "        esac ;;\n    esac\n  fi\n";
-  // zsh, which reads this script too, has no mapfile of that kind.
+  // The script also runs in zsh, which has no mapfile like bash's.
   return out +
          "  # shellcheck disable=SC2207\n  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
          "complete -o default -F _comera comera\n";
@@ -107,7 +108,7 @@ std::string fish_quoted(std::string_view text) {
   return out + "'";
 }
 
-// The condition under which options of a verb are offered.
+// The condition under which fish offers the options of a verb.
 std::string fish_condition(const OptionTable& table) {
   const std::string first = "__fish_seen_subcommand_from " + first_word(table);
   return fish_quoted(second_word(table).empty() ? first

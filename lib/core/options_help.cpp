@@ -1,4 +1,4 @@
-// --help and --help-all, and how options are spelled wherever they are written about.
+// Texts of --help and --help-all, and the spelling of options in all generated texts.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace comera {
 namespace {
 
 constexpr int least_columns = 60;
-constexpr int text_column = 30;  // where the sentence of an option begins
+constexpr int text_column = 30;  // column where the help sentence of an option begins
 constexpr int gap = 2;
 
 std::string metavar_of(const Option& option) {
@@ -31,7 +31,7 @@ std::string metavar_of(const Option& option) {
   return "";
 }
 
-// `left` in its column, the sentence beside it, or below it where there is no room.
+// Puts `left` into its column and the sentence beside it, or on the next line if `left` is too wide.
 std::string entry(const std::string& left, const std::string& text, int columns) {
   const int width = static_cast<int>(left.size());
   const bool beside = width + gap <= text_column;
@@ -46,7 +46,7 @@ std::string option_entry(const Option& option, int columns) {
   return entry(left, option.help + (value.empty() ? "" : " (default: " + value + ")"), columns);
 }
 
-// Words of an example, where what stands in quotes is one word, and an option and its value are one too.
+// Splits an example into pieces that stay on one line. A quoted part is one piece, and so is an option with its value.
 std::vector<std::string> pieces_of(const std::string& command) {
   std::vector<std::string> pieces;
   for (std::size_t at = 0; at < command.size();) {
@@ -65,12 +65,12 @@ std::vector<std::string> pieces_of(const std::string& command) {
   return pieces;
 }
 
-// A line that goes on ends with a backslash, as the shell wants it.
+// A continued line ends with a backslash, as the shell requires.
 std::string command_lines(const std::string& command, int columns) {
   constexpr const char *start = "  ", *next_line = " \\\n      ";
   constexpr std::size_t next_indent = 6, backslash = 2;
   std::string out;
-  std::size_t used = 1;  // `start` less the blank before any other piece
+  std::size_t used = 1;  // length of `start` minus the blank that precedes every other piece
   for (const std::string& piece : pieces_of(command)) {
     const bool fits = used + 1 + piece.size() + backslash <= static_cast<std::size_t>(columns);
     out += out.empty() ? start : fits ? " " : next_line;

@@ -1,4 +1,4 @@
-// Pages about options: Markdown for docs/options, roff for man.
+// Generates pages about options: Markdown for docs/options, roff for man.
 #include <algorithm>
 #include <string>
 
@@ -26,7 +26,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 
 std::string cell(const std::string& text) { return replaced(replaced(text, "|", "\\|"), "<", "&lt;"); }
 
-// In a code span of a table nothing but the bar is special.
+// In a code span inside a table only the bar needs an escape.
 std::string code_cell(const std::string& text) { return "`" + replaced(text, "|", "\\|") + "`"; }
 
 std::string roff(const std::string& text) {

@@ -1,7 +1,8 @@
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// Its test for blanks calls every letter from U+00A0 on unreachable, which is undefined: here it is no blank.
+// toml++ marks the fall-through of its blank test as unreachable for letters from U+00A0 on, which is undefined
+// behaviour. Here the test returns false (no blank).
 #include <toml++/impl/preprocessor.h>
 
 #include <cstdint>
@@ -44,7 +45,7 @@ bool is_foreign(const OptionTable& table, const std::string& name) {
   return std::find(table.foreign_tables().begin(), table.foreign_tables().end(), name) != table.foreign_tables().end();
 }
 
-// InputError where it is no UTF-8 (a file's name may be any bytes): the file with it could not be read again.
+// InputError if `text` is no UTF-8 (a file name may have any bytes), because the TOML file could not be read again.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -94,7 +95,7 @@ std::vector<std::string> names_in(TomlScope scope, const OptionTable& table) {
 
 constexpr int deepest_key = 32;
 
-// Behind the string that begins at `at`.
+// Returns the position after the string that begins at `at`.
 std::size_t skip_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);
@@ -109,8 +110,8 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// The parser makes a table per level of a.b.c and calls itself for each when they go: a key of a million levels would
-// end the program. Strings and comments are passed over, so that only dots of keys (and of numbers) count.
+// toml++ makes one table per level of a.b.c, and their destructors are recursive: a key with a million levels would
+// overflow the stack. Strings and comments are skipped, so only dots of keys (and of numbers) count.
 void check_keys(std::string_view text, std::string_view where) {
   int dots = 0;
   std::int64_t line = 1;
@@ -135,13 +136,13 @@ void check_keys(std::string_view text, std::string_view where) {
   }
 }
 
-// The key of words that belong to no option; "" where there are none.
+// The TOML key of positionals that belong to no option; "" if the verb has none.
 std::string words_key(const OptionTable& table) {
   const std::string key = table.positional_key();
   return table.find(key) ? "" : key;
 }
 
-// The command line is stronger.
+// Positionals from the command line take precedence.
 void set_positionals(OptionValues& values, const toml::node& node, std::string_view where) {
   std::vector<std::string> words;
   if (const toml::array* array = node.as_array())
@@ -167,8 +168,8 @@ std::string positional_lines(const OptionValues& values) {
                      positional.maximum == 1 ? quoted(words[0]) : list_of(words));
 }
 
-// A recipe writes defaults too: the run goes on with them under a program that has others. A dumped call leaves them as
-// comments: some verbs take what was said for more than a default.
+// A recipe stores defaults too, so that a resumed run keeps them if a later program has other defaults. A dumped call
+// writes them as comments, because some verbs treat a given value differently from a default.
 std::string option_lines(const OptionValues& values, const Option& option, TomlScope scope) {
   const bool has = values.has(option.name) || option.type == OptionType::flag;
   const bool live = scope == TomlScope::recipe ? has : values.given(option.name);

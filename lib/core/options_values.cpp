@@ -60,7 +60,7 @@ std::vector<std::string> split_commas(const std::vector<std::string>& texts) {
   return items;
 }
 
-// Flags as people write them in the environment and after an equals sign.
+// Accepts the usual spellings of a flag in the environment and after an equals sign.
 std::string flag_text(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   if (text == "1" || text == "yes" || text == "on") return "true";
@@ -91,7 +91,7 @@ OptionTable& OptionTable::add(std::vector<Option> options) {
 }
 
 OptionTable& OptionTable::positional(Positional positional) {
-  COMERA_CHECK(positionals_.empty());  // a file has one key for it
+  COMERA_CHECK(positionals_.empty());  // a file has only one key for it
   positionals_.push_back(std::move(positional));
   return *this;
 }

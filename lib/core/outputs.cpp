@@ -15,9 +15,9 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// The target of a path after all links.
+// The target of a path after all links are resolved.
 struct Resolved {
-  Path path;  // absolute; of what is not there the part that is, and the rest as it was given
+  Path path;  // absolute; the missing part of a path is kept as it was given
   struct stat status {};
   bool there = false, looked_at = true;
 };
@@ -27,9 +27,9 @@ bool same(const Resolved& a, const Resolved& b) {
   return a.path == b.path || (a.there && b.there && same(a.status, b.status));
 }
 
-// A link that leads to what is not there yet: std::filesystem would take the link itself.
+// Follows a link whose target does not exist yet. std::filesystem would return the link itself.
 Path behind_links(Path path) {
-  constexpr int most = 40;  // as the system follows
+  constexpr int most = 40;  // the system's own limit
   std::error_code error;
   for (int i = 0; i < most && std::filesystem::is_symlink(path, error) && !std::filesystem::exists(path, error); ++i)
     path = path.parent_path() / std::filesystem::read_symlink(path, error);
@@ -43,13 +43,13 @@ Resolved resolved(const Path& given) {
   result.path = std::filesystem::weakly_canonical(path, error);
   if (error) result.path = std::filesystem::absolute(path, error).lexically_normal();
   if (!result.path.has_filename() && result.path.has_relative_path())
-    result.path = result.path.parent_path();  // "folder/"
+    result.path = result.path.parent_path();  // for "folder/"
   result.there = ::stat(path.c_str(), &result.status) == 0;
   result.looked_at = !result.there || S_ISREG(result.status.st_mode) || S_ISDIR(result.status.st_mode);
   return result;
 }
 
-// By what each folder above it is: a folder may be reached in several ways (links, mounts).
+// Compares the device and inode of each parent folder, because one folder may have several paths (links, mounts).
 bool lies_in(const Resolved& inner, const Resolved& outer) {
   if (outer.there && !S_ISDIR(outer.status.st_mode)) return false;
   struct stat status {};
@@ -66,7 +66,7 @@ const char* relation(const Resolved& output, const Resolved& input) {
   return lies_in(output, input) ? "lies in" : nullptr;
 }
 
-// Files of a pattern; a path that is not there is an error for whoever reads it.
+// Files that match a pattern. A missing path is returned as it is; its reader reports the error.
 std::vector<std::string> files_of(const std::string& text) {
   try {
     return glob_files(text);
@@ -105,7 +105,7 @@ void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs
 
 NamedFiles named_files(const OptionValues& values) {
   NamedFiles files;
-  // First: a verb may hand its words to options, and errors use the name that was typed.
+  // Positionals come first. A verb may store them in options too, and errors must use the name that the user typed.
   const auto& positionals = values.table().positionals();
   for (std::size_t i = 0; i < values.positionals().size() && !positionals.empty(); ++i)
     files.inputs.push_back({positionals[std::min(i, positionals.size() - 1)].name, values.positionals()[i]});

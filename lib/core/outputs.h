@@ -1,5 +1,5 @@
-// Outputs that harm no input: an output that is an input, holds one or lies in one is refused before anything is read
-// or written.
+// Protects inputs: an output that equals, contains or lies inside an input is refused before anything is read or
+// written.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct NamedPath {
   std::string name, path;  // "--output"
 };
 
-// Links are resolved, and files told by what they are, not by their names; what is neither file nor folder is not
-// looked at. InputError that opens with `[verb]`; also where two outputs are one.
+// Resolves links and compares files by device and inode, not by name. Skips paths that are neither file nor folder.
+// InputError that starts with `[verb]`, also if two outputs are the same file.
 void check_outputs(const std::string& verb, const std::vector<NamedPath>& inputs,
                    const std::vector<NamedPath>& outputs);
 

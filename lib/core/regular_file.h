@@ -1,4 +1,5 @@
-// Reading what must be a regular file (or a link to one): a pipe would wait for its writer, a device may never end.
+// Reads files that must be regular (or a link to a regular file). A pipe would block until a writer comes, and a
+// device may never end.
 #pragma once
 
 #include <functional>
@@ -9,14 +10,14 @@
 
 namespace comera {
 
-// A descriptor for reading, without waiting; -1 and errno where the system does not open it. InputError: a pipe, a
-// socket or a device.
+// Returns a descriptor for reading and does not block. Returns -1 and sets errno if the system cannot open it.
+// InputError for a pipe, a socket or a device.
 int open_regular(const std::string& path);
 
-// Calls `take` with one block after the other. InputError: it cannot be read.
+// Calls `take` for each block in turn. InputError if the file cannot be read.
 void read_blocks(const std::string& path, const std::function<void(std::string_view)>& take);
 void read_blocks(const Descriptor& file, const std::string& path,
-                 const std::function<void(std::string_view)>& take);  // `path`: for errors
+                 const std::function<void(std::string_view)>& take);  // `path` is for error messages
 
 enum class PathKind : std::uint8_t {
   none,
@@ -25,7 +26,7 @@ enum class PathKind : std::uint8_t {
   folder,
   linked_folder,
   other
-};  // other: pipe, socket, device, link to nothing
+};  // other: pipe, socket, device, broken link
 PathKind kind_of(const std::string& path);
 const char* name_of(PathKind kind);
 

@@ -22,7 +22,7 @@ std::string nearest_folder(const std::string& folder) {
   return place;
 }
 
-// Without a name from the start where the file system can, else it loses its name at once.
+// Opens a file without a name if the file system supports it. Otherwise unlinks the name at once.
 int open_unnamed(const std::string& folder) {
   const int unnamed = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (unnamed >= 0) return unnamed;

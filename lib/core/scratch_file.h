@@ -1,5 +1,5 @@
-// What a computation needs again later and memory should not hold: bytes in a file without a name, which is gone when
-// the program ends, however it ends.
+// Temporary data of a computation that should not occupy memory. The bytes are in a file without a name, which the
+// system removes when the program ends in any way.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace comera {
 
 class ScratchFile {
  public:
-  // In `folder`, or the nearest folder above it that is there; "": where the system keeps temporary files. InputError
-  // where none can be made.
+  // Makes the file in `folder`, or in its nearest existing parent. "" selects the system's temporary folder.
+  // InputError if the file cannot be made.
   explicit ScratchFile(const std::string& folder);
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile();
 
-  // A place for so many bytes, behind those that were asked for before.
+  // Reserves `bytes` bytes after those reserved before. Returns their offset.
   std::uint64_t reserve(std::uint64_t bytes);
-  // RunError where the disk is full or fails.
+  // RunError if the disk is full or fails.
   void write(std::uint64_t at, std::span<const std::byte> bytes);
   void read(std::uint64_t at, std::span<std::byte> bytes) const;
 

@@ -20,7 +20,7 @@ constexpr std::int64_t patience = 1'500'000'000;  // nanoseconds
 constexpr std::string_view erase_line = "\r\033[K";
 
 volatile std::sig_atomic_t caught_signal = 0;
-std::atomic<std::int64_t> cut_at = 0;  // 0: never
+std::atomic<std::int64_t> cut_at = 0;  // 0: no deadline
 std::atomic<const char*> answer_text = "stopping; again to quit now";
 std::atomic<bool> may_cut = true;
 std::atomic<bool> on_terminal = false;
@@ -31,7 +31,7 @@ std::int64_t nanoseconds() {
   return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
 }
 
-// In a handler: no memory, no locks, one write.
+// Runs in a signal handler: no allocation, no locks, one write.
 void answer() {
   char line[256];
   std::size_t size = 0;
@@ -48,7 +48,7 @@ void answer() {
 
 void on_stop_signal(int signal) {
   const int error = errno;
-  if (caught_signal && signal == SIGHUP) return;  // a terminal that closes may send it twice
+  if (caught_signal && signal == SIGHUP) return;  // a closing terminal may send it twice
   if (caught_signal) {
     if (on_terminal) (void)!::write(STDERR_FILENO, erase_line.data(), erase_line.size());
     ::_exit(128 + signal);
@@ -59,8 +59,8 @@ void on_stop_signal(int signal) {
   errno = error;
 }
 
-// A file reached its limit (ulimit -f). Every further write to it comes here again, and fails with a sentence of its
-// own.
+// A file reached its size limit (ulimit -f). Every further write to it raises the signal again and also fails with its
+// own error message.
 void on_size_limit(int signal) {
   if (!caught_signal) caught_signal = signal;
 }
@@ -69,7 +69,7 @@ void catch_signal(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;  // a save that is under way goes on
+  action.sa_flags = SA_RESTART;  // a save in progress continues
   ::sigaction(signal, &action, nullptr);
 }
 
@@ -81,7 +81,7 @@ void catch_stop_signals() {
   catch_signal(SIGTERM, on_stop_signal);
   struct sigaction hang_up {};
   ::sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) catch_signal(SIGHUP, on_stop_signal);  // nohup keeps ignoring it
+  if (hang_up.sa_handler != SIG_IGN) catch_signal(SIGHUP, on_stop_signal);  // under nohup SIGHUP stays ignored
 }
 
 void catch_size_limit() { catch_signal(SIGXFSZ, on_size_limit); }

@@ -1,24 +1,24 @@
-// Signals that end the work. The first one is answered at once on stderr and sets a flag that long work looks at; the
-// second one ends the process.
+// Signals that stop the program. The first one prints an answer on stderr at once and sets a flag that long work
+// polls. The second one ends the process.
 #pragma once
 
 namespace comera {
 
-// Thrown where work is given up because of a signal. It is no std::exception: code that puts errors into words must let
-// it pass.
+// Thrown to abandon work because of a signal. It is no std::exception, so that handlers of errors do not catch it.
 struct Stopped {
   int signal;
 };
 
 void catch_stop_signals();  // SIGINT, SIGTERM, and SIGHUP unless it is ignored
-void catch_size_limit();    // SIGXFSZ sets the flag too: work that is to be saved stops before a file grows too large
-int stop_signal();          // 0 where none came
-void check_stop();          // throws Stopped where one came; never called between the first step of a run and its end
+// SIGXFSZ sets the flag too, so that work with results to save stops before a file reaches its size limit
+void catch_size_limit();
+int stop_signal();  // 0 if no signal came
+void check_stop();  // throws Stopped if a signal came; never called between the first step of a run and its end
 
-// How a signal is answered while this lives. Answers nest.
+// Sets the answer to a signal for its lifetime. Answers nest.
 class StopAnswer {
  public:
-  // `text`: a literal. `may_cut`: nothing is lost where end_if_overdue() ends the process.
+  // `text`: a string literal. `may_cut`: nothing is lost if end_if_overdue() ends the process.
   StopAnswer(const char* text, bool may_cut);
   ~StopAnswer();
   StopAnswer(const StopAnswer&) = delete;
@@ -29,8 +29,8 @@ class StopAnswer {
   bool may_cut_before_;
 };
 
-// One call of a library may take minutes: where a signal came more than 1.5 seconds ago, when nothing could be lost,
-// temporary files are removed and the process ends. Called by a thread of its own (report::LiveLine).
+// A single library call may take minutes. If a signal came more than 1.5 seconds ago while `may_cut` was true, removes
+// temporary files and ends the process. Called by a separate thread (report::LiveLine).
 void end_if_overdue();
 
 }  // namespace comera

@@ -25,7 +25,7 @@ int edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_word(std::string_view word, std::span<const std::string> known) {
   if (word.size() > 64) return "";
   std::string nearest;
-  int least = 1 + static_cast<int>(word.size()) / 3;  // a third of the letters may be wrong, and always one
+  int least = 1 + static_cast<int>(word.size()) / 3;  // a third of the letters may be wrong, and at least one
   for (const std::string& candidate : known) {
     const int distance = edit_distance(word, candidate);
     if (distance > least || (distance == least && !nearest.empty())) continue;

@@ -1,4 +1,4 @@
-// "Did you mean": the nearest known word to a misspelt one.
+// "Did you mean": finds the known word that is nearest to a misspelt one.
 #pragma once
 
 #include <span>
@@ -7,20 +7,21 @@
 
 namespace comera {
 
-// Levenshtein distance where swapping two neighbours counts as one edit.
+// Levenshtein distance in which a swap of two neighbours counts as one edit.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, or "" when none is near enough to be meant.
+// The nearest of `known`, or "" if none is near enough.
 std::string nearest_word(std::string_view word, std::span<const std::string> known);
 
-// A word that may be typed, and what it means here: a name itself, or a synonym of one.
+// A valid word and its meaning: a name itself, or a synonym of a name.
 struct KnownWord {
   std::string word, meaning;
 };
-// The same where synonyms are known; of a synonym of several all are named: "; did you mean --steps or --epochs?".
+// The same with synonyms. If several names share a synonym, it lists all of them: "; did you mean --steps or
+// --epochs?".
 std::string did_you_mean(std::string_view word, std::span<const KnownWord> known, std::string_view prefix = "");
 
-// `; did you mean <prefix><nearest>?`, or "" when none is near: to be appended to an error.
+// Returns `; did you mean <prefix><nearest>?`, or "" if none is near. Callers append it to an error.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view prefix = "");
 
 }  // namespace comera

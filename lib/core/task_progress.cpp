@@ -9,7 +9,7 @@
 namespace comera {
 namespace {
 
-// Never destroyed: the thread that looks at it may outlive main().
+// Never destroyed: the thread that displays progress may outlive main().
 struct Tasks {
   std::mutex mutex;
   std::vector<TaskProgress*> all;

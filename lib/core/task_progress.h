@@ -1,5 +1,5 @@
-// Long work as it goes on, for whoever shows it (report::LiveLine). A loop makes a TaskProgress and counts in it; that
-// costs a store.
+// Progress of long work, for the display (report::LiveLine). A loop makes a TaskProgress and counts in it; each count
+// costs one store.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@ namespace comera {
 
 enum class TaskUnit : std::uint8_t { count, bytes };
 
-// Tasks nest: the one that was begun last is the innermost.
+// Tasks nest: the most recently started one is the innermost.
 class TaskProgress {
  public:
-  // `what`: in a few words, as "reading train.tsv". `of`: how much there is, 0: not known.
+  // `what`: a short description such as "reading train.tsv". `of`: the total, 0 if unknown.
   explicit TaskProgress(std::string what, std::int64_t of = 0, TaskUnit unit = TaskUnit::count);
   ~TaskProgress();
   TaskProgress(const TaskProgress&) = delete;
@@ -23,7 +23,7 @@ class TaskProgress {
 
   void done(std::int64_t done) { done_.store(done, std::memory_order_relaxed); }
   void advance(std::int64_t by = 1) { done_.fetch_add(by, std::memory_order_relaxed); }
-  // What stands behind the count, and where it is known better than from the count, the time that is left.
+  // Sets the text after the count, and the remaining time if a better estimate than the one from the count exists.
   void tell(std::string note, std::optional<double> seconds_left);
 
  private:
@@ -39,9 +39,9 @@ class TaskProgress {
   std::atomic<std::int64_t> done_ = 0;
 };
 
-// A task as it stands at one moment.
+// A copy of a task's state at one moment.
 struct TaskView {
-  std::uint64_t number = 0;  // no two tasks have the same
+  std::uint64_t number = 0;  // unique among tasks
   std::string what, note;
   std::int64_t done = 0, of = 0;
   TaskUnit unit = TaskUnit::count;

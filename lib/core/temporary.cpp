@@ -20,8 +20,9 @@ namespace {
 
 constexpr std::string_view suffix = ".comera";
 constexpr std::size_t digits = 16;
-constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // RANDOM-CHECK.comera
-constexpr std::size_t longest_target = 200;  // in the name of a temporary; a name has 255 bytes at most
+constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // length of RANDOM-CHECK.comera
+// longest part of the target's name in a temporary name; a file name has at most 255 bytes
+constexpr std::size_t longest_target = 200;
 constexpr int attempts = 100;
 constexpr std::size_t longest_text = 4096;
 
@@ -39,7 +40,7 @@ std::string new_name(const std::string& target) {
   return fmt::format("{}-{}{}", before, check_of(before), suffix);
 }
 
-// Also where the file system has no locks: then only the name protects it, and nobody removes it.
+// Also true if the file system has no locks. Then only the name protects the file, and no other process removes it.
 bool lock_or_unknown(const Descriptor& descriptor) {
   return ::flock(descriptor.value(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
@@ -51,7 +52,7 @@ Descriptor make(const Folder& in, const std::string& name, EntryKind kind) {
   return in.open(name, O_RDONLY | O_DIRECTORY);
 }
 
-// Its process is gone: nobody holds the lock.
+// True if the process that made it has ended: its lock is free.
 bool is_left(const Folder& in, const std::string& name, const Descriptor& entry) {
   return entry && ::flock(entry.value(), LOCK_EX | LOCK_NB) == 0 && in.has(name, entry.value());
 }
@@ -63,7 +64,7 @@ void remove_if_left(const Folder& in, const std::string& name) {
   if (!is_left(in, name, entry)) return;
   try {
     in.remove(name);
-  } catch (const std::runtime_error&) {  // not ours to remove: it is in nobody's way
+  } catch (const std::runtime_error&) {  // no permission to remove it; it does no harm
   }
 }
 
@@ -72,12 +73,13 @@ std::vector<std::string> names_of(const Folder& in, const std::string& target) {
   const std::string prefix = prefix_of(target);
   std::erase_if(names, [&](const std::string& name) {
     return name.size() != prefix.size() + tail || !name.starts_with(prefix) ||
-           !is_temporary(name);  // not those of "target.onnx"
+           !is_temporary(name);  // excludes those of "target.onnx"
   });
   return names;
 }
 
-// Those that this process has not finished. Never destroyed: another thread may look at them while the process ends.
+// Temporaries that this process has not finished. Never destroyed: another thread may read the list while the process
+// ends.
 struct Unfinished {
   std::mutex mutex;
   std::vector<std::pair<Folder, std::string>> all;
@@ -125,7 +127,7 @@ void remove_temporaries() {
   const std::lock_guard lock(unfinished().mutex);
   for (const auto& [in, name] : unfinished().all)
     for (int attempt = 0; attempt < attempts && in.kind(name) != EntryKind::none; ++attempt) try {
-        in.remove(name);  // again where another thread still writes into it
+        in.remove(name);  // repeats if another thread still writes into it
       } catch (const std::runtime_error&) {
       }
 }
@@ -149,7 +151,7 @@ Temporary::Temporary(Folder in, std::string target, EntryKind kind)
     name_ = new_name(target_);
     descriptor_ = make(in_, name_, kind);
     if (!descriptor_ && errno != EEXIST && errno != ENOENT) break;
-    // Another process may take it for a leftover before it is locked; then it is that one's to remove.
+    // Another process may take the file for a leftover before it is locked. That process then removes it.
     if (!descriptor_ || !lock_or_unknown(descriptor_) || !in_.has(name_, descriptor_.value())) continue;
     remember(in_, name_);
     return;
@@ -204,7 +206,7 @@ void Temporary::replace_target() {
   moved();
 }
 
-// If the file system cannot swap, the target is missing for a moment in which the new one is complete.
+// If the file system cannot swap, the target is missing for a moment; the new one is complete by then.
 void Temporary::swap_with_target() {
   count_change();
   std::string old = name_;

@@ -1,7 +1,6 @@
-// A file or folder that is not finished: made new beside its target, under a name that nobody else has, and locked
-// while its process lives. The name is ".TARGET.RANDOM-CHECK.comera", where CHECK is a hash of the two before it. So
-// what a killed process left behind can be told from everything else: the mark is right and the lock is free. Nothing
-// else is ever removed.
+// An unfinished file or folder. It is made beside its target under a unique name and locked while its process lives.
+// The name is ".TARGET.RANDOM-CHECK.comera", where CHECK is a hash of TARGET and RANDOM. A leftover of a killed
+// process therefore has a valid CHECK and a free lock. Nothing else is ever removed.
 #pragma once
 
 #include <string>
@@ -13,22 +12,22 @@ namespace comera {
 
 class Temporary {
  public:
-  // First removes what killed processes left of the same target.
+  // First removes the leftovers of killed processes for the same target.
   Temporary(Folder in, std::string target, EntryKind kind);
   Temporary(Temporary&& other) noexcept;
   Temporary& operator=(Temporary&& other) = delete;
-  ~Temporary();  // removed, unless it was moved
+  ~Temporary();  // removes it unless it was renamed to its target
 
   std::string path() const { return in_.path_of(name_); }
   std::string target_path() const { return in_.path_of(target_); }
   const Folder& in() const { return in_; }
   const Descriptor& descriptor() const { return descriptor_; }
-  Folder folder() const;  // itself, where it is one
+  Folder folder() const;  // opens it, if it is a folder
 
-  // Both in one instant; the folder around it is fsynced. What stands there goes away, but InputError: a folder that
-  // another process has the lock of, and in the place of a file anything but a file or a link.
+  // Replaces the target atomically and fsyncs the parent folder. InputError if the target is a folder that another
+  // process has locked, or if a file would replace anything but a file or a link.
   void replace_target();
-  bool become_target();  // of a folder; false where something but an empty folder is there already
+  bool become_target();  // for a folder; returns false if anything but an empty folder has the target's name
 
  private:
   void swap_with_target();
@@ -40,16 +39,17 @@ class Temporary {
   Descriptor descriptor_;
 };
 
-bool is_temporary(const std::string& name);  // bears the mark
-// The first bytes of each file of that target that a killed process left.
+bool is_temporary(const std::string& name);  // true if the name has a valid CHECK
+// The first bytes of each file that a killed process left for that target.
 std::vector<std::string> read_leftovers(const Folder& in, const std::string& target);
-// Removes what killed processes left of that target.
+// Removes the leftovers of killed processes for that target.
 void remove_leftovers(const Folder& in, const std::string& target);
-// Removes what this process has not finished: for a process that ends in the middle of its work.
+// Removes all unfinished temporaries of this process. For a process that ends in the middle of its work.
 void remove_temporaries();
-// Removes the unlocked leftovers of killed processes, whatever their target.
+// Removes the leftovers of killed processes for any target.
 void remove_leftovers(const Folder& in);
-// A folder that must vanish in one instant, so that half of it is never taken for the whole. Nothing there is fine.
+// Removes a folder atomically: it is renamed first, so that a partly removed folder is never read as complete. A
+// missing folder is no error.
 void remove_at_once(const Folder& in, const std::string& name);
 
 }  // namespace comera

@@ -1,5 +1,4 @@
-// Shapes and views: a tensor is a pointer, an element type and a shape; who owns the memory is said elsewhere
-// (lib/plan).
+// Shapes and views. A tensor is a pointer, an element type and a shape. lib/plan owns the memory.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Text for terminals: their width, and lines that fit.
+// Terminal width, and line wrapping of text.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace comera {
 
-// Columns of the terminal behind a file descriptor; where it is none those of COLUMNS, else 80.
+// Columns of the terminal at a file descriptor. If it is no terminal: the value of COLUMNS, else 80.
 int terminal_columns(int descriptor);
 
-// Columns that text takes: letters of UTF-8, for nearly all of them one column each.
+// Number of columns that a text takes. Counts UTF-8 characters; nearly all of them take one column.
 std::size_t width_of(std::string_view text);
 
-// Breaks text at blanks so that no line is longer than `columns`; lines after the first begin with `indent` blanks.
-// `used`: columns that are taken on the first line. Words are never cut. No line end at the end.
+// Breaks text at blanks, so that no line is longer than `columns`. Lines after the first begin with `indent` blanks.
+// `used` is the number of columns already used on the first line. Words are never cut. The result has no final line
+// end.
 std::string wrap(std::string_view text, int columns, int indent = 0, int used = 0);
 
 }  // namespace comera

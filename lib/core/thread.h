@@ -1,4 +1,4 @@
-// Threads whose start may fail: the system allows a process, and a user, only so many.
+// Starts threads. A start may fail, because the system limits the threads of a process and of a user.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// RunError where the system starts no further thread.
+// RunError if the system starts no further thread.
 std::jthread start_thread(std::function<void()> body);
 
 }  // namespace comera

@@ -23,7 +23,8 @@ std::optional<Number> parse_whole(std::string_view text) {
   return value;
 }
 
-// Splits "1.5MB" into 1.5 and "MB". Digits, point and sign only: the "e" of "2e" is a unit, not an exponent.
+// Splits "1.5MB" into 1.5 and "MB". A number has digits, point and sign only: the "e" of "2e" is a unit, not an
+// exponent.
 std::optional<std::pair<double, std::string_view>> split_unit(std::string_view text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789.+-"), text.size());
   const std::optional<double> value = parse_real(text.substr(0, end));
@@ -33,10 +34,10 @@ std::optional<std::pair<double, std::string_view>> split_unit(std::string_view t
   return std::pair(*value, unit);
 }
 
-constexpr double most_in_full = 1e15, least_in_full = 1e-3;  // numbers beyond have an exponent
+constexpr double most_in_full = 1e15, least_in_full = 1e-3;  // numbers outside this range have an exponent
 
-// The fewest digits that read back to the same value, and an exponent without zeros: 0.002, 5e-5. `in_full`: no
-// exponent for large numbers.
+// Returns the fewest digits that read back to the same value, and an exponent without leading zeros: 0.002, 5e-5.
+// `in_full`: large numbers have no exponent.
 std::string spelled(double value, bool in_full) {
   const bool fixed = value == 0 || (in_full && std::abs(value) >= least_in_full);
   std::array<char, 400> text{};

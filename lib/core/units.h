@@ -1,5 +1,5 @@
-// Numbers as people write and read them: "20m", "2e", "1.5MB", "97k". Parsers answer nullopt on anything but the whole
-// text.
+// Parsers and formatters of numbers: "20m", "2e", "1.5MB", "97k". A parser returns nullopt if any part of the text is
+// not valid.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace comera {
 
-// How often or how long: a bare number is steps ("500"), "2e" epochs, "90s" "20m" "8h" "1d" time.
+// A number of steps ("500"), of epochs ("2e") or a time ("90s", "20m", "8h", "1d").
 struct Period {
   enum class Unit { steps, epochs, seconds };
   Unit unit = Unit::steps;
