@@ -1,9 +1,9 @@
 // Files: reads with a size limit, views by mmap, and atomic writes.
-//  Error messages name the path and include the system's error text. A failed read is an InputError, and so is a file
-//  that may not be created. A write that fails later (disk full) is a RunError.
+// Error messages name the path and include the system's error text. A failed read is an InputError, and so is a file
+// that may not be created. A write that fails later (disk full) is a RunError.
 //
-//  Fault injection: every change to the file system by this room (create, write, truncate, fsync, rename, remove) is
-//  counted. With COMERA_FAULT_AT=N in the environment, the process ends as if killed just before change N (from 1).
+// Fault injection: every change to the file system by this room (create, write, truncate, fsync, rename, remove) is
+// counted. With COMERA_FAULT_AT=N in the environment, the process ends as if killed just before change N (from 1).
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
       "used\n";
   const Range* range = find(reinterpret_cast<std::uintptr_t>(info->si_addr));
   if (!range) {
-    // the faulting access repeats under the previous handler, which is responsible for it
+    // The faulting access repeats under the previous handler, which is responsible for it.
     ::sigaction(SIGBUS, &before, nullptr);
     return;
   }

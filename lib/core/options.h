@@ -1,13 +1,13 @@
 // One option table per verb is the source of the command line, --config, --dump-config, --help, shell completion and
 // the documentation (option_pages.h). Sources of values, weakest first: default, environment (COMERA_<NAME>),
 // configuration file, command line. Use in a verb:
-//    OptionTable table("pretrain", "learn a task from data");
-//    table.add(common_options()).add({{.name = "rank", .type = OptionType::integer, .default_text = "16",
-//                                      .group = "Model", .help = "inner ranks of linear layers",
-//                                      .result_relevant = true}});
-//    ParsedCommand command = parse_command(table, arguments after the verb);
-//    if (command.print) { print *command.print to stdout; return 0; }
-//    command.values.integer("rank");
+//   OptionTable table("pretrain", "learn a task from data");
+//   table.add(common_options()).add({{.name = "rank", .type = OptionType::integer, .default_text = "16",
+//                                     .group = "Model", .help = "inner ranks of linear layers",
+//                                     .result_relevant = true}});
+//   ParsedCommand command = parse_command(table, arguments after the verb);
+//   if (command.print) { print *command.print to stdout; return 0; }
+//   command.values.integer("rank");
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct Option {
   std::string without_value = {};  // value of "--resume" alone; "": the option needs a value
   std::string default_words = {};  // default as shown in help if it is computed ("number of cores")
   bool in_config =
-      // false: belongs to one call (--resume, --output). Not in a recipe or the environment, but in --dump-config
+      // false: belongs to one call (--resume, --output). Not in a recipe or the environment, but in --dump-config.
       true;
   bool in_dump = true;                      // false: controls the call itself (--help, --config). In no file
   std::vector<std::string> suggested = {};  // values that completion offers; other values are valid too
@@ -63,7 +63,8 @@ struct Option {
 };
 
 struct Positional {
-  // as help shows it: MODEL. In lower case it is the key in files, and also the name of an option if one has that name
+  // As help shows it: MODEL. In lower case it is the key in files, and also the name of an option if one has that
+  // name.
   std::string name;
   std::string help;
   int minimum = 1;

@@ -41,7 +41,7 @@ void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 void return_freed_memory() {
   constexpr int large = 1 << 20;
-  // an explicit value switches off glibc's dynamic threshold, which grows with freed blocks
+  // An explicit value switches off glibc's dynamic threshold, which grows with freed blocks.
   mallopt(M_MMAP_THRESHOLD, large);
   mallopt(M_TRIM_THRESHOLD, large);
 }

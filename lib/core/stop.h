@@ -10,7 +10,7 @@ struct Stopped {
 };
 
 void catch_stop_signals();  // SIGINT, SIGTERM, and SIGHUP unless it is ignored
-// SIGXFSZ sets the flag too, so that work with results to save stops before a file reaches its size limit
+// SIGXFSZ sets the flag too, so that work with results to save stops before a file reaches its size limit.
 void catch_size_limit();
 int stop_signal();  // 0 if no signal came
 void check_stop();  // throws Stopped if a signal came; never called between the first step of a run and its end

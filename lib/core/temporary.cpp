@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view suffix = ".comera";
 constexpr std::size_t digits = 16;
 constexpr std::size_t tail = 2 * digits + 1 + suffix.size();  // length of RANDOM-CHECK.comera
-// longest part of the target's name in a temporary name; a file name has at most 255 bytes
+// Longest part of the target's name in a temporary name; a file name has at most 255 bytes.
 constexpr std::size_t longest_target = 200;
 constexpr int attempts = 100;
 constexpr std::size_t longest_text = 4096;

@@ -1,5 +1,4 @@
-// A batch is a set of named tensors in host memory. Names are the ones that Hugging Face models use where they have
-// one.
+// A batch is a set of named tensors in host memory. The names are those of Hugging Face models, if they have one.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +15,25 @@ namespace comera::data {
 //   token_type_ids  i32 [B, T]   0 for the first text, 1 for the second
 //   lengths         i32 [B]      tokens of each sequence, without padding
 //   samples         i64 [B]      global sample number: position in the data set + epoch * its size; key of the dropout
-//   masks labels          i32 [B]      classify: index of the label; -1 unknown scores          f32 [B] regression: the
-//   number to predict; NaN unknown masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for
-//   unused slots; P = capacity fixed by (B, T) masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
-//   targets         i32 [B, T]   clm: the id that follows, -1 where none is predicted
-//   key_begin       i32 [B, T]   clm: where in the sequence the token's document begins
+//                                masks
+//   labels          i32 [B]      classify: index of the label; -1 if unknown
+//   scores          f32 [B]      regression: the number to predict; NaN if unknown
+//   masked_index    i32 [P]      mlm: row in [0, B*T) of each predicted position, -1 for unused slots; P = capacity
+//                                fixed by (B, T)
+//   masked_targets  i32 [P]      mlm: the id to predict, -1 for unused slots
+//   targets         i32 [B, T]   clm: the id that follows, -1 if none is predicted
+//   key_begin       i32 [B, T]   clm: position in the sequence at which the token's document begins
 //   position_ids    i32 [B, T]   clm: position in that document
 class Batch {
  public:
   std::int64_t sequences = 0;  // B
   std::int64_t length = 0;     // T
-  std::int64_t counted =
-      0;  // examples (classify, regression) or predicted tokens (mlm, clm) that the loss is divided by
-  std::int64_t tokens = 0;  // without padding
+  std::int64_t counted = 0;    // divisor of the loss: examples (classify, regression) or predicted tokens (mlm, clm)
+  std::int64_t tokens = 0;     // without padding
 
-  // Makes (or reuses) a tensor; contents are unspecified.
+  // Adds a tensor, or reuses the one of that name. Its contents are unspecified.
   TensorView add(const char* name, DType dtype, Shape shape);
-  // The tensor of that name; a bug if absent (see has()).
+  // The tensor of that name. It is a bug if there is none (see has()).
   TensorView operator[](const char* name) const;
   bool has(const char* name) const;
 
@@ -45,7 +46,7 @@ class Batch {
   std::vector<std::unique_ptr<Item>> items_;
 };
 
-// P for a batch of B x T: what mlm masks at most, so that shapes depend on (B, T) alone.
+// P for a batch of B x T: the largest number of tokens that mlm masks, so that shapes depend on (B, T) alone.
 constexpr std::int64_t masked_capacity(std::int64_t sequences, std::int64_t length, double probability) {
   const auto per_sequence = static_cast<std::int64_t>(probability * static_cast<double>(length) + 0.5);
   return sequences * (per_sequence < 1 ? 1 : per_sequence);

@@ -58,7 +58,7 @@ class Plain final : public ByteStream {
   const std::string& path() const { return path_; }
 
  private:
-  // Until there is something to read: a read that waits would not see a signal.
+  // Waits until input is available. A blocking read would not notice a signal.
   void wait() {
     constexpr int look = 200;  // milliseconds
     pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
@@ -87,7 +87,7 @@ class Memory final : public ByteStream {
   std::string_view bytes_;
 };
 
-// The common part of gzip and zstd: packed bytes in, a decoder, unpacked bytes out.
+// Common base of gzip and zstd: reads packed bytes, decodes them, and returns unpacked bytes.
 class Packed : public ByteStream {
  public:
   Packed(std::unique_ptr<Plain> file, std::string first)
@@ -158,7 +158,7 @@ class Gzip final : public Packed {
  protected:
   std::size_t decode(char* out, std::size_t size) override {
     if (used_ == filled_) return 0;
-    if (ended_ && (inflateReset(&state_), true)) ended_ = false;  // one more member follows
+    if (ended_ && (inflateReset(&state_), true)) ended_ = false;  // another gzip member follows
     state_.next_in = reinterpret_cast<Bytef*>(input_.data() + used_);
     state_.avail_in = static_cast<uInt>(filled_ - used_);
     state_.next_out = reinterpret_cast<Bytef*>(out);
@@ -204,7 +204,7 @@ class Zstd final : public Packed {
   bool ended_ = false;
 };
 
-class Replayed final : public ByteStream {  // a plain file whose first bytes were looked at
+class Replayed final : public ByteStream {  // a plain file whose first bytes were already read
  public:
   Replayed(std::unique_ptr<Plain> file, std::string first) : file_(std::move(file)), first_(std::move(first)) {}
   std::size_t read(char* out, std::size_t size) override {

@@ -1,4 +1,4 @@
-// The unpacked bytes of a file: plain, gzip or zstd, told apart by the first bytes, not by the name.
+// The unpacked bytes of a plain, gzip or zstd file. The first bytes determine the kind, not the name.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@ class ByteStream {
  public:
   // Input errors name the file: missing, unreadable, a folder, parquet.
   static std::unique_ptr<ByteStream> open(const std::string& path);
-  // Reads standard input, which is never packed.
+  // Reads standard input, which is always taken as plain.
   static std::unique_ptr<ByteStream> standard_input();
-  // Bytes in memory, which have to stay there.
+  // Bytes in memory, which must outlive the stream.
   static std::unique_ptr<ByteStream> of(std::string_view bytes);
   virtual ~ByteStream() = default;
 
-  // A packed file may unpack to this many times its bytes, once more than `free_bytes` came out: text does not come
-  // near it, files that are made to fill a memory do.
+  // Largest ratio of unpacked to packed bytes, checked once more than `free_bytes` were unpacked. Text stays far below
+  // it; files made to exhaust memory do not.
   static constexpr std::uint64_t largest_ratio = 200, free_bytes = std::uint64_t{64} << 20;
 
-  // Up to `size` bytes, fewer where no more are there yet; 0 only at the end. Damaged or truncated gzip or zstd, and
-  // one that unpacks to more than `largest_ratio` times its size, is an input error.
+  // Reads up to `size` bytes, fewer if no more are available yet, and 0 only at the end. Input error if gzip or zstd
+  // data is damaged or truncated, or unpacks to more than `largest_ratio` times its size.
   virtual std::size_t read(char* out, std::size_t size) = 0;
-  // Drops bytes; plain files seek. Fewer than `bytes` left is an input error: the file has changed.
+  // Skips bytes; plain files seek. If fewer than `bytes` remain, the file has changed and this is an input error.
   virtual void skip(std::uint64_t bytes) = 0;
-  // True where read() would block; files never do.
+  // True if read() would block. Files never block.
   virtual bool would_wait() { return false; }
 };
 

@@ -9,7 +9,7 @@
 namespace comera::data {
 namespace {
 
-// A piece that is not special, uniformly: the draw counts over the other ids.
+// Draws one of the pieces that are not special, uniformly: the draw indexes the remaining ids.
 std::int32_t random_piece(std::uint32_t draw, const Tokenizer& tokenizer) {
   const Specials& s = tokenizer.specials();
   std::array<std::int32_t, 5> special = {s.pad, s.unknown, s.cls, s.sep, s.mask};
@@ -80,7 +80,7 @@ void fill_masks(std::span<const Sequence> sequences, const Tokenizer& tokenizer,
   batch.counted = static_cast<std::int64_t>(used);
 }
 
-// Fills the successor of every token inside its document, and the begin of that document.
+// Fills for every token its successor in the same document and the position at which that document begins.
 void fill_causal(const Window& window, std::span<const Sequence> sequences, Batch& batch) {
   const std::int64_t length = batch.length;
   const auto targets = batch.add("targets", DType::i32, {batch.sequences, length}).as<std::int32_t>();

@@ -1,4 +1,4 @@
-// Sequences of a window to the named tensors of a batch.
+// Converts sequences of a window into the named tensors of a batch.
 #pragma once
 
 #include <span>
@@ -11,17 +11,17 @@ namespace comera::data {
 constexpr std::int64_t round_up_length(std::int64_t length) { return (length + 7) / 8 * 8; }
 
 struct MaskRule {
-  double probability = 0;  // 0: nothing is masked
+  double probability = 0;  // 0: no masking
   std::uint64_t seed = 0;
 };
 
-// Fills `batch` with the sequences, padded to the longest, rounded up to a multiple of 8.
+// Fills `batch` with the sequences. They are padded to the longest length, rounded up to a multiple of 8.
 void collate(const Window& window, std::span<const Sequence> sequences, const Tokenizer& tokenizer,
              const MaskRule& rule, Batch& batch);
 
-// Chooses max(1, round(probability * n)) of the n tokens of `ids` that are not special, by the smallest draws of (seed,
-// sample, position): ascending positions. 80 % of them are to become [MASK], 10 % a random piece, 10 % stay (Devlin et
-// al. 2019, section 3.1): `ids` is changed in place, `targets` are the ids before.
+// Chooses max(1, round(probability * n)) of the n tokens in `ids` that are not special: those with the smallest draws
+// of (seed, sample, position). `positions` is ascending. Of the chosen tokens, 80 % become [MASK], 10 % a random
+// piece, and 10 % stay (Devlin et al. 2019, section 3.1). `ids` is changed in place; `targets` holds the original ids.
 void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
                  std::vector<std::int32_t>& positions, std::vector<std::int32_t>& targets);
 

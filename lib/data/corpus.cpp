@@ -48,7 +48,7 @@ bool Corpus::read(Piece& piece) {
   return true;
 }
 
-// All lines up to a form feed or the end of the file, as they stand but for the last end of a line.
+// Reads all lines up to a form feed or the end of the file, unchanged except that the last line end is dropped.
 bool Corpus::read_document(Piece& piece) {
   Row row;
   bool any = false, line_ended = true;

@@ -1,5 +1,5 @@
-// The texts of a corpus in an epoch's order: lines (mlm), documents (clm), rows of tables, and where each lies so that
-// reading can start again at it.
+// Reads the texts of a corpus in an epoch's order: lines (mlm), documents (clm) or rows of tables. Each text has a
+// position at which reading can restart.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,24 @@ namespace comera::data {
 
 struct Piece {
   std::int64_t file = 0, offset = 0,
-               line = 0;  // in the epoch's order; byte of the unpacked file, and number of lines before it
+               line = 0;  // index in the epoch's order, unpacked byte, lines before it
   std::string text;
-  bool inside = false;         // clm: goes on with the document of the piece before
-  bool ends_document = false;  // also without a text: behind the lines of a file
+  bool inside = false;         // clm: continues the document of the previous piece
+  bool ends_document = false;  // may also be set without text: at the end of a file
   Ids ids;
 };
 
 class Corpus {
  public:
-  // Bytes of a document at which it is cut into pieces, at the next end of a line, and of a line at which that is: what
-  // is tokenised as a whole.
+  // Largest number of bytes that are tokenized at once. A longer document is cut into pieces at the next line end, and
+  // a longer line is cut too.
   static constexpr std::size_t longest_piece = longest_part;
-  // Tokenising a text takes some hundred times its bytes for a moment.
+  // Tokenizing a text temporarily takes about a hundred times its bytes.
   static constexpr std::size_t tokenising_factor = 100;
 
   Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start);
 
-  // False at the end of the epoch. An empty piece may come where a document ends.
+  // Returns false at the end of the epoch. A piece may be empty at the end of a document.
   bool next(Piece& piece);
 
  private:
@@ -40,11 +40,11 @@ class Corpus {
   const FileDataset& dataset_;
   std::vector<std::size_t> order_;
   std::int64_t file_;
-  bool inside_;  // clm: the piece before ended inside a document
+  bool inside_;  // clm: the previous piece ended inside a document
   std::optional<TextReader> reader_;
 };
 
-// The most host memory that tokenising the data set's documents takes; 0 if texts are lines or rows.
+// The largest host memory that tokenizing the documents of the data set takes; 0 if texts are lines or rows.
 std::size_t tokenising_bytes(const Dataset& dataset, int threads);
 
 }  // namespace comera::data

@@ -1,4 +1,4 @@
-// A place where a long text may be cut in two.
+// Positions at which a long text may be cut in two.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace comera::data {
 
-// The parts are text[0, end) and text[next, ..); the blank between them, if there is one, belongs to none. next >= 1.
+// The parts are text[0, end) and text[next, ..). A blank between them belongs to neither. next >= 1.
 struct Cut {
   std::size_t end = 0, next = 0;
 };
 using CutRule = std::function<Cut(std::string_view text)>;
 
-// The longest part of a line that is tokenised at once, in bytes.
+// The longest part of a line that is tokenized at once, in bytes.
 constexpr std::size_t longest_part = std::size_t{1} << 18;
 
-// At the last blank or tab, else behind the last character.
+// Cuts at the last blank or tab. Without one, cuts after the last character.
 Cut cut_at_blank(std::string_view text);
 
-// The first `most` bytes, less those of a character that is cut in two.
+// The first `most` bytes, without the bytes of an incomplete last character.
 std::string_view whole_characters(std::string_view text, std::size_t most);
 
 }  // namespace comera::data

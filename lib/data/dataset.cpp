@@ -18,8 +18,8 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// Reads every file as far as its first text, so that what is empty, unreadable or without the column is refused before
-// a run begins.
+// Reads every file up to its first text, so that an empty or unreadable file or a missing column is an error before
+// the run begins.
 void check_corpus(const FileDataset& dataset) {
   bool any = false;
   for (const std::string& file : dataset.files()) {

@@ -1,4 +1,4 @@
-// The content of a Dataset, for the loaders.
+// The implementation of Dataset that the loaders use.
 #pragma once
 
 #include "lib/data/loader.h"
@@ -22,7 +22,7 @@ class FileDataset final : public Dataset {
   float score(std::int64_t row) const override { return table.score(row); }
   std::int32_t label_index(std::string_view label) const override;
 
-  // The request with which a file of this data set is opened; `longest`: see TextRequest.
+  // The request for opening a file of this data set. `longest`: see TextRequest.
   TextRequest request(std::size_t longest) const;
   void read_files();
   void take_rows(const std::vector<std::vector<std::string>>& texts, const std::vector<std::int32_t>& labels);
@@ -31,8 +31,8 @@ class FileDataset final : public Dataset {
 
  private:
   DataSpec spec_;
-  bool asked_ = false;    // for columns
-  bool in_vain_ = false;  // columns were asked for, and there is no table
+  bool asked_ = false;    // the user named columns
+  bool in_vain_ = false;  // the user named columns, but no file is a table
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> files_;
   std::string hash_;

@@ -1,4 +1,4 @@
-// The data files that paths and globs name, and what tells them from others.
+// Resolves paths and globs to data files, and computes their hash.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace comera::data {
 
-// In the order given, each glob's files sorted. An input error names what matches nothing, a folder, and a file that
-// cannot be read.
+// Returns the files in the given order, those of each glob sorted. An input error names a pattern without a match, a
+// folder, or a file that cannot be read.
 std::vector<std::string> resolve_files(const std::vector<std::string>& patterns);
 
-// 32 hexadecimal digits over sizes and all stored bytes (not unpacked), so that a change anywhere is noticed before it
-// is learned.
+// 32 hexadecimal digits over the sizes and all stored bytes (not unpacked), so that any change is detected before
+// training uses the data.
 std::string hash_files(const std::vector<std::string>& files);
 
-// Bytes of the text of a file; 0 where they are not known: it is packed, or is no file.
+// Bytes of the text in a file; 0 if unknown, because it is packed or no file.
 std::int64_t text_bytes(const std::string& path);
 
-// The reading of a file as a task that a signal stops.
+// Reports the reading of a file as a task that a signal can stop.
 class Reading {
  public:
   explicit Reading(const std::string& path);
-  void at(const LineReader& lines);  // after each line; throws Stopped
+  void at(const LineReader& lines);  // call after each line; throws Stopped
 
  private:
   TaskProgress task_;

@@ -1,4 +1,4 @@
-// Kinds of files that hold text.
+// Formats of files that contain text.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@ namespace comera::data {
 
 enum class Format : std::uint8_t { text, tsv, csv, jsonl };
 
-// By the name, without .gz or .zst behind it: .txt, .text, .tokens, .md, .rst; .tsv; .csv; .jsonl, .ndjson, .json. Any
-// other name is an input error, that of a parquet file with the command that converts it.
+// Determines the format by the name without a final .gz or .zst: .txt, .text, .tokens, .md, .rst; .tsv; .csv; .jsonl,
+// .ndjson, .json. Any other name is an input error. For a parquet file the error gives the command that converts it.
 Format format_of(const std::string& path);
 
-// A value of --data-format: "automatic" (none: by the name), "text", "tsv", "csv", "jsonl".
+// Parses a value of --data-format: "text", "tsv", "csv", "jsonl". "automatic" gives none: the name determines the
+// format.
 std::optional<Format> format_named(const std::string& word);
 
-// The line for a file that holds parquet.
+// Fails with the error message for a parquet file.
 [[noreturn]] void fail_parquet(const std::string& path);
 
 }  // namespace comera::data

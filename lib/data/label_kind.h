@@ -1,4 +1,4 @@
-// Tells classes from real numbers among labels.
+// Distinguishes class labels from real numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace comera::data {
 
-// A finite number, blanks around it left out; nullopt for anything else.
+// Parses a finite number with optional blanks around it. nullopt for anything else.
 std::optional<double> score_of(std::string_view label);
 
-bool is_whole_number(std::string_view label);  // digits, a sign before them, blanks around them
+bool is_whole_number(std::string_view label);  // digits with an optional sign, and optional blanks around them
 
-// Labels are classes where they are words or whole numbers, and reals where a number has a decimal point or an
-// exponent: the first label that is no whole number decides.
+// Words and whole numbers are classes. Numbers with a decimal point or an exponent are reals. The first label that is
+// no whole number decides.
 enum class LabelKind : std::uint8_t { classes, reals };
 
 struct LabelSurvey {
   LabelKind kind = LabelKind::classes;
-  std::string example;  // the label that decided; "" where all are whole numbers
+  std::string example;  // the label that decided; "" if all are whole numbers
 };
 
-// Reads the labels of spec.files as far as it must. InputError as Dataset::open().
+// Reads the labels of spec.files until one decides. InputError as Dataset::open().
 LabelSurvey survey_labels(const DataSpec& spec);
 
-// The distribution of the known labels of a data set for regression.
+// Moments of the known labels of a regression data set.
 struct ScoreMoments {
   std::int64_t count = 0;
   double mean = 0, deviation = 0;

@@ -44,8 +44,8 @@ bool LineReader::ready() {
   return true;
 }
 
-// Looks for the end of a line in the next `most` bytes and the two of the end itself; `stop` is where it lies, or where
-// the file ends. False where the line is longer.
+// Searches for the line end in the next `most` bytes plus the two of the line end itself. `stop` is the position of
+// the line end or of the end of the file. Returns false if the line is longer.
 bool LineReader::find_end(std::size_t most, std::size_t& stop) {
   for (std::size_t searched = 0;;) {
     const std::size_t there = std::min(end_ - begin_, most + 2);

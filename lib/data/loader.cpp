@@ -17,7 +17,7 @@
 namespace comera::data {
 namespace {
 
-// Builds windows ahead of the reader, on a thread of its own.
+// Builds windows ahead of the reader on a separate thread.
 class Prefetch {
  public:
   Prefetch(std::unique_ptr<WindowSource> source, const LoaderState& start, bool one_epoch, bool stops)
@@ -38,7 +38,7 @@ class Prefetch {
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  // False behind the last window of a single epoch. Throws what the thread threw.
+  // Returns false after the last window of a single epoch. Rethrows an exception of the thread.
   bool take(Window& window) {
     std::unique_lock lock(mutex_);
     constexpr auto look = std::chrono::milliseconds(100);
@@ -92,7 +92,7 @@ class Prefetch {
   std::deque<Window> ready_;
   std::exception_ptr error_;
   bool done_ = false, stop_ = false;
-  std::jthread thread_;  // last: starts when everything else is there
+  std::jthread thread_;  // last member: the thread starts when all others are initialized
 };
 
 class WindowLoader final : public Loader {
@@ -149,7 +149,7 @@ class WindowLoader final : public Loader {
  private:
   std::int64_t step_sequences() const { return options_.batch * options_.accumulate; }
 
-  // Of the files before each, and of all; none where a file is packed.
+  // Cumulative file sizes: the bytes before each file, and the total. Empty if a file is packed.
   void read_sizes() {
     sizes_ = {0};
     for (const std::string& file : dataset_->files()) {
@@ -180,8 +180,8 @@ class WindowLoader final : public Loader {
   MaskRule rule_;
   Window window_;
   std::vector<std::int64_t> sizes_;
-  std::size_t used_ = 0;   // sequences of the window handed out
-  std::int64_t skip_ = 0;  // steps of the next window that were handed out before the checkpoint
+  std::size_t used_ = 0;   // sequences of the window that were returned
+  std::int64_t skip_ = 0;  // steps of the next window that were returned before the checkpoint
   bool epoch_ended_ = false;
   double waited_ms_ = 0;
   std::optional<Prefetch> prefetch_;

@@ -1,4 +1,4 @@
-// The position of a loader as JSON, for checkpoints.
+// Writes and reads the position of a loader as JSON, for checkpoints.
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"

@@ -1,4 +1,5 @@
-// Random numbers of the data: pure functions of (seed, purpose, counters), by Philox, apart from those of the model.
+// Random numbers for the data: pure functions of (seed, purpose, counters) by Philox, independent of those of the
+// model.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ enum class Purpose : std::uint32_t { rows = 1, files, sequences, steps, mask, sa
 
 class Random {
  public:
-  // `epoch`: of the data, or 0 where draws must not depend on it.
+  // `epoch`: epoch of the data, or 0 if the draws must not depend on it.
   Random(std::uint64_t seed, std::uint64_t epoch, Purpose purpose)
       : key_(kernels::step_key(kernels::mix64(seed ^ 0x64617461u), epoch)),
         purpose_(static_cast<std::uint32_t>(purpose)) {}
@@ -27,7 +28,7 @@ class Random {
 };
 
 // A permutation of [0, size) in constant memory: a balanced Feistel network of 8 rounds over the next power of 4,
-// walked until it falls into the range (Black & Rogaway 2002, "Ciphers with arbitrary finite domains").
+// repeated until the value is in the range (Black & Rogaway 2002, "Ciphers with arbitrary finite domains").
 class Permutation {
  public:
   Permutation(std::int64_t size, const Random& random, std::uint64_t counter = 0)

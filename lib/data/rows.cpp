@@ -33,14 +33,14 @@ class Fields {
   }
 
  private:
-  std::string text_;  // end to end, without quotes
+  std::string text_;  // the fields one after another, without quotes
   std::vector<std::size_t> ends_;
 };
 
-// One line of a CSV after another, until the row is whole.
+// Splits one row of a CSV, line by line, until it is complete.
 class CsvSplitter {
  public:
-  // False where the row goes on in the next line.
+  // Returns false if the row continues in the next line.
   bool take(std::string_view line, const LineReader& lines, Fields& fields) {
     for (std::size_t at = 0; at < line.size();)
       at = state_ == State::quoted ? quoted(line, at, fields) : outside(line, at, lines, fields);
@@ -94,7 +94,7 @@ class NamedColumns : public RowReader {
  protected:
   using RowReader::RowReader;
 
-  // Fills `fields` with the row that begins with this line.
+  // Fills `fields_` with the row that begins with this line.
   virtual void split(std::string_view line, LineReader& lines) = 0;
 
   void take(std::string_view line, LineReader& lines, Row& row) override {
@@ -172,7 +172,7 @@ class CsvReader final : public NamedColumns {
   const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
 };
 
-// Takes the wanted values of one object as it is parsed; nothing else is kept, whatever the line holds.
+// SAX handler that keeps only the requested values of one object, so memory is bounded for any line.
 class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonPicker(const std::vector<std::string>& wanted, const LineReader& lines)

@@ -1,4 +1,4 @@
-// Labelled rows: windows of a permutation of the indexed table.
+// Window source for labelled rows: windows of a permutation of the indexed table.
 #include <algorithm>
 
 #include "lib/core/error.h"
@@ -52,7 +52,7 @@ class RowsSource final : public WindowSource {
     window.next.step = steps_before(step_sequences(), window.next.window);
   }
 
-  // [CLS] first [SEP], or [CLS] first [SEP] second [SEP] with token type 1 from the second text on.
+  // Encodes [CLS] first [SEP], or [CLS] first [SEP] second [SEP] with token type 1 from the second text on.
   void encode_row(std::int64_t row, Ids& ids, Sequence& sequence) const {
     const Tokenizer& tokenizer = dataset_->tokenizer();
     const bool pair = dataset_->spec().text.size() > 1;

@@ -1,4 +1,4 @@
-// SentencePiece models (Kudo & Richardson 2018) through the library itself.
+// Tokenizer for SentencePiece models (Kudo & Richardson 2018), based on the SentencePiece library.
 #include <sentencepiece_processor.h>
 
 #include "lib/core/error.h"
@@ -29,7 +29,7 @@ class SentencePiece final : public Tokenizer {
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override {
-    while (text.size() > longest_part) {  // the library takes about a hundred times the bytes
+    while (text.size() > longest_part) {  // the library's memory is about a hundred times the bytes
       const Cut place = cut(whole_characters(text, longest_part));
       encode_part(text.substr(0, place.end), ids);
       text.remove_prefix(place.next);
@@ -37,9 +37,9 @@ class SentencePiece final : public Tokenizer {
     encode_part(text, ids);
   }
 
-  // At the last blank where what stands on its two sides has the pieces that it has alone. Pieces hold no blank inside,
-  // but for those of models that are made so, and a text begins as if a blank were before it, but in models that are
-  // made otherwise: so it is tried.
+  // Cuts at the last blank at which the text around it splits cleanly: both sides together have the same pieces as
+  // each side alone. The test is needed because some models have pieces with a blank inside, or add no blank before a
+  // text.
   Cut cut(std::string_view text) const override {
     constexpr std::size_t around = 64, tries = 64;
     std::size_t at = text.size() > around ? text.size() - around : 0;
@@ -72,7 +72,7 @@ class SentencePiece final : public Tokenizer {
   void save(const Folder& folder) const override { write_file_atomic(folder, "tokenizer.model", model_); }
 
  private:
-  // Tables that cannot be built are thrown, not answered.
+  // The library throws for tables that it cannot build; it returns no status.
   sentencepiece::util::Status load() try {
     return processor_.LoadFromSerializedProto(model_);
   } catch (const std::exception& error) {

@@ -15,9 +15,9 @@ namespace {
 
 using google::protobuf::io::CodedInputStream;
 
-constexpr std::size_t largest_map = 4 << 20;  // those that SentencePiece makes have 0.3 MB
-constexpr std::size_t longest_text = 1024;    // that one character is replaced by
-constexpr int most_matches = 32;  // Normalizer::kMaxTrieResultsSize: room for the rules that match at one place
+constexpr std::size_t largest_map = 4 << 20;  // SentencePiece's own maps have 0.3 MB
+constexpr std::size_t longest_text = 1024;    // longest replacement of one character
+constexpr int most_matches = 32;  // Normalizer::kMaxTrieResultsSize: capacity for rules that match at one position
 constexpr std::size_t most_nested_pieces = 64;  // kResultSize of PrefixMatcher::PrefixMatch()
 
 [[noreturn]] void fail_map(const std::string& name, const char* what) {
@@ -33,8 +33,8 @@ struct Unit {
   std::uint32_t offset() const { return bits >> 10 << ((bits & 0x200U) >> 6); }
 };
 
-// Every way that a text can take through the array. A place is where the units of a node's 256 possible children begin:
-// the child of byte c is unit place ^ c, if its label is c.
+// Checks every path of a text through the array. A place is the index at which the units of a node's 256 possible
+// children begin: the child of byte c is unit place ^ c if its label is c.
 class Trie {
  public:
   Trie(std::string_view units, std::string_view texts, const std::string& name)
@@ -44,7 +44,8 @@ class Trie {
         name_(name),
         matches_(count_, unknown) {}
 
-  // No way leaves the array, none comes back to where it was, none matches more rules than the library has room for.
+  // Checks that no path leaves the array, no path has a cycle, and no path matches more rules than the library has
+  // capacity for.
   void check() {
     std::vector<Step> way{{place_behind(0, unit(0)), 0, 0}};
     matches_[way.back().place] = open;
@@ -78,8 +79,8 @@ class Trie {
   static constexpr std::int8_t unknown = -1, open = -2;
   struct Step {
     std::uint32_t place;
-    int byte;  // that is looked at; the children before are done
-    int most;  // matches on the longest way below
+    int byte;  // the byte in progress; the children of smaller bytes are done
+    int most;  // largest number of matches on a path below
   };
 
   Unit unit(std::uint32_t index) const {
@@ -94,7 +95,7 @@ class Trie {
     return place;
   }
 
-  // The child that `step` looks at leads to `place`, whose ways are known.
+  // The current child of `step` leads to `place`, whose matches are known.
   void join(Step& step, std::uint32_t place) {
     const int below = matches_[place] + (unit(step.place ^ static_cast<std::uint32_t>(step.byte)).has_leaf() ? 1 : 0);
     if (below > most_matches) fail_map(name_, "more than 32 of its rules match at one place");
@@ -118,7 +119,7 @@ class Trie {
   std::vector<std::int8_t> matches_;  // by place
 };
 
-// Calls `take(number, value)` for the fields of a message that have a length in front. False: this is no message.
+// Calls `take(number, value)` for the length-delimited fields of a message. Returns false if the bytes are no message.
 template <class Take>
 bool each_field(std::string_view message, const Take& take) {
   CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<int>(message.size()));
@@ -141,13 +142,13 @@ bool each_field(std::string_view message, const Take& take) {
       case 5:
         if (!stream.Skip(4)) return false;
         break;
-      default: return false;  // groups are not in these messages
+      default: return false;  // these messages contain no groups
     }
   }
   return stream.ConsumedEntireMessage();
 }
 
-// True where a piece has the type USER_DEFINED.
+// True if a piece has the type USER_DEFINED.
 bool is_user_defined(std::string_view piece) {
   CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(piece.data()), static_cast<int>(piece.size()));
   std::uint64_t type = 1, other = 0;
@@ -166,7 +167,7 @@ bool is_user_defined(std::string_view piece) {
 
 void check_nesting(std::vector<std::string_view> pieces, const std::string& name) {
   std::sort(pieces.begin(), pieces.end());
-  std::vector<std::string_view> open;  // each begins with the one before
+  std::vector<std::string_view> open;  // each one is a prefix of the next
   for (const std::string_view piece : pieces) {
     while (!open.empty() && !piece.starts_with(open.back())) open.pop_back();
     open.push_back(piece);
@@ -180,7 +181,7 @@ void check_nesting(std::vector<std::string_view> pieces, const std::string& name
 }  // namespace
 
 void check_charsmap(std::string_view map, const std::string& name) {
-  if (map.empty()) return;  // none
+  if (map.empty()) return;  // no map
   if (map.size() > largest_map) fail_map(name, "it has more than 4 MiB");
   std::uint32_t bytes = 0;
   if (map.size() < sizeof bytes) fail_map(name, "it has no trie");
@@ -194,7 +195,8 @@ void check_sentencepiece(std::string_view model, const std::string& name) {
   if (model.size() > (std::size_t{1} << 30))
     fail_input("[tokenizer] {}: {} bytes are too many for a SentencePiece model", name, model.size());
   std::vector<std::string_view> added;
-  // ModelProto: pieces 1 {piece 1, type 3}, normalizer_spec 3 and denormalizer_spec 5 {precompiled_charsmap 2}.
+  // Fields of ModelProto: pieces 1 {piece 1, type 3}, normalizer_spec 3 and denormalizer_spec 5 {precompiled_charsmap
+  // 2}.
   each_field(model, [&](int field, std::string_view value) {
     if (field == 3 || field == 5)
       each_field(value, [&](int inner, std::string_view map) {

@@ -1,5 +1,5 @@
-// Corpora of any size: lines or documents are read in the epoch's order of files, tokenised, and packed into sequences
-// of max_length tokens.
+// Window source for corpora of any size. It reads lines or documents in the epoch's order of files, tokenizes them and
+// packs them into sequences of max_length tokens.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -29,7 +29,7 @@ class StreamSource final : public WindowSource {
   }
 
  private:
-  // Reading goes on where the last window ended; anywhere else the files are opened again.
+  // Continues at the end of the last window. For any other position the files are opened again.
   void seek(const LoaderState& start) {
     if (corpus_ && start.epoch == position_.epoch && start.samples == position_.samples) return;
     corpus_.emplace(*dataset_, options_, start);
@@ -41,7 +41,7 @@ class StreamSource final : public WindowSource {
       fail_input("[data] the checkpoint's position lies outside its line; the data or the tokenizer has changed");
   }
 
-  // Reads and tokenises about half a MiB of text; false at the end of the epoch.
+  // Reads and tokenizes about half a MiB of text. Returns false at the end of the epoch.
   bool more_pieces() {
     constexpr std::size_t enough = std::size_t{1} << 19;
     std::vector<Piece> fresh;
@@ -65,7 +65,7 @@ class StreamSource final : public WindowSource {
 
   bool clm() const { return dataset_->spec().task == Task::clm; }
 
-  // A document stands between the tokenizer's begin and end pieces; one without text is none.
+  // Encodes a document between the tokenizer's begin and end pieces. A document without text is skipped.
   void encode_document(Piece& piece) const {
     if (!piece.inside && piece.text.find_first_not_of(" \t\n") == std::string::npos) return;
     const Specials& specials = dataset_->tokenizer().specials();
@@ -74,7 +74,7 @@ class StreamSource final : public WindowSource {
     if (piece.ends_document && dataset_->spec().ends && specials.end >= 0) piece.ids.push_back(specials.end);
   }
 
-  // True while the epoch has a token left; drops documents that are used up.
+  // True while the epoch has a token left. Drops pieces that are used up.
   bool more() {
     for (;;) {
       while (!pieces_.empty() && token_ >= static_cast<std::int64_t>(pieces_.front().ids.size())) {
@@ -87,7 +87,7 @@ class StreamSource final : public WindowSource {
     }
   }
 
-  // One sequence; false at the end of the epoch.
+  // Packs one sequence. Returns false at the end of the epoch.
   bool pack(Window& window) {
     if (!more()) return false;
     Sequence sequence;
@@ -104,7 +104,7 @@ class StreamSource final : public WindowSource {
     return true;
   }
 
-  // Up to `count` tokens of the front piece, behind what the window has; gives how many.
+  // Appends up to `count` tokens of the front piece to the window. Returns their number.
   std::int64_t take_tokens(Window& window, std::int64_t count) {
     const Ids& ids = pieces_.front().ids;
     count = std::min(count, static_cast<std::int64_t>(ids.size()) - token_);
@@ -113,7 +113,7 @@ class StreamSource final : public WindowSource {
     return count;
   }
 
-  // max_length tokens of documents one behind another.
+  // Packs max_length tokens of consecutive documents.
   void pack_documents(Window& window, Sequence& sequence) {
     window.documents.push_back(window.ids.size());
     for (std::int64_t room = dataset_->spec().max_length; room > 0 && more();) {
@@ -125,7 +125,7 @@ class StreamSource final : public WindowSource {
       sequence.next = pieces_.front().ids[static_cast<std::size_t>(token_)];
   }
 
-  // A window of one document; the next one begins `stride` tokens further.
+  // Takes a window of one document. The next one begins `stride` tokens later.
   void take_window(Window& window, Sequence& sequence) {
     const std::int64_t begin = token_, length = dataset_->spec().max_length;
     window.documents.push_back(window.ids.size());
@@ -136,7 +136,7 @@ class StreamSource final : public WindowSource {
       token_ = begin + std::min(options_.stride, length);
   }
 
-  // One sequence: [CLS] tokens [SEP], with [SEP] between documents.
+  // Packs one sequence: [CLS] tokens [SEP], with [SEP] between documents.
   void pack_lines(Window& window) {
     const Specials& specials = dataset_->tokenizer().specials();
     const std::int64_t room = dataset_->spec().max_length - 2;
@@ -144,7 +144,7 @@ class StreamSource final : public WindowSource {
     document_ended_ = false;
     for (std::int64_t used = 0; used < room && more();) {
       if (document_ended_ && used > 0) {
-        if (used + 2 > room) break;  // no room for a token behind the [SEP]
+        if (used + 2 > room) break;  // no space for a token after the [SEP]
         window.ids.push_back(specials.sep);
         ++used;
       }
@@ -175,9 +175,9 @@ class StreamSource final : public WindowSource {
   }
 
   std::optional<Corpus> corpus_;
-  std::deque<Piece> pieces_;     // read and tokenised, not yet packed
-  std::int64_t token_ = 0;       // used of the front piece
-  bool document_ended_ = false;  // between the last packed token and the next one
+  std::deque<Piece> pieces_;     // read and tokenized, but not packed yet
+  std::int64_t token_ = 0;       // used tokens of the front piece
+  bool document_ended_ = false;  // a document ended between the last packed token and the next one
   bool ended_ = false;
   LoaderState position_;
 };

@@ -98,7 +98,7 @@ std::int32_t Table::label_of(std::string_view label) {
   const auto found = label_index_.find(std::string(label));
   if (found != label_index_.end()) return found->second;
   if (!collect_) return -1;
-  constexpr std::size_t beside = 128;  // what the index takes for a label
+  constexpr std::size_t beside = 128;  // estimated bytes of the index per label
   bytes_ += 2 * label.size() + beside;
   labels_.emplace_back(label);
   return label_index_[labels_.back()] = static_cast<std::int32_t>(labels_.size()) - 1;

@@ -19,7 +19,7 @@ constexpr std::uint64_t largest_sentencepiece = 32 << 20;
 
 BertRules rules_for(bool lower) { return {.lower = lower, .strip_accents = lower, .split_cjk = true}; }
 
-// A boolean of tokenizer_config.json; null and absent keep `value`.
+// Reads a boolean of tokenizer_config.json. A null or missing value leaves `value` unchanged.
 void read_flag(const io::Json& config, const char* key, const fs::path& path, bool& value) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return;

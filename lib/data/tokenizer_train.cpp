@@ -23,7 +23,7 @@ struct Drawn {
   bool operator<(const Drawn& other) const { return draw != other.draw ? draw < other.draw : index < other.index; }
 };
 
-// Cuts long texts at blanks (at a character where there is none).
+// Cuts long texts at blanks, or at a character if there is no blank.
 std::vector<std::string> sentences_of(std::span<const std::string> texts) {
   std::vector<std::string> sentences;
   for (std::string_view rest : texts) {
@@ -57,7 +57,7 @@ class Sentences final : public sentencepiece::SentenceIterator {
 std::vector<std::string> sample_texts(const SampleSpec& spec) {
   const Random random(spec.seed, 0, Purpose::sample);
   const auto limit = spec.lines > 0 ? static_cast<std::size_t>(spec.lines) : SIZE_MAX;
-  std::priority_queue<Drawn> kept;  // the smallest draws; the largest of them on top
+  std::priority_queue<Drawn> kept;  // the smallest draws, the largest of them on top
   std::uint64_t index = 0;
   const auto take = [&](std::string_view text) {
     if (is_blank(text)) return;
@@ -89,7 +89,7 @@ std::string train_sentencepiece(std::span<const std::string> texts, const TrainT
     fail_input("[tokenizer] SentencePiece models are 'unigram' or 'bpe', not '{}'", options.model);
   const std::vector<std::string> sentences = sentences_of(texts);
   Sentences iterator(sentences);
-  // The number of threads is fixed because sums are split by it.
+  // The number of threads is fixed, because it determines how sums are split.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.model},
       {"vocab_size", std::to_string(options.vocab_size)},

@@ -13,7 +13,8 @@ struct Range {
   std::uint32_t first, last;
 };
 
-// Ranges in which the class "Mn" or "P*" of Unicode 15 differs from Unicode 8.0: later characters and a few that moved.
+// Ranges in which the class "Mn" or "P*" differs between Unicode 15 and Unicode 8.0: later characters, and a few with
+// a changed class.
 constexpr Range mark_changed[] = {
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8E1},     {0x9FE, 0x9FE},     {0xAFA, 0xAFF},
     {0xB55, 0xB55},     {0xC04, 0xC04},     {0xC3C, 0xC3C},     {0xD00, 0xD00},     {0xD3B, 0xD3C},
@@ -52,7 +53,7 @@ constexpr Range cjk_blocks[] = {{0x3400, 0x4DBF},
                                 {0x20000, 0x2A6DF},
                                 {0x2A700, 0x2B73F},
                                 {0x2B740, 0x2B81F},
-                                // The block begins at U+2B820; the reference begins here.
+                                // The block begins at U+2B820, but in the reference it begins here.
                                 {0x2B920, 0x2CEAF},
                                 {0x2F800, 0x2FA1F}};
 
@@ -165,7 +166,7 @@ bool is_nonspacing(std::uint32_t code_point) {
 bool is_cjk(std::uint32_t code_point) { return code_point >= 0x3400 && within(cjk_blocks, code_point); }
 
 void append_without_accents(std::string& text, std::uint32_t code_point) {
-  constexpr std::uint32_t composed_later = 0x11938;  // its decomposition came with Unicode 13
+  constexpr std::uint32_t composed_later = 0x11938;  // Unicode 13 added its decomposition
   utf8proc_int32_t parts[32] = {static_cast<utf8proc_int32_t>(code_point)};
   int boundary = 0;
   const auto count = code_point == composed_later ? 1
@@ -177,7 +178,7 @@ void append_without_accents(std::string& text, std::uint32_t code_point) {
 
 void append_lower(std::string& text, std::uint32_t code_point) {
   if (code_point == 0x130)
-    return append_utf8(text, 'i'), append_utf8(text, 0x307);  // the one capital with a longer lower case
+    return append_utf8(text, 'i'), append_utf8(text, 0x307);  // the only capital whose lower case has two code points
   if (category(code_point) == UTF8PROC_CATEGORY_CN)
     for (const Capital& capital : later_capitals)
       if (code_point >= capital.first && code_point <= capital.last)

@@ -55,7 +55,7 @@ void in_parts(int threads, std::int64_t count, const std::function<void(std::int
     }
   };
   {
-    std::vector<std::jthread> others;  // those that have started end before an error leaves here
+    std::vector<std::jthread> others;  // the destructor joins the started threads before an error leaves this scope
     for (std::int64_t part = 1; part < parts; ++part) others.push_back(start_thread([&run, part] { run(part); }));
     run(0);
   }
@@ -69,7 +69,7 @@ void trim_pair(std::int64_t room, std::int64_t& first, std::int64_t& second) {
   const std::int64_t alone = std::min(excess, first >= second ? first - second : second - first);
   longer -= alone;
   excess -= alone;
-  first -= (excess + 1) / 2;  // equal now: the first text loses the odd token
+  first -= (excess + 1) / 2;  // both have equal length now: the first text loses the odd token
   second -= excess / 2;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* special_names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-// Calls `line` with every line of `text`, its number from 1, without line end.
+// Calls `visit` with every line of `text`, without trailing blanks and line end, and its number from 1.
 template <class Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
   for (std::int64_t number = 1; !text.empty(); ++number) {
@@ -29,7 +29,7 @@ bool ascii_letter_or_digit(unsigned char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Splits what the normaliser lets through: words grow in `buffer` until a blank or a punctuation character.
+// Splits normalized text into words: a word grows in `buffer` until a blank or a punctuation character.
 class WordSplitter {
  public:
   WordSplitter(const BertRules& rules, std::string& buffer, const std::function<void(std::string_view)>& word)
@@ -92,7 +92,7 @@ std::size_t count_code_points(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// The clean-up of Hugging Face's decoder: these pieces stand against the word before them.
+// As in the clean-up of Hugging Face's decoder: no blank precedes these pieces.
 bool joins_previous(std::string_view piece) {
   for (std::string_view start : {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"})
     if (piece.starts_with(start)) return true;
@@ -186,9 +186,9 @@ WordPiece::WordPiece(std::string_view vocab, std::string name, BertRules rules)
   std::unordered_map<std::string_view, std::int32_t> index;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const std::string_view piece = pieces_[id];
-    index[piece] = static_cast<std::int32_t>(id);  // a later entry of the same text wins, as in the reference
+    index[piece] = static_cast<std::int32_t>(id);  // for duplicate entries the later one wins, as in the reference
     if (piece.empty()) continue;
-    // No word begins with ##: punctuation stands alone.
+    // No word begins with ##, because punctuation is split off.
     if (piece.size() > 2 && piece.starts_with("##"))
       continuations_.insert(piece.substr(2), static_cast<std::int32_t>(id));
     else

@@ -1,6 +1,6 @@
-// BERT's tokenizer: normalise, split into words, cut each word greedily into the longest pieces of the vocabulary
-// (Devlin et al. 2019; Wu et al. 2016, section 4.1). Equal to Hugging Face's BertWordPieceTokenizer, ids and decoded
-// text.
+// BERT's tokenizer: normalizes text, splits it into words, and cuts each word greedily into the longest pieces of the
+// vocabulary (Devlin et al. 2019; Wu et al. 2016, section 4.1). Ids and decoded text equal those of Hugging Face's
+// BertWordPieceTokenizer.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ namespace comera::data {
 
 struct BertRules {
   bool lower = true;
-  bool strip_accents = true;  // NFD, then non-spacing marks dropped
+  bool strip_accents = true;  // NFD, then drops non-spacing marks
   bool split_cjk = true;
 };
 
-// Calls `word` with every word of `text` (valid UTF-8) in order, normalised: control characters dropped, blanks and
-// punctuation split.
+// Calls `word` with every normalized word of `text` (valid UTF-8) in order: control characters are dropped, blanks and
+// punctuation split words.
 void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
                    const std::function<void(std::string_view)>& word);
 
-// Byte trie over the vocabulary: finds the longest piece that a text begins with.
+// Byte trie over the vocabulary. It finds the longest piece at the start of a text.
 class PieceTrie {
  public:
   PieceTrie() { grow(); }
   void insert(std::string_view piece, std::int32_t id);
-  // Id of the longest piece at the start of `text`, `length` its bytes; -1 if none.
+  // Returns the id of the longest piece at the start of `text`, -1 if none. `length` is its number of bytes.
   std::int32_t longest(std::string_view text, std::size_t& length) const;
 
  private:
@@ -46,14 +46,14 @@ class PieceTrie {
 
 class WordPiece final : public Tokenizer {
  public:
-  static constexpr std::size_t max_word = 100;  // characters; longer words are unknown
+  static constexpr std::size_t max_word = 100;  // characters; longer words become [UNK]
 
   WordPiece(std::string_view vocab, std::string name, BertRules rules);
 
   using Tokenizer::encode;
   void encode(std::string_view text, Ids& ids) const override;
-  // At the last blank, else at the last ASCII punctuation but the brackets of special pieces, else before the last
-  // ideograph.
+  // Cuts at the last blank, else after the last ASCII punctuation except the brackets of special pieces, else before
+  // the last ideograph.
   Cut cut(std::string_view text) const override;
   std::string decode(const Ids& ids, bool keep_special) const override;
   const Specials& specials() const override { return specials_; }
@@ -70,13 +70,12 @@ class WordPiece final : public Tokenizer {
   std::string name_, vocab_, hash_;
   BertRules rules_;
   std::vector<std::string> pieces_;
-  std::array<std::pair<std::string, std::int32_t>, 5>
-      written_;  // special pieces that are recognised in text as they are written
+  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognized in text
   Specials specials_;
   PieceTrie starts_, continuations_;
 };
 
-// True if an entry other than [SPECIAL] ones holds an upper-case ASCII letter.
+// True if an entry except the [SPECIAL] ones contains an upper-case ASCII letter.
 bool looks_cased(std::string_view vocab);
 
 }  // namespace comera::data

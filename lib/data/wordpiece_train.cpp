@@ -20,7 +20,7 @@ struct Word {
   std::int64_t count = 0;
 };
 
-using WordCounts = std::map<std::string, std::int64_t>;  // in byte order, so that nothing depends on a hash
+using WordCounts = std::map<std::string, std::int64_t>;  // in byte order, so that the result does not depend on a hash
 
 WordCounts count_words(std::span<const std::string> texts, LetterCase letter_case) {
   const bool lower = letter_case != LetterCase::cased;
@@ -38,7 +38,7 @@ WordCounts count_words(std::span<const std::string> texts, LetterCase letter_cas
   return {counts.begin(), counts.end()};
 }
 
-// The vocabulary while it grows: special pieces, characters, merges.
+// The growing vocabulary: special pieces, characters, merges.
 class Trainer {
  public:
   Trainer(const WordCounts& counts, const TrainTokenizerOptions& options) : options_(options) {
@@ -88,7 +88,7 @@ class Trainer {
     return found->second;
   }
 
-  // The most frequent characters, each alone and, where it was seen inside words, with ##.
+  // Adds the most frequent characters, each alone, and with ## if it occurs inside words.
   void add_characters(const WordCounts& counts) {
     struct Seen {
       std::int64_t count = 0;
@@ -121,7 +121,7 @@ class Trainer {
           options_.vocab_size, pieces_.size(), pieces_.size());
   }
 
-  // Words with a character that has no piece can never be encoded, so they teach nothing.
+  // Skips words with a character that has no piece, because they cannot be encoded.
   void add_words(const WordCounts& counts) {
     for (const auto& [text, count] : counts) {
       check_stop();
@@ -167,7 +167,7 @@ class Trainer {
     for (Pair fresh : grown) push(fresh);
   }
 
-  // Takes the word's pairs out of the counts, merges from left to right, and puts the new pairs in.
+  // Subtracts the word's pairs from the counts, merges from left to right, and adds the new pairs.
   void merge_in(Word& word, std::size_t index, std::int32_t left, std::int32_t right, std::int32_t merged,
                 std::vector<Pair>& grown) {
     std::vector<std::int32_t>& symbols = word.symbols;
@@ -193,7 +193,7 @@ class Trainer {
   std::unordered_map<std::string, std::int32_t> ids_;
   std::vector<Word> words_;
   std::unordered_map<Pair, std::int64_t> pair_counts_;
-  std::unordered_map<Pair, std::vector<std::size_t>> where_;  // words that hold the pair, or held it
+  std::unordered_map<Pair, std::vector<std::size_t>> where_;  // words that contain or contained the pair
   std::priority_queue<Candidate> queue_;
 };
 

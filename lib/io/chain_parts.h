@@ -1,4 +1,4 @@
-// The tensors that a chain has in a file.
+// The list of tensors that a chain has in a file.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace comera::io {
 
-// A tensor of a chain in its file.
+// One tensor of a chain in a file.
 struct ChainPart {
   enum class Kind : std::uint8_t { core, diagonal, indices, rows } kind = Kind::core;
   std::string name;
   FileShape shape;
 };
-// Every tensor that the chain has, and no other: the one list that readers and writers go by.
+// Returns exactly the tensors of the chain. Readers and writers both use this list.
 std::vector<ChainPart> parts_of(const ChainSpec& chain);
 
 }  // namespace comera::io

@@ -1,4 +1,4 @@
-// Lists the weights of a folder and their forms, from headers alone.
+// Lists the weights of a folder and their forms. Reads headers only.
 #include <algorithm>
 #include <set>
 
@@ -90,7 +90,7 @@ class Describer {
     return found != entries_.end() && found->tensor.name == name ? &found->tensor : nullptr;
   }
 
-  // Cores and diagonals of any name; other parts where they lie beside a chain or cores.
+  // True for cores and diagonals of any name, and for other parts if their chain or its cores exist.
   bool is_of_chain(const std::string& name) const {
     if (is_numbered(name, ".tt") || is_numbered(name, ".rank")) return true;
     for (const std::string_view ending : {".order", ".gauge", ".exact.ids", ".exact.rows"})
@@ -125,7 +125,7 @@ class Describer {
   std::span<const ModelFolder::Entry> entries_;  // sorted by natural_less
   const std::string& place_;
   std::set<std::string> taken_, weights_, chains_;
-  std::size_t element_bytes_ = sizeof(float);  // of the chains seen so far: what an emptied one would have
+  std::size_t element_bytes_ = sizeof(float);  // of the last chain with tensors; an empty chain uses this value
 };
 
 }  // namespace

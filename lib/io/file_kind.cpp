@@ -57,8 +57,8 @@ constexpr std::array magics{
           {"a program or library", "a model is expected here"}},
 };
 
-// An ONNX graph begins with its IR version (field 1, a small number) and then names its producer, its opsets, its graph
-// or metadata.
+// An ONNX graph begins with its IR version (field 1, a small number). The next field is its producer, opsets, graph or
+// metadata.
 bool is_onnx(std::string_view start) {
   if (start.size() < 3 || start[0] != 0x08 || start[1] < 1 || start[1] > 20) return false;
   return "\x12\x1a\x22\x3a\x42\x72"sv.find(start[2]) != std::string_view::npos;
@@ -84,7 +84,9 @@ const FileKind* kind_of(std::string_view start) {
   if (!is_text(start)) return nullptr;
   const std::size_t first = start.find_first_not_of(" \n\r\t");
   return first != std::string_view::npos && start[first] == '{' ? &json
-                                                                : &text;  // '[' also begins a vocabulary, with [PAD]
+                                                                // '[' is text: it also begins a vocabulary, with
+                                                                // [PAD].
+                                                                : &text;
 }
 
 const FileKind* kind_of_file(const std::string& path) {

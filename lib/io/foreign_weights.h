@@ -1,4 +1,4 @@
-// Files of a model folder that hold weights in formats that are not read, told by their names.
+// Recognizes by name the files of a model folder that contain weights in unsupported formats.
 #pragma once
 
 #include <string>
@@ -6,6 +6,6 @@
 namespace comera::io {
 
 bool is_pickled(const std::string& name);
-bool is_foreign_weights(const std::string& name);  // pickled ones included
+bool is_foreign_weights(const std::string& name);  // includes pickled ones
 
 }  // namespace comera::io

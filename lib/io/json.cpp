@@ -11,9 +11,8 @@
 namespace comera::io {
 namespace {
 
-// Builds the value while the text is read. The library's own builder looks for every key among those before it, which
-// is quadratic for objects that keep their order; here the keys of an open object stand in a set and values are put
-// behind the others.
+// Builds the value during parsing. The library's own builder compares every key with all keys before it, which is
+// quadratic for objects that keep their order. Here a set holds the keys of an open object, and members are appended.
 class Builder {
  public:
   Builder(const std::string& file_name, int max_depth)
@@ -21,7 +20,7 @@ class Builder {
 
   Json take() { return std::move(root_); }
 
-  // The handler that nlohmann::json::sax_parse() calls.
+  // The handler functions of nlohmann::json::sax_parse().
   bool null() { return put(nullptr); }
   bool boolean(bool value) { return put(value); }
   bool number_integer(Json::number_integer_t value) { return put(value); }
@@ -48,11 +47,11 @@ class Builder {
  private:
   struct Open {
     Json value;
-    std::string key;  // of the member that comes next
+    std::string key;  // key of the next member
     std::unordered_set<std::string> keys;
   };
 
-  // Few keys are looked through, many are also kept in a set.
+  // Compares with all members of a small object; uses a set for a large one.
   static bool is_new(Open& open, const std::string& name) {
     constexpr std::size_t few = 16;
     const std::vector<std::pair<const std::string, Json>>& members = open.value.get_ref<Json::object_t&>();

@@ -1,4 +1,4 @@
-// JSON out of files that nobody vouches for.
+// Parses JSON from untrusted files.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,13 +7,13 @@
 
 namespace comera::io {
 
-using Json = nlohmann::ordered_json;  // keys stay in the order of the file
+using Json = nlohmann::ordered_json;  // keeps the order of keys in the file
 
-// An InputError opens with `file_name` when the text is no JSON, has a key twice in one object, or nests deeper than
-// `max_depth`.
+// InputError that starts with `file_name` if the text is no JSON, has a duplicate key in an object, or nests deeper
+// than `max_depth`.
 Json parse_json(std::string_view text, const std::string& file_name, int max_depth = 64);
 
-// Two spaces of indentation and a newline at the end, as Hugging Face writes its files.
+// Formats with an indentation of two spaces and a final newline, as Hugging Face does.
 std::string json_text(const Json& json);
 
 }  // namespace comera::io

@@ -1,4 +1,4 @@
-// JSON files, each kind with the size that one may have. FORMAT.md lists these bounds for users.
+// Reads JSON files with a size limit for each kind of file. FORMAT.md lists these limits for users.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr std::uint64_t largest_recipe = std::uint64_t{16} << 20;            // 
 constexpr std::uint64_t largest_report = std::uint64_t{64} << 20;            // report.json
 constexpr std::uint64_t largest_plan = std::uint64_t{64} << 20;              // plans of tensorize
 
-// InputError where the file is larger, or as parse_json().
+// InputError if the file is larger than `largest`, or as parse_json().
 Json read_json(const std::string& path, std::uint64_t largest);
 
 }  // namespace comera::io

@@ -153,14 +153,14 @@ std::vector<std::pair<std::string, std::string>> parse_index(std::string_view te
 }
 
 bool natural_less(std::string_view a, std::string_view b) {
-  // The common begin of both is skipped, except for digits that may belong to the difference.
+  // Skips the common prefix, except for digits that may belong to a differing number.
   std::size_t i = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   while (i > 0 && a[i - 1] >= '0' && a[i - 1] <= '9') --i;
   std::size_t j = i;
   while (i < a.size() && j < b.size()) {
     const std::size_t in_a = digits_at(a, i), in_b = digits_at(b, j);
     if (in_a && in_b) {
-      // Without leading zeros the longer number is the larger.
+      // Without leading zeros, the number with more digits is larger.
       if (in_a != in_b && a[i] != '0' && b[j] != '0') return in_a < in_b;
       if (const int order = a.substr(i, in_a).compare(b.substr(j, in_b))) return order < 0;
       i += in_a;

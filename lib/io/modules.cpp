@@ -17,7 +17,7 @@ constexpr const char* modules_name = "modules.json";
 
 bool is_transformer(const Module& module) { return module.kind() == "Transformer"; }
 
-// "": absent.
+// Returns "" if the key is absent.
 std::string text_of(const Json& module, const char* key, const std::string& file_name) {
   const auto found = module.is_object() ? module.find(key) : module.end();
   if (!module.is_object() || found == module.end()) return "";

@@ -1,5 +1,5 @@
-// ONNX files: protobuf's messages as they are (namespace onnx), with reading that trusts nothing and writing that
-// repeats exactly.
+// ONNX files as protobuf messages (namespace onnx). The reader checks untrusted files completely; the writer is
+// deterministic.
 #pragma once
 
 #include <onnx.pb.h>
@@ -16,28 +16,28 @@
 
 namespace comera::io {
 
-// For messages, printable: "node h/MatMul (MatMul)", and of one without a name what it makes.
+// Node name for messages, printable: "node h/MatMul (MatMul)". A node without a name is described by its output.
 std::string onnx_node_name(const onnx::NodeProto& node);
-std::string onnx_type_name(std::int32_t type);  // "FLOAT", ...; a number for one that we do not know
-// Bytes per element; 0 for strings and types that we do not know.
+std::string onnx_type_name(std::int32_t type);  // "FLOAT", ...; a number for an unknown type
+// Bytes per element; 0 for strings and unknown types.
 std::size_t onnx_element_bytes(std::int32_t type);
-// Product of the dims. InputError (naming `where`) when one is negative or the product is beyond 2^60.
+// Product of the dims. InputError (with `where`) if one is negative or the product is above 2^58.
 std::int64_t onnx_elements(const onnx::TensorProto& tensor, const std::string& where);
 
-// Every tensor that the graph holds: its initialisers, and those in attributes of its nodes and in the graphs inside of
-// these.
+// Every tensor of the graph: its initialisers, and those in attributes of its nodes and in their subgraphs.
 std::vector<onnx::TensorProto*> onnx_tensors(onnx::GraphProto& graph);
 std::vector<const onnx::TensorProto*> onnx_tensors(const onnx::GraphProto& graph);
 
-// Every name is made before it is used (so no cycle), initialisers hold exactly the bytes of their shapes, names are
-// unique, a version of the standard operators is named. External data is only looked at where `folder` is given (its
-// files, sizes and that they lie inside). Unknown operators and attributes are fine. InputErrors open with `name`.
+// Checks that every name is defined before its use (which excludes cycles), that initialisers have exactly the bytes
+// of their shapes, that names are unique, and that the model names a version of the standard operators. External data
+// (files, sizes, location inside the folder) is checked only if `folder` is given. Unknown operators and attributes
+// are accepted. InputErrors start with `name`.
 void check_onnx(const onnx::ModelProto& model, const std::string& name, const std::string& folder = "");
 
-// Messages out of bytes that nobody vouches for; checked as above.
+// Parses a message from untrusted bytes and checks it as above.
 onnx::ModelProto parse_onnx(std::string_view bytes, const std::string& name, const std::string& folder = "");
 
-// An open ONNX file. External data is mapped when it is asked for.
+// An open ONNX file. External data is mapped on the first request.
 class OnnxFile {
  public:
   explicit OnnxFile(std::string path);
@@ -45,9 +45,9 @@ class OnnxFile {
   const std::string& path() const { return path_; }
   onnx::ModelProto& model() { return model_; }
   const onnx::ModelProto& model() const { return model_; }
-  // Bytes of an initialiser that stores them as such (raw or external); empty where it uses a typed field.
+  // Bytes of an initialiser with raw or external data; empty if it uses a typed field.
   std::span<const std::byte> bytes(const onnx::TensorProto& tensor);
-  // Converted to float, whatever floating type and field it is stored in. InputError: another type.
+  // Converts any floating type in any field to float. InputError for another type.
   std::vector<float> read_floats(const onnx::TensorProto& tensor);
 
  private:
@@ -56,7 +56,7 @@ class OnnxFile {
   std::map<std::string, MappedFile> external_;
 };
 
-// The place of a tensor's bytes outside of the message.
+// The position of a tensor's data outside the message.
 struct OnnxExternal {
   std::string location;
   std::uint64_t offset = 0, length = 0;
@@ -64,20 +64,20 @@ struct OnnxExternal {
 OnnxExternal onnx_external(const onnx::TensorProto& tensor, const std::string& where);
 
 struct OnnxWriting {
-  // Messages beyond this many bytes put their large initialisers into `<path>.data`; protobuf ends at 2 GiB.
+  // A message above this size moves its large initialisers into `<path>.data`. The limit of protobuf is 2 GiB.
   std::uint64_t message_limit = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 20);
-  OnnxFile* source = nullptr;  // where initialisers with external data come from
+  OnnxFile* source = nullptr;  // source of initialisers with external data
 };
 struct OnnxWritten {
   std::uint64_t bytes = 0;         // of all files
   std::vector<std::string> files;  // one, or two with external data
 };
-// Whole or not at all; the same model gives the same bytes. Data of a model beyond the limit is written first.
+// Atomic. The same model gives the same bytes. For a model above the limit, the data file is written first.
 OnnxWritten write_onnx(const std::string& path, onnx::ModelProto& model, const OnnxWriting& options = {});
-// Bytes that write_onnx() would write (of all files).
+// Size of all files that write_onnx() would write.
 std::uint64_t onnx_bytes(const onnx::ModelProto& model);
-// The same of a model whose initialisers may be declared only (dims and type, no data yet), once they have their data.
-// Its file is called `file`.
+// The same for a model with initialisers that are only declared (dims and type, no data yet), as if they had their
+// data. `file` is the name of its file.
 std::uint64_t planned_onnx_bytes(onnx::ModelProto model, const std::string& file = "model.onnx",
                                  const OnnxWriting& options = {});
 

@@ -19,11 +19,11 @@ using onnx::TensorProto;
 
 constexpr const char* remedy = "the file is damaged, export the model again";
 
-// Names that may be used at a point of a graph; a subgraph sees those around it.
+// Names that are visible at a point of a graph. A subgraph also sees the names of the graphs around it.
 struct Scope {
   const Scope* outer = nullptr;
   std::unordered_set<std::string> known;
-  std::unordered_set<std::string> later;  // outputs of nodes that have not come yet
+  std::unordered_set<std::string> later;  // outputs of later nodes
 
   bool has(const std::string& name) const { return known.contains(name) || (outer && outer->has(name)); }
 };
@@ -96,7 +96,7 @@ class Checker {
     check_field(tensor, elements, where);
   }
 
-  // Every reader looks into one of them: which one must not matter.
+  // Different readers use different fields, so only one may be set.
   static int fields_used(const TensorProto& tensor) {
     const bool external = tensor.data_location() == TensorProto::EXTERNAL;
     return external + !tensor.raw_data().empty() + (tensor.float_data_size() > 0) + (tensor.double_data_size() > 0) +
@@ -104,7 +104,7 @@ class Checker {
            (tensor.string_data_size() > 0);
   }
 
-  // Typed fields: each element type has one that holds it.
+  // Checks the typed field for the element type.
   static void check_field(const TensorProto& tensor, std::uint64_t elements, const std::string& where) {
     std::int64_t held = -1;
     switch (tensor.data_type()) {
@@ -119,7 +119,7 @@ class Checker {
       default: held = tensor.int32_data_size(); break;
     }
     if (onnx_element_bytes(tensor.data_type()) == 0 && tensor.data_type() != TensorProto::STRING)
-      return;  // a type of a later version
+      return;  // a type of a later ONNX version
     if (static_cast<std::uint64_t>(held) != elements)
       fail_size(tensor, where, elements, static_cast<std::uint64_t>(held), "elements");
   }
@@ -196,7 +196,7 @@ std::size_t onnx_element_bytes(std::int32_t type) {
 }
 
 std::int64_t onnx_elements(const TensorProto& tensor, const std::string& where) {
-  constexpr std::int64_t most = std::int64_t{1} << 58;  // 16 bytes per element still fit 64 bits
+  constexpr std::int64_t most = std::int64_t{1} << 58;  // at most 16 bytes per element still fit into 64 bits
   std::int64_t elements = 1;
   for (const std::int64_t dim : tensor.dims()) {
     if (dim < 0) fail_input("{}: shape [{}] has a negative size; {}", where, fmt::join(tensor.dims(), ", "), remedy);

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* data_ending = ".data";
 
-// What a file keeps when it is renamed, in a line.
+// One line with the properties of a file that a rename does not change.
 std::string identity_of(const Folder& folder, const std::string& name) {
   struct stat status {};
   if (::fstatat(folder.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return "";
@@ -35,7 +35,7 @@ std::string identity_of(const Folder& folder, const std::string& name) {
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-// A graph that cannot be read is not ours to judge: then its data is taken for its own.
+// True if the graph uses its own data file. An unreadable graph cannot be checked, so its data counts as its own.
 bool has_data(const std::string& path) {
   try {
     for (const std::string& file : onnx_data_files(path))
@@ -46,7 +46,8 @@ bool has_data(const std::string& path) {
   }
 }
 
-// Lies beside the data file while it has no graph, and names it: of a killed process it tells which file may go.
+// Makes a marker beside the data file until its graph exists. The marker identifies the data file, so that a later
+// process may remove the data that a killed process left.
 Temporary mark(const Folder& target, const std::string& data, const std::string& identities) {
   Temporary marker(target, data, EntryKind::file);
   FileWriter writer(Descriptor(::fcntl(marker.descriptor().value(), F_DUPFD_CLOEXEC, 0)), marker.path());
@@ -86,8 +87,8 @@ void require_free_data(const std::string& verb, const std::string& path) {
         verb, data);
 }
 
-// Two files cannot appear in one instant. So the data comes first, with a marker beside it until the graph is there; a
-// graph that is replaced goes before its data does.
+// Two files cannot appear atomically. The data therefore comes first, with a marker beside it until the graph is
+// there. A graph that is replaced is removed before its data.
 void move_onnx(const std::vector<std::string>& files, const std::string& path, bool replace) {
   const Folder target(parent_path(path)), from(parent_path(files.front()));
   const std::string name = base_name(path), data = name + data_ending, made = base_name(files.front());

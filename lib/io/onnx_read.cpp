@@ -24,7 +24,7 @@ bool stored_type_of(std::int32_t type, StoredType& stored) {
   }
 }
 
-// The typed fields; 16-bit types are bits in int32_data.
+// Reads the typed fields. int32_data holds the bits of 16-bit types.
 std::vector<float> floats_of_field(const TensorProto& tensor) {
   if (tensor.data_type() == TensorProto::FLOAT) return {tensor.float_data().begin(), tensor.float_data().end()};
   std::vector<float> out;
@@ -59,8 +59,7 @@ std::vector<TensorProto*> onnx_tensors(onnx::GraphProto& graph) {
 }
 
 std::vector<const TensorProto*> onnx_tensors(const onnx::GraphProto& graph) {
-  const std::vector<TensorProto*> found =
-      onnx_tensors(const_cast<onnx::GraphProto&>(graph));  // nothing is changed through them
+  const std::vector<TensorProto*> found = onnx_tensors(const_cast<onnx::GraphProto&>(graph));  // used read-only
   return {found.begin(), found.end()};
 }
 

@@ -10,7 +10,7 @@ namespace {
 using onnx::TensorProto;
 
 constexpr std::uint64_t page = 4096;  // runtimes map the data file: offsets are multiples of a page (ExternalData.md)
-constexpr std::size_t smallest_external = 1024;  // what is smaller stays in the message
+constexpr std::size_t smallest_external = 1024;  // smaller tensors stay in the message
 
 class WriterStream final : public google::protobuf::io::CopyingOutputStream {
  public:
@@ -77,12 +77,12 @@ bool is_declared(const TensorProto& tensor) {
          tensor.double_data_size() == 0 && tensor.uint64_data_size() == 0 && tensor.string_data_size() == 0;
 }
 
-// A message that grows by `more` bytes inside another: the length in front of it may take more bytes too.
+// Growth of a message when an inner message of `bytes` bytes grows by `more`. The length field may grow too.
 std::uint64_t growth(std::uint64_t bytes, std::uint64_t more) {
   return more + varint_bytes(bytes + more) - varint_bytes(bytes);
 }
 
-// By how much declared data makes a message longer.
+// Bytes by which declared data would extend a message.
 std::uint64_t missing_bytes(const TensorProto& tensor) {
   return is_declared(tensor) ? 1 + varint_bytes(data_bytes(tensor)) + data_bytes(tensor) : 0;
 }
@@ -117,12 +117,12 @@ std::uint64_t missing_bytes(const onnx::GraphProto& graph) {
   return more;
 }
 
-// Bytes of the message with the declared data inside.
+// Size of the message with its declared data filled in.
 std::uint64_t filled_message_bytes(const onnx::ModelProto& model) {
   return model.ByteSizeLong() + growth(model.graph().ByteSizeLong(), missing_bytes(model.graph()));
 }
 
-// Selects tensors for a second file: large initialisers of the main graph, and every tensor that came from such a file.
+// Selects tensors for the data file: large initialisers of the main graph, and every tensor with external data.
 template <class Keep>
 std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& large) {
   const std::vector<TensorProto*> all = onnx_tensors(*model.mutable_graph());
@@ -134,8 +134,8 @@ std::vector<TensorProto*> chosen_tensors(onnx::ModelProto& model, const Keep& la
   return chosen;
 }
 
-// All of these into one file; the model keeps where they went. `kept` takes the bytes, so that the model can have them
-// back.
+// Writes these tensors into one file and stores their positions in the model. `kept` receives the bytes, so that the
+// caller can restore the model.
 void write_data(const std::string& path, const std::vector<TensorProto*>& large, OnnxFile* source,
                 std::vector<std::string>& kept) {
   const std::string location = base_name(path);

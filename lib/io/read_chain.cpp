@@ -1,4 +1,4 @@
-// The tensors of a chain, with everything a file may get wrong about them.
+// Reads the tensors of a chain and checks them completely.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

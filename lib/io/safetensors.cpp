@@ -46,7 +46,7 @@ constexpr std::array<TypeInfo, 15> types{{{"F64", 8},
                                           {"F8_E4M3", 1},
                                           {"F8_E5M2", 1}}};
 
-// The begin of a message about one tensor.
+// The start of a message about one tensor.
 std::string place(const std::string& file, const std::string& tensor) {
   return fmt::format("{}: tensor {}", file, printable(tensor));
 }
@@ -94,7 +94,7 @@ StoredTensor tensor_from(const std::string& name, const Json& json, const std::s
   if (!offsets.is_array() || offsets.size() != 2) fail_input("{}: data_offsets must be two numbers", where);
   tensor.begin = unsigned_from(offsets[0], "data_offsets", where);
   tensor.end = unsigned_from(offsets[1], "data_offsets", where);
-  const std::uint64_t bytes = static_cast<std::uint64_t>(tensor.elements()) * size_of(tensor.type);  // below 2^63
+  const std::uint64_t bytes = static_cast<std::uint64_t>(tensor.elements()) * size_of(tensor.type);  // less than 2^63
   if (tensor.begin > tensor.end || tensor.bytes() != bytes)
     fail_input("{}: {} {} needs {} bytes, but data_offsets are [{}, {}]; the file is damaged", where,
                name_of(tensor.type), to_string(tensor.shape), bytes, tensor.begin, tensor.end);
@@ -111,7 +111,7 @@ Metadata metadata_from(const Json& json, const std::string& file) {
   return metadata;
 }
 
-// The tensors must lie one behind the other, from the first byte of the data to the last of the file.
+// The tensors must be contiguous, from the first byte of the data to the end of the file.
 void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, const std::string& file) {
   std::uint64_t expected = 0;
   for (const StoredTensor& tensor : header.tensors) {
@@ -129,7 +129,7 @@ void check_layout(const SafetensorsHeader& header, std::uint64_t data_bytes, con
     fail_input("{}: {} bytes follow the last tensor; the file is damaged", file, data_bytes - expected);
 }
 
-// Files of other kinds are named; what begins as a header does is read as one.
+// Reports a file of another known kind. A file that starts like a safetensors header is accepted.
 void check_kind(std::string_view start, const std::string& file) {
   constexpr std::size_t length_bytes = 8;
   std::uint64_t length = 0;
@@ -156,7 +156,8 @@ std::uint64_t header_length(std::string_view start, std::uint64_t file_bytes, co
   return length;
 }
 
-// Before anything is made of the header: lists of more numbers than a shape has take many times their bytes.
+// Runs before the header is parsed: lists with more numbers than a shape has would take many times their bytes in
+// memory.
 void check_lists(std::string_view json, const std::string& file) {
   constexpr int longest = 64;
   bool quoted = false;
@@ -210,7 +211,7 @@ SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_b
   }
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return std::tie(a.begin, a.end, a.name) <
-           std::tie(b.begin, b.end, b.name);  // empty tensors before the one that starts there
+           std::tie(b.begin, b.end, b.name);  // an empty tensor comes before the tensor that starts at the same byte
   });
   check_layout(header, file_bytes - header.data_begin, file_name);
   return header;

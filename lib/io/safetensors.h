@@ -1,6 +1,6 @@
-// Safetensors files: 8 bytes little-endian header length, a JSON header {name: {dtype, shape, data_offsets}}, then the
-// data in C order. Readers are strict: a header that does not describe exactly the bytes of the file is an InputError
-// that names file and tensor.
+// Safetensors files: 8 bytes with the little-endian header length, a JSON header {name: {dtype, shape, data_offsets}},
+// then the data in C order. Readers are strict: a header that does not describe exactly the bytes of the file is an
+// InputError that names file and tensor.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ enum class StoredType : std::uint8_t {
   F8_E5M2
 };
 
-const char* name_of(StoredType type);  // as the file spells it
+const char* name_of(StoredType type);  // spelling in the file
 std::size_t size_of(StoredType type);  // bytes
-bool is_floating(StoredType type);     // one that read_floats() and the writer convert: F64, F32, F16, BF16
+bool is_floating(StoredType type);     // read_floats() and the writer convert these types: F64, F32, F16, BF16
 
 using FileShape = std::vector<std::int64_t>;
 std::int64_t elements_of(const FileShape& shape);
@@ -59,11 +59,11 @@ struct SafetensorsHeader {
   std::uint64_t data_begin = 0;  // from the start of the file
 };
 
-// `start` holds the file from its first byte, at least the whole header if there is one; `file_bytes` is the size of
-// the whole file.
+// `start`: the first bytes of the file, with the whole header if there is one. `file_bytes`: the size of the whole
+// file.
 SafetensorsHeader parse_safetensors(std::string_view start, std::uint64_t file_bytes, const std::string& file_name);
 
-// An open file: only the header is read until a tensor's bytes are asked for.
+// An open file. Only the header is read until a tensor's bytes are requested.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::string path);
@@ -71,15 +71,14 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
   const Metadata& metadata() const { return header_.metadata; }
-  const StoredTensor* find(std::string_view name) const;               // null where there is none
+  const StoredTensor* find(std::string_view name) const;               // null if there is none
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;  // any alignment
-  // Memory of a tensor that was read and is not needed again soon: so a file of any size is read within little memory.
+  // Releases the mapped memory of a tensor, so that a file of any size can be read with little memory.
   void forget(const StoredTensor& tensor) const { file_.forget(bytes(tensor)); }
-  // Converted to float (F64 rounds). `out` has exactly the tensor's elements. A type that is not floating is an
-  // InputError.
+  // Converts to float (F64 rounds). `out` has exactly the tensor's elements. InputError if the type is not floating.
   void read_floats(const StoredTensor& tensor, std::span<float> out) const;
-  std::vector<float> read_floats(std::string_view name) const;  // a missing tensor is an InputError
-  // The same a few rows (of the first dimension) at a time, so that no copy of the whole is made. A number that is not
+  std::vector<float> read_floats(std::string_view name) const;  // InputError if the tensor is missing
+  // The same in strips of a few rows (of the first dimension), without a copy of the whole tensor. A value that is not
   // finite is an InputError too.
   using TakeRows = std::function<void(std::int64_t first, std::span<const float> rows)>;
   void read_rows(const StoredTensor& tensor, const TakeRows& take) const;
@@ -96,29 +95,28 @@ class SafetensorsFile {
 void to_floats(StoredType type, std::span<const std::byte> bytes, std::span<float> out);
 void from_floats(std::span<const float> values, StoredType type, std::span<std::byte> out);
 
-// A tensor to be written: what it is called, and where its values come from.
+// A tensor to write: its name, and the source of its values.
 struct TensorToWrite {
   std::string name;
   StoredType type = StoredType::F32;
   FileShape shape;
-  const void* data = nullptr;  // in the type of the file, or floats to be converted (`from_float`)
+  const void* data = nullptr;  // in the file's type, or floats that are converted (`from_float`)
   bool from_float = false;     // `data` is float*, `type` any floating type
 };
 
-// Writes the whole file or nothing. The same tensors and metadata give the same bytes, in whatever order they come:
-// wide types first, then by name, every tensor aligned to its type.
+// Atomic. The same tensors and metadata in any order give the same bytes: wide types first, then by name, every tensor
+// aligned to its type.
 void write_safetensors(const std::string& path, std::vector<TensorToWrite> tensors, const Metadata& metadata);
 
-// Whole-file bytes of what write_safetensors() would write.
+// Size of the file that write_safetensors() would write.
 std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors, const Metadata& metadata);
 
-// The same with values that come when they are needed: `fill` is called once per tensor, in the order of the file, and
-// writes its bytes.
+// The same with values on demand: `fill` is called once per tensor, in the order of the file, and writes its bytes.
 class TensorSink {
  public:
   TensorSink(FileWriter& writer, const TensorToWrite& tensor) : writer_(&writer), tensor_(&tensor) {}
   void bytes(const void* data, std::size_t count);
-  void floats(std::span<const float> values);  // converted to the tensor's type
+  void floats(std::span<const float> values);  // converts to the tensor's type
   std::uint64_t written() const { return written_; }
 
  private:
@@ -132,11 +130,12 @@ void write_safetensors(const std::string& path, std::vector<TensorToWrite> tenso
 void write_safetensors(AtomicFile& file, std::vector<TensorToWrite> tensors, const Metadata& metadata,
                        const FillTensor& fill);
 
-// A model's weights as a folder has them: one shard is model.safetensors, several are model-00001-of-00003.safetensors,
-// ... and their index. A tensor's values are asked for when they are written, so no more than one is in memory.
+// Writes a model's weights as a folder stores them: one shard is model.safetensors; several are
+// model-00001-of-00003.safetensors, ... and their index. Values are requested tensor by tensor, so at most one tensor
+// is in memory.
 void write_weights(const std::string& folder, std::vector<std::vector<TensorToWrite>> shards, const Metadata& metadata,
                    const FillTensor& fill);
-// Whole-file bytes of the .safetensors files that write_weights() would write.
+// Size of the .safetensors files that write_weights() would write.
 std::uint64_t weights_bytes(const std::vector<std::vector<TensorToWrite>>& shards, const Metadata& metadata);
 
 }  // namespace comera::io

@@ -18,7 +18,7 @@ template <class Stored, class Convert>
 void read_as(std::span<const std::byte> bytes, std::span<float> out, Convert convert) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     Stored stored;
-    std::memcpy(&stored, bytes.data() + i * sizeof stored, sizeof stored);  // files promise no alignment
+    std::memcpy(&stored, bytes.data() + i * sizeof stored, sizeof stored);  // the data in a file may be unaligned
     out[i] = convert(stored);
   }
 }
@@ -51,7 +51,7 @@ std::string header_text(const std::vector<TensorToWrite>& tensors, const Metadat
     begin = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data starts aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the start of the data
   return text;
 }
 

@@ -13,7 +13,7 @@
 namespace comera::io {
 namespace {
 
-// Limits of a copy: folders come from elsewhere, and copies are often published.
+// Limits of a copy, because folders may be untrusted and copies are often published.
 constexpr int deepest = 8;
 constexpr std::size_t most_entries = 1000;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
@@ -25,14 +25,14 @@ bool matches_any(const std::string& name, std::initializer_list<const char*> pat
 
 bool is_on_top(const std::string& name) { return name.find('/') == std::string::npos; }
 
-// Files of an earlier run, and hidden files: neither is copied.
+// True for files of an earlier run and hidden files. Neither is copied.
 bool is_diary(const std::string& name) {
   return matches_any(name, {"recipe.toml", "metrics.jsonl", "report.html", "report.json", "checkpoints/*", ".*", "*/.*",
                             "*.tmp", "*.tmp/*"});
 }
 
-// The places of a folder's side files, by name; "" for files that the maker of the new folder writes itself, or that
-// are left out.
+// Maps the side files of a folder to their names in the copy. The name is "" for files that the creator of the new
+// folder writes itself, and for files that are left out.
 class SideFiles {
  public:
   SideFiles(std::vector<std::string> names, std::string place, CopyLayout layout)
@@ -44,7 +44,7 @@ class SideFiles {
     if (is_diary(name) || is_transformers(name) || (moves_ && is_model(name))) return "";
     if (!moves_) return name;
     if (is_beside_transformer(name)) return name.substr(place_.size() + 1);
-    // If two files have one name, the transformer's counts.
+    // If two files have the same name, the transformer's file is used.
     return is_on_top(name) && std::find(names_.begin(), names_.end(), join_path(place_, name)) != names_.end() ? ""
                                                                                                                : name;
   }
@@ -57,7 +57,7 @@ class SideFiles {
     return place_.empty() ? is_on_top(name)
                           : name.starts_with(place_ + "/") && is_on_top(name.substr(place_.size() + 1));
   }
-  // Not those of other modules.
+  // True for the transformer's own model files, not for those of other modules.
   bool is_transformers(const std::string& name) const {
     return is_beside_transformer(name) && is_model(place_.empty() ? name : name.substr(place_.size() + 1));
   }
@@ -67,8 +67,8 @@ class SideFiles {
   bool moves_;
 };
 
-// Names of the regular files below a folder, links to such files included. Links to folders are not followed: they lead
-// anywhere, also in circles.
+// Collects the names of the regular files below a folder, including links to such files. Links to folders are not
+// followed: they may lead out of the folder or form a cycle.
 class Collector {
  public:
   Collector(const std::string& root, SkippedFiles& skipped) : root_(root), skipped_(skipped) { collect("", 0); }
@@ -106,7 +106,7 @@ void warn(const std::string& folder, const SkippedFiles& skipped) {
     log_warning("{}: {} more files or links are not copied", printable(folder), skipped.size() - most_named);
 }
 
-// The folder below `top` that a file of this relative name belongs into; made where it is not there.
+// Returns the folder below `top` for a file with this relative name. Creates missing folders.
 Folder folder_for(const Folder& top, const std::string& name) {
   Folder folder = top;
   std::size_t start = 0;

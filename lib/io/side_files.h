@@ -1,5 +1,4 @@
-// What a model folder carries besides configuration and weights: where a copy may be finished later, and what does not
-// go along.
+// Copies the side files of a model folder, including a resumed copy, and lists the skipped files.
 #pragma once
 
 #include <string>
@@ -10,13 +9,14 @@
 
 namespace comera::io {
 
-// Files of the copy that are there already: written again, or kept (what an earlier, interrupted copy left is whole).
+// Treatment of files that already exist in the copy: write again, or keep (files of an interrupted copy are complete).
 enum class CopyOver { replace, keep };
 
-// Names and reasons: links to folders, pipes, devices, and what is beyond 1,000 files, 1 GiB or eight folders of depth.
+// Names and reasons: links to folders, pipes, devices, and everything above 1,000 files, 1 GiB or eight levels of
+// folders.
 using SkippedFiles = std::vector<std::pair<std::string, std::string>>;
 
-// copy_side_files() of model_folder.h; a warning names each skipped file too.
+// As copy_side_files() of model_folder.h. It also logs a warning that names the skipped files.
 CopiedFiles copy_side_files(const std::string& from, const Folder& to, CopyLayout layout, CopyOver over,
                             SkippedFiles& skipped);
 

@@ -14,7 +14,7 @@ namespace comera::io {
 namespace {
 
 constexpr std::size_t most_modes = 64;
-constexpr std::int64_t largest_size = std::int64_t{1} << 40;  // of a mode, a rank, a whole dense weight
+constexpr std::int64_t largest_size = std::int64_t{1} << 40;  // limit for a mode, a rank and a whole dense weight
 
 void check_keys(const Json& json, const std::vector<std::string>& known, const std::string& where) {
   for (const auto& [key, value] : json.items())
@@ -48,7 +48,7 @@ std::string text_from(const Json& json, const char* key, std::initializer_list<c
   fail_input("{}: \"{}\" is {}, which this program does not know", where, key, printable(value.dump().substr(0, 64)));
 }
 
-// Stops above the largest size, so that no file can make it overflow.
+// Stops above the largest size, so that it cannot overflow for any file.
 std::int64_t bounded_product(std::span<const std::int64_t> sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes) product = product > largest_size / size ? largest_size + 1 : product * size;
@@ -71,7 +71,7 @@ bool flag_from(const Json& json, const char* key, const std::string& where) {
   return found->get<bool>();
 }
 
-// Keys that a TT may have and a TTM may not.
+// Keys that are valid for a TT but not for a TTM.
 void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
   chain.sorted = flag_from(json, "sorted", where);
   chain.gauge = flag_from(json, "gauge", where);
@@ -149,7 +149,7 @@ std::vector<ChainPart> parts_of(const ChainSpec& chain) {
 
 namespace {
 
-// A core that no file can hold; with it every size that is made of ranks and modes stays below 2^63.
+// Rejects cores above the limit. Every size computed from ranks and modes then stays below 2^63.
 void check_core_sizes(const ChainSpec& chain, const std::string& where) {
   for (const FileShape* ranks : {&chain.ranks, &chain.initial_ranks})
     for (std::size_t k = 0; k < chain.cores(); ++k) {
@@ -266,7 +266,7 @@ void check_diagonals(const ModelFolder& folder, const ComeraBlock& block) {
 }
 
 void transpose(const float* in, std::int64_t rows, std::int64_t columns, float* out) {
-  constexpr std::int64_t tile = 32;  // a tile of both fits the first-level cache
+  constexpr std::int64_t tile = 32;  // a tile of input and output fits into the first-level cache
   for (std::int64_t row = 0; row < rows; row += tile)
     for (std::int64_t column = 0; column < columns; column += tile)
       for (std::int64_t i = row; i < std::min(row + tile, rows); ++i)
