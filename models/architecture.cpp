@@ -81,7 +81,7 @@ ModelSpec parse_config_json(const std::string& text, const std::string& name, co
 
 ModelSpec spec_from_folder(const std::string& folder) {
   const io::ModelFolder files(folder);
-  io::describe(files);  // chains by the rules of every reader, before anything is made of them
+  io::describe(files);  // checks the chains by the rules of all readers before the model is built
   ModelSpec spec =
       parse_config_json(read_file(files.config_path(), io::largest_config), files.config_path(), names_in(files));
   if (auto* encoder = std::get_if<EncoderSpec>(&spec); encoder && encoder->task == Task::embed)

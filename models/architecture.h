@@ -1,4 +1,4 @@
-// The description of a model of any architecture: the one type of tools, files and options.
+// The description of a model of any architecture, as tools, files and options use it.
 #pragma once
 
 #include <string>
@@ -11,33 +11,33 @@ namespace comera::models {
 
 using ModelSpec = std::variant<EncoderSpec, DecoderSpec>;
 
-// The part that all architectures have; valid as long as `spec`.
+// The part that all architectures share. The reference is valid as long as `spec`.
 const Spec& common(const ModelSpec& spec);
 Spec& common(ModelSpec& spec);
 
 // Every weight that --form applies to.
 std::vector<WeightSite> weight_sites(const ModelSpec& spec);
-// InputError where sizes contradict each other, or the architecture has no such task.
+// InputError if sizes are inconsistent, or if the architecture does not support the task.
 void check(const ModelSpec& spec);
-// The same model for another task or with other labels. InputError where the architecture cannot.
+// The same model for another task or with other labels. InputError if the architecture does not support the task.
 ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::string>& labels);
-// Chains with rank diagonals, all of them able to fall: folded ones get diagonals, and a gauge is given up.
+// Gives every chain rank diagonals that can lose ranks: folded chains get diagonals, and the gauge is removed.
 void unfold(Spec& spec);
-// The prefix of the names of the body's weights, and the test for parameters of the head of that task.
+// The name prefix of the body's weights; true for parameters of the head of the spec's task.
 std::string name_prefix(const ModelSpec& spec);
 bool is_in_head(const ModelSpec& spec, const std::string& parameter);
-// Weights are unbound; dtype is that of the backend that will compute.
+// Weights are unbound. `dtype` is the activation dtype of the backend that will compute.
 std::unique_ptr<layers::Model> make_model(const ModelSpec& spec, DType dtype);
-// Builds spec's model again and again, with the ranks of smaller ones.
+// A factory that rebuilds the model of `spec` with smaller ranks.
 layers::ModelFactory factory_of(ModelSpec spec, DType dtype);
 
 // True if config.json's model_type names an architecture of this program.
 bool is_known_type(const std::string& model_type);
-// config.json as a spec; `name` stands in messages. Keys that we do not know are ignored; a value that changes the
-// arithmetic and is not supported is an InputError.
+// Parses config.json; `name` is for messages. Unknown keys are ignored. A value that changes the arithmetic and is not
+// supported is an InputError.
 ModelSpec parse_config_json(const std::string& text, const std::string& name, const StoredNames& names = {});
-// config.json of a folder, with what the names of its weights and the files of sentence-transformers tell; InputError
-// that names the file.
+// Reads config.json of a folder. Adds facts from the names of its weights and from the files of sentence-transformers.
+// InputError that names the file.
 ModelSpec spec_from_folder(const std::string& folder);
 
 }  // namespace comera::models

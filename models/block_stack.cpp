@@ -38,7 +38,7 @@ FlowGradient BlockStack::backward(Pass& pass, Sink& sink, FlowGradient d, const 
   return d;
 }
 
-// Under --recompute block the block's input is all that is kept, but for the last block.
+// Under --recompute block only the input of each block is kept. The last block keeps its activations.
 Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& keys) {
   Walk::Scope scope(pass.walk, labels_[index].c_str());
   Pass inner = pass;
@@ -53,7 +53,8 @@ Flow BlockStack::run(Pass& pass, std::size_t index, Flow in, const KeyRanges& ke
   return out;
 }
 
-// The last block's backward follows its forward, so what it saves is dropped before another block's is there.
+// True if the backward recomputes this block. The last block is excluded: its backward directly follows its forward,
+// so its saved tensors are freed before those of another block exist.
 bool BlockStack::runs_again(const Pass& pass, std::size_t index) const {
   return pass.policy.saves() && pass.policy.recompute() == Recompute::block && index + 1 < blocks_.size();
 }

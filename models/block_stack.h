@@ -1,4 +1,4 @@
-// The blocks of a transformer one after another, and what is kept of them under --recompute block.
+// The stack of transformer blocks, and the tensors it keeps under --recompute block.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ using layers::Tensor;
 using layers::Value;
 using layers::Walk;
 
-// Between blocks: what the next block reads, and (norms before the branches) the residual stream; else empty.
+// The values between two blocks: the input of the next block and, for pre-LN, the residual stream (otherwise empty).
 struct Flow {
   Value normed;
   Tensor stream;
@@ -28,7 +28,8 @@ struct FlowGradient {
   Tensor normed, stream;
 };
 
-// The keys that each query attends to, i32 [B, T] in device memory; empty: from the first, to the last.
+// The range of keys that each query attends to, i32 [B, T] in device memory. Empty: from the first key, or to the last
+// key.
 struct KeyRanges {
   Tensor begin, end;
 };
@@ -36,9 +37,9 @@ struct KeyRanges {
 class Block {
  public:
   virtual ~Block() = default;
-  // Reads `in`; the caller drops it, and what is returned.
+  // Reads `in`. The caller drops `in` and the result.
   virtual Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) = 0;
-  // Takes `d`; the caller drops what is returned.
+  // Takes ownership of `d`. The caller drops the result.
   virtual FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) = 0;
 };
 
@@ -46,9 +47,9 @@ class BlockStack {
  public:
   void add(std::unique_ptr<Block> block);
 
-  // Takes `in`; the caller drops what is returned.
+  // Takes ownership of `in`. The caller drops the result.
   Flow forward(Pass& pass, Flow in, const KeyRanges& keys);
-  // Takes `d`; `keys` as in the forward.
+  // Takes ownership of `d`. `keys` are those of the forward.
   FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d, const KeyRanges& keys);
 
  private:
@@ -58,7 +59,7 @@ class BlockStack {
 
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Flow> kept_;
-  std::vector<std::string> labels_;  // of the blocks, in the memory table
+  std::vector<std::string> labels_;  // names of the blocks in the memory table
 };
 
 }  // namespace comera::models

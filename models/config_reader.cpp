@@ -16,9 +16,10 @@ namespace {
 
 using io::Json;
 
-constexpr std::int64_t largest_integer = std::int64_t{1} << 53;  // what every reader of JSON keeps exact
+// Every JSON reader keeps integers up to this size exact.
+constexpr std::int64_t largest_integer = std::int64_t{1} << 53;
 
-// A value of a file in a message.
+// A file's value as text for a message.
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   return printable(text.size() > 64 ? text.substr(0, 64) + "..." : text);

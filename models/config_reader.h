@@ -1,5 +1,5 @@
-// Reading and writing config.json: typed keys with complaints that name file and key, and the `comera` block with every
-// weight's form.
+// Reads and writes config.json: typed keys with errors that name file and key, and the `comera` block with the form of
+// every weight.
 #pragma once
 
 #include <optional>
@@ -15,21 +15,21 @@ namespace comera::models {
 
 class ConfigReader {
  public:
-  // Both must live as long as the reader.
+  // Both arguments must outlive the reader.
   ConfigReader(const io::Json& config, const std::string& name) : config_(config), name_(name) {}
 
   const io::Json& config() const { return config_; }
   const std::string& name() const { return name_; }
 
-  bool has(const char* key) const;  // and it is not null
+  bool has(const char* key) const;  // exists and is not null
   std::int64_t integer(const char* key, std::optional<std::int64_t> otherwise = {}) const;
   double real(const char* key, std::optional<double> otherwise = {}) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const std::string& otherwise) const;
-  std::string architecture() const;  // the first of `architectures`
+  std::string architecture() const;  // first entry of `architectures`
   std::vector<std::string> labels() const;
 
-  // Refuse a value that would change the arithmetic in a way that is not supported.
+  // Fail for a value that would change the arithmetic in an unsupported way.
   void require(const char* key, const std::string& supported) const;
   void require_off(const char* key) const;
   void require_null(const char* key) const;
@@ -41,9 +41,9 @@ class ConfigReader {
   const std::string& name_;
 };
 
-// Fills spec.forms from the `comera` block, which must fit the model's sites.
+// Fills spec.forms from the `comera` block, which must match the model's sites.
 void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigReader& reader);
-// The end of reading every architecture: contradictions are reported with the file's name, then the forms are read.
+// The last step of reading any architecture: reports inconsistent values with the file's name, then reads the forms.
 template <class AnySpec>
 void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
   try {
@@ -53,10 +53,11 @@ void check_and_read_forms(AnySpec& spec, const ConfigReader& reader) {
   }
   read_forms(spec, weight_sites(spec), reader);
 }
-// The begin of a config.json: the keys of the one that `spec` came from, without the `comera` block and the labels.
+// The initial config.json to write: the keys of the file that `spec` came from, without the `comera` block and the
+// labels.
 io::Json config_start(const Spec& spec);
-// Adds the block, with today's ranks, where the model has tensor trains.
+// Adds the block with the current ranks if the model has tensor trains.
 void write_forms(io::Json& config, const layers::Model& model);
-const char* torch_dtype(const layers::Model& model);  // of the weights file that is handed on
+const char* torch_dtype(const layers::Model& model);  // type of the weights in the exported file
 
 }  // namespace comera::models

@@ -17,7 +17,7 @@ using layers::SavePolicy;
 std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
   const WeightForm form = spec.form_of(name);
   const double deviation =
-      1 / std::sqrt(static_cast<double>(spec.hidden));  // logits of the first step have deviation 1
+      1 / std::sqrt(static_cast<double>(spec.hidden));  // the logits of the first step have deviation 1
   return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks,
                               form.initial_ranks, form.chain.folded, form.chain.exact});
 }
@@ -97,7 +97,7 @@ class Decoder final : public layers::Model {
     return {pass_->tokens(), pass_->tokens(), static_cast<const std::int32_t*>(ids_.data), nullptr};
   }
 
-  // The batch's tensor, or (without packed documents) what `number` says of row k.
+  // Returns the batch's tensor, or (without packed documents) a tensor with number(k) in row k.
   template <class Number>
   Tensor rows(Walk& walk, const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Number number) {
     if (batch.has(name)) return walk.input(batch[name]);
@@ -115,7 +115,7 @@ class Decoder final : public layers::Model {
     const auto lengths = batch["lengths"].as<const std::int32_t>();
     const std::int64_t length = batch.length;
     if (batch.has("key_begin")) keys_.begin = walk.input(batch["key_begin"]);
-    // A query sees itself and what is before it; padding sees nothing.
+    // A query attends to itself and earlier tokens. Padding attends to nothing.
     keys_.end = rows(walk, batch, "key_end", key_end_host_, [&](std::int64_t k) {
       const std::int64_t t = k % length;
       return t < lengths[static_cast<std::size_t>(k / length)] ? t + 1 : 0;

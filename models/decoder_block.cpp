@@ -26,7 +26,7 @@ std::vector<Part> attention_inputs(const DecoderSpec& spec) {
   return {{Names::query, spec.heads * spec.head_size}, {Names::key, narrow}, {Names::value, narrow}};
 }
 
-// The block's last norm is the next block's first.
+// The last norm of a block is the first norm of the next block.
 std::string output_norm_name(const DecoderSpec& spec, std::int64_t index) {
   return index + 1 < spec.layers ? Names::layer(index + 1, Names::first_norm) : Names::final_norm;
 }

@@ -1,5 +1,5 @@
-// One block of a decoder: attention and gated feed-forward, each read from a norm of the residual stream and added to
-// it.
+// One block of a decoder: attention and gated feed-forward. Each reads a norm of the residual stream and adds its
+// result to the stream.
 #pragma once
 
 #include "lib/layers/attention.h"
@@ -14,7 +14,7 @@ namespace comera::models {
 // Tensors that all blocks of a pass share.
 struct DecoderPass {
   layers::Rotary rotary;
-  const layers::KeyValueCache* cache = nullptr;  // null: keys and values are those of the pass
+  const layers::KeyValueCache* cache = nullptr;  // null: uses the keys and values of the pass
   Tensor cache_rows{};                           // i32 [K]
 };
 

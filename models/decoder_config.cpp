@@ -10,10 +10,10 @@ namespace {
 
 using io::Json;
 
-// Decoders of the same tensors and the same arithmetic, which differ in the defaults of a few keys.
+// Decoder families with the same tensors and arithmetic. They differ in the defaults of a few keys.
 struct Family {
   const char *type, *architecture;
-  std::int64_t key_heads, positions, window;  // where the keys are missing; 0: as many as heads, and no window
+  std::int64_t key_heads, positions, window;  // defaults of missing keys; 0: as many as heads, or no window
 };
 constexpr Family llama{"llama", "LlamaForCausalLM", 0, 2048, 0};
 constexpr Family mistral{"mistral", "MistralForCausalLM", 8, 131072, 4096};
@@ -27,8 +27,8 @@ std::string text_of(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Angles other than position * theta^(-2i/D): `rope_scaling` of older files, `rope_parameters` of newer ones, which
-// holds theta too.
+// Reads theta and rejects angles other than position * theta^(-2i/D). Older files use `rope_scaling`; newer ones use
+// `rope_parameters`, which also contains theta.
 double read_theta(const ConfigReader& reader) {
   double theta = reader.real("rope_theta", 10000.0);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -59,7 +59,7 @@ std::vector<std::int64_t> read_ends(const ConfigReader& reader) {
   return ids;
 }
 
-// A window is not in use where no position lies outside of it.
+// A window that covers all positions has no effect.
 void require_no_window(const ConfigReader& reader, const Family& family, std::int64_t positions) {
   const bool there = reader.config().contains("sliding_window");
   const std::int64_t window = reader.has("sliding_window") ? reader.integer("sliding_window")

@@ -1,5 +1,6 @@
-// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with every weight's form. A
-// MistralConfig without a window in use is read as the LlamaConfig that it equals; what is written is a LlamaConfig.
+// config.json of a decoder: the keys of Hugging Face's LlamaConfig, and the `comera` block with the form of every
+// weight. A MistralConfig without an effective window is read as the equal LlamaConfig. The writer always writes a
+// LlamaConfig.
 #pragma once
 
 #include <string>

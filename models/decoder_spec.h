@@ -1,4 +1,4 @@
-// The description of a decoder: the numbers of a Hugging Face LlamaConfig.
+// The description of a decoder: the values of a Hugging Face LlamaConfig.
 #pragma once
 
 #include "models/spec.h"
@@ -12,15 +12,15 @@ struct DecoderSpec : Spec {
     epsilon = 1e-6;
   }
 
-  std::int64_t key_heads = 0;  // heads of keys and values, a divisor of `heads`
+  std::int64_t key_heads = 0;  // number of key and value heads, a divisor of `heads`
   std::int64_t head_size = 0;  // even
   double theta = 10000;        // base of the rotary angles
-  bool tied = false;           // the word table is the head as well
-  std::int64_t begin = 1;      // ids of the pieces before and behind a text; -1: none
+  bool tied = false;           // the word table is also the head
+  std::int64_t begin = 1;      // ids of the pieces before and after a text; -1: none
   std::vector<std::int64_t> end{2};
 };
 
-// Names of the parts.
+// Names of the weights.
 struct DecoderNames {
   static constexpr const char *word = "model.embed_tokens", *final_norm = "model.norm", *head = "lm_head";
   static constexpr const char *query = "self_attn.q_proj", *key = "self_attn.k_proj", *value = "self_attn.v_proj",
@@ -30,13 +30,13 @@ struct DecoderNames {
   static std::string layer(std::int64_t index, const char* part);
 };
 
-// Every weight that --form applies to: all linear layers, the word table, and a head of its own.
+// Every weight that --form applies to: all linear layers, the word table, and an untied head.
 std::vector<WeightSite> weight_sites(const DecoderSpec& spec);
 
-// A decoder has one task; InputError for others.
+// A decoder has only one task. InputError for others.
 DecoderSpec with_head(const DecoderSpec& spec, Task task, const std::vector<std::string>& labels);
 
-// InputError when sizes contradict each other.
+// InputError if sizes are inconsistent.
 void check(const DecoderSpec& spec);
 
 }  // namespace comera::models

@@ -14,14 +14,14 @@ namespace {
 using layers::Outputs;
 using layers::SavePolicy;
 
-// Word, position and type tables summed, then LayerNorm and dropout.
+// Sums the word, position and type tables, then applies LayerNorm and dropout.
 class Embeddings {
  public:
   Embeddings(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden), offset_(spec.pre_norm ? spec.pad + 1 : 0), has_types_(spec.types > 0) {
     const EncoderNames names(spec);
     const WeightForm form = spec.form_of(names.word);
-    // A tied decoder reads the table as a weight: rows of deviation 1 would start it at logits of deviation
+    // A tied decoder uses the table as its weight. Rows of deviation 1 would give initial logits of deviation
     // sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
     words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes,
@@ -54,7 +54,7 @@ class Embeddings {
     return norm_->forward(pass, sum, Tensor{});
   }
 
-  // Takes d.
+  // Takes ownership of `d`.
   void backward(Pass& pass, Sink& sink, Tensor d) {
     const std::int64_t tokens = pass.tokens();
     Tensor d_sum = norm_->backward(pass, sink, d, Tensor{}, nullptr);
@@ -90,8 +90,8 @@ std::string with_end(const std::string& name, std::string_view end, const char* 
   return name.substr(0, name.size() - end.size()) + other;
 }
 
-// TensorFlow's names of a norm's vectors, as in the first checkpoints; tied copies of the table and of the decoder's
-// bias.
+// Other names of a tensor in checkpoints: TensorFlow's names of a norm's vectors, as in the first checkpoints, and
+// tied copies of the table and of the decoder's bias.
 std::vector<std::string> aliases_of(const EncoderSpec& spec, const std::string& name) {
   const EncoderNames names(spec);
   if (name.ends_with("LayerNorm.weight")) return {with_end(name, "weight", "gamma")};

@@ -1,11 +1,12 @@
-// A transformer encoder with a head: embeddings, blocks, classifier or masked language model.
+// A transformer encoder with a head: embeddings, blocks, and a classifier, regressor, masked language model or
+// sentence embedding.
 #pragma once
 
 #include "models/encoder_spec.h"
 
 namespace comera::models {
 
-// A spec that check() accepts. Weights are unbound; dtype is that of the backend that will compute.
+// `spec` must pass check(). Weights are unbound. `dtype` is the activation dtype of the backend that will compute.
 std::unique_ptr<layers::Model> make_encoder(const EncoderSpec& spec, DType dtype);
 
 }  // namespace comera::models

@@ -91,7 +91,7 @@ void EncoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const
   up_.backward(pass, sink, &d_hidden, dx, accumulate);
 }
 
-// Post-LN: what reaches a norm's output by the residual and by the branch is one gradient, so the branch adds to it in
+// Post-LN: the residual path and the branch share one gradient of the norm's output, so the branch adds to it in
 // place.
 FlowGradient EncoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
   Walk& walk = pass.walk;

@@ -1,8 +1,8 @@
 // One block of an encoder: attention and feed-forward, each followed by the residual sum and a norm.
 //
 //   s' = stream + dropout(attention(n)),  n' = norm(s'),   s'' = s' + dropout(ffn(n')),  n'' = norm(s'')
-// Post-LN (BERT): the stream is n itself. Pre-LN: the stream is the sum, and the block's last norm is the next block's
-// first.
+// Post-LN (BERT): the residual stream is n itself. Pre-LN: the residual stream is the sum, and the block's last norm is
+// the next block's first.
 #pragma once
 
 #include "lib/layers/attention.h"

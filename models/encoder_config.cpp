@@ -24,7 +24,7 @@ const char* architecture_of(const EncoderSpec& spec) {
   }
 }
 
-// RoBERTa counts positions from pad + 1, so its table has that many rows more than the longest sequence has tokens.
+// RoBERTa counts positions from pad + 1, so its table has pad + 1 rows more than the longest sequence.
 std::int64_t position_rows(const EncoderSpec& spec) { return spec.positions + (spec.pre_norm ? spec.pad + 1 : 0); }
 
 Json labels_json(const EncoderSpec& spec) {
@@ -33,8 +33,8 @@ Json labels_json(const EncoderSpec& spec) {
   return names;
 }
 
-// As transformers takes it: one output is a number unless problem_type is another; a problem_type that is not there
-// follows from the outputs.
+// Same rules as transformers: one output is a regression unless problem_type differs. Without problem_type, the number
+// of outputs decides.
 void read_labels(EncoderSpec& spec, const ConfigReader& reader) {
   const bool one = !reader.has("id2label") && reader.has("num_labels") && reader.integer("num_labels") == 1;
   spec.labels = one ? std::vector<std::string>{regression_label} : reader.labels();

@@ -1,5 +1,5 @@
-// config.json of an encoder: the keys of Hugging Face's BERT and RoBERTa-PreLayerNorm, and the `comera` block with
-// every weight's form.
+// config.json of an encoder: the keys of Hugging Face's BERT and RoBERTa-PreLayerNorm, and the `comera` block with the
+// form of every weight.
 #pragma once
 
 #include <string>

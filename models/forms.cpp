@@ -14,7 +14,7 @@ struct Choice {
   tt::Sizes modes;
 };
 
-// BERT's vocabulary in the paper's modes; other tables by the general rule.
+// The paper's modes for BERT's vocabulary; other tables use the general rule.
 tt::Sizes table_modes_of(const WeightSite& site, int order) {
   if (site.rows == 30522 && site.columns == 768 && order == 4) return {16, 20, 10, 10, 4, 4, 8, 6};
   return tt::table_modes(site.rows, site.columns, order);
@@ -28,7 +28,7 @@ tt::Sizes default_modes(const WeightSite& site, const FormRules& rules, Form for
                                : tt::linear_modes(site.columns, site.rows, rules.order);
 }
 
-// True if the modes can describe the weight: linear [in | out] exactly; tables may have spare rows.
+// True if the modes can describe the weight. Linear modes [in | out] must match exactly; tables may have spare rows.
 bool fits(const tt::Sizes& modes, const WeightSite& site) {
   const auto half = static_cast<std::ptrdiff_t>(modes.size() / 2);
   const std::int64_t first = tt::product({modes.begin(), modes.begin() + half}),
@@ -76,7 +76,7 @@ WeightForm form_from(const WeightSite& site, const Choice& choice) {
   return form;
 }
 
-// Ranks fall, and those at the ends are one.
+// Checks that the ranks can result from `largest` by rank removal: no rank is larger, and the outer ranks are equal.
 void require_smaller(const std::string& name, const tt::Sizes& ranks, const tt::Sizes& largest) {
   bool fits = ranks.size() == largest.size() && !ranks.empty() && ranks.front() == largest.front() &&
               ranks.back() == largest.back();

@@ -1,4 +1,4 @@
-// Chooses the form of every weight of a model: one rule for all, exceptions by name.
+// Chooses the form of every weight of a model: one rule for all weights, with exceptions by name.
 #pragma once
 
 #include <optional>
@@ -7,30 +7,30 @@
 
 namespace comera::models {
 
-// One exception: weights whose name matches `pattern`.
+// An exception for the weights whose name matches `pattern`.
 struct LayerRule {
   std::string pattern;
   std::optional<Form> form;
   std::optional<std::int64_t> rank;
-  std::vector<std::int64_t> modes;  // empty: as for the others
+  std::vector<std::int64_t> modes;  // empty: the general modes
 };
 
 struct FormRules {
   Form form = Form::tt;  // dense, tt or lowrank
   std::int64_t rank = 30, embedding_rank = 32;
   int order = 3, embedding_order = 4;            // modes per side
-  std::vector<std::vector<std::int64_t>> modes;  // each for every weight of its size
-  std::vector<LayerRule> layers;                 // the last that matches wins
+  std::vector<std::vector<std::int64_t>> modes;  // each entry applies to every weight of its size
+  std::vector<LayerRule> layers;                 // the last match wins
 };
 
-// "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".
+// Parses "glob=rank:16", "glob=form:dense", "glob=rank:8;modes:12x8x8|8x8x12".
 LayerRule parse_layer_rule(const std::string& text);
 
-// Fills spec.forms. InputError where modes do not multiply to a weight's size, a rank is beyond the possible, or a rule
-// fits no weight.
+// Fills spec.forms. InputError if modes do not multiply to a weight's size, if a rank is too large, or if a rule
+// matches no weight.
 void apply_forms(Spec& spec, const std::vector<WeightSite>& sites, const FormRules& rules);
 void apply_forms(ModelSpec& spec, const FormRules& rules);
-// The same model with the ranks of a smaller one.
+// Sets smaller ranks, as after a removal.
 void apply_ranks(Spec& spec, const layers::RankTable& ranks);
 
 }  // namespace comera::models

@@ -11,7 +11,7 @@ using layers::StepState;
 
 const std::int32_t* ids_of(const Tensor& tensor) { return static_cast<const std::int32_t*>(tensor.data); }
 
-// Rows of x picked by index, and their gradients put back.
+// Gathers rows of x by index, and scatters their gradients.
 class RowPicker {
  public:
   explicit RowPicker(std::int64_t columns) : columns_(columns) {}
@@ -24,7 +24,7 @@ class RowPicker {
     return rows;
   }
 
-  // Takes d_rows.
+  // Takes ownership of `d_rows`.
   Tensor backward(Pass& pass, Tensor d_rows) {
     Tensor dx = pass.walk.make("dx", {pass.tokens(), columns_});
     pass.walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
@@ -42,7 +42,7 @@ class RowPicker {
   Tensor index_;
 };
 
-// Token 0 -> pooler -> dropout -> linear: a row of outputs per text.
+// Token 0 -> pooler -> dropout -> linear: one row of outputs per text.
 class TextOutputs {
  public:
   TextOutputs(Builder& builder, const EncoderSpec& spec)
@@ -55,7 +55,7 @@ class TextOutputs {
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs(), Form::dense, {}, {}, {}}},
                                     spec.hidden, Activation::none)) {}
 
-  // [B, outputs], for the caller to drop.
+  // Returns [B, outputs]; the caller drops it.
   Tensor forward(Pass& pass, const Value& x) {
     Walk& walk = pass.walk;
     first_tokens_.resize(static_cast<std::size_t>(pass.sequences));
@@ -73,7 +73,7 @@ class TextOutputs {
     return outputs;
   }
 
-  // Takes d_outputs; the caller drops dx.
+  // Takes ownership of `d_outputs`. The caller drops dx.
   Tensor backward(Pass& pass, Sink& sink, Tensor& d_outputs) {
     Tensor d_pooled = pass.walk.make("d_pooled", {pass.sequences, hidden_});
     classifier_.backward(pass, sink, &d_outputs, d_pooled, false);
@@ -127,7 +127,7 @@ class Classifier final : public Head {
   }
 
  private:
-  // Training keeps the logits, whose memory becomes their gradient; evaluation hands them over.
+  // Training keeps the logits, and their gradient reuses their memory. Evaluation returns them.
   Outputs leave(Pass& pass, Tensor logits, Tensor best) {
     if (pass.policy.saves()) {
       logits_ = logits;
@@ -247,7 +247,7 @@ class SentenceEmbedding final : public Head {
     return outputs;
   }
 
-  // Zero where no teacher has said what the embedding should be.
+  // The gradient is zero if there is no teacher embedding.
   Tensor backward(Pass& pass, Sink&) override {
     Walk& walk = pass.walk;
     Tensor dx = walk.make("dx", {pass.tokens(), hidden_});

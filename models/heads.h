@@ -1,5 +1,5 @@
-// What stands on top of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or
-// an embedding of the sentence.
+// The heads of an encoder: a classifier or a regressor on the first token, the prediction of masked words, or a
+// sentence embedding.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace comera::models {
 class Head {
  public:
   virtual ~Head() = default;
-  // x [K, hidden]; loss and hits go to the state. Outputs for the caller to drop when evaluating.
+  // x [K, hidden]. Adds loss and hits to the state. In evaluation the caller drops the outputs.
   virtual layers::Outputs forward(Pass& pass, layers::StepState& state, const data::Batch& batch, const Value& x) = 0;
-  // The caller drops dx [K, hidden].
+  // Returns dx [K, hidden]; the caller drops it.
   virtual Tensor backward(Pass& pass, Sink& sink) = 0;
   virtual layers::VocabularyDecoder* vocabulary_decoder() { return nullptr; }
 };
@@ -24,9 +24,9 @@ class Head {
 // Token 0 -> linear -> tanh -> dropout -> dense -> labels (method of the CoMERA six-encoder model; BERT's pooler and
 // classifier).
 std::unique_ptr<Head> make_classifier(Builder& builder, const EncoderSpec& spec);
-// The same with one output, a number, which is learned by mean squared error.
+// The same with one output, a number that is trained with the mean squared error.
 std::unique_ptr<Head> make_regressor(Builder& builder, const EncoderSpec& spec);
-// Tokens -> one vector, by spec.sentence; hidden states are handed out as well. A pooler of the checkpoint is kept.
+// Tokens -> one vector by spec.sentence. Also returns the hidden states. A pooler of the checkpoint is kept.
 std::unique_ptr<Head> make_sentence_embedding(Builder& builder, const EncoderSpec& spec);
 // Masked rows -> linear -> GELU -> LayerNorm -> decoder tied to the word table.
 std::unique_ptr<Head> make_masked_language_model(Builder& builder, const EncoderSpec& spec, layers::Table& words);

@@ -42,7 +42,7 @@ void take_sizes(const OptionValues& values, EncoderSpec& spec) {
   if (values.given("pre-norm")) spec.pre_norm = values.flag("pre-norm");
 }
 
-// A head's size follows the width; where the heads change, so do those of the keys.
+// The head size follows from the width. If --heads changes the number of heads, the number of key heads changes too.
 void take_sizes(const OptionValues& values, DecoderSpec& spec) {
   if (spec.hidden % spec.heads != 0)
     fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,

@@ -1,4 +1,4 @@
-// The options that say which model to build, and the spec that they make together with what the data knows.
+// The options that select a model, and the spec that results from them and from the data.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ namespace comera::models {
 // --model, --form, --rank, --embedding-rank, --order, --modes, --layer, sizes and dropout.
 std::vector<Option> model_options();
 
-// Facts from tokenizer and data; without them (--dry-run) the preset's own vocabulary and labels stand.
+// Facts from tokenizer and data. Without them (--dry-run) the preset's vocabulary and labels are used.
 struct DataFacts {
   Task task = Task::classify;
   std::optional<std::int64_t> vocabulary, pad, begin, end;
   std::vector<std::string> labels;
-  std::int64_t max_length = 0;  // 0: not known
+  std::int64_t max_length = 0;  // 0: unknown
 };
 
-// InputError where options contradict each other or the model's sizes.
+// InputError if options contradict each other or the model's sizes.
 ModelSpec spec_from_options(const OptionValues& values, const DataFacts& facts);
 
 }  // namespace comera::models

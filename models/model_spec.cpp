@@ -1,4 +1,4 @@
-// A specification of either kind of model, seen as what both have.
+// Access to the common part of a specification of either architecture.
 #include "models/architecture.h"
 
 namespace comera::models {

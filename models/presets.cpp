@@ -26,7 +26,7 @@ Preset mnli_6enc() {
   return {"mnli-6enc", "the paper's six-encoder transformer, 768 wide", spec, 30, 32};
 }
 
-// Positions start small beside the words: with rows of the same size half of what the first block reads is the
+// Position rows start small relative to word rows. With rows of equal size, half of the first block's input is the
 // position, and the first thousand steps are spent on unlearning it (ten points of accuracy after 500 steps on
 // WordNet's definitions).
 Preset encoder_small() {
@@ -47,7 +47,7 @@ DecoderSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
   return spec;
 }
 
-// For a CPU: with a vocabulary of 4,096 pieces 5.8 million parameters.
+// For a CPU: 5.8 million parameters with a vocabulary of 4,096 pieces.
 Preset llama_6m() {
   DecoderSpec spec = llama(6, 256, 4, 688);
   spec.vocabulary = 4096;

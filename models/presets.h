@@ -1,4 +1,4 @@
-// Named models to start from.
+// Presets: named models with default sizes.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace comera::models {
 
 struct Preset {
   std::string name, summary;
-  ModelSpec spec;  // encoders: vocabulary 30,522 (BERT's) and the labels of MNLI where data says nothing else
+  ModelSpec spec;  // encoders: vocabulary 30,522 (BERT's) and the labels of MNLI unless the data gives others
   std::int64_t rank = 0, embedding_rank = 0;
 };
 
 const std::vector<Preset>& presets();
-// InputError with the names that exist.
+// InputError that lists the existing names.
 const Preset& find_preset(const std::string& name);
 
 }  // namespace comera::models

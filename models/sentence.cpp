@@ -22,7 +22,7 @@ std::string text_of(const Json& json, const char* key) {
   return json.is_object() && found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// The files say each pooling by a flag of its own; the newer ones name it.
+// Older files have one flag per pooling mode; newer ones have the name of the mode.
 kernels::Pooling pooling_of(const std::string& path) {
   const Json config = read_json(path);
   if (!config.is_object()) fail_input("{}: is not a JSON object; it must say how tokens are pooled", path);

@@ -1,4 +1,4 @@
-// The layout of sentence-transformers around a model folder: modules.json, the Pooling module's config.json,
+// Reads the files of sentence-transformers in a model folder: modules.json, the Pooling module's config.json,
 // sentence_bert_config.json.
 #pragma once
 
@@ -8,8 +8,7 @@
 
 namespace comera::models {
 
-// InputError for modules and poolings that are not supported, by name. A folder without modules.json gives the
-// defaults.
+// InputError that names an unsupported module or pooling. Returns the defaults for a folder without modules.json.
 SentenceRules read_sentence_rules(const std::string& folder);
 
 }  // namespace comera::models

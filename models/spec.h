@@ -1,5 +1,5 @@
-// The common description of architectures: sizes under the names of a Hugging Face config.json, the task, and the form
-// of every weight.
+// The common description of all architectures: sizes under the names of a Hugging Face config.json, the task, and the
+// form of every weight.
 #pragma once
 
 #include <map>
@@ -14,14 +14,15 @@ namespace comera::models {
 using data::Task;
 using layers::Form;
 
-// The form of one weight, named without ".weight". Modes and ranks as in lib/tt/modes.h; empty for dense weights.
+// The form of one weight; its name has no ".weight". Modes and ranks as in lib/tt/modes.h; empty for dense weights.
 struct WeightForm {
   Form form = Form::dense;
   std::vector<std::int64_t> modes, ranks, initial_ranks;
   layers::ChainShape chain = {};
 };
 
-// A weight that may take another form: `columns` is what a linear layer reads; file order is [rows, columns].
+// A weight that can have another form. `columns` is the input width of a linear layer. The order in files is [rows,
+// columns].
 struct WeightSite {
   std::string name;
   std::int64_t rows = 0, columns = 0;
@@ -35,20 +36,20 @@ struct Spec {
   double epsilon = 1e-12;                     // of the norms
   double dropout = 0, attention_dropout = 0;  // of embeddings, branches and head; of attention probabilities
   Task task = Task::classify;
-  std::vector<std::string> labels;          // classify; regression: the name of the number in id2label
-  std::map<std::string, WeightForm> forms;  // weights that are not named here are dense
-  double threshold = 0.01;                  // entries of rank diagonals count above it; minus infinity: all count
-  std::string source;  // text of the config.json that it came from, whose other keys are kept; empty: none
+  std::vector<std::string> labels;          // classify: the labels; regression: the name of the number in id2label
+  std::map<std::string, WeightForm> forms;  // all other weights are dense
+  double threshold = 0.01;                  // a rank diagonal's entries above it count; minus infinity: all count
+  std::string source;                       // text of the original config.json, whose other keys are kept; empty: none
 
-  // Of the head on the first token: numbers per text.
+  // Outputs per text of the head on the first token.
   std::int64_t outputs() const { return task == Task::regression ? 1 : static_cast<std::int64_t>(labels.size()); }
   WeightForm form_of(const std::string& name) const;
   layers::LinearSpec linear(const std::string& name, std::int64_t out) const;
 };
 
-// InputError where a size lies outside [1, most]; `key` is the one of config.json.
+// InputError if the size is outside [1, most]. `key` is the name in config.json.
 void check_size(const char* key, std::int64_t value, std::int64_t most);
-// Sizes that every architecture has.
+// Checks the sizes that every architecture has.
 void check_common(const Spec& spec);
 
 }  // namespace comera::models

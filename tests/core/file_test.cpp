@@ -31,7 +31,7 @@ std::string message_of(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("file: reading is bounded and says what is wrong") {
+TEST_CASE("file: reading has a size limit and errors name the cause") {
   const TemporaryFolder folder;
   std::ofstream(folder / "a") << "hello";
   std::ofstream(folder / "empty") << "";
@@ -45,7 +45,7 @@ TEST_CASE("file: reading is bounded and says what is wrong") {
   CHECK_THROWS_AS(read_file(folder / "none"), InputError);
 }
 
-TEST_CASE("file: names that leave their folder are told from those that stay") {
+TEST_CASE("file: is_inside rejects names that leave their folder") {
   for (const char* name : {"a", "a/b", "a.b", "..a"}) CHECK(is_inside(name));
   for (const char* name : {"", "/a", "../a", "a/../b", "a//b", "."}) CHECK_FALSE(is_inside(name));
   CHECK(base_name("runs/model/") == "model");
@@ -56,7 +56,7 @@ TEST_CASE("file: names that leave their folder are told from those that stay") {
   CHECK(join_path("a/", "b") == "a/b");
 }
 
-TEST_CASE("file: an atomic file is there whole or not at all") {
+TEST_CASE("file: an atomic file appears complete or not at all") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "a", "one");
   {
@@ -71,7 +71,7 @@ TEST_CASE("file: an atomic file is there whole or not at all") {
   CHECK(read_file(folder / "a") == large);
 }
 
-TEST_CASE("file: an atomic folder replaces the one before it and leaves nothing behind when given up") {
+TEST_CASE("file: an atomic folder replaces the previous one and is removed without commit") {
   const TemporaryFolder folder;
   for (const char* text : {"one", "two"}) {
     AtomicFolder target(folder / "step/");
@@ -89,7 +89,7 @@ TEST_CASE("file: an atomic folder replaces the one before it and leaves nothing 
   CHECK(read_file(folder / "step/a") == "two");
 }
 
-TEST_CASE("file: killed before any single change, a save leaves the old state or the new one") {
+TEST_CASE("file: a save killed before any single change leaves the old state or the new one") {
   const TemporaryFolder folder;
   const auto save = [&](const std::string& text) {
     AtomicFolder target(folder / "step");
@@ -116,7 +116,7 @@ TEST_CASE("file: killed before any single change, a save leaves the old state or
   CHECK(list_folder(folder.path()) == std::vector<std::string>{"step"});
 }
 
-TEST_CASE("file: an append-only file is cut back to what was known") {
+TEST_CASE("file: an append-only file is cut back to the given size") {
   const TemporaryFolder folder;
   {
     AppendFile file(folder / "m");
@@ -134,7 +134,7 @@ TEST_CASE("file: an append-only file is cut back to what was known") {
   CHECK_FALSE(path_exists(folder / "gone"));
 }
 
-TEST_CASE("file: a full disk and a forbidden folder are sentences") {
+TEST_CASE("file: a full disk and a forbidden folder give an error message") {
   CHECK_THAT(message_of([] {
                FileWriter file("/dev/full");
                file.write("x");
@@ -156,11 +156,11 @@ TEST_CASE("file: a full disk and a forbidden folder are sentences") {
   ::chmod(folder.path().c_str(), 0755);
 }
 
-TEST_CASE("file: on a disk that fills up a file or folder is not there, and what was there stays") {
+TEST_CASE("file: on a full disk no new file or folder appears and the old ones stay") {
   const TemporaryFolder folder;
   constexpr int cannot_mount = 77;
   const int status = in_child([&] {
-    // The small disk is seen by the child alone.
+    // Only the child process sees the small disk.
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=256k") != 0)
       ::_exit(cannot_mount);

@@ -8,7 +8,7 @@ using namespace comera;
 
 namespace {
 
-// Rounds to `digits` significant bits, but never finer than 2^least, by the definition: the nearest, ties to even.
+// Rounds to `digits` significant bits, but not finer than 2^least: to nearest, ties to even.
 double rounded(double value, int digits, int least) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double unit = std::ldexp(1.0, std::max(std::ilogb(value) - digits + 1, least));
@@ -31,7 +31,7 @@ int wrong_round_trips(From from, To to) {
 
 }  // namespace
 
-TEST_CASE("half: every 16-bit pattern survives the way there and back") {
+TEST_CASE("half: every 16-bit pattern survives a round trip") {
   CHECK(wrong_round_trips(half_to_float, float_to_half) == 0);
   CHECK(wrong_round_trips(bf16_to_float, float_to_bf16) == 0);
 }

@@ -10,7 +10,7 @@
 using namespace comera;
 using Catch::Matchers::Contains;
 
-TEST_CASE("what looks like a name of the hub gets the command that fetches it") {
+TEST_CASE("hub hint: a missing path like a hub name gets the download command") {
   CHECK(hub_hint("BAAI/bge-small-en-v1.5") ==
         "; to fetch it from the Hugging Face hub: hf download BAAI/bge-small-en-v1.5 --local-dir bge-small-en-v1.5");
   CHECK(hub_hint("nyu-mll/glue", HubRepository::dataset) ==
@@ -22,7 +22,7 @@ TEST_CASE("what looks like a name of the hub gets the command that fetches it") 
                     Contains("org/name: no such file") && Contains("hf download org/name --repo-type dataset"));
 }
 
-TEST_CASE("a path into a folder that is there is no name of the hub") {
+TEST_CASE("hub hint: a path into an existing folder gets no hint") {
   const TemporaryFolder folder;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());

@@ -1,4 +1,4 @@
-// Work in a process of its own.
+// Runs test code in a separate process.
 #pragma once
 
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 
 namespace comera {
 
-// Runs `work` in a child process; answers its exit status.
+// Runs `work` in a child process and returns its exit status.
 inline int in_child(const std::function<void()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -13,7 +13,7 @@
 using namespace comera;
 using Catch::Matchers::Contains;
 
-TEST_CASE("mapped ranges: a file that is cut while it is read ends the process with a sentence") {
+TEST_CASE("mapped ranges: a file that is cut during reading ends the process with an error message") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "weights", std::string(100'000, 'w'));
   const pid_t child = ::fork();
@@ -31,7 +31,7 @@ TEST_CASE("mapped ranges: a file that is cut while it is read ends the process w
   CHECK_THAT(read_file(folder / "said"), Contains("/weights: cannot be read any more: it was cut"));
 }
 
-TEST_CASE("mapped ranges: a file that loses less than a page is noticed") {
+TEST_CASE("mapped ranges: a cut of less than a page is detected") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "weights", std::string(5000, 'w'));
   MappedFile file(folder / "weights");

@@ -68,18 +68,18 @@ std::size_t longest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("option pages: text is broken at blanks") {
+TEST_CASE("option pages: text breaks at blanks") {
   CHECK(wrap("a bb ccc", 80) == "a bb ccc");
   CHECK(wrap("a bb ccc", 4) == "a bb\nccc");
   CHECK(wrap("a bb ccc", 6, 2) == "a bb\n  ccc");
   CHECK(wrap("a bb ccc", 6, 2, 4) == "a\n  bb\n  ccc");
   CHECK(wrap("  a   b ", 80) == "a b");
-  CHECK(wrap("\u00e9\u00e9 \u00e9\u00e9", 5) == "\u00e9\u00e9 \u00e9\u00e9");  // columns, not bytes
+  CHECK(wrap("\u00e9\u00e9 \u00e9\u00e9", 5) == "\u00e9\u00e9 \u00e9\u00e9");  // counts columns, not bytes
   CHECK(wrap("longerthanthat a", 4) == "longerthanthat\na");
   CHECK(wrap("", 4).empty());
 }
 
-TEST_CASE("option pages: help begins with usage and an example, shows the common options, and fits the terminal") {
+TEST_CASE("option pages: help has usage, an example and the common options, and fits the terminal") {
   const OptionTable options = table();
   const std::string help = help_text(options, HelpDepth::common, 80);
   CHECK(help.starts_with("usage: comera tokenizer train KIND [options]\n"));
@@ -99,13 +99,13 @@ TEST_CASE("option pages: help begins with usage and an example, shows the common
   CHECK(longest_line(help_text(options, HelpDepth::all, 20)) <= 60);
 }
 
-TEST_CASE("option pages: without a list of common options help shows all but those of every verb") {
+TEST_CASE("option pages: without a common list, help shows all options except those of every verb") {
   OptionTable options("version", "say what this is");
   options.add({{.name = "device", .help = "what to look at"}}).add(common_options());
   CHECK_THAT(help_text(options, HelpDepth::common, 80), Contains("--device") && !Contains("--log-file"));
 }
 
-TEST_CASE("option pages: a flag that is on is spelled both ways and says what it does when it is on") {
+TEST_CASE("option pages: a flag that is on by default shows both spellings") {
   const OptionTable options = table();
   CHECK(spelling_of(*options.find("gauge")) == "--[no-]gauge");
   CHECK(default_of(*options.find("gauge")) == "on");
@@ -115,7 +115,7 @@ TEST_CASE("option pages: a flag that is on is spelled both ways and says what it
   CHECK(default_of(*options.find("quiet")).empty());
 }
 
-TEST_CASE("option pages: Markdown and man have every option") {
+TEST_CASE("option pages: Markdown and man list every option") {
   const OptionTable tables[] = {table()};
   CHECK(page_name(tables[0]) == "tokenizer-train");
   const std::string markdown = markdown_page(tables[0]), man = man_page(tables[0], "1.2.3");
@@ -139,7 +139,7 @@ TEST_CASE("option pages: completion offers both spellings of a flag, and values"
   CHECK_THROWS_AS(completion_script("tcsh", tables), InputError);
 }
 
-TEST_CASE("option pages: what help shows must exist, and is at most ten") {
+TEST_CASE("option pages: common options must exist and be at most ten") {
   OptionTable options("x", "y");
   CHECK_THROWS_AS(options.common({"absent"}), std::logic_error);
   CHECK_THROWS_AS(options.common(std::vector<std::string>(11, "absent")), std::logic_error);

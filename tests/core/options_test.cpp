@@ -105,7 +105,7 @@ TEST_CASE("options: defaults, flags, units and spellings of the command line") {
   CHECK_FALSE(values.has("resume"));
 }
 
-TEST_CASE("options: a value may be left out where the table says so, and the last one wins") {
+TEST_CASE("options: a value may be omitted if the table allows it, and the last one wins") {
   const OptionTable options = table();
   CHECK(parse(options, {"--resume", "--rank", "8"}).text("resume") == "auto");
   CHECK(parse(options, {"--resume"}).text("resume") == "auto");
@@ -137,7 +137,7 @@ TEST_CASE("options: precedence is default, environment, file, flag") {
                   .values.has("data"));  // COMERA_DATA is a folder of data sets, not this option
 }
 
-TEST_CASE("options: wrong usage is one sentence that says what to do") {
+TEST_CASE("options: wrong usage gives one error message with the remedy") {
   const OptionTable options = table();
   const auto message = [&](std::vector<std::string> arguments) -> std::string {
     try {
@@ -187,7 +187,7 @@ TEST_CASE("options: positionals") {
   CHECK(parse_command(options, {"--help"}, no_environment).print.has_value());
 }
 
-TEST_CASE("options: files with unknown keys, wrong types and broken syntax name the line") {
+TEST_CASE("options: errors for unknown keys, wrong types and broken syntax in files name the line") {
   const OptionTable options = table();
   const auto message = [&](const std::string& text) -> std::string {
     OptionValues values(options);
@@ -203,12 +203,13 @@ TEST_CASE("options: files with unknown keys, wrong types and broken syntax name 
   CHECK_THAT(message("rank = [3]\n"), Contains("one value"));
   CHECK_THAT(message("rank = \n"), Contains("run.toml:1"));
   CHECK_THAT(message("rank = 1\nrank = 2\n"), Contains("run.toml:2"));
-  CHECK_THAT(message("output = \"x\"\n"), Contains("command line"));  // of a recipe: it speaks of results
+  // Not in a recipe, which contains only options that determine results.
+  CHECK_THAT(message("output = \"x\"\n"), Contains("command line"));
   CHECK_THAT(message("verb = \"export\"\n"), Contains("comera export"));
   CHECK_THAT(message("[elsewhere]\nrank = 1\n"), Contains("elsewhere"));
   CHECK_THAT(message("rank = \xff\n"), Contains("run.toml"));
   CHECK_THAT(message("rank = \u00e9\n"),
-             Contains("run.toml:1"));  // toml++ 3.3.0 takes letters beyond ASCII for unreachable
+             Contains("run.toml:1"));  // toml++ 3.3.0 treats letters beyond ASCII as unreachable
   CHECK(message("data = \"\"\"\\\n \u00e9\"\"\"\n") == "accepted");
 }
 
@@ -225,7 +226,7 @@ TEST_CASE("options: a recipe reads back to the same values") {
   CHECK(toml_verb("= = =").empty());
 }
 
-TEST_CASE("options: a dumped call is the whole call, and nothing that it did not say") {
+TEST_CASE("options: a dumped call contains the whole call and nothing else") {
   OptionTable options = table();
   options.positional({"MODEL", "model folder", 1, -1});
   const std::vector<std::string> call{"a \"model\"", "b", "--rank", "8", "--no-shuffle", "-o", "run", "--resume"};
@@ -238,19 +239,19 @@ TEST_CASE("options: a dumped call is the whole call, and nothing that it did not
     if (!option.in_dump) continue;
     CHECK(after.canonical(option.name) == before.canonical(option.name));
     CHECK(after.given(option.name) ==
-          before.given(option.name));  // a default stays one: verbs take what was said for more
+          before.given(option.name));  // a default stays a default, because some verbs treat given values differently
   }
   CHECK(parse(options, {"c", "--config", file.path}).positionals() ==
-        std::vector<std::string>{"c"});  // the command line is stronger
+        std::vector<std::string>{"c"});  // the command line wins
   CHECK(parse_command(options, {"--dump-config"}, no_environment)
-            .print.has_value());  // also without MODEL, to be filled in
+            .print.has_value());  // also without MODEL, which the user can fill in
   const TomlFile without("rank = 3\n");
   CHECK_THROWS_WITH(parse(options, {"--config", without.path}), Contains("MODEL is missing"));
   const TomlFile help("help = true\n");
   CHECK_THROWS_WITH(parse(options, {"a", "--config", help.path}), Contains("command line"));
 }
 
-TEST_CASE("options: the word of a verb is the option of that name, where there is one") {
+TEST_CASE("options: a positional sets the option of the same name") {
   OptionTable options("finetune", "train further");
   options.positional({"MODEL", "model folder", 0})
       .add({{.name = "model", .type = OptionType::path, .help = "model"}})
@@ -261,14 +262,14 @@ TEST_CASE("options: the word of a verb is the option of that name, where there i
   CHECK(parse(options, {"--config", file.path}).text("model") == "a");
 }
 
-TEST_CASE("options: result-relevant changes are found by value, not by spelling") {
+TEST_CASE("options: result-relevant changes are compared by value, not by spelling") {
   const OptionTable options = table();
   CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--lr", "0.001", "--threads", "2"})).empty());
   CHECK(changed_options(parse(options, {"--lr", "1e-3"}), parse(options, {"--rank", "3", "--lr", "0.001"})) ==
         std::vector<std::string>{"rank"});
 }
 
-TEST_CASE("options: a name or letter given twice is found when the table is built") {
+TEST_CASE("options: a duplicate name or letter fails when the table is built") {
   OptionTable options("x", "y");
   options.add(common_options());
   CHECK_THROWS_AS(options.add({{.name = "quiet", .type = OptionType::flag, .help = "again"}}), std::logic_error);
@@ -278,7 +279,7 @@ TEST_CASE("options: a name or letter given twice is found when the table is buil
   CHECK_THROWS_AS(options.add({{.name = "Bad_Name", .type = OptionType::flag, .help = "not kebab"}}), std::logic_error);
 }
 
-TEST_CASE("suggest: near words only") {
+TEST_CASE("suggest: only near words are suggested") {
   const std::vector<std::string> known{"rank", "max-rank", "target-ratio"};
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("ab", "ba") == 1);
@@ -293,7 +294,7 @@ TEST_CASE("suggest: near words only") {
   CHECK(did_you_mean("zebra", words).empty());
 }
 
-TEST_CASE("keys of many levels are refused before the parser sees them") {
+TEST_CASE("options: keys of many levels are refused before parsing") {
   const OptionTable options = table();
   const auto refused = [&](const std::string& text) {
     OptionValues values(options);
@@ -308,7 +309,7 @@ TEST_CASE("keys of many levels are refused before the parser sees them") {
   std::string quoted;
   for (int i = 0; i < 100; ++i) quoted += "\"a\" . 'b' . ";
   refused(quoted + "c = 1\n");
-  // Dots of values, strings and comments are none of keys.
+  // Dots in values, strings and comments do not count.
   const std::string dots(100, '.');
   OptionValues values(options);
   apply_toml(values, "# " + dots + "\ndata = [\"a" + dots + "\", 'b" + dots + "']\nlr = 1.5\n", "c.toml");

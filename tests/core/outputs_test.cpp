@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The message about one input and one output; "" where both are allowed.
+// The error message for one input and one output; "" if both are allowed.
 std::string said(const std::string& input, const std::string& output) {
   try {
     check_outputs("verb", {{"MODEL", input}}, {{"--output", output}});
@@ -25,7 +25,7 @@ std::string said(const std::string& input, const std::string& output) {
 
 }  // namespace
 
-TEST_CASE("outputs: one that is an input, holds one or lies in one is refused, however it is written") {
+TEST_CASE("outputs: an output that equals, contains or lies inside an input is refused in any spelling") {
   const TemporaryFolder place;
   make_folders(place / "m/deep");
   std::ofstream(place / "m/data") << "x";
@@ -54,7 +54,7 @@ TEST_CASE("outputs: one that is an input, holds one or lies in one is refused, h
   CHECK_THAT(said(place / "none/deeper", place / "none"), Contains(": holds MODEL"));
 }
 
-TEST_CASE("outputs: a second name of a file is the file; devices are nobody's") {
+TEST_CASE("outputs: a hard link is the same file, and devices are not checked") {
   const TemporaryFolder place;
   std::ofstream(place / "a") << "x";
   std::filesystem::create_hard_link(place / "a", place / "b");
@@ -62,13 +62,13 @@ TEST_CASE("outputs: a second name of a file is the file; devices are nobody's") 
   CHECK(said("/dev/null", "/dev/null").empty());
 }
 
-TEST_CASE("outputs: relative names of what is not there are places too") {
+TEST_CASE("outputs: relative names of missing paths are checked too") {
   CHECK_THROWS_WITH(check_outputs("verb", {}, {{"--a", "not-there"}, {"--b", "./not-there"}}), Contains("both name"));
   CHECK_THAT(said("not-there/data", "./not-there"), Contains(": holds MODEL"));
   CHECK_THAT(said("not-there/data", "."), Contains(": holds MODEL"));
 }
 
-TEST_CASE("outputs: two outputs are two places") {
+TEST_CASE("outputs: two outputs must differ") {
   const TemporaryFolder place;
   std::filesystem::create_directory_symlink(place.path(), place / "link");
   CHECK_THROWS_WITH(check_outputs("verb", {}, {{"--output", place / "a"}, {"--log-file", place / "link/a"}}),
@@ -76,7 +76,7 @@ TEST_CASE("outputs: two outputs are two places") {
   CHECK_NOTHROW(check_outputs("verb", {}, {{"--output", place / "a"}, {"--log-file", place / "b"}}));
 }
 
-TEST_CASE("outputs: options say what they read and write") {
+TEST_CASE("outputs: options declare the files that they read and write") {
   const TemporaryFolder place;
   for (const char* name : {"a.txt", "b.txt"}) std::ofstream(place / name) << "x";
   OptionTable table("verb", "does something");

@@ -6,7 +6,7 @@
 
 using namespace comera;
 
-TEST_CASE("process: memory grows by what is touched, and the peak can start again") {
+TEST_CASE("process: memory grows when it is touched, and the peak can be reset") {
   reset_peak_memory();
   const std::uint64_t before = peak_memory();
   REQUIRE(before >= current_memory() - (std::uint64_t{1} << 20));

@@ -35,7 +35,7 @@ TEST_CASE("regular file: pipes and devices are refused at once, links to files a
   CHECK_THROWS_AS(hash_file(folder / "none"), InputError);
 }
 
-TEST_CASE("regular file: what a path is") {
+TEST_CASE("regular file: kind_of() returns the kind of a path") {
   const TemporaryFolder folder;
   std::ofstream(folder / "a") << "x";
   make_folders(folder / "b");

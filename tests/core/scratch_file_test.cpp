@@ -17,7 +17,7 @@ std::vector<std::byte> bytes_of(char value, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("scratch file: what was written comes back, and nothing of it has a name") {
+TEST_CASE("scratch file: written data is read back, and the file has no name") {
   const TemporaryFolder folder;
   for (const std::string& place : {folder.path(), folder / "not/there/yet", std::string()}) {
     ScratchFile file(place);
@@ -39,4 +39,6 @@ TEST_CASE("scratch file: what was written comes back, and nothing of it has a na
   }
 }
 
-TEST_CASE("scratch file: a folder that takes none is named") { CHECK_THROWS_AS(ScratchFile("/proc"), InputError); }
+TEST_CASE("scratch file: a folder without write access is an error") {
+  CHECK_THROWS_AS(ScratchFile("/proc"), InputError);
+}

@@ -17,7 +17,7 @@ namespace {
 
 constexpr useconds_t patience = 1'600'000;
 
-// What a child leaves on stderr, in a file.
+// Redirects the stderr of a child to a file.
 struct Stderr {
   explicit Stderr(const TemporaryFolder& folder) : path(folder / "stderr") {}
   void take() const { REQUIRE(std::freopen(path.c_str(), "w", stderr) != nullptr); }
@@ -26,7 +26,7 @@ struct Stderr {
 
 }  // namespace
 
-TEST_CASE("stop: the first signal is answered and set as a flag, the second ends the process") {
+TEST_CASE("stop: the first signal prints an answer and sets a flag, the second ends the process") {
   const TemporaryFolder folder;
   const Stderr written(folder);
   const int code = in_child([&] {
@@ -58,13 +58,13 @@ TEST_CASE("stop: answers nest") {
     { const StopAnswer evaluation("evaluating", true); }
     std::raise(SIGINT);
     ::usleep(patience);
-    end_if_overdue();  // something would be lost
+    end_if_overdue();  // no effect, because something would be lost
   });
   CHECK(code == 0);
   CHECK(read_file(written.path) == "after this step\n");
 }
 
-TEST_CASE("stop: work that does not look ends after its time, and leaves nothing unfinished") {
+TEST_CASE("stop: work that does not poll ends after the deadline and removes its temporaries") {
   const TemporaryFolder folder;
   const int code = in_child([&] {
     const Stderr written(folder);
@@ -88,9 +88,7 @@ TEST_CASE("stop: work that does not look ends after its time, and leaves nothing
   CHECK((left == "stderr finished " || left == "finished stderr "));
 }
 
-TEST_CASE(
-    "stop: SIGHUP stops as SIGTERM does, also twice, unless it is ignored, and a file at its size limit sets the flag "
-    "each time") {
+TEST_CASE("stop: SIGHUP acts like SIGTERM, also twice, unless it is ignored, and SIGXFSZ sets the flag") {
   const int code = in_child([] {
     std::signal(SIGHUP, SIG_IGN);  // as nohup does
     catch_stop_signals();

@@ -5,7 +5,7 @@
 
 using namespace comera;
 
-TEST_CASE("task: those at hand are seen in their order, with what is done at that moment") {
+TEST_CASE("task: running tasks are listed in order with their current progress") {
   CHECK(tasks_at_hand().empty());
   {
     TaskProgress outer("outer", 10, TaskUnit::bytes);

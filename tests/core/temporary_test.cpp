@@ -22,7 +22,7 @@ namespace {
 
 void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
-// A process that is killed while it has an unfinished file or folder with something in it; the name that stays.
+// Runs a process that is killed while it has a non-empty unfinished file or folder. Returns the name of the leftover.
 std::string leftover(const std::string& folder, const std::string& target, EntryKind kind) {
   const auto unfinished = [&] {
     Names names;
@@ -45,7 +45,7 @@ std::string leftover(const std::string& folder, const std::string& target, Entry
 
 }  // namespace
 
-TEST_CASE("folder: a link in it is never followed") {
+TEST_CASE("folder: a link inside it is never followed") {
   const TemporaryFolder place;
   make_folders(place / "in/kept");
   make_folders(place / "elsewhere");
@@ -67,7 +67,7 @@ TEST_CASE("folder: a link in it is never followed") {
   CHECK(read_file(place / "elsewhere/a") == "theirs");
 }
 
-TEST_CASE("folder: a log with a second name is not cut") {
+TEST_CASE("folder: a log with a second hard link is not cut") {
   const TemporaryFolder place;
   write(place / "a", "theirs");
   std::filesystem::create_hard_link(place / "a", place / "b");
@@ -75,12 +75,12 @@ TEST_CASE("folder: a log with a second name is not cut") {
   CHECK(read_file(place / "a") == "theirs");
 }
 
-TEST_CASE("temporary: what killed processes left goes, and nothing else") {
+TEST_CASE("temporary: only leftovers of killed processes are removed") {
   const TemporaryFolder place;
   const std::string file = leftover(place.path(), "target", EntryKind::file),
                     folder = leftover(place.path(), "target", EntryKind::folder);
   const std::string other = leftover(place.path(), "other", EntryKind::folder);
-  // Names like those of temporaries, and ones that are right but for the check.
+  // Names similar to those of temporaries, including one with a wrong CHECK.
   std::string forged = file;
   forged[forged.size() - 8] = forged[forged.size() - 8] == '0' ? '1' : '0';
   const Names theirs{"target.tmp",
@@ -103,7 +103,7 @@ TEST_CASE("temporary: what killed processes left goes, and nothing else") {
   for (const std::string& name : theirs) CHECK(read_file(place / (name + "/thing")) == "theirs");
 }
 
-TEST_CASE("temporary: what a living process has stays") {
+TEST_CASE("temporary: files of a living process are kept") {
   const TemporaryFolder place;
   const Temporary file(Folder(place.path()), "target", EntryKind::file),
       folder(Folder(place.path()), "target", EntryKind::folder);
@@ -113,7 +113,7 @@ TEST_CASE("temporary: what a living process has stays") {
   CHECK(list_folder(place.path()).size() == 3);
 }
 
-TEST_CASE("temporary: a link in a leftover leads nowhere") {
+TEST_CASE("temporary: a link in a leftover is not followed") {
   const TemporaryFolder place;
   make_folders(place / "theirs");
   write(place / "theirs/a", "x");
@@ -144,7 +144,7 @@ TEST_CASE("temporary: long names, and targets that cannot be replaced") {
   CHECK(list_folder(place.path()) == Names{"empty", "folder", name, "pipe"});
 }
 
-TEST_CASE("folder lock: one process at a time, and the other is named") {
+TEST_CASE("folder lock: one process at a time, and the error names the holder") {
   const TemporaryFolder place;
   const Folder folder(place.path());
   {
@@ -161,7 +161,7 @@ TEST_CASE("folder lock: one process at a time, and the other is named") {
     make_folders(place / "with");
   }
   CHECK(list_folder(place.path()) == Names{"with"});
-  // Only the file of a killed process stays.
+  // Only a killed process leaves its lock file.
   CHECK(in_child([&] {
           const FolderLock lock(folder);
           ::_exit(9);
@@ -172,7 +172,7 @@ TEST_CASE("folder lock: one process at a time, and the other is named") {
   CHECK_FALSE(path_exists(place / FolderLock::file_name));
 }
 
-TEST_CASE("folder lock: many processes that take and leave it have it one at a time") {
+TEST_CASE("folder lock: many competing processes hold it one at a time") {
   const TemporaryFolder place;
   write(place / "count", "");
   constexpr int processes = 4, rounds = 200;
@@ -184,7 +184,7 @@ TEST_CASE("folder lock: many processes that take and leave it have it one at a t
       try {
         const FolderLock lock(Folder(place.path()));
         const std::string before = read_file(place / "count");
-        write(place / "count", before + ".");  // lost where two do it at once
+        write(place / "count", before + ".");  // updates are lost if two processes hold the lock at once
         ++done;
       } catch (const std::runtime_error&) {
       }
@@ -199,7 +199,7 @@ TEST_CASE("folder lock: many processes that take and leave it have it one at a t
   CHECK(read_file(place / "count").size() == processes * rounds);
 }
 
-TEST_CASE("folder lock: a file or link of that name that is somebody else's is refused") {
+TEST_CASE("folder lock: a foreign file or link with the lock's name is refused") {
   const TemporaryFolder place;
   const Folder folder(place.path());
   write(place / "theirs", "text");
@@ -217,7 +217,7 @@ TEST_CASE("folder lock: a file or link of that name that is somebody else's is r
   CHECK(read_file(place / "theirs") == "text");
 }
 
-TEST_CASE("work place: taken up with its mark, refused without, and gone in one instant") {
+TEST_CASE("work place: continued with its mark, refused without it, and removed atomically") {
   const TemporaryFolder place;
   {
     const WorkPlace work(place / "out.partial");
@@ -243,7 +243,7 @@ TEST_CASE("work place: taken up with its mark, refused without, and gone in one 
   CHECK(path_exists(place / "empty.partial"));
 }
 
-TEST_CASE("work place: killed before any single change it is taken up or made again") {
+TEST_CASE("work place: killed before any single change, it is continued or made again") {
   const TemporaryFolder place;
   int kills = 0;
   for (int status = 137; status == 137; ++kills) {

@@ -40,7 +40,7 @@ TEST_CASE("glob: files") {
   remove_tree(folder);
 }
 
-TEST_CASE("hash: the published value of the empty input, in pieces as in one") {
+TEST_CASE("hash: the published value of the empty input, and pieces give the same value as one block") {
   CHECK(hash_text("") == "99aa06d3014798d86001c324468d497f");
   Hasher hasher;
   hasher.update("hel");
@@ -49,7 +49,7 @@ TEST_CASE("hash: the published value of the empty input, in pieces as in one") {
   CHECK(hash_text("hello") != hash_text("hellp"));
 }
 
-TEST_CASE("log: the file gets everything, whatever is shown") {
+TEST_CASE("log: the file gets all messages at any level") {
   const std::string path = std::filesystem::temp_directory_path() / "comera_log_test.txt";
   std::remove(path.c_str());
   set_up_log({LogLevel::error, path});
@@ -62,10 +62,10 @@ TEST_CASE("log: the file gets everything, whatever is shown") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("log: control characters of names are shown, in messages too") {
+TEST_CASE("log: control characters become visible text, also in messages") {
   CHECK(printable("a\033[1m\n") == "a\\x1b[1m\\x0a");
   CHECK(printable("\xc2\x9b"
-                  "1m \xc2\xa0\xc3\x9b") == "\\xc2\\x9b1m \xc2\xa0\xc3\x9b");  // U+009B opens a command too
+                  "1m \xc2\xa0\xc3\x9b") == "\\xc2\\x9b1m \xc2\xa0\xc3\x9b");  // U+009B starts a terminal command too
   const TemporaryFolder folder;
   set_up_log({LogLevel::error, folder / "log"});
   log_warning("label {}\n\tis not known", "\033]0;x\007");

@@ -6,7 +6,7 @@
 
 using namespace comera;
 
-TEST_CASE("units: numbers are read whole or not at all") {
+TEST_CASE("units: a number must be valid as a whole") {
   CHECK(parse_integer("42") == 42);
   CHECK(parse_integer("-7") == -7);
   CHECK(parse_integer("1_000_000") == 1000000);
@@ -15,7 +15,7 @@ TEST_CASE("units: numbers are read whole or not at all") {
   for (const char* text : {"", "inf", "nan", "1e999", "0x10", "1,5"}) CHECK_FALSE(parse_real(text));
 }
 
-TEST_CASE("units: sizes are decimal or binary by their name") {
+TEST_CASE("units: the name of a unit decides between decimal and binary") {
   CHECK(parse_size("4096") == 4096u);
   CHECK(parse_size("1.5MB") == 1500000u);
   CHECK(parse_size("2GiB") == 2147483648u);
@@ -36,7 +36,7 @@ TEST_CASE("units: periods") {
     CHECK(parse_period(to_string(*parse_period(text))) == parse_period(text));
 }
 
-TEST_CASE("units: numbers for people") {
+TEST_CASE("units: numbers for readers") {
   CHECK(format_bytes(812) == "812 B");
   CHECK(format_bytes(851443712) == "812 MiB");
   CHECK(format_bytes(1503238554) == "1.40 GiB");
@@ -50,7 +50,7 @@ TEST_CASE("units: numbers for people") {
   CHECK(format_real(16) == "16");
 }
 
-TEST_CASE("units: one spelling of real numbers, whole or rounded, that reads back") {
+TEST_CASE("units: real numbers have one spelling, whole or rounded, that reads back") {
   for (const auto& [value, text] : std::vector<std::pair<double, std::string>>{{5e-5, "5e-5"},
                                                                                {0.00005, "5e-5"},
                                                                                {2.9e-4, "2.9e-4"},

@@ -28,7 +28,7 @@ std::string message(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("file kind: files are known by their first bytes") {
+TEST_CASE("file kind: files are recognized by their first bytes") {
   CHECK_THAT(name_of("GGUF\3\0\0\0"s), Contains("GGUF"));
   CHECK_THAT(name_of("PK\3\4\0\0"s), Contains("zip"));
   CHECK_THAT(name_of("\x80\4\x95"s), Contains("pickle"));
@@ -46,10 +46,10 @@ TEST_CASE("file kind: files are known by their first bytes") {
   CHECK(name_of("\x01\x02\x03"s).empty());
 }
 
-TEST_CASE("file kind: a weights file of another kind is refused with what it is") {
+TEST_CASE("file kind: the error for a weights file of another kind names that kind") {
   CHECK_THAT(message("GGUF\3\0\0\0\1\0\0\0"s), Contains("m.bin: is a GGUF file") && Contains("Hugging Face folder"));
   CHECK_THAT(message("{\"hidden_size\": 384}"), Contains("is JSON text") && Contains("folder"));
   CHECK_THAT(message("version https://git-lfs.github.com/spec/v1\n"), Contains("Git LFS") && Contains("git lfs pull"));
-  // A header whose length happens to spell a magic stays one: 'BZh' is 6,839,874.
+  // A header length that equals a magic number is still a header: 'BZh' is 6,839,874.
   CHECK_THAT(message("BZh\0\0\0\0\0{}"s), Contains("truncated"));
 }

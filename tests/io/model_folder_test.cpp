@@ -64,7 +64,7 @@ TEST_CASE("model folder: shards") {
   CHECK_THAT(message(folder.path()), Contains("names no tensor"));
 }
 
-TEST_CASE("model folder: what is not a model says what to do") {
+TEST_CASE("model folder: errors for anything else name the remedy") {
   const TemporaryFolder folder;
   CHECK_THAT(message(folder / "none"), Contains("no such file or folder"));
   CHECK_THAT(message(folder.path()), Contains("neither model.safetensors nor"));
@@ -85,7 +85,7 @@ TEST_CASE("model folder: what is not a model says what to do") {
   CHECK_THAT(message(folder.path()), Contains("nests deeper"));
 }
 
-TEST_CASE("model folder: files that go along are copied, weights in other formats are named") {
+TEST_CASE("model folder: side files are copied, weights in other formats are listed") {
   const TemporaryFolder folder;
   make_folders(folder / "from/1_Pooling");
   make_folders(folder / "from/2_Dense");
@@ -101,7 +101,7 @@ TEST_CASE("model folder: files that go along are copied, weights in other format
   CHECK(list_folder(folder / "to") == std::vector<std::string>{"1_Pooling", "2_Dense", "vocab.txt"});
 }
 
-TEST_CASE("model folder: names sort by the numbers in them") {
+TEST_CASE("model folder: numbers in names sort by value") {
   CHECK(natural_less("layer.2.w", "layer.10.w"));
   CHECK_FALSE(natural_less("layer.10.w", "layer.2.w"));
   CHECK(natural_less("a", "a.1"));
@@ -119,7 +119,7 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
   const ModelFolder bert(folder + "all-MiniLM-L6-v2");
   std::int64_t parameters = 0;
   for (const TensorForm& form : describe(bert)) {
-    // The position ids are a buffer, not a weight.
+    // Position ids are a buffer, not a weight.
     if (form.name.ends_with("position_ids")) continue;
     parameters += form.parameters;
     if (form.name == "embeddings.word_embeddings.weight")
@@ -128,7 +128,7 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
       CHECK((form.kind == "linear" && form.form == "dense"));
     if (form.name == "encoder.layer.5.output.LayerNorm.weight") CHECK(form.kind == "norm");
   }
-  CHECK(parameters == 22'713'216);  // as published: 22.7M
+  CHECK(parameters == 22'713'216);  // published: 22.7M
   CHECK(bert.config()["hidden_size"] == 384);
   for (const char* name : {"stories15M", "stories260K"}) {
     const ModelFolder llama(folder + name);
@@ -137,7 +137,7 @@ TEST_CASE("model folder: real checkpoints open and are described from their head
   }
 }
 
-TEST_CASE("model folder: weights written in shards read back, and their bytes are known before") {
+TEST_CASE("model folder: sharded weights read back, and their size is computed in advance") {
   const TemporaryFolder folder;
   const float values[] = {1, 2, 3, 4};
   const std::vector<std::vector<TensorToWrite>> shards{

@@ -42,7 +42,7 @@ void write_layout(const TemporaryFolder& folder, const std::string& place) {
 
 }  // namespace
 
-TEST_CASE("modules: the transformer is opened where modules.json says that it lies") {
+TEST_CASE("modules: the transformer is opened at the place in modules.json") {
   for (const char* place : {"0_Transformer", "0_Transformer/"}) {
     const TemporaryFolder folder;
     write_layout(folder, place);
@@ -63,7 +63,7 @@ TEST_CASE("modules: the transformer is opened where modules.json says that it li
   }
 }
 
-TEST_CASE("modules: files go along in the same layout, or with the transformer on top") {
+TEST_CASE("modules: side files keep the layout, or the transformer moves to the top") {
   const TemporaryFolder folder;
   write_layout(folder, "0_Transformer");
   const CopiedFiles same = copy_side_files(folder / "from", folder / "same", CopyLayout::same);
@@ -82,7 +82,7 @@ TEST_CASE("modules: files go along in the same layout, or with the transformer o
   CHECK(read_modules(folder / "top")[1].path == "1_Pooling");
 }
 
-TEST_CASE("modules: paths that lead elsewhere are refused") {
+TEST_CASE("modules: paths that leave the folder are refused") {
   const TemporaryFolder folder;
   write_layout(folder, "0_Transformer");
   const auto said = [&](const std::string& text) {

@@ -31,7 +31,7 @@ TensorProto& add_floats(onnx::GraphProto& graph, const std::string& name, const 
   return tensor;
 }
 
-// y = (x w) + b, by an operator that nobody knows in between.
+// y = (x w) + b, with an unknown operator in between.
 onnx::ModelProto small_model() {
   onnx::ModelProto model;
   model.set_ir_version(8);
@@ -76,7 +76,7 @@ TensorProto& external(onnx::ModelProto& model, const std::string& location, cons
 
 }  // namespace
 
-TEST_CASE("a model is written, read back and written to the same bytes") {
+TEST_CASE("onnx: a model is written, read back and written to the same bytes") {
   const TemporaryFolder folder;
   onnx::ModelProto model = small_model();
   const io::OnnxWritten first = io::write_onnx(folder / "a.onnx", model);
@@ -89,7 +89,7 @@ TEST_CASE("a model is written, read back and written to the same bytes") {
   CHECK(file.model().graph().node(1).op_type() == "SomethingNew");
 }
 
-TEST_CASE("large initialisers go beside a model that is too large for one message") {
+TEST_CASE("onnx: a model too large for one message moves large initialisers to a data file") {
   const TemporaryFolder folder;
   onnx::ModelProto model = small_model();
   std::vector<float> values(3000);
@@ -98,7 +98,7 @@ TEST_CASE("large initialisers go beside a model that is too large for one messag
   add_floats(*model.mutable_graph(), "larger", {3, 1000}, values);
   const std::string before = model.SerializeAsString();
   const io::OnnxWritten written = io::write_onnx(folder / "m.onnx", model, {.message_limit = 8000, .source = nullptr});
-  CHECK(model.SerializeAsString() == before);  // the caller's model is as it was
+  CHECK(model.SerializeAsString() == before);  // the caller's model is restored
   REQUIRE(written.files.size() == 2);
   CHECK(written.bytes == file_size(folder / "m.onnx") + file_size(folder / "m.onnx.data"));
   io::OnnxFile file(folder / "m.onnx");
@@ -108,13 +108,13 @@ TEST_CASE("large initialisers go beside a model that is too large for one messag
     CHECK(io::onnx_external(initialisers[i], "").offset % 4096 == 0);
     CHECK(file.read_floats(initialisers[i]) == values);
   }
-  // A model whose data lies outside is written again from its file.
+  // A model with external data is written again from its file.
   io::write_onnx(folder / "again.onnx", file.model(), {.message_limit = 8000, .source = &file});
   io::OnnxFile again(folder / "again.onnx");
   CHECK(again.read_floats(again.model().graph().initializer(3)) == values);
 }
 
-TEST_CASE("the bytes of a graph are known before its initialisers have data") {
+TEST_CASE("onnx: the size of a graph is computed before its initialisers have data") {
   const TemporaryFolder folder;
   for (const std::int64_t size : {10, 126, 3000, 100000}) {
     onnx::ModelProto full = small_model();
@@ -139,7 +139,7 @@ TEST_CASE("the bytes of a graph are known before its initialisers have data") {
   }
 }
 
-TEST_CASE("every way to store floats is read") {
+TEST_CASE("onnx: floats are read from every field") {
   const TemporaryFolder folder;
   onnx::ModelProto model = small_model();
   TensorProto& typed = *model.mutable_graph()->add_initializer();
@@ -159,7 +159,7 @@ TEST_CASE("every way to store floats is read") {
   CHECK(file.read_floats(file.model().graph().initializer(3)) == std::vector<float>{0.25F});
 }
 
-TEST_CASE("graphs that contradict themselves are refused") {
+TEST_CASE("onnx: inconsistent graphs are refused") {
   CHECK(refusal(small_model()) == "accepted");
   onnx::ModelProto model = small_model();
   model.mutable_graph()->mutable_node(0)->set_input(0, "z");
@@ -182,7 +182,7 @@ TEST_CASE("graphs that contradict themselves are refused") {
   contains(refusal(onnx::ModelProto()), "no ONNX graph");
 }
 
-TEST_CASE("initialisers hold what their shapes say") {
+TEST_CASE("onnx: the data of an initialiser must match its shape") {
   onnx::ModelProto model = small_model();
   TensorProto& tensor = *model.mutable_graph()->mutable_initializer(0);
   tensor.set_dims(0, std::int64_t{1} << 40);
@@ -198,7 +198,7 @@ TEST_CASE("initialisers hold what their shapes say") {
   contains(refusal(model), "but 0 are there");
 }
 
-TEST_CASE("an initialiser holds its data in one field") {
+TEST_CASE("onnx: an initialiser may use only one data field") {
   const auto refused = [](const std::function<void(TensorProto&)>& change) {
     onnx::ModelProto model = small_model();
     change(*model.mutable_graph()->mutable_initializer(0));
@@ -215,7 +215,7 @@ TEST_CASE("an initialiser holds its data in one field") {
   });
 }
 
-TEST_CASE("external data stays inside the folder of the model") {
+TEST_CASE("onnx: external data outside the model's folder is refused") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "data", std::string(40, 'x'));
   const auto with = [&](const std::string& location, const std::string& offset, const std::string& length) {
@@ -234,7 +234,7 @@ TEST_CASE("external data stays inside the folder of the model") {
   contains(with("data", "0", "25"), "but 25 are there");
 }
 
-TEST_CASE("bytes that are no message are refused") {
+TEST_CASE("onnx: bytes that are no message are refused") {
   CHECK_THROWS_AS(io::parse_onnx("not a message", "m.onnx"), InputError);
   const std::string whole = small_model().SerializeAsString();
   for (std::size_t cut = 0; cut < whole.size(); ++cut) {

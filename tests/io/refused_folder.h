@@ -1,4 +1,4 @@
-// Why a model folder is refused.
+// Returns the error message for a model folder.
 #pragma once
 
 #include <string>

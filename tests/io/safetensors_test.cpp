@@ -37,7 +37,7 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
 
 SafetensorsHeader parse(const std::string& file) { return parse_safetensors(file, file.size(), "m.safetensors"); }
 
-// Seconds of the processor: other programs do not count. Builds that check every access are slow.
+// CPU seconds, so other programs do not count. Builds with checks of every access get a larger limit.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 #if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 constexpr double second = 1;
@@ -56,7 +56,7 @@ std::string message(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("safetensors: a good header") {
+TEST_CASE("safetensors: a valid header") {
   const SafetensorsHeader header =
       parse(raw_file("{\"__metadata__\":{\"format\":\"pt\"}," + entry("b", "BF16", "[2,2]", "[8,16]") + "," +
                          entry("a", "F32", "[2]", "[0,8]") + "," + entry("none", "F32", "[0,1099511627776]", "[8,8]") +
@@ -70,7 +70,7 @@ TEST_CASE("safetensors: a good header") {
   CHECK(header.tensors[3].bytes() == 1);
 }
 
-TEST_CASE("safetensors: headers that lie are refused, naming file and tensor") {
+TEST_CASE("safetensors: errors for invalid headers name file and tensor") {
   const auto one = [](const std::string& dtype, const std::string& shape, const std::string& offsets,
                       std::size_t bytes) { return message(file_of(entry("w", dtype, shape, offsets), bytes)); };
   CHECK_THAT(message(""), Contains("m.safetensors") && Contains("too few"));
@@ -108,7 +108,7 @@ TEST_CASE("safetensors: headers that lie are refused, naming file and tensor") {
              Contains("tensor b") && Contains("overlaps"));
 }
 
-TEST_CASE("safetensors: a shape of millions of sizes is refused before anything is made of it") {
+TEST_CASE("safetensors: a shape of millions of sizes is refused before parsing") {
   std::string shape = "[1";
   for (int i = 0; i < 10'000'000; ++i) shape += ",1";
   CHECK_THAT(message(file_of(entry("w", "F32", shape + "]", "[0,4]"), 4)), Contains("a shape of more than 64 sizes"));
@@ -116,11 +116,10 @@ TEST_CASE("safetensors: a shape of millions of sizes is refused before anything 
   for (int i = 1; i < 64; ++i) sizes += ",1";
   CHECK(message(file_of(entry("w", "F32", sizes + "]", "[0,4]"), 4)) == "accepted");
   CHECK(message(file_of(entry("a\\\"[" + std::string(100, ','), "F32", "[1]", "[0,4]"), 4)) ==
-        "accepted");  // in a name they are letters
+        "accepted");  // brackets and commas in a name do not count
 }
 
-TEST_CASE(
-    "safetensors: what is written is read back, in every floating type, and the same tensors give the same bytes") {
+TEST_CASE("safetensors: written data is read back in every floating type, and the same tensors give the same bytes") {
   const TemporaryFolder folder;
   std::vector<float> values(40000);
   std::iota(values.begin(), values.end(), -7.0f);
@@ -148,7 +147,7 @@ TEST_CASE(
   CHECK_THROWS_WITH(file.read_floats("gone"), Contains("has no tensor gone"));
 }
 
-TEST_CASE("safetensors: a writer that is given up leaves nothing") {
+TEST_CASE("safetensors: an abandoned writer leaves no file") {
   const TemporaryFolder folder;
   const TensorToWrite tensor{"w", StoredType::F32, {4}};
   CHECK_THROWS_AS(
@@ -165,7 +164,7 @@ TEST_CASE("safetensors: a header of 100,000 tensors is read in less than a secon
                entry(fmt::format("model.layers.{}.weight", i), "F32", "[1]", fmt::format("[{},{}]", 4 * i, 4 * i + 4));
   const TemporaryFolder folder;
   write_file_atomic(folder / "model.safetensors", file_of(members, 4 * count));
-  double least = 1e9;  // of three: what others do to the caches is not the reader's
+  double least = 1e9;  // best of three rounds, because other programs disturb the caches
   for (int round = 0; round < 3; ++round) {
     const double start = cpu_seconds();
     const ModelFolder model(folder.path());
@@ -189,7 +188,7 @@ TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less
   CHECK_THROWS_WITH(parse_json(text + ", \"key 7\": 1}", "j"), Contains("key \"key 7\" stands there twice"));
 }
 
-TEST_CASE("json: every kind of value reads as the library writes it, and what is none is refused") {
+TEST_CASE("json: all kinds of values read as the library reads them, and invalid text is refused") {
   const std::string text =
       R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
   CHECK(parse_json(text, "j").dump() == Json::parse(text).dump());

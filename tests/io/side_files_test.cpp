@@ -28,7 +28,7 @@ Copied copy(const std::string& from, const std::string& to, CopyOver over = Copy
 
 }  // namespace
 
-TEST_CASE("side files: links to folders, pipes and devices do not go along, links to files do") {
+TEST_CASE("side files: links to files are copied; links to folders, pipes and devices are not") {
   const TemporaryFolder folder;
   make_folders(folder / "elsewhere");
   make_folders(folder / "from/docs");
@@ -51,7 +51,7 @@ TEST_CASE("side files: links to folders, pipes and devices do not go along, link
   CHECK(list_folder(folder / "to") == std::vector<std::string>{"docs", "vocab.txt"});
 }
 
-TEST_CASE("side files: what goes along is bounded in count, depth and bytes") {
+TEST_CASE("side files: a copy is limited in count, depth and bytes") {
   const TemporaryFolder folder;
   std::string deep = folder / "deep";
   for (int level = 0; level < 10; ++level) {
@@ -71,13 +71,14 @@ TEST_CASE("side files: what goes along is bounded in count, depth and bytes") {
   make_folders(folder / "large");
   std::ofstream(folder / "large/a") << "x";
   std::ofstream(folder / "large/b") << "x";
-  std::filesystem::resize_file(folder / "large/a", (std::uint64_t{1} << 30) + 1);  // without blocks on the disk
+  // A sparse file without blocks on the disk.
+  std::filesystem::resize_file(folder / "large/a", (std::uint64_t{1} << 30) + 1);
   const Copied bytes = copy(folder / "large", folder / "large-copy");
   CHECK(bytes.copied == std::vector<std::string>{"b"});
   CHECK(bytes.skipped.at(0).first == "a");
 }
 
-TEST_CASE("side files: an interrupted copy is finished, and what is there stays") {
+TEST_CASE("side files: an interrupted copy continues and keeps existing files") {
   const TemporaryFolder folder;
   for (const char* name : {"from", "to"}) make_folders(folder / name);
   for (const char* name : {"from/a", "from/b", "to/a"}) write_file_atomic(folder / name, name);

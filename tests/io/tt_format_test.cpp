@@ -24,7 +24,7 @@ ComeraBlock good_block() { return {{linear(), table()}, 0.01, R"({"norm":"post"}
 
 Json config_of(const ComeraBlock& block) { return {{"model_type", "bert"}, {"comera", to_json(block)}}; }
 
-// Entries as a file's header would give them, sorted.
+// Entries as in a file's header, sorted.
 std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
   std::vector<ModelFolder::Entry> entries;
   const auto add = [&](const std::string& name, const FileShape& shape) {
@@ -53,7 +53,7 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
   return entries;
 }
 
-// Three in modes beside one out mode, sorted, with an identity block in the last core.
+// Three in modes and one out mode, sorted, with an identity block in the last core.
 ChainSpec gauged() {
   ChainSpec chain{"encoder.output", ChainKind::tt, {5, 12}, {3, 2, 2, 5}, {1, 2, 4, 3, 1}, {1, 2, 4, 3, 1}, true};
   chain.in_count = 3;
@@ -77,7 +77,7 @@ std::string message_for(const Json& config) {
 
 }  // namespace
 
-TEST_CASE("tt format: the block reads back as it was written") {
+TEST_CASE("tt format: the block reads back as written") {
   const auto block = parse_comera_block(parse_json(json_text(config_of(good_block())), "config.json"), "config.json");
   REQUIRE(block);
   CHECK(to_json(*block) == to_json(good_block()));
@@ -108,7 +108,7 @@ TEST_CASE("tt format: every weight is described from the header") {
   CHECK(forms[1].kind == "bias");
 }
 
-TEST_CASE("tt format: a low-rank pair is a chain of two, and an emptied chain has no tensors") {
+TEST_CASE("tt format: a low-rank pair is a chain of two cores, and an empty chain has no tensors") {
   ComeraBlock block{{{"up", ChainKind::tt, {6, 4}, {4, 6}, {1, 2, 1}, {1, 2, 1}},
                      {"down", ChainKind::tt, {4, 6}, {6, 4}, {1, 0, 1}, {1, 2, 1}}},
                     {},
@@ -120,7 +120,7 @@ TEST_CASE("tt format: a low-rank pair is a chain of two, and an emptied chain ha
   CHECK(parse_comera_block(config_of(block), "config.json"));
 }
 
-TEST_CASE("tt format: a pair of factors is lowrank, of a linear layer and of a table alike") {
+TEST_CASE("tt format: a pair of factors is lowrank for linear layers and tables") {
   CHECK(std::string(form_name(ChainKind::tt, {384, 1536})) == "lowrank");
   CHECK(std::string(form_name(ChainKind::tt, {16, 24, 384})) == "tt");
   CHECK(std::string(form_name(ChainKind::ttm, {30522, 1, 1, 384})) == "lowrank");
@@ -128,7 +128,7 @@ TEST_CASE("tt format: a pair of factors is lowrank, of a linear layer and of a t
   CHECK(std::string(form_name(ChainKind::ttm, {30522, 384})) == "ttm");
 }
 
-TEST_CASE("tt format: a block that contradicts itself is refused, naming the place") {
+TEST_CASE("tt format: errors for an inconsistent block name the place") {
   const auto broken = [](const char* pointer, const Json& value) {
     Json config = config_of(good_block());
     config[Json::json_pointer(std::string("/comera") + pointer)] = value;
@@ -169,7 +169,7 @@ TEST_CASE("tt format: a block that contradicts itself is refused, naming the pla
   CHECK_THAT(message_for(config), Contains("\"shape\" is missing"));
 }
 
-TEST_CASE("tt format: cores that do not chain, are missing or strange are refused") {
+TEST_CASE("tt format: cores that do not fit, are missing or unknown are refused") {
   const auto changed = [](auto change) {
     auto entries = entries_of(good_block());
     change(entries);
@@ -197,7 +197,7 @@ TEST_CASE("tt format: cores that do not chain, are missing or strange are refuse
              Contains("one of them must go"));
 }
 
-TEST_CASE("tt format: a folder round trip, and a rank that is not finite") {
+TEST_CASE("tt format: a folder round trip, and a diagonal entry that is not finite") {
   const TemporaryFolder folder;
   const ComeraBlock block = good_block();
   std::vector<float> values(200, 0.5f);
@@ -219,7 +219,7 @@ TEST_CASE("tt format: a folder round trip, and a rank that is not finite") {
              Contains("encoder.query.rank.0") && Contains("not finite"));
 }
 
-TEST_CASE("tt format: transposition of every shape around the tile") {
+TEST_CASE("tt format: transposition of all shapes around the tile size") {
   for (const std::int64_t rows : {1, 31, 33, 64})
     for (const std::int64_t columns : {1, 32, 65}) {
       std::vector<float> in(static_cast<std::size_t>(rows * columns)), out(in.size());
@@ -263,7 +263,7 @@ TEST_CASE("tt format: unequal modes, an order and a gauge") {
   CHECK_THAT(message([&] { describe(entries, block, "model"); }), Contains("encoder.output.order") && Contains("I32"));
 }
 
-TEST_CASE("tt format: a chain is read with its order and gauge, and what is wrong with them is said") {
+TEST_CASE("tt format: a chain is read with its order and gauge, and errors name the problem") {
   const TemporaryFolder folder;
   const ChainSpec chain = gauged();
   std::vector<float> values(200);
@@ -285,7 +285,7 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and what is wron
   CHECK(tensors.order == order);
   CHECK(tensors.gauge == gauge);
   REQUIRE(tensors.cores.size() == 4);
-  // Stored columns 1 and 3 of [3, 5]; e_0 in column 4, e_1 in column 0, e_2 in column 2.
+  // The stored columns of [3, 5] are 1 and 3; e_0 is in column 4, e_1 in column 0, e_2 in column 2.
   CHECK(restore_gauge(tensors.cores[3], tensors.gauge, 5) ==
         std::vector<float>{0, 0, 0, 1, 1, 1, 2, 0, 3, 0, 0, 4, 1, 5, 0});
   order[0] = 1;
@@ -298,7 +298,7 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and what is wron
   CHECK_THAT(message(read), Contains("encoder.output.tt.0") && Contains("element 2 is inf"));
 }
 
-TEST_CASE("tt format: rows that stand beside a chain are described, read and checked") {
+TEST_CASE("tt format: exact rows beside a chain are described, read and checked") {
   const TemporaryFolder folder;
   ChainSpec chain = table();
   chain.exact = 2;
@@ -342,7 +342,7 @@ TEST_CASE("tt format: rows that stand beside a chain are described, read and che
   CHECK_THAT(message(read), Contains("exact.rows") && Contains("element 3 is inf"));
 }
 
-TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those below the threshold as zero") {
+TEST_CASE("tt format: diagonals are multiplied into the cores, with entries below the threshold as zero") {
   const TemporaryFolder folder;
   const ChainSpec chain{"up", ChainKind::tt, {2, 2}, {2, 2}, {1, 2, 1}, {1, 2, 1}};
   const float left[] = {1, 2, 3, 4}, right[] = {5, 6, 7, 8}, diagonal[] = {0.5f, 0.001f};
@@ -356,7 +356,7 @@ TEST_CASE("tt format: diagonals beside the cores are multiplied into them, those
   CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
 }
 
-TEST_CASE("tt format: an entry of a diagonal counts above the threshold; negative ones and those equal to it do not") {
+TEST_CASE("tt format: only diagonal entries above the threshold count, not equal or negative ones") {
   const TemporaryFolder folder;
   const ChainSpec chain{"up", ChainKind::tt, {2, 4}, {4, 2}, {1, 4, 1}, {1, 4, 1}};
   const std::vector<float> left(16, 1), right(8, 1), diagonal{0.5f, -0.5f, 0.125f, 0.25f};
@@ -374,7 +374,7 @@ TEST_CASE("tt format: an entry of a diagonal counts above the threshold; negativ
   CHECK(first_row(std::nullopt) == diagonal);
 }
 
-TEST_CASE("tt format: a file has the parts of its chains and nothing that looks like more of them") {
+TEST_CASE("tt format: a file must have exactly the parts of its chains") {
   const ComeraBlock block = good_block();
   std::vector<std::string> parts;
   for (const ChainSpec& chain : block.chains)
@@ -387,17 +387,17 @@ TEST_CASE("tt format: a file has the parts of its chains and nothing that looks 
               [](const auto& a, const auto& b) { return natural_less(a.tensor.name, b.tensor.name); });
     return message([&] { describe(entries, described, "model"); });
   };
-  // Under a chain's name, but no part of it: dense tensors like any other.
+  // Names below a chain's name that are no part of it: normal dense tensors.
   CHECK(with(block, {"encoder.query.tt.norm.weight", "encoder.query.rank.weight", "other.order", "gauge"}) ==
         "accepted");
   for (const char* name :
        {"encoder.query.tt.9", "encoder.query.rank.3", "encoder.query.order", "encoder.query.exact.rows", "other.tt.0"})
     CHECK_THAT(with(block, {name}), Contains(name) && Contains("does not describe"));
-  // Diagonals beside a chain that says it has none.
+  // Diagonals beside a folded chain.
   ComeraBlock folded = block;
   folded.chains[0].folded = true;
   CHECK_THAT(with(folded, {}), Contains("encoder.query.rank.0") && Contains("does not describe"));
-  // Two chains that stand for one weight.
+  // Two chains for one weight.
   ComeraBlock twice = block;
   twice.chains.push_back(linear());
   twice.chains.back().name = "encoder.query.weight";
@@ -405,7 +405,7 @@ TEST_CASE("tt format: a file has the parts of its chains and nothing that looks 
   CHECK_THAT(with(twice, {}), Contains("two chains"));
 }
 
-TEST_CASE("tt format: cores that no file can hold and thresholds that are none are refused") {
+TEST_CASE("tt format: oversized cores and invalid thresholds are refused") {
   ComeraBlock block = good_block();
   Json config = config_of(block);
   Json& query = config["comera"]["tensors"]["encoder.query"];

@@ -1,5 +1,4 @@
-// rewrite_safetensors IN OUT [TYPE]: reads with our reader and writes with our writer; with TYPE, floating tensors are
-// converted to it.
+// rewrite_safetensors IN OUT [TYPE]: copies a file with our reader and writer. TYPE converts floating tensors to it.
 #include <cstdio>
 
 #include "lib/core/error.h"

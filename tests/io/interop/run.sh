@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a Python script with packages from PyPI:  run.sh VENV "PACKAGES" SCRIPT ARGUMENTS...
-# VENV is made once and kept. COMERA_INTEROP_PYTHON names an interpreter that has the packages already. Without network: skipped (77).
+# VENV is made once and kept. COMERA_INTEROP_PYTHON names an interpreter that already has the packages.
+# Exits with 77 (skipped) without network.
 set -euo pipefail
 venv=$1 packages=$2
 shift 2
