@@ -48,7 +48,7 @@ std::string long_text() {
 
 }  // namespace
 
-TEST_CASE("plain, gzip and zstd files unpack to the same bytes, by content and not by name") {
+TEST_CASE("byte stream: plain, gzip and zstd files give the same bytes, recognized by content and not by name") {
   const Scratch scratch;
   const std::string text = long_text();
   CHECK(read_all(scratch.write("a", text)) == text);
@@ -60,7 +60,7 @@ TEST_CASE("plain, gzip and zstd files unpack to the same bytes, by content and n
   CHECK(read_all(scratch.write("g", "ab")) == "ab");
 }
 
-TEST_CASE("reading can start anywhere in the unpacked bytes") {
+TEST_CASE("byte stream: reading can start anywhere in the unpacked bytes") {
   const Scratch scratch;
   const std::string text = long_text();
   for (const std::string& packed : {text, gzip(text), zstd(text)}) {
@@ -80,7 +80,7 @@ TEST_CASE("reading can start anywhere in the unpacked bytes") {
   }
 }
 
-TEST_CASE("lines lose their ends, a byte order mark, and nothing else") {
+TEST_CASE("line reader: line ends and a byte order mark are removed, and nothing else") {
   const Scratch scratch;
   LineReader reader(scratch.write("x", "\xEF\xBB\xBFone\r\n\n two \nlast"));
   std::string_view line;
@@ -92,7 +92,7 @@ TEST_CASE("lines lose their ends, a byte order mark, and nothing else") {
   CHECK_FALSE(reader.next(line));
 }
 
-TEST_CASE("a line longer than asked for comes in parts, and reading can start at each") {
+TEST_CASE("line reader: a long line comes in parts, and reading can start at each") {
   const Scratch scratch;
   std::string line, text = "short\r\n";
   for (int i = 0; i < 1000; ++i)
@@ -127,7 +127,8 @@ TEST_CASE("a line longer than asked for comes in parts, and reading can start at
   LineReader whole(path);
   REQUIRE(whole.next(part, 100, nullptr));
   CHECK_THROWS_WITH(whole.next(part, 100, nullptr), Catch::Contains("x.txt: line 2: is longer than"));
-  LineReader letters(scratch.write("y.txt", std::string(1000, 'x') + "\xC3\xA9\xFF"));  // no blank: cut anywhere
+  // No blank: the cut is at any character.
+  LineReader letters(scratch.write("y.txt", std::string(1000, 'x') + "\xC3\xA9\xFF"));
   std::string all;
   const auto read = [&] {
     for (std::string_view next; letters.next(next, 64, cut_at_blank);) all += next;
@@ -136,7 +137,7 @@ TEST_CASE("a line longer than asked for comes in parts, and reading can start at
   CHECK(all.size() >= 940);
 }
 
-TEST_CASE("a packed file that unpacks to far more than text does is refused before it fills the memory") {
+TEST_CASE("byte stream: a file with a very large unpacked size is refused before it uses up the memory") {
   const Scratch scratch;
   const std::string rows(std::size_t{100} << 20, 'x');
   for (const std::string& path : {scratch.write("a.gz", gzip(rows)), scratch.write("a.zst", zstd(rows))}) {
@@ -153,7 +154,7 @@ TEST_CASE("a packed file that unpacks to far more than text does is refused befo
   CHECK(read_all(scratch.write("b.gz", gzip(std::string(std::size_t{60} << 20, 'x')))).size() == std::size_t{60} << 20);
 }
 
-TEST_CASE("damaged, truncated, missing and foreign files are refused by a sentence") {
+TEST_CASE("byte stream: errors for damaged, truncated, missing and foreign files name the file") {
   const Scratch scratch;
   const std::string text = long_text(), gz = gzip(text), zst = zstd(text);
   CHECK_THROWS_WITH(read_all(scratch.write("a.gz", gz.substr(0, gz.size() / 2))),

@@ -18,7 +18,7 @@ Window two_sequences() {
 
 }  // namespace
 
-TEST_CASE("a batch is padded to a multiple of 8 and says what it holds") {
+TEST_CASE("collate: a batch is padded to a multiple of 8 and has its counts") {
   const Window window = two_sequences();
   Batch batch;
   collate(window, window.sequences, *letters(), {}, batch);
@@ -38,14 +38,14 @@ TEST_CASE("a batch is padded to a multiple of 8 and says what it holds") {
   CHECK_FALSE(batch.has("masked_index"));
 }
 
-TEST_CASE("masked positions stand in order and unused slots hold -1") {
+TEST_CASE("collate: masked positions are in order and unused slots are -1") {
   const Window window = two_sequences();
   Batch batch;
   collate(window, window.sequences, *letters(), {0.15, 3}, batch);
   const auto index = batch["masked_index"].as<std::int32_t>();
   const auto target = batch["masked_targets"].as<std::int32_t>();
   REQUIRE(static_cast<std::int64_t>(index.size()) == masked_capacity(2, 8, 0.15));
-  REQUIRE(batch.counted == 2);  // max(1, round(0.15 * 3)) of each
+  REQUIRE(batch.counted == 2);  // max(1, round(0.15 * 3)) of each sequence
   const Ids before = {2, 5, 6, 3, 7, 3, 0, 0, 2, 8, 9, 10, 3, 0, 0, 0};
   for (int i = 0; i < 2; ++i)
     CHECK(before[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] == target[static_cast<std::size_t>(i)]);
@@ -54,7 +54,7 @@ TEST_CASE("masked positions stand in order and unused slots hold -1") {
   CHECK_FALSE(batch.has("labels"));
 }
 
-TEST_CASE("the number of masked tokens is the rounded share, at least one, never a special piece") {
+TEST_CASE("collate: the number of masked tokens is the rounded share, at least one, and no special piece is masked") {
   const auto tokenizer = letters();
   Ids positions, targets;
   for (std::int32_t length : {1, 2, 3, 10, 11, 100, 510}) {
@@ -74,7 +74,7 @@ TEST_CASE("the number of masked tokens is the rounded share, at least one, never
   CHECK(positions.empty());
 }
 
-TEST_CASE("masks follow seed and sample, not the batch") {
+TEST_CASE("collate: masks depend on seed and sample, not on the batch") {
   const auto tokenizer = letters();
   Ids first, second, targets;
   const auto masked = [&](std::uint64_t seed, std::int64_t sample) {
@@ -88,7 +88,7 @@ TEST_CASE("masks follow seed and sample, not the batch") {
   CHECK(masked(1, 5) != masked(1, 5 + (std::int64_t{1} << 32)));
 }
 
-TEST_CASE("80 % become the mask, 10 % a random piece, 10 % stay, over every position and piece") {
+TEST_CASE("collate: 80 % become the mask, 10 % a random piece, 10 % stay, uniformly over positions and pieces") {
   const auto tokenizer = letters();
   Ids positions, targets;
   double total = 0, mask = 0, kept = 0, by_position[20] = {}, by_piece[57] = {};
@@ -109,7 +109,7 @@ TEST_CASE("80 % become the mask, 10 % a random piece, 10 % stay, over every posi
   };
   CHECK(total == 60000);
   CHECK(near(mask, total, 0.8));
-  CHECK(near(kept, total, 0.1 + 0.1 / 52));  // a random piece is the same one in 52
+  CHECK(near(kept, total, 0.1 + 0.1 / 52));  // a random piece equals the original in 1 of 52 cases
   for (double count : by_position) CHECK(near(count, total, 1.0 / 20));
   for (int id = 0; id < 5; ++id) CHECK(by_piece[id] == 0);
   for (int id = 5; id < 57; ++id)

@@ -1,4 +1,4 @@
-// Task clm: documents packed one behind another, each with its own positions, and windows that count every token once.
+// Task clm: packed documents, each with its own positions, and windows that count every token once.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -11,7 +11,7 @@ using namespace comera::data;
 
 namespace {
 
-// Letters 'a' .. 'z' are ids 5 .. 30; between [CLS] 2 and [SEP] 3.
+// Letters 'a' .. 'z' are ids 5 .. 30. Documents begin with [CLS] 2 and end with [SEP] 3.
 std::shared_ptr<const Dataset> documents(const Scratch& scratch, const std::string& name, const std::string& text,
                                          std::int64_t length, bool ends = true) {
   DataSpec spec;
@@ -38,7 +38,7 @@ std::vector<std::int32_t> row(const Batch& batch, const char* name, std::int64_t
 
 using Tokens = std::vector<std::int32_t>;
 
-// Every token that is predicted, with the tokens before it in its document.
+// Counts every predicted token together with the tokens before it in its document.
 void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t>, int>& seen) {
   for (std::int64_t b = 0; b < batch.sequences; ++b) {
     const Tokens ids = row(batch, "input_ids", b), targets = row(batch, "targets", b),
@@ -51,7 +51,7 @@ void add_predictions(const Batch& batch, std::map<std::pair<Tokens, std::int32_t
 
 }  // namespace
 
-TEST_CASE("documents are packed with their borders, and go on in the next sequence") {
+TEST_CASE("documents: they are packed with their borders and continue in the next sequence") {
   const Scratch scratch;
   const auto loader =
       Loader::open(documents(scratch, "a.txt", "a b\nc\n\f\nd e f g h i\n\f\n\n\f\nj k\n", 10), in_order(3));
@@ -66,12 +66,12 @@ TEST_CASE("documents are packed with their borders, and go on in the next sequen
   CHECK(row(batch, "input_ids", 1) == Tokens{12, 13, 3, 2, 14, 15, 3});
   CHECK(row(batch, "targets", 1) == Tokens{13, 3, -1, 14, 15, 3, -1});
   CHECK(row(batch, "key_begin", 1) == Tokens{0, 0, 0, 3, 3, 3, 3});
-  CHECK(batch.counted == 4 + 7 + 3);  // every token but each document's first
+  CHECK(batch.counted == 4 + 7 + 3);  // every token except the first of each document
   CHECK(batch["targets"].as<const std::int32_t>()[10] == -1);
   CHECK(!loader->next(batch));
 }
 
-TEST_CASE("a JSONL record is a document, and its line ends belong to it") {
+TEST_CASE("documents: a JSONL record is a document, including its line ends") {
   const Scratch scratch;
   const auto loader = Loader::open(
       documents(scratch, "a.jsonl", "{\"text\": \"a b\\nc\"}\n{\"text\": \"d\"}\n", 12, false), in_order(2));
@@ -81,7 +81,7 @@ TEST_CASE("a JSONL record is a document, and its line ends belong to it") {
   CHECK(row(batch, "targets", 0) == Tokens{5, 6, 7, -1, 8, -1});
 }
 
-TEST_CASE("windows with a stride predict every token of a document once, as packing does") {
+TEST_CASE("documents: windows with a stride predict every token once, as packing does") {
   const Scratch scratch;
   std::string text;
   for (int i = 0; i < 75; ++i) text += std::string(i ? " " : "") + static_cast<char>('a' + i * i % 26);
@@ -98,11 +98,11 @@ TEST_CASE("windows with a stride predict every token of a document once, as pack
       if (prediction.first.front() != 2)
         shortest = std::min(shortest, static_cast<std::int64_t>(prediction.first.size()));
     CHECK(counted == 76 + 4);
-    CHECK(shortest >= 16 - stride);  // what a token behind the first window sees at least
+    CHECK(shortest >= 16 - stride);  // smallest context of a token after the first window
   }
 }
 
-TEST_CASE("a long document is cut at a line's end and goes on without a border") {
+TEST_CASE("documents: a long document is cut at a line end and continues without a border") {
   const Scratch scratch;
   std::string line, text;
   for (int i = 0; i < 500; ++i) line += i ? " a" : "a";
@@ -116,7 +116,7 @@ TEST_CASE("a long document is cut at a line's end and goes on without a border")
   CHECK(counted == tokens - 1);
 }
 
-TEST_CASE("a stream of documents resumes at any step, inside a long document as well") {
+TEST_CASE("documents: a stream resumes at any step, also inside a long document") {
   const Scratch scratch;
   std::string text;
   for (int i = 0; text.size() < Corpus::longest_piece + 300000; ++i) {

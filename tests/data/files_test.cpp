@@ -13,11 +13,11 @@ using namespace comera;
 using namespace comera::data;
 using Catch::Matchers::Contains;
 
-TEST_CASE("data files: a byte in the middle of a large file changes the hash") {
+TEST_CASE("data files: a changed byte in the middle of a large file changes the hash") {
   const Scratch scratch;
   const std::string path = scratch.write("large.txt", "begin");
   constexpr std::uint64_t bytes = std::uint64_t{96} << 20;
-  std::filesystem::resize_file(path, bytes);  // without blocks on the disk
+  std::filesystem::resize_file(path, bytes);  // a sparse file without blocks on the disk
   const std::string before = hash_files({path});
   CHECK(hash_files({path}) == before);
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -27,7 +27,7 @@ TEST_CASE("data files: a byte in the middle of a large file changes the hash") {
   CHECK(hash_files({path}) != before);
 }
 
-TEST_CASE("data files: a pipe is refused, and nobody waits for its writer") {
+TEST_CASE("data files: a pipe is refused without waiting for its writer") {
   const Scratch scratch;
   const std::string path = scratch.path("pipe");
   REQUIRE(::mkfifo(path.c_str(), 0666) == 0);

@@ -33,7 +33,7 @@ LabelSurvey survey(const std::string& labels) {
 
 }  // namespace
 
-TEST_CASE("a decimal point or an exponent makes labels numbers, words and whole numbers are classes") {
+TEST_CASE("label kind: a decimal point or an exponent makes labels numbers; words and whole numbers are classes") {
   for (const char* classes :
        {"yes|no", "0|1|2", "-1|+1", "1|2|many", "v1|1.5", "1|2|3.x", "nan|1.5", "0x1p3|1.5", "1,5|2.5"}) {
     INFO(classes);
@@ -47,7 +47,7 @@ TEST_CASE("a decimal point or an exponent makes labels numbers, words and whole 
   CHECK(survey("5|3").example.empty());
 }
 
-TEST_CASE("labels of a regression are numbers, by row") {
+TEST_CASE("label kind: a regression has one number per row") {
   const Scratch scratch;
   const auto dataset = Dataset::open(spec_of(scratch, "3.8|-2| 1e1 |+0.25"), letters());
   REQUIRE(dataset->size() == 4);
@@ -67,7 +67,7 @@ TEST_CASE("labels of a regression are numbers, by row") {
   CHECK(std::isnan(Dataset::open(unlabelled, letters())->score(1)));
 }
 
-TEST_CASE("a label that is no finite number is refused by file and line") {
+TEST_CASE("label kind: the error for a label that is no finite number names file and line") {
   const Scratch scratch;
   const auto refused = [&](const std::string& labels, const std::string& message) {
     CHECK_THROWS_AS(Dataset::open(spec_of(scratch, labels), letters()), comera::InputError);
@@ -82,7 +82,7 @@ TEST_CASE("a label that is no finite number is refused by file and line") {
   refused("1.5||2", "the label (column 'label') is empty");
 }
 
-TEST_CASE("a batch of a regression has its numbers") {
+TEST_CASE("label kind: a batch of a regression has its numbers") {
   const Scratch scratch;
   const auto dataset = Dataset::open(spec_of(scratch, "3.8|-2|0.5"), letters());
   LoaderOptions options;

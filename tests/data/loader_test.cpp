@@ -13,7 +13,7 @@ using namespace comera::data;
 
 namespace {
 
-// Everything that a batch says, for comparing.
+// All contents of a batch as text, for comparison.
 std::string print(const Batch& batch) {
   std::string text = fmt::format("{} {} {} {}:", batch.sequences, batch.length, batch.counted, batch.tokens);
   if (batch.sequences == 0) return text;
@@ -34,14 +34,14 @@ std::string next_step(Loader& loader, std::int64_t accumulate = 1) {
 
 std::string word(int length) { return std::string(static_cast<std::size_t>(length), 'a'); }
 
-// `rows` rows whose text has 1 + i % 40 tokens.
+// `rows` rows; the text of row i has 1 + i % 40 tokens.
 std::string tsv(int rows) {
   std::string text = "text\tlabel\n";
   for (int i = 0; i < rows; ++i) text += word(1 + i % 40) + "\t" + (i % 3 == 0 ? "yes" : "no") + "\n";
   return text;
 }
 
-// Lines of 0 to 60 tokens, documents of some lines.
+// Lines of 0 to 60 tokens, in documents of several lines.
 std::string corpus(int lines, int salt) {
   std::string text;
   for (int i = 0; i < lines; ++i) {
@@ -97,7 +97,7 @@ void resumes_anywhere(const std::shared_ptr<const Dataset>& dataset, int steps, 
 
 }  // namespace
 
-TEST_CASE("an epoch hands out every row once and drops nothing") {
+TEST_CASE("loader: an epoch returns every row once and drops nothing") {
   Corpus corpus;
   const auto dataset = corpus.rows(1000);
   const auto loader = Loader::open(dataset, options());
@@ -123,7 +123,7 @@ TEST_CASE("an epoch hands out every row once and drops nothing") {
   }
 }
 
-TEST_CASE("batches are bucketed by length and carry their rows' labels") {
+TEST_CASE("loader: batches are bucketed by length and have the labels of their rows") {
   Corpus corpus;
   const auto dataset = corpus.rows();
   CHECK(dataset->labels() == std::vector<std::string>{"no", "yes"});
@@ -140,10 +140,10 @@ TEST_CASE("batches are bucketed by length and carry their rows' labels") {
       CHECK(batch["labels"].as<std::int32_t>()[static_cast<std::size_t>(b)] == (row % 3 == 0));
     }
   }
-  CHECK(padded < 1.25 * tokens);  // without buckets it is 43 / 22.5 = 1.9
+  CHECK(padded < 1.25 * tokens);  // without buckets the ratio is 43 / 22.5 = 1.9
 }
 
-TEST_CASE("evaluation goes through the rows in order, once") {
+TEST_CASE("loader: evaluation returns the rows in order, once") {
   Corpus corpus;
   const auto dataset = corpus.rows(100);
   const auto loader = Loader::open(dataset, options(32, false));
@@ -155,7 +155,7 @@ TEST_CASE("evaluation goes through the rows in order, once") {
   CHECK_FALSE(loader->next(batch));
 }
 
-TEST_CASE("k micro-batches hold what one batch of k times the size holds") {
+TEST_CASE("loader: k micro-batches equal one batch of k times the size") {
   Corpus corpus;
   const auto dataset = corpus.rows(1000);
   LoaderOptions split = options(8);
@@ -178,7 +178,7 @@ TEST_CASE("k micro-batches hold what one batch of k times the size holds") {
   }
 }
 
-TEST_CASE("the number of threads changes nothing") {
+TEST_CASE("loader: the result does not depend on the number of threads") {
   Corpus corpus;
   for (const auto& dataset : {corpus.rows(), corpus.stream()}) {
     LoaderOptions many = options();
@@ -188,12 +188,12 @@ TEST_CASE("the number of threads changes nothing") {
   }
 }
 
-TEST_CASE("rows resume in mid-epoch as if undisturbed") {
+TEST_CASE("loader: rows resume within an epoch without a difference") {
   Corpus corpus;
   resumes_anywhere(corpus.rows(), 200, {0, 1, 15, 16, 17, 93, 94, 150});
 }
 
-TEST_CASE("a stream resumes in mid-epoch as if undisturbed") {
+TEST_CASE("loader: a stream resumes within an epoch without a difference") {
   Corpus corpus;
   const auto dataset = corpus.stream();
   std::int64_t per_epoch = 0;
@@ -207,7 +207,7 @@ TEST_CASE("a stream resumes in mid-epoch as if undisturbed") {
       {0, 15, 16, 100, static_cast<int>(per_epoch) - 1, static_cast<int>(per_epoch), static_cast<int>(per_epoch) + 20});
 }
 
-TEST_CASE("a stream packs every token of every line, in order") {
+TEST_CASE("loader: a stream packs every token of every line, in order") {
   Corpus corpus;
   const auto dataset = corpus.stream(500);
   Ids wanted, packed;
@@ -227,7 +227,7 @@ TEST_CASE("a stream packs every token of every line, in order") {
     }
     for (std::int64_t b = 0; b < batch.sequences; ++b) {
       last_length = batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)];
-      short_ones += last_length < 31;  // a [SEP] that would stand last is left out
+      short_ones += last_length < 31;  // a final [SEP] between documents is omitted
       CHECK(batch["samples"].as<std::int64_t>()[static_cast<std::size_t>(b)] == sample++);
       const auto begin = ids.begin() + b * batch.length;
       CHECK(*begin == 2);
@@ -239,10 +239,10 @@ TEST_CASE("a stream packs every token of every line, in order") {
   }
   CHECK(packed == wanted);
   CHECK(short_ones <= 1);
-  CHECK(separators > 60);  // of 89 document ends, those inside a sequence
+  CHECK(separators > 60);  // 89 documents end; separators appear for those inside a sequence
 }
 
-TEST_CASE("epochs of a stream differ in order and hold the same sequences") {
+TEST_CASE("loader: epochs of a stream have different orders and the same amount of text") {
   Corpus corpus;
   const auto dataset = corpus.stream(300);
   const auto loader = Loader::open(dataset, options());
@@ -263,11 +263,11 @@ TEST_CASE("epochs of a stream differ in order and hold the same sequences") {
     CHECK(loader->state().samples == samples);
   }
   CHECK(std::abs(static_cast<double>(tokens[1] - tokens[0])) <
-        200);  // sequences begin elsewhere when files come in another order
+        200);  // another order of files shifts the sequence borders
   CHECK(first[0] != first[1]);
 }
 
-TEST_CASE("a pair is [CLS] a [SEP] b [SEP], trimmed, with types 0 and 1") {
+TEST_CASE("loader: a pair is [CLS] a [SEP] b [SEP], trimmed, with types 0 and 1") {
   DataSpec spec;
   spec.text = {"a", "b"};
   spec.max_length = 12;
@@ -288,7 +288,7 @@ TEST_CASE("a pair is [CLS] a [SEP] b [SEP], trimmed, with types 0 and 1") {
   CHECK(loader->longest() == 16);
 }
 
-TEST_CASE("JSONL records are documents of the mlm task") {
+TEST_CASE("loader: JSONL records are documents of the mlm task") {
   const Scratch scratch;
   DataSpec spec;
   spec.files = {scratch.write("x.jsonl", "{\"text\": \"a b\\nc\"}\n{\"text\": \"d\"}\n")};
@@ -301,7 +301,7 @@ TEST_CASE("JSONL records are documents of the mlm task") {
   CHECK(batch["input_ids"].as<std::int32_t>()[4] == 3);
 }
 
-TEST_CASE("the hash follows the bytes of the files") {
+TEST_CASE("loader: the hash depends on the bytes of the files") {
   const Scratch scratch;
   DataSpec spec;
   spec.files = {scratch.write("a.tsv", "text\nabc\n")};
@@ -313,7 +313,7 @@ TEST_CASE("the hash follows the bytes of the files") {
   CHECK(Dataset::open(spec, letters())->hash() != hash);
 }
 
-TEST_CASE("data that cannot be used is refused by a sentence") {
+TEST_CASE("loader: unusable data gives an error message") {
   const Scratch scratch;
   DataSpec spec;
   spec.text = {"text"};
@@ -350,7 +350,7 @@ TEST_CASE("data that cannot be used is refused by a sentence") {
   refused({scratch.path("dev.tsv")}, "the mlm task reads one column, but --text names text, body");
 }
 
-TEST_CASE("errors in streamed data reach the reader of the batches, by file and line") {
+TEST_CASE("loader: errors in streamed data are rethrown by next(), with file and line") {
   const Scratch scratch;
   DataSpec spec;
   spec.task = Task::mlm;
@@ -366,7 +366,7 @@ TEST_CASE("errors in streamed data reach the reader of the batches, by file and 
   refused(scratch.write("x.jsonl", "{\"text\": \"a\"}\n{\"txt\": 1}\n"), "x.jsonl: line 2: has no key 'text'");
 }
 
-// All tokens of a pass, without those around sequences.
+// All tokens of a pass, without special pieces.
 std::vector<std::int32_t> pass(const DataSpec& spec, const LoaderState& state = {}) {
   LoaderOptions in_order = options(4, false);
   const auto loader = Loader::open(Dataset::open(spec, letters()), in_order, state);
@@ -381,7 +381,7 @@ std::vector<std::int32_t> pass(const DataSpec& spec, const LoaderState& state = 
   return ids;
 }
 
-TEST_CASE("one long line has the tokens of its words, in memory that does not grow with it") {
+TEST_CASE("loader: a very long line has the tokens of its words, in bounded memory") {
   const Scratch scratch;
   std::string line, words;
   for (int i = 0; line.size() < (std::size_t{3} << 20); ++i) {
@@ -402,7 +402,7 @@ TEST_CASE("one long line has the tokens of its words, in memory that does not gr
   }
 }
 
-TEST_CASE("a corpus in a table is read by column, a document a row, and goes on anywhere") {
+TEST_CASE("loader: a corpus in a table is read by column, one document per row, and resumes anywhere") {
   const Scratch scratch;
   std::string csv = "id,body,label\n", jsonl, tsv = "label\tbody\n";
   for (int i = 0; i < 3000; ++i) {
@@ -431,7 +431,7 @@ TEST_CASE("a corpus in a table is read by column, a document a row, and goes on 
   }
 }
 
-TEST_CASE("resuming inside a long line gives the batches of the whole pass") {
+TEST_CASE("loader: resuming inside a long line gives the batches of the whole pass") {
   const Scratch scratch;
   std::string line;
   for (int i = 0; line.size() < (std::size_t{2} << 20); ++i)
@@ -443,7 +443,7 @@ TEST_CASE("resuming inside a long line gives the batches of the whole pass") {
   resumes_anywhere(Dataset::open(spec, letters()), 250, {1, 64, 100, 130, 249});
 }
 
-TEST_CASE("positions that do not fit the data are refused") {
+TEST_CASE("loader: positions that do not fit the data are refused") {
   Corpus corpus;
   const auto dataset = corpus.rows(100);
   const auto refused = [&](LoaderState state, const std::string& message) {

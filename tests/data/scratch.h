@@ -1,4 +1,4 @@
-// A folder that goes away, and the small tokenizer that the tests share.
+// A temporary folder, and the small tokenizer that the tests share.
 #pragma once
 
 #include <unistd.h>

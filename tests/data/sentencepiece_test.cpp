@@ -21,13 +21,13 @@ struct Piece {
   Type type = Type::normal;
 };
 
-// One field of a protobuf message that holds bytes; every length here is below 128.
+// A length-delimited field of a protobuf message. Every length here is below 128.
 std::string field(int number, const std::string& bytes) {
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
 }
 
-// A unigram model of these pieces, ids from 1, that adds no space in front: piece {text 1, score 2, type 3},
-// trainer_spec 2 {model_type 3}, normalizer_spec 3 {add_dummy_prefix 3} of sentencepiece_model.proto.
+// A unigram model of these pieces (ids from 1) that adds no space at the start. Fields of sentencepiece_model.proto:
+// piece {text 1, score 2, type 3}, trainer_spec 2 {model_type 3}, normalizer_spec 3 {add_dummy_prefix 3}.
 std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
   pieces.insert(pieces.begin(), {"<unk>", 0.0f, Type::unknown});
   std::string model;
@@ -39,7 +39,7 @@ std::shared_ptr<const Tokenizer> unigram_of(std::vector<Piece> pieces) {
   return parse_sentencepiece(model + field(2, {'\x18', 1}) + field(3, {'\x18', 0}), "unigram");
 }
 
-// The place of a model's precompiled_charsmap: field 2 behind the name of the rules.
+// Position and length of a model's precompiled_charsmap: field 2 after the name of the rules.
 std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
   std::size_t at = model.find("nmt_nfkc_cf") + 11;
   REQUIRE(model.at(at) == '\x12');
@@ -54,8 +54,8 @@ std::pair<std::size_t, std::size_t> charsmap_of(const std::string& model) {
 
 std::string number(std::uint32_t value) { return {reinterpret_cast<const char*>(&value), 4}; }
 
-// A map of 768 units that nothing matches, but for those that are given: index, label, offset, and whether a leaf
-// follows. Unit 600 is a leaf.
+// A map of 768 units that match nothing, except the given ones: index, label, offset, and true if a leaf follows. Unit
+// 600 is a leaf.
 struct MapUnit {
   std::uint32_t index, label, offset;
   bool leaf = false;
@@ -70,8 +70,8 @@ std::string map_of(const std::vector<MapUnit>& units, const std::string& texts) 
 
 }  // namespace
 
-// Ids and texts below are those of the Python package sentencepiece 0.2.3.
-TEST_CASE("published SentencePiece models give the reference's ids and text") {
+// The ids and texts below come from the Python package sentencepiece 0.2.3.
+TEST_CASE("SentencePiece: published models give the ids and text of the reference") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: SentencePiece models are not tested");
@@ -96,7 +96,7 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   const Specials& s = albert->specials();
   CHECK(Ids{s.pad, s.unknown, s.cls, s.sep, s.mask} == Ids{0, 1, 2, 3, 4});
 
-  // Segmentations whose scores differ by the rounding of their sums alone.
+  // Segmentations with scores that differ only by the rounding of their sums.
   CHECK(albert->encode("    0.19999999999999996") == Ids{713, 9, 3889, 23170, 23170, 3483, 23170, 4060});
   CHECK(albert->encode("      time.sleep(99999)") == Ids{85, 9, 21092, 5, 23170, 3483, 6});
   CHECK(albert->encode("timeshift=(-)nnn (default 0)") ==
@@ -106,7 +106,7 @@ TEST_CASE("published SentencePiece models give the reference's ids and text") {
   CHECK(unigram->encode("-----") == Ids{4, 35, 415, 415});
 }
 
-TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
+TEST_CASE("SentencePiece: a long text is tokenized in parts and has the tokens of the whole") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: SentencePiece models are not tested");
@@ -128,7 +128,7 @@ TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
     Ids wanted;
     for (std::uint32_t i = 0; text.size() < (std::size_t{1} << 20); ++i) {
       const std::string word = words[(i * 2654435761u >> 8) % std::size(words)];
-      // Parts of their own where a single blank stands before a letter.
+      // A separate part starts only where a single blank precedes a letter.
       if (part.size() > 5000 && word.front() != ' ' && part.back() != ' ') {
         tokenizer->encode(part, wanted);
         text += part + " ";
@@ -147,17 +147,16 @@ TEST_CASE("a long text is tokenised in parts and has the tokens of the whole") {
   }
 }
 
-// The three models as bytes, given to the Python package sentencepiece 0.2.3, answer with these ids.
-TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3") {
-  // A piece of the user's scores .1 * (bytes - 1): .2 - 1.05 > -1.0, and a single byte 0.
+// The Python package sentencepiece 0.2.3 returns these ids for the bytes of the three models.
+TEST_CASE("SentencePiece: scores of unigram pieces add up and compare as in version 0.2.3") {
+  // A user-defined piece scores .1 * (bytes - 1): .2 - 1.05 > -1.0. A single byte scores 0.
   CHECK(unigram_of({{"x", -1.05f}, {"abc", 0, Type::user_defined}, {"xabc", -1.0f}})->encode("xabc") == Ids{1, 2});
-  // Sums that differ by their rounding alone: it depends on what stands before them, and the first of two equal ones
-  // stays.
+  // Sums that differ only by their rounding: it depends on the preceding pieces, and the first of two equal sums wins.
   const auto ties = unigram_of({{"-", 0, Type::user_defined}, {"x", -10.13f}, {"xx", -8.37f}, {"xxx", -4.34f}});
   CHECK(ties->encode("-xxxx") == Ids{1, 2, 4});
   CHECK(ties->encode("-xxxxxxxx") == Ids{1, 3, 4, 4});
   CHECK(ties->encode("x-xxxxxxxx") == Ids{2, 1, 3, 4, 4});
-  // Beyond 1e5 a score of .002 would be lost in the rounding of the sum, so the sum begins again.
+  // Beyond 1e5 the rounding of the sum would lose a score of .002, so the sum restarts.
   const auto far = unigram_of({{"a", -1000.0f}, {"b", -.001f}, {"bb", -.003f}});
   for (const auto& [before, ends] : {std::pair{1, Ids{2, 2}}, {100, Ids{3}}, {101, Ids{2, 2}}, {300, Ids{3}}}) {
     const Ids ids = far->encode(std::string(static_cast<std::size_t>(before), 'a') + "bb");
@@ -165,7 +164,7 @@ TEST_CASE("scores of unigram pieces add up and compare as in SentencePiece 0.2.3
   }
 }
 
-TEST_CASE("a SentencePiece model is saved as it was and refused where it is none") {
+TEST_CASE("SentencePiece: a model is saved unchanged, and other bytes are refused") {
   const Scratch scratch;
   TrainTokenizerOptions options;
   options.vocab_size = 20;
@@ -182,7 +181,7 @@ TEST_CASE("a SentencePiece model is saved as it was and refused where it is none
   CHECK_THROWS_AS(parse_sentencepiece(model.substr(0, model.size() / 2), "m.model"), comera::InputError);
 }
 
-TEST_CASE("a table of a SentencePiece model is refused where a text could leave it") {
+TEST_CASE("SentencePiece: a table that would lead a text out of its memory is refused") {
   const auto message = [](const std::string& map) -> std::string {
     try {
       check_charsmap(map, "m.model");
@@ -196,7 +195,7 @@ TEST_CASE("a table of a SentencePiece model is refused where a text could leave 
   const std::uint32_t a = 256 ^ 'a', b = 256 ^ 'b';
   CHECK(message("") == "accepted");
   CHECK(message(map_of({root}, texts)) == "accepted");
-  CHECK(message(map_of({root, {a, 'a', a ^ 600U, true}}, texts)) == "accepted");  // "a" becomes "x"; behind it nothing
+  CHECK(message(map_of({root, {a, 'a', a ^ 600U, true}}, texts)) == "accepted");  // "a" becomes "x"; no path continues
   CHECK_THAT(message(map_of({{0, 0, 1024}}, texts)),
              Catch::Contains("m.model") && Catch::Contains("leads out of itself"));
   CHECK_THAT(message(map_of({root, {a, 'a', 1024}}, texts)), Catch::Contains("leads out of itself"));
@@ -216,7 +215,7 @@ TEST_CASE("a table of a SentencePiece model is refused where a text could leave 
   CHECK_THAT(message(std::string(5 << 20, 'x')), Catch::Contains("more than 4 MiB"));
 }
 
-TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or reads every text") {
+TEST_CASE("SentencePiece: a model with a damaged table is refused or reads every text") {
   TrainTokenizerOptions options;
   options.vocab_size = 20;
   const std::string model = train_sentencepiece(std::vector<std::string>{"abab cdcd abcd", "dcba abab"}, options);
@@ -224,11 +223,12 @@ TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or r
   REQUIRE(length > 100'000);
   std::string text;
   for (std::uint32_t point = 1; point < 0x3000; ++point) append_utf8(text, point);
-  CHECK(parse_sentencepiece(model, "whole")->encode(text).size() > 100);  // unknown letters in a row are one piece
+  // Consecutive unknown characters are one piece.
+  CHECK(parse_sentencepiece(model, "whole")->encode(text).size() > 100);
   int refused = 0;
   for (std::uint32_t round = 0; round < 150; ++round) {
     std::string damaged = model;
-    // Early units are near the root; a few rounds hit the size in front and the texts behind.
+    // Early units are near the root. A few rounds change the size field and the texts at the end.
     const std::size_t at = round < 4     ? round
                            : round < 100 ? 4 + round * 41
                                          : length - 1 - (round - 100) * (length / 60);
@@ -242,7 +242,7 @@ TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or r
   CHECK(refused > 20);
 }
 
-TEST_CASE("pieces added by hand that begin one with the other have a bound") {
+TEST_CASE("SentencePiece: the nesting of user-defined pieces is limited") {
   std::vector<Piece> pieces{{"x", -1.0f}};
   std::string text;
   for (int i = 0; i < 64; ++i) pieces.push_back({text += 'a', 0.0f, Type::user_defined});

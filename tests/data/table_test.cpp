@@ -28,7 +28,7 @@ void refused(const std::string& text, const Columns& columns, const std::string&
 
 }  // namespace
 
-TEST_CASE("the format follows the name without its packing") {
+TEST_CASE("table: the name without .gz or .zst determines the format") {
   CHECK(format_of("a.tsv") == Format::tsv);
   CHECK(format_of("a.tsv.zst") == Format::tsv);
   CHECK(format_of("a.jsonl.gz") == Format::jsonl);
@@ -44,7 +44,7 @@ TEST_CASE("the format follows the name without its packing") {
                     Catch::Contains("parquet is not read") && Catch::Contains("read_parquet('a.parquet')"));
 }
 
-TEST_CASE("columns of a TSV are chosen by name, whatever their order") {
+TEST_CASE("table: columns of a TSV are chosen by name in any order") {
   const Table table = parse("label\tid\thypothesis\tpremise\ne\t1\th \"1\"\tp1\r\nn\t2\t\tp2\n\n", pair);
   REQUIRE(table.size() == 2);
   CHECK(table.text(0, 0) == "p1");
@@ -55,7 +55,7 @@ TEST_CASE("columns of a TSV are chosen by name, whatever their order") {
   CHECK(table.label(1) == 1);
 }
 
-TEST_CASE("CSV is read by RFC 4180") {
+TEST_CASE("table: CSV is read by RFC 4180") {
   const Table table = parse(
       "label,text,id\r\n"
       "a,\"one, two\",1\r\n"
@@ -69,14 +69,14 @@ TEST_CASE("CSV is read by RFC 4180") {
   const std::vector<std::string> texts{"one, two", "says \"no\"", "first\r\n\r\nsecond\nthird", "", "", " plain text "};
   for (std::size_t i = 0; i < texts.size(); ++i) CHECK(table.text(static_cast<std::int64_t>(i), 0) == texts[i]);
   CHECK(table.labels() == std::vector<std::string>{"a", "b", "c"});
-  const Table one = parse("text\n\"\"\n\nx\n", {{"text"}, ""}, Format::csv);  // of one column, an empty line is a row
+  const Table one = parse("text\n\"\"\n\nx\n", {{"text"}, ""}, Format::csv);  // with one column, an empty line is a row
   REQUIRE(one.size() == 3);
   CHECK(one.text(2, 0) == "x");
   CHECK(parse("\xEF\xBB\xBFtext,label\nx,a\n", {{"text"}, "label"}, Format::csv).text(0, 0) == "x");
   CHECK(parse("\"the\ntext\",label\nx,a\n", {{"the\ntext"}, "label"}, Format::csv).text(0, 0) == "x");
 }
 
-TEST_CASE("CSV that breaks RFC 4180 is refused by line") {
+TEST_CASE("table: errors for CSV that violates RFC 4180 name the line") {
   const Columns columns{{"text"}, "label"};
   const auto csv = [&](const std::string& text, const std::string& message) {
     refused("text,label\n" + text, columns, message, Format::csv);
@@ -91,7 +91,7 @@ TEST_CASE("CSV that breaks RFC 4180 is refused by line") {
   csv("x," + std::string(1 << 17, ',') + "\n", "line 2: has more than 65536 columns");
 }
 
-TEST_CASE("a row takes bounded memory, whatever it holds") {
+TEST_CASE("table: a row takes bounded memory for any input") {
   constexpr std::size_t bound = LineReader::longest;
   CHECK_THROWS_WITH(
       parse("text,label\n\"" + std::string(bound / 2, 'x') + "\n" + std::string(bound / 2 + 2, 'y') + "\n",
@@ -99,7 +99,7 @@ TEST_CASE("a row takes bounded memory, whatever it holds") {
       Catch::Contains("line 2: a row begins here that is longer than 64 MiB; is a quote not closed?"));
   CHECK_THROWS_WITH(parse("text\n" + std::string(bound + 1, 'x') + "\n", {{"text"}, ""}),
                     Catch::Contains("line 2: is longer than 64 MiB"));
-  for (const std::string open : {"[", "{\"a\":"}) {  // the memory of what is nested is never taken
+  for (const std::string open : {"[", "{\"a\":"}) {  // nested values are refused before they take memory
     std::string deep = "{\"text\": \"x\", \"other\": ";
     while (deep.size() < (std::size_t{50} << 20)) deep += open;
     CHECK_THROWS_WITH(parse(deep, {{"text"}, ""}, Format::jsonl),
@@ -107,7 +107,7 @@ TEST_CASE("a row takes bounded memory, whatever it holds") {
   }
 }
 
-TEST_CASE("columns that are named for text files alone are refused") {
+TEST_CASE("table: column names are refused if all files are text") {
   const Scratch scratch;
   const std::vector<std::string> texts{scratch.write("a.txt", "x\n")},
       mixed{texts[0], scratch.write("b.csv", "body\nx\n")};
@@ -118,7 +118,7 @@ TEST_CASE("columns that are named for text files alone are refused") {
                     Catch::Contains("a.txt: --text names columns, and a text file has none"));
 }
 
-TEST_CASE("labels are sorted as numbers where all are integers, else by their bytes") {
+TEST_CASE("table: labels are sorted as numbers if all are integers, else by their bytes") {
   Table numbers = parse("text\tlabel\na\t10\nb\t9\nc\t-1\n", {{"text"}, "label"});
   numbers.sort_labels();
   CHECK(numbers.labels() == std::vector<std::string>{"-1", "9", "10"});
@@ -130,7 +130,7 @@ TEST_CASE("labels are sorted as numbers where all are integers, else by their by
   CHECK(words.labels() == std::vector<std::string>{"10", "9", "x"});
 }
 
-TEST_CASE("JSONL takes strings, numbers and booleans") {
+TEST_CASE("table: JSONL values may be strings, numbers and booleans") {
   const Table table = parse("{\"text\": \"a\\tb\\n\\u00e9\", \"label\": true}\n{\"label\": 3, \"text\": \"\"}\n",
                             {{"text"}, "label"}, Format::jsonl);
   REQUIRE(table.size() == 2);
@@ -138,7 +138,7 @@ TEST_CASE("JSONL takes strings, numbers and booleans") {
   CHECK(table.labels() == std::vector<std::string>{"true", "3"});
 }
 
-TEST_CASE("rows that cannot be used are refused by file and line") {
+TEST_CASE("table: errors for unusable rows name file and line") {
   const std::string head = "premise\thypothesis\tlabel\n";
   refused(head + "p\th\te\np\th\n", pair, "x.tsv: line 3: has 2 columns, the header names 3");
   refused(head + "p\th\te\tz\n", pair, "line 2: has 4 columns");

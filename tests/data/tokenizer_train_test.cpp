@@ -28,7 +28,7 @@ std::vector<std::string> many_texts() {
 
 }  // namespace
 
-TEST_CASE("WordPiece merges the most frequent pairs first") {
+TEST_CASE("tokenizer train: WordPiece merges the most frequent pairs first") {
   // Pairs: ##u ##g 20, ##u ##n 16, h ##u 15; then h ##ug 15, p ##un 12, p ##ug 5 and hug ##s 5.
   TrainTokenizerOptions options;
   options.vocab_size = 5 + 7 + 7 + 4;
@@ -37,7 +37,7 @@ TEST_CASE("WordPiece merges the most frequent pairs first") {
         "un\nhug\npun\n");
 }
 
-TEST_CASE("rare pairs are not merged and rare characters get no piece") {
+TEST_CASE("tokenizer train: rare pairs are not merged and rare characters get no piece") {
   TrainTokenizerOptions options;
   options.vocab_size = 1000;
   options.min_count = 13;
@@ -47,7 +47,7 @@ TEST_CASE("rare pairs are not merged and rare characters get no piece") {
   CHECK(train_wordpiece(hug, options) == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ng\np\nu\n##g\n##p\n##u\npu\npug\n");
 }
 
-TEST_CASE("a trained vocabulary encodes its texts without unknowns, the same every time") {
+TEST_CASE("tokenizer train: a vocabulary encodes its texts without unknowns, and training is deterministic") {
   const auto texts = many_texts();
   TrainTokenizerOptions options;
   options.vocab_size = 60;
@@ -59,7 +59,8 @@ TEST_CASE("a trained vocabulary encodes its texts without unknowns, the same eve
     for (std::int32_t id : tokenizer->encode(text)) CHECK(id > 4);
 }
 
-TEST_CASE("SentencePiece models carry the special pieces and give the text back, the same every time") {
+TEST_CASE(
+    "tokenizer train: SentencePiece models have the special pieces, restore the text, and training is deterministic") {
   const auto texts = many_texts();
   for (const char* model : {"unigram", "bpe"}) {
     TrainTokenizerOptions options;
@@ -80,7 +81,7 @@ TEST_CASE("SentencePiece models carry the special pieces and give the text back,
   }
 }
 
-TEST_CASE("a sample is drawn by the seed, in the order of the files, from every format") {
+TEST_CASE("tokenizer train: a sample depends on the seed and keeps the order of the files, for every format") {
   const Scratch scratch;
   std::string text, tsv = "id\ttext\n", jsonl;
   for (int i = 0; i < 100; ++i) {
@@ -111,7 +112,7 @@ TEST_CASE("a sample is drawn by the seed, in the order of the files, from every 
   CHECK(some != sample_texts(spec));
 }
 
-TEST_CASE("what no tokenizer can be learned from is refused by a sentence") {
+TEST_CASE("tokenizer train: unusable texts and options give an error message") {
   const Scratch scratch;
   TrainTokenizerOptions options;
   options.vocab_size = 10;

@@ -4,11 +4,11 @@
 
 using namespace comera::data;
 
-TEST_CASE("the first byte that is not UTF-8 is found") {
+TEST_CASE("unicode: the first byte of invalid UTF-8 is found") {
   CHECK(find_invalid_utf8("plain text of more than eight bytes") == std::string::npos);
   CHECK(find_invalid_utf8("na\xC3\xAFve \xE6\x97\xA5\xE6\x9C\xAC \xF0\x9F\x98\x80") == std::string::npos);
   CHECK(find_invalid_utf8("abc\xFFz") == 3);
-  CHECK(find_invalid_utf8("12345678\xC3") == 8);      // cut off
+  CHECK(find_invalid_utf8("12345678\xC3") == 8);      // truncated
   CHECK(find_invalid_utf8("\xC0\xAF") == 0);          // overlong
   CHECK(find_invalid_utf8("\xE0\x80\xAF") == 0);      // overlong
   CHECK(find_invalid_utf8("a\xED\xA0\x80") == 1);     // surrogate
@@ -17,7 +17,7 @@ TEST_CASE("the first byte that is not UTF-8 is found") {
   CHECK(find_invalid_utf8("") == std::string::npos);
 }
 
-TEST_CASE("code points survive the way out and in") {
+TEST_CASE("unicode: code points survive encoding and decoding") {
   for (std::uint32_t c : {0x24u, 0x7Fu, 0x80u, 0x7FFu, 0x800u, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
     std::string text;
     append_utf8(text, c);
@@ -27,14 +27,14 @@ TEST_CASE("code points survive the way out and in") {
   }
 }
 
-TEST_CASE("character classes are those of the reference") {
+TEST_CASE("unicode: character classes equal those of the reference") {
   CHECK(is_removed(0));
   CHECK(is_removed(0xFFFD));
   CHECK(is_removed(0x0C));
   CHECK(is_removed(0x200D));  // zero width joiner
   CHECK(is_removed(0xE000));  // private use
   CHECK_FALSE(is_removed('\t'));
-  CHECK_FALSE(is_removed(0x378));  // unassigned stays
+  CHECK_FALSE(is_removed(0x378));  // unassigned characters are kept
   CHECK_FALSE(is_removed(0x8E2));  // Cf since Unicode 9
   CHECK(is_space(0xA0));
   CHECK(is_space(0x2028));
@@ -44,7 +44,7 @@ TEST_CASE("character classes are those of the reference") {
   CHECK(is_punctuation('^'));
   CHECK(is_punctuation(0x3002));
   CHECK(is_punctuation(0x2014));
-  CHECK_FALSE(is_punctuation(0x20AC));  // a currency sign outside ASCII is none
+  CHECK_FALSE(is_punctuation(0x20AC));  // a currency sign outside ASCII is no punctuation
   CHECK_FALSE(is_punctuation(0x2E52));  // Unicode 14
   CHECK(is_cjk(0x4E00));
   CHECK(is_cjk(0x2B920));
@@ -53,7 +53,7 @@ TEST_CASE("character classes are those of the reference") {
   CHECK_FALSE(is_cjk(0xAC00));  // hangul
 }
 
-TEST_CASE("accents go, capitals become small") {
+TEST_CASE("unicode: accents are removed, capitals become lower case") {
   const auto plain = [](std::uint32_t c) {
     std::string text;
     append_without_accents(text, c);
@@ -66,8 +66,8 @@ TEST_CASE("accents go, capitals become small") {
   };
   CHECK(plain(0xE9) == "e");
   CHECK(plain(0x1EA4) == "A");                         // two marks
-  CHECK(plain(0x301) == "");                           // a mark alone
-  CHECK(plain(0xAC00) == "\xE1\x84\x80\xE1\x85\xA1");  // hangul falls apart
+  CHECK(plain(0x301) == "");                           // only a mark
+  CHECK(plain(0xAC00) == "\xE1\x84\x80\xE1\x85\xA1");  // hangul is decomposed
   CHECK(plain(0x1FEF) == "`");
   CHECK(lower(0xC9) == "\xC3\xA9");
   CHECK(lower(0x130) == "i\xCC\x87");

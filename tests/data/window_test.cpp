@@ -14,7 +14,7 @@ std::pair<std::int64_t, std::int64_t> trimmed(std::int64_t room, std::int64_t fi
   return {first, second};
 }
 
-// The rule as it is worded: one token at a time.
+// The rule itself: removes one token at a time.
 std::pair<std::int64_t, std::int64_t> one_by_one(std::int64_t room, std::int64_t first, std::int64_t second) {
   while (first + second > room) --(first >= second ? first : second);
   return {first, second};
@@ -22,7 +22,7 @@ std::pair<std::int64_t, std::int64_t> one_by_one(std::int64_t room, std::int64_t
 
 }  // namespace
 
-TEST_CASE("pairs lose the last token of the longer text, of the first on ties") {
+TEST_CASE("window: a pair loses the last token of the longer text, of the first on ties") {
   CHECK(trimmed(10, 5, 5) == std::pair<std::int64_t, std::int64_t>{5, 5});
   CHECK(trimmed(9, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 5});
   CHECK(trimmed(8, 5, 5) == std::pair<std::int64_t, std::int64_t>{4, 4});
@@ -34,7 +34,7 @@ TEST_CASE("pairs lose the last token of the longer text, of the first on ties") 
         CHECK(trimmed(room, first, second) == one_by_one(room, first, second));
 }
 
-TEST_CASE("windows grow from 512 sequences to 8192, in whole steps") {
+TEST_CASE("window: windows grow from 512 to 8192 sequences, in whole steps") {
   CHECK(window_steps(32, 0) == 16);
   CHECK(window_steps(32, 1) == 32);
   CHECK(window_steps(32, 4) == 256);
@@ -50,7 +50,7 @@ TEST_CASE("windows grow from 512 sequences to 8192, in whole steps") {
   }
 }
 
-TEST_CASE("work in parts covers every index once and reports the first error") {
+TEST_CASE("window: in_parts covers every index once and reports the first error") {
   for (int threads : {1, 3, 8}) {
     std::vector<std::atomic<int>> seen(5);
     in_parts(threads, 5, [&](std::int64_t from, std::int64_t to) {

@@ -28,7 +28,7 @@ std::string folder() {
 
 }  // namespace
 
-TEST_CASE("words are cut greedily into the longest pieces") {
+TEST_CASE("WordPiece: words are cut greedily into the longest pieces") {
   const auto t = small();
   CHECK(t->encode("unaffable") == Ids{5, 6, 7});
   CHECK(t->encode("unaffablex") == Ids{1});  // the whole word is unknown
@@ -38,19 +38,19 @@ TEST_CASE("words are cut greedily into the longest pieces") {
   CHECK(t->encode("nas") == Ids{12, 16});
 }
 
-TEST_CASE("text is cleaned, accents stripped, ideographs set apart") {
+TEST_CASE("WordPiece: text is cleaned, accents are stripped, ideographs are separated") {
   const auto t = small();
   CHECK(t->encode("Na\xC3\xAFve") == Ids{14});
   CHECK(t->encode("nai\xCC\x88ve") == Ids{14});
-  CHECK(t->encode("na\xE2\x80\x8Bive") == Ids{14});  // zero width space is dropped
-  CHECK(t->encode("na\xC2\xA0un") == Ids{12, 5});    // no-break space splits
+  CHECK(t->encode("na\xE2\x80\x8Bive") == Ids{14});  // the zero width space is dropped
+  CHECK(t->encode("na\xC2\xA0un") == Ids{12, 5});    // the no-break space splits words
   CHECK(t->encode(std::string("na\0ive", 6)) == Ids{14});
   CHECK(t->encode("na\x0Cive") == Ids{14});
   CHECK(t->encode("un\xE6\x97\xA5"
                   "able") == Ids{5, 18, 8});
 }
 
-TEST_CASE("special pieces are recognised as they are written") {
+TEST_CASE("WordPiece: special pieces are recognized in text") {
   const auto t = small();
   CHECK(t->encode("un[MASK]able") == Ids{5, 4, 8});
   CHECK(t->encode("[SEP][CLS]") == Ids{3, 2});
@@ -58,7 +58,7 @@ TEST_CASE("special pieces are recognised as they are written") {
   CHECK(t->encode("[") == Ids{1});
 }
 
-TEST_CASE("a word of more than 100 characters is unknown") {
+TEST_CASE("WordPiece: a word of more than 100 characters is unknown") {
   const auto t = parse_wordpiece("[UNK]\na\n##a\n\xC3\xA9\n##\xC3\xA9\n", "v", LetterCase::cased);
   CHECK(t->encode(std::string(100, 'a')).size() == 100);
   CHECK(t->encode(std::string(101, 'a')) == Ids{0});
@@ -67,7 +67,7 @@ TEST_CASE("a word of more than 100 characters is unknown") {
   CHECK(t->encode(accents).size() == 100);
 }
 
-TEST_CASE("cased or not follows the vocabulary and the file beside it") {
+TEST_CASE("WordPiece: the vocabulary and the file beside it decide between cased and uncased") {
   CHECK(parse_wordpiece("[UNK]\nab\n", "v")->encode("AB") == Ids{1});
   CHECK(parse_wordpiece("[UNK]\nAb\n", "v")->encode("Ab ab") == Ids{1, 0});
   CHECK(parse_wordpiece("[UNK]\nAb\n", "v", LetterCase::uncased)->encode("Ab") == Ids{0});
@@ -85,18 +85,18 @@ TEST_CASE("cased or not follows the vocabulary and the file beside it") {
   std::filesystem::remove_all(path);
 }
 
-TEST_CASE("decoding joins pieces and closes up punctuation") {
+TEST_CASE("WordPiece: decoding joins pieces and removes blanks before punctuation") {
   const auto t = small();
   CHECK(t->decode({2, 5, 6, 7, 10, 8, 15, 3}) == "unaffable, able.");
   CHECK(t->decode({2, 5, 3}, true) == "[CLS] un [SEP]");
-  CHECK(t->decode({7, 5}) == "##able un");  // nothing to join on to
+  CHECK(t->decode({7, 5}) == "##able un");  // no piece before it to join
   CHECK(t->decode({12, 17, 11}) == "nan't '");
   CHECK(t->decode({}) == "");
   CHECK_THROWS_WITH(t->decode({19}), Catch::Contains("id 19 is outside the vocabulary of 19 entries"));
   CHECK_THROWS_AS(t->decode({-1}), comera::InputError);
 }
 
-TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
+TEST_CASE("WordPiece: the memory of a vocabulary depends on its pieces and is limited") {
   std::string vocab = "[UNK]\n";
   for (std::int64_t i = 0; i <= most_pieces; ++i) vocab += fmt::format("{:x}\n", i);
   CHECK_THROWS_WITH(parse_wordpiece(vocab, "v.txt"),
@@ -106,7 +106,7 @@ TEST_CASE("a vocabulary takes memory by its pieces, up to a bound") {
                     Catch::Contains("larger than the 33554432 bytes"));
 }
 
-TEST_CASE("long text is cut where its tokens are those of the parts") {
+TEST_CASE("WordPiece: the parts of a cut text have the tokens of the whole") {
   const auto tokenizer = letters();
   const std::string texts[] = {"ab cd ef", "ab,cd.(ef)", "[CLS]ab[SEP]", "\xE6\x97\xA5\xE6\x9C\xAC\xE8\xAA\x9E",
                                "ab\tcd [MASK] e-f"};
@@ -117,7 +117,7 @@ TEST_CASE("long text is cut where its tokens are those of the parts") {
       REQUIRE(cut.next >= 1);
       REQUIRE(cut.next <= window.size());
       REQUIRE(cut.end <= cut.next);
-      if (cut.end == window.size()) continue;  // no place: the word, or the special piece, goes on
+      if (cut.end == window.size()) continue;  // no cut: the word or the special piece has no end in the window
       Ids parts;
       tokenizer->encode(text.substr(0, cut.end), parts);
       tokenizer->encode(text.substr(cut.next), parts);
@@ -125,7 +125,7 @@ TEST_CASE("long text is cut where its tokens are those of the parts") {
     }
 }
 
-TEST_CASE("a saved tokenizer is the same tokenizer") {
+TEST_CASE("WordPiece: a saved tokenizer loads as the same tokenizer") {
   const std::string path = folder();
   const auto t = parse_wordpiece(small_vocab, "small.txt", LetterCase::cased);
   t->save(comera::Folder(path));
@@ -137,7 +137,7 @@ TEST_CASE("a saved tokenizer is the same tokenizer") {
   std::filesystem::remove_all(path);
 }
 
-TEST_CASE("a vocabulary that cannot serve is refused by a sentence") {
+TEST_CASE("WordPiece: an unusable vocabulary gives an error message") {
   CHECK_THROWS_WITH(parse_wordpiece("a\nb\n", "v.txt"), Catch::Contains("v.txt: holds no [UNK] among its 2 entries"));
   CHECK_THROWS_WITH(parse_wordpiece("", "v.txt"), Catch::Contains("v.txt: is empty"));
   CHECK_THROWS_WITH(parse_wordpiece("[UNK]\na\xFF\n", "v.txt"), Catch::Contains("v.txt: line 2: byte 2 is not UTF-8"));
@@ -148,7 +148,7 @@ TEST_CASE("a vocabulary that cannot serve is refused by a sentence") {
                     Catch::Contains("holds no [MASK]"));
 }
 
-TEST_CASE("sentences under bert-base-uncased have the published ids") {
+TEST_CASE("WordPiece: bert-base-uncased gives the published ids") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: bert-base-uncased is not tested");

@@ -1,5 +1,5 @@
-// Real and small checkpoints of encoders without head: names, poolers, pooling rules, and the numbers of an independent
-// implementation.
+// Real and small checkpoints of encoders without head: names, poolers, pooling rules, and comparison with the results
+// of an independent implementation.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -27,8 +27,8 @@ const std::vector<std::vector<std::int32_t>> sentences = {
      4413, 14477, 4246, 8551, 3085, 2314,  9299, 2015, 1012,  102},
     {101, 7592, 999, 102}};
 
-// Results of transformers 5.23 on torch 2.15 in double; its float32 lies 4.54e-5 from it over all tokens, 7.18e-6 over
-// the means.
+// Results of transformers 5.23 on torch 2.15 in double. The error of its float32 is 4.54e-5 over all tokens and
+// 7.18e-6 over the means.
 struct Known {
   std::int64_t sentence, token, feature;
   double value;
@@ -67,7 +67,7 @@ Numbers run_sentences(const std::string& folder, const kernels::Backend& backend
   return {{scores.hidden.begin(), scores.hidden.end()}, {scores.embedding.begin(), scores.embedding.end()}};
 }
 
-// Over the tokens that are not padding.
+// The distance over the tokens that are not padding.
 double hidden_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t s = 0; s < sentences.size(); ++s)
@@ -84,7 +84,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEST_CASE("MiniLM's hidden states and sentence vectors are those of transformers") {
+TEST_CASE("checkpoint: MiniLM's hidden states and sentence vectors equal those of transformers") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("skipped: COMERA_DATA names no folder");
@@ -92,7 +92,7 @@ TEST_CASE("MiniLM's hidden states and sentence vectors are those of transformers
   }
   const std::string folder = join_path(data, "checkpoints/all-MiniLM-L6-v2");
   const Numbers truth = run_sentences(folder, kernels::reference_backend(), DType::f64);
-  // Two programs in double differ by a rounding of each of some thousand sums; 15 digits are printed.
+  // Two programs in double differ by the rounding of some thousand sums. The known values have 15 digits.
   for (const Known& k : known_hidden)
     CHECK(std::abs(truth.hidden[(k.sentence * length + k.token) * width + k.feature] - k.value) < 1e-11);
   for (const Known& k : known_mean) CHECK(std::abs(truth.embedding[k.sentence * width + k.feature] - k.value) < 1e-11);
@@ -107,7 +107,7 @@ TEST_CASE("MiniLM's hidden states and sentence vectors are those of transformers
   }
 }
 
-TEST_CASE("an encoder without head keeps its names and its pooler") {
+TEST_CASE("checkpoint: an encoder without head keeps its names and its pooler") {
   for (const bool bare : {false, true})
     for (const bool pooler : {false, true})
       for (const models::Form form : {models::Form::dense, models::Form::tt}) {
@@ -126,7 +126,7 @@ TEST_CASE("an encoder without head keeps its names and its pooler") {
       }
 }
 
-TEST_CASE("keys of a config.json that nobody here knows are kept") {
+TEST_CASE("checkpoint: unknown keys of a config.json are kept") {
   std::string text =
       models::make_model(small_encoder(false, models::Task::embed, models::Form::tt), DType::f32)->config_json();
   text.insert(text.find('{') + 1, "\"transformers_version\": \"4.8.2\", \"gradient_checkpointing\": false,");
@@ -135,9 +135,7 @@ TEST_CASE("keys of a config.json that nobody here knows are kept") {
              Catch::Contains("\"transformers_version\": \"4.8.2\"") && Catch::Contains("gradient_checkpointing"));
 }
 
-TEST_CASE(
-    "a model as tensorize leaves it comes back from its file, and loses its gauges without a change where ranks are to "
-    "fall") {
+TEST_CASE("checkpoint: a tensorized model reloads from its file, and unfolding its gauges keeps the outputs") {
   const TemporaryFolder folder;
   models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
   const kernels::Backend& backend = kernels::reference_backend();
@@ -174,7 +172,7 @@ TEST_CASE(
   CHECK(unfolded.model().parameters().count() > first.model().parameters().count());
 }
 
-TEST_CASE("weights are handed on in the types that are asked for, and refused where a number does not fit") {
+TEST_CASE("checkpoint: weights are written in the requested types, and a number outside the type's range is refused") {
   const TemporaryFolder folder;
   const models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
   const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
@@ -208,7 +206,7 @@ TEST_CASE("weights are handed on in the types that are asked for, and refused wh
   train::save_weights(exact, engine.weights());
 }
 
-TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
+TEST_CASE("checkpoint: names of older checkpoints are found, and tied tensors must agree") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors", other = folder / "other.safetensors";
   const models::ModelSpec spec = small_encoder(false, models::Task::mlm, models::Form::dense);
@@ -250,7 +248,7 @@ TEST_CASE("names of older checkpoints are found, and tied tensors must agree") {
                         Catch::Contains("must be the same"));
 }
 
-TEST_CASE("a sentence is what modules.json says, else the plain mean") {
+TEST_CASE("checkpoint: modules.json determines the sentence rules; without it the plain mean is used") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
     make_folders(parent_path(join_path(folder.path(), name)));

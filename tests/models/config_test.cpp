@@ -30,7 +30,7 @@ OptionTable table() {
 
 }  // namespace
 
-TEST_CASE("config.json says everything: reading it back builds the same model") {
+TEST_CASE("config: reading config.json back builds the same model") {
   for (const bool pre_norm : {false, true})
     for (const Task task : {Task::classify, Task::regression, Task::mlm})
       for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
@@ -40,7 +40,7 @@ TEST_CASE("config.json says everything: reading it back builds the same model") 
       }
 }
 
-TEST_CASE("a config that contradicts itself or asks for what is not supported is refused by key") {
+TEST_CASE("config: errors for inconsistent or unsupported values name the key") {
   const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
     CHECK_THROWS_WITH(models::parse_config_json(replaced(text, from, to), "c.json"),
@@ -61,7 +61,7 @@ TEST_CASE("a config that contradicts itself or asks for what is not supported is
   CHECK_THROWS_AS(models::parse_config_json("{", "c.json"), InputError);
 }
 
-TEST_CASE("one output is a regression, as transformers takes it") {
+TEST_CASE("config: one output is a regression, as in transformers") {
   const std::string text = config_of(small_encoder(false, Task::regression, Form::dense));
   const auto read = [](const std::string& config) {
     return models::common(models::parse_config_json(config, "c.json"));
@@ -84,7 +84,7 @@ TEST_CASE("one output is a regression, as transformers takes it") {
   const std::string classes = config_of(small_encoder(false, Task::classify, Form::dense));
   CHECK(classes.find("problem_type") == std::string::npos);
   refused(replaced(classes, "{", "{\"problem_type\": \"regression\","), "one output, but there are 3 labels");
-  // A new head leaves nothing of the old one.
+  // A new head removes all keys of the old one.
   models::ModelSpec spec = models::parse_config_json(text, "c.json");
   CHECK(config_of(models::with_head(spec, Task::classify, {"a", "b"})).find("problem_type") == std::string::npos);
   spec = models::with_head(models::parse_config_json(classes, "c.json"), Task::regression, {});
@@ -92,7 +92,7 @@ TEST_CASE("one output is a regression, as transformers takes it") {
   CHECK(read(config_of(spec)).task == Task::regression);
 }
 
-TEST_CASE("every real number of a config has bounds, and whole numbers stay exact") {
+TEST_CASE("config: real numbers have bounds, and whole numbers stay exact") {
   const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
   const auto with = [&](const std::string& key, const std::string& value) {
     const std::size_t at = text.find("\"" + key + "\": ") + key.size() + 4;
@@ -114,7 +114,7 @@ TEST_CASE("every real number of a config has bounds, and whole numbers stay exac
     }
 }
 
-TEST_CASE("a config of 4,096 layers becomes a model within seconds") {
+TEST_CASE("config: a config of 4,096 layers becomes a model within seconds") {
   EncoderSpec spec = small_encoder(false, Task::classify, Form::dense);
   spec.layers = 4096;
   const std::clock_t start = std::clock();
@@ -123,7 +123,7 @@ TEST_CASE("a config of 4,096 layers becomes a model within seconds") {
   CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);
 }
 
-TEST_CASE("ranks of a checkpoint must be some that the model's can fall to") {
+TEST_CASE("config: ranks of a checkpoint may only be smaller than the model's") {
   models::Spec spec = small_encoder(false, Task::classify, Form::tt);
   REQUIRE_FALSE(spec.forms.empty());
   const auto& [name, form] = *spec.forms.begin();
@@ -150,7 +150,7 @@ TEST_CASE("ranks of a checkpoint must be some that the model's can fall to") {
   CHECK(spec.forms.at(name).ranks == fallen);
 }
 
-TEST_CASE("options build the preset, with exceptions by name") {
+TEST_CASE("config: options build the preset, with exceptions by name") {
   const OptionTable options = table();
   const auto spec_of = [&](std::vector<std::string> words) {
     const ParsedCommand command =
@@ -174,7 +174,7 @@ TEST_CASE("options build the preset, with exceptions by name") {
   CHECK_THROWS_WITH(spec_of({"--heads", "3"}), Catch::Contains("not a multiple"));
 }
 
-TEST_CASE("a decoder's config.json says everything, and what is not supported is refused by key") {
+TEST_CASE("config: reading a decoder's config.json back builds the same model, and errors name the key") {
   for (const bool tied : {false, true})
     for (const Form form : {Form::dense, Form::tt, Form::lowrank}) {
       const std::string text = config_of(small_decoder(form, tied));
@@ -203,7 +203,7 @@ TEST_CASE("a decoder's config.json says everything, and what is not supported is
   CHECK(parsed("\"eos_token_id\": 2", "\"eos_token_id\": [2, 7]").end == std::vector<std::int64_t>{2, 7});
 }
 
-TEST_CASE("a Mistral config without a window in use is that of a llama, with Mistral's own defaults") {
+TEST_CASE("config: a Mistral config without an effective window equals a Llama config, with Mistral's defaults") {
   const std::string text = config_of(small_decoder(Form::dense, false));
   const auto mistral = [&](const std::string& from, const std::string& to) {
     const std::string renamed =
@@ -215,7 +215,7 @@ TEST_CASE("a Mistral config without a window in use is that of a llama, with Mis
   CHECK_THROWS_WITH(mistral("\"mlp_bias\": false", "\"sliding_window\": 2"), Catch::Contains("sliding_window is 2"));
   CHECK_THROWS_WITH(mistral("MistralForCausalLM", "MistralForTokenClassification"),
                     Catch::Contains("MistralForTokenClassification"));
-  // Without the key the window is Mistral's own, 4096, and so are the heads of keys.
+  // Without the keys, the window is Mistral's default, 4096, and so is the number of key heads, 8.
   CHECK(config_of(mistral("\"mlp_bias\": false,", "")).find("llama") != std::string::npos);
   CHECK_THROWS_WITH(mistral("\"num_key_value_heads\": 2,", ""), Catch::Contains("num_key_value_heads 8"));
   CHECK(mistral("\"num_key_value_heads\": 2", "\"num_key_value_heads\": null").key_heads == 4);

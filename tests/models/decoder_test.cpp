@@ -1,5 +1,5 @@
-// Whole decoders: gradients by the complex step, the same bits under every recompute policy, packed documents as if
-// alone, parameter counts.
+// Whole decoders: gradients by the complex step, bitwise equality under every recompute policy, packed documents
+// against single ones, parameter counts.
 #include "models/decoder.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ const Variant variants[] = {
 
 }  // namespace
 
-TEST_CASE("every gradient of a small decoder is the complex step's") {
+TEST_CASE("decoder: every gradient equals that of the complex step") {
   for (const Variant& variant : variants) {
     DYNAMIC_SECTION(variant.name) {
       CHECK(check_complex_step(small_decoder(variant.form, variant.tied, variant.exact)) < 1e-10);
@@ -37,13 +37,13 @@ TEST_CASE("every gradient of a small decoder is the complex step's") {
   }
 }
 
-TEST_CASE("gradients of a decoder are the same bits whatever is recomputed") {
+TEST_CASE("decoder: gradients are bitwise equal under every recompute policy") {
   for (const Variant& variant : variants) {
     DYNAMIC_SECTION(variant.name) { check_recompute_bits(small_decoder(variant.form, variant.tied, variant.exact)); }
   }
 }
 
-TEST_CASE("the CPU backend's gradients of a decoder lie as near to the double reference as single precision allows") {
+TEST_CASE("decoder: gradients of the CPU backend are within single precision of the reference in double") {
   for_every_instruction_set([](const char* isa, const kernels::Backend& cpu) {
     for (const Variant& variant : variants) {
       DYNAMIC_SECTION(isa << ", " << variant.name) {
@@ -53,8 +53,8 @@ TEST_CASE("the CPU backend's gradients of a decoder lie as near to the double re
   });
 }
 
-// The loss of two packed documents is the sum of the losses of each alone, to the last bits of the sums.
-TEST_CASE("a document in a pack is computed as it would be alone") {
+// The loss of two packed documents is the sum of their single losses, up to the rounding of the sums.
+TEST_CASE("decoder: a packed document gives the same result as the document alone") {
   DecoderSpec spec = small_decoder(Form::tt, true);
   spec.attention_dropout = 0;
   const auto loss_of = [&](std::int32_t first, std::int32_t count, bool packed) {
@@ -83,7 +83,7 @@ TEST_CASE("a document in a pack is computed as it would be alone") {
   CHECK(std::abs(loss_of(0, 8, false) - together) > 1e-3);
 }
 
-TEST_CASE("decoders have the published parameters") {
+TEST_CASE("decoder: presets have the published number of parameters") {
   const auto dense = [](const char* name) {
     return models::make_model(models::find_preset(name).spec, DType::f32)->parameters().count();
   };

@@ -1,5 +1,5 @@
-// Whole models on the CUDA backend's double (kernels/cuda/on_host): a device whose memory the host cannot reach, steps
-// that are graphs.
+// Whole models on the emulator of the CUDA backend (kernels/cuda/on_host) and on a GPU. The host cannot access the
+// device's memory, and steps are graphs.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -23,13 +23,13 @@ void set_scalars(train::Engine& engine, std::uint64_t step) {
   for (auto& role : engine.state().adamw)
     for (auto& scalars : role) {
       scalars.learning_rate = 1e-2;
-      scalars.epsilon = 1e-3;  // a gradient near zero must not decide a step by its rounding
+      scalars.epsilon = 1e-3;  // the rounding of a gradient near zero must not decide a step
       scalars.correction1 = 1 - std::pow(scalars.beta1, static_cast<double>(step + 1));
       scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
     }
 }
 
-// `parts` micro-batches of the same sequences per step.
+// Trains with `parts` micro-batches of the same sequences per step.
 Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts,
                 layers::Recompute recompute) {
   train::EngineOptions options;
@@ -64,7 +64,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// The double, and the card where there is one.
+// The emulator, and the GPU if there is one.
 std::vector<plan::Machine> find_devices() {
   std::vector<plan::Machine> found{{&kernels::cuda::table(), DType::f32, nullptr}};
   const kernels::test::Card& card = kernels::test::card();
@@ -83,7 +83,8 @@ const std::vector<plan::Machine>& devices() {
   return found;
 }
 
-// As far from the double reference as the reference's own float, four times at most: both round, in other orders.
+// The error relative to the reference in double is at most four times that of the reference in float. Both round, in
+// different orders.
 void check_near(const models::ModelSpec& spec, int parts, layers::Recompute recompute) {
   const Trained exact = trained({&kernels::reference_backend(), DType::f64, nullptr}, spec, 4, parts, recompute);
   const Trained single = trained({&kernels::reference_backend(), DType::f32, nullptr}, spec, 4, parts, recompute);
@@ -100,7 +101,7 @@ void check_near(const models::ModelSpec& spec, int parts, layers::Recompute reco
 
 }  // namespace
 
-TEST_CASE("a step on a device is the step of the reference: encoders") {
+TEST_CASE("device: a step equals the reference's step, encoders") {
   check_near(small_encoder(true, models::Task::mlm, models::Form::tt), 1, {});
   check_near(small_encoder(false, models::Task::mlm, models::Form::dense), 1, {});
   check_near(small_encoder(false, models::Task::classify, models::Form::lowrank), 1, {});
@@ -108,19 +109,19 @@ TEST_CASE("a step on a device is the step of the reference: encoders") {
   check_near(tensorized_encoder(false, models::Task::classify), 1, {});
 }
 
-TEST_CASE("a step on a device is the step of the reference: decoders") {
+TEST_CASE("device: a step equals the reference's step, decoders") {
   check_near(small_decoder(models::Form::tt, true), 1, {});
   check_near(small_decoder(models::Form::dense, false), 1, {});
 }
 
-TEST_CASE("a step on a device is the step of the reference: micro-batches and recomputation") {
+TEST_CASE("device: a step equals the reference's step, micro-batches and recomputation") {
   const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
   check_near(spec, 3, layers::Recompute::cheap);
-  check_near(spec, 6, layers::Recompute::block);  // more than there are places for batches on their way
+  check_near(spec, 6, layers::Recompute::block);  // more than the number of slots for pending batches
 }
 
-// A call costs a card microseconds, whatever it does, so their number is part of a step's time.
-TEST_CASE("a step on a device is few calls: they grow with the blocks, not with their cores") {
+// Each call costs microseconds on a GPU, so the number of calls is part of a step's time.
+TEST_CASE("device: the number of calls in a step grows with the blocks, not with their cores") {
   const auto launches = [](DType dtype, models::Form form, int blocks, int cores) {
     models::EncoderSpec spec = small_encoder(false, models::Task::classify, form);
     spec.layers = blocks;
@@ -142,12 +143,12 @@ TEST_CASE("a step on a device is few calls: they grow with the blocks, not with 
   };
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::int64_t one = launches(dtype, models::Form::tt, 1, 4), two = launches(dtype, models::Form::tt, 2, 4);
-    // Twelve products forward and twice as many backward, sums over tiles, attention and norms; a call for each of 42
-    // cores would double it.
+    // Twelve products in the forward and twice as many in the backward, sums over tiles, attention and norms. One call
+    // per core (42 cores) would double the number.
     CHECK(two - one <= 48);
-    CHECK(2 * one - two <= 62);  // tables, head, merging, optimiser
+    CHECK(2 * one - two <= 62);  // tables, head, merging, optimizer
     CHECK(launches(dtype, models::Form::tt, 2, 6) - two <=
-          2 * 2);  // merging, forward and backward, has one step more for either half
+          2 * 2);  // merging has one more step per factor, in the forward and in the backward
     const std::int64_t dense = launches(dtype, models::Form::dense, 1, 4);
     CHECK(launches(dtype, models::Form::dense, 2, 4) - dense <= 48);
   }

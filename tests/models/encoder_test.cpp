@@ -1,4 +1,4 @@
-// Whole encoders: parameter counts of the paper, gradients by the complex step, the same bits under every recompute
+// Whole encoders: parameter counts of the paper, gradients by the complex step, bitwise equality under every recompute
 // policy.
 #include "models/encoder.h"
 
@@ -39,7 +39,7 @@ const Variant variants[] = {
 
 }  // namespace
 
-TEST_CASE("every gradient of a small encoder is the complex step's") {
+TEST_CASE("encoder: every gradient equals that of the complex step") {
   for (const Variant& variant : variants) {
     DYNAMIC_SECTION(variant.name) {
       const EncoderSpec spec = variant.spec();
@@ -48,7 +48,7 @@ TEST_CASE("every gradient of a small encoder is the complex step's") {
   }
 }
 
-TEST_CASE("gradients are the same bits whatever is recomputed") {
+TEST_CASE("encoder: gradients are bitwise equal under every recompute policy") {
   for (const Variant& variant : variants) {
     DYNAMIC_SECTION(variant.name) {
       const EncoderSpec spec = variant.spec();
@@ -57,7 +57,7 @@ TEST_CASE("gradients are the same bits whatever is recomputed") {
   }
 }
 
-TEST_CASE("the loss of a regression is the mean squared error of the texts with a known number") {
+TEST_CASE("encoder: the loss of a regression is the mean squared error over texts with a known number") {
   ReferenceRun<double> run(small_encoder(false, Task::regression, Form::dense));
   const double with_one_unknown = run.loss();
   auto scores = run.batch["scores"].as<float>();
@@ -75,7 +75,7 @@ TEST_CASE("the loss of a regression is the mean squared error of the texts with 
   CHECK(run.loss() == 0);
 }
 
-TEST_CASE("the six-encoder transformer has the paper's parameters, dense and in TT form") {
+TEST_CASE("encoder: the six-encoder transformer has the paper's number of parameters, dense and in TT form") {
   auto spec = std::get<EncoderSpec>(models::find_preset("mnli-6enc").spec);
   const auto dense = models::make_encoder(spec, DType::f32);
   CHECK(dense->parameters().count() == 66957315);
@@ -87,7 +87,7 @@ TEST_CASE("the six-encoder transformer has the paper's parameters, dense and in 
   CHECK(tt->parameters_dense() == 66957315);
 }
 
-TEST_CASE("a layer whose bonds are empty is its bias") {
+TEST_CASE("encoder: a layer with all ranks removed gives its bias") {
   EncoderSpec spec = small_encoder(false, Task::classify, Form::tt);
   layers::RankTable ranks;
   ranks["bert.encoder.layer.0.intermediate.dense"] = {1, 0, 0, 0, 1};
@@ -103,7 +103,7 @@ TEST_CASE("a layer whose bonds are empty is its bias") {
   CHECK(sum > 0);
 }
 
-TEST_CASE("the CPU backend's gradients lie as near to the double reference as single precision allows") {
+TEST_CASE("encoder: gradients of the CPU backend are within single precision of the reference in double") {
   for_every_instruction_set([](const char* isa, const kernels::Backend& cpu) {
     for (const Variant& variant : variants) {
       DYNAMIC_SECTION(isa << ", " << variant.name) { check_single_precision(variant.spec(), cpu); }

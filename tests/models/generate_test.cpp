@@ -1,4 +1,4 @@
-// Generation: what the cache holds is what reading everything again would give; draws follow the probabilities.
+// Generation: the cache gives the same results as a full pass, and draws follow the probabilities.
 #include "lib/train/generate.h"
 
 #include <catch2/catch.hpp>
@@ -28,7 +28,7 @@ std::unique_ptr<train::Engine> engine_of(const models::ModelSpec& spec, DType dt
 
 }  // namespace
 
-TEST_CASE("a cache changes no logit beyond rounding, and no token") {
+TEST_CASE("generate: a cache changes logits only by rounding, and no token") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const auto engine = engine_of(writer(form), DType::f64);
     const data::Ids text{1, 5, 9, 22, 0, 7, 7, 13, 4, 18, 2, 11};
@@ -61,7 +61,7 @@ TEST_CASE("a cache changes no logit beyond rounding, and no token") {
   }
 }
 
-TEST_CASE("a text ends at an end piece, at the last position, or when it is long enough") {
+TEST_CASE("generate: a text ends at an end piece, at the last position, or at the requested length") {
   const auto engine = engine_of(writer(models::Form::dense), DType::f32);
   train::GenerateOptions options;
   options.positions = 40;
@@ -79,7 +79,7 @@ TEST_CASE("a text ends at an end piece, at the last position, or when it is long
   CHECK_THROWS_WITH(train::generate(*engine, data::Ids(40, 1), 0, options), Catch::Contains("40 tokens"));
 }
 
-TEST_CASE("draws follow the softmax at the temperature, inside the nucleus") {
+TEST_CASE("generate: draws follow the softmax at the temperature, inside the nucleus") {
   const std::vector<double> logits{1, 3, 2, -50};
   train::GenerateOptions options;
   CHECK(train::choose(logits, 0, 0, options) == 1);
@@ -92,9 +92,9 @@ TEST_CASE("draws follow the softmax at the temperature, inside the nucleus") {
   for (const double logit : logits) sum += std::exp(logit / 2);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double p = std::exp(logits[i] / 2) / sum, deviation = std::sqrt(draws * p * (1 - p)) + 1;
-    CHECK(std::abs(counts[i] - draws * p) < 5 * deviation);  // one in a million
+    CHECK(std::abs(counts[i] - draws * p) < 5 * deviation);  // exceeded once in a million draws
   }
-  options.top_p = 0.6;  // 1 has .51, 2 has .31
+  options.top_p = 0.6;  // token 1 has probability .51, token 2 has .31
   std::set<std::int32_t> seen;
   for (int i = 0; i < 2000; ++i) seen.insert(train::choose(logits, 5, i, options));
   CHECK(seen == std::set<std::int32_t>{1, 2});

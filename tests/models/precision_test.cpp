@@ -1,11 +1,11 @@
-// Whole models with bf16 streams, and with products in TF32, on the CUDA backend's double and on a card where there is
-// one.
+// Whole models with activation dtype bf16, and with products in TF32, on the emulator of the CUDA backend and on a GPU
+// if there is one.
 //
-// Bounds. A number that is written to the stream is off by a share u = 2^-8 of itself at most (8 significant bits,
-// rounded to nearest). Every tensor of the stream that a walk makes, every half and every copy of a weight is one such
-// rounding; norms keep a transformer's activations at one size, so that each passes on by a factor about one, and as
-// independent errors they add as squares: n of them leave u sqrt(n) of a result's norm. A run may be four times as far,
-// as everywhere here.
+// Bounds. A number rounded to bf16 has a relative error of at most u = 2^-8 (8 significant bits, rounded to nearest).
+// Each activation tensor that a walk makes, each left or right factor and each copy of a weight is one such rounding.
+// Norms keep the activations of a transformer at one size, so each error propagates with a factor of about one.
+// Independent errors add as squares: n of them give u sqrt(n) of a result's norm. A run may have four times this error,
+// as in all tests here.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -30,7 +30,7 @@ struct Seen {
 
 plan::Machine on_double(DType dtype, bool tf32 = false) { return {&kernels::cuda::table(), dtype, nullptr, tf32}; }
 
-// The double, and the card where there is one.
+// The emulator, and the GPU if there is one.
 std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
   std::vector<plan::Machine> found{on_double(dtype, tf32)};
   if (const kernels::test::Card& card = kernels::test::card(); card.backend)
@@ -45,7 +45,7 @@ void set_scalars(train::Engine& engine, std::uint64_t step, double rate, double 
     for (auto& scalars : role) {
       scalars.learning_rate = rate;
       scalars.beta1 = beta1;
-      scalars.epsilon = 1e-3;  // a gradient near zero must not decide a step by its rounding
+      scalars.epsilon = 1e-3;  // the rounding of a gradient near zero must not decide a step
       scalars.correction1 = 1 - std::pow(beta1, static_cast<double>(step + 1));
       scalars.correction2 = 1 - std::pow(scalars.beta2, static_cast<double>(step + 1));
     }
@@ -75,7 +75,7 @@ std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const mod
   return engine;
 }
 
-// With what a teacher says in the type of the stream: all that a batch of that task may hold.
+// A batch with a teacher's outputs in the activation dtype: everything that a batch of the task may contain.
 data::Batch batch_of(DType dtype, const models::ModelSpec& spec) {
   data::Batch batch = small_batch(spec);
   const models::Spec& common = models::common(spec);
@@ -91,7 +91,7 @@ data::Batch batch_of(DType dtype, const models::ModelSpec& spec) {
   return batch;
 }
 
-// One step that changes nothing, whose first moments are the gradients, and an evaluation.
+// Runs one step with learning rate 0, whose first moments are the gradients, and an evaluation.
 Seen seen(const plan::Machine& machine, const models::ModelSpec& spec, layers::Recompute recompute = {}) {
   const auto engine = engine_of(machine, spec, recompute);
   const data::Batch batch = batch_of(machine.dtype, spec);
@@ -122,8 +122,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-// Of a step with bf16 streams: what is rounded to bf16 in all of it and before its backward begins, and its products,
-// of TT layers apart.
+// Counts for a step in bf16: roundings to bf16 in the whole step and before its backward, products, and the forwards
+// and backwards of TT layers.
 struct Counts {
   double roundings = 0, forward = 0, products = 0, tt_forwards = 0, tt_backwards = 0;
 };
@@ -158,8 +158,8 @@ Counts counts_of(const models::ModelSpec& spec) {
   return counts;
 }
 
-// The shares of results of the forward, and of gradients, that may be lost. A parameter whose gradient is small beside
-// the others' is looked at against a twentieth of theirs.
+// `forward` and `share` are the allowed relative errors of forward results and of gradients. A parameter with a small
+// gradient is compared with a twentieth of the norm of all gradients.
 void check_near(const Seen& found, const Seen& exact, double forward, double share) {
   CHECK(distance(found.logits, exact.logits) <= forward * norm(exact.logits));
   CHECK(std::abs(found.loss - exact.loss) <= forward * std::max(1.0, exact.loss));
@@ -196,10 +196,10 @@ void check_tf32(const models::ModelSpec& spec) {
   }
 }
 
-// A factor in e4m3 is off by u = 2^-4 at most, one in e5m2 by 2^-3; spread evenly they have a third of u^2 as mean
-// square. A forward of TT layers takes both factors of two products in e4m3; a backward those of the product that it
-// makes again, and of two more, of which one factor is e5m2. Four times as far would be further than the gradients are
-// long, so here the sum itself is the bound.
+// A factor in e4m3 has a relative error of at most u = 2^-4, one in e5m2 of 2^-3. Evenly distributed errors have the
+// mean square u^2 / 3. A forward of TT layers has both factors of two products in e4m3. A backward has those of the
+// product that it recomputes, and of two more products with one factor in e5m2. Four times this error would exceed the
+// norm of the gradients, so here the sum itself is the bound.
 void check_fp8(const models::ModelSpec& spec) {
   const Seen exact = seen({&kernels::reference_backend(), DType::f64, nullptr}, spec),
              bf16 = seen(on_double(DType::bf16), spec);
@@ -220,7 +220,7 @@ void check_fp8(const models::ModelSpec& spec) {
   }
 }
 
-// Losses of steps that learn.
+// Losses of training steps.
 std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec& spec, int steps,
                            std::vector<double>* weights = nullptr) {
   const auto engine = engine_of(machine, spec);
@@ -240,7 +240,7 @@ std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec
 
 }  // namespace
 
-TEST_CASE("bf16 streams: encoders give what double gives, within the roundings of bf16") {
+TEST_CASE("bf16: encoders agree with double within the roundings of bf16") {
   check_bf16(small_encoder(false, models::Task::classify, models::Form::dense));
   check_bf16(small_encoder(false, models::Task::classify, models::Form::tt), true);
   check_bf16(small_encoder(true, models::Task::classify, models::Form::lowrank));
@@ -251,25 +251,25 @@ TEST_CASE("bf16 streams: encoders give what double gives, within the roundings o
   check_bf16(small_encoder(false, models::Task::embed, models::Form::tt));
 }
 
-TEST_CASE("bf16 streams: decoders give what double gives, within the roundings of bf16") {
+TEST_CASE("bf16: decoders agree with double within the roundings of bf16") {
   check_bf16(small_decoder(models::Form::dense, true));
   check_bf16(small_decoder(models::Form::tt, true), true);
   check_bf16(small_decoder(models::Form::lowrank, false));
 }
 
-TEST_CASE("TF32 products: models give what double gives, within the roundings of TF32") {
+TEST_CASE("TF32: models agree with double within the roundings of TF32") {
   check_tf32(small_encoder(false, models::Task::classify, models::Form::dense));
   check_tf32(small_encoder(true, models::Task::mlm, models::Form::tt));
   check_tf32(small_decoder(models::Form::tt, true));
 }
 
-TEST_CASE("fp8 products: gradients of TT layers go the way of double's") {
+TEST_CASE("fp8: gradients of TT layers agree with double within the roundings of fp8") {
   check_fp8(small_encoder(false, models::Task::classify, models::Form::tt, 16, 32));
 }
 
-// What the losses have gone is made of steps that are each off by a share as above; the loss itself changes with the
-// logits by their largest error twice at most.
-TEST_CASE("bf16 streams: losses of a run follow those of double") {
+// The change of the losses comes from steps with the error above. The loss itself changes by at most twice the largest
+// error of the logits.
+TEST_CASE("bf16: losses of a run agree with double") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
     constexpr int steps = 8;
@@ -293,7 +293,7 @@ TEST_CASE("bf16 streams: losses of a run follow those of double") {
   }
 }
 
-TEST_CASE("bf16 streams: the memory table counts two bytes, and the copies of dense weights") {
+TEST_CASE("bf16: the memory table has two bytes per number, and the copies of dense weights") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
     const auto table_of = [&](DType dtype) {
@@ -320,10 +320,10 @@ TEST_CASE("bf16 streams: the memory table counts two bytes, and the copies of de
   }
 }
 
-TEST_CASE("bf16 streams: embeddings of sentences are those of double within bf16") {
+TEST_CASE("bf16: sentence embeddings agree with double within the roundings of bf16") {
   const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
   const auto embedding = [&](const plan::Machine& machine) {
-    const auto engine = engine_of(machine, sentence);  // holds what the scores show
+    const auto engine = engine_of(machine, sentence);  // owns the memory of the scores
     const train::Scores scores = engine->evaluate(small_batch(sentence));
     return std::vector<double>(scores.embedding.begin(), scores.embedding.end());
   };
@@ -332,7 +332,7 @@ TEST_CASE("bf16 streams: embeddings of sentences are those of double within bf16
   CHECK(distance(embedding(on_double(DType::bf16)), exact) <= share * norm(exact));
 }
 
-TEST_CASE("bf16 streams: a cache of keys and values gives the logits of reading everything again") {
+TEST_CASE("bf16: a cache of keys and values gives the logits of a full pass") {
   models::DecoderSpec spec = small_decoder(models::Form::tt, true);
   spec.positions = 20;
   const auto engine = engine_of(on_double(DType::bf16), spec);

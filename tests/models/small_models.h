@@ -1,4 +1,4 @@
-// Small models with a fixed batch, run by the reference backend.
+// Small models with a fixed batch, run by the reference backend or a given one.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ inline comera::models::EncoderSpec small_encoder(bool pre_norm, comera::models::
   return spec;
 }
 
-// The same in chains of all the shapes that tensorize makes.
+// The same encoder in chains of all the shapes that tensorize makes.
 inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::models::Task task) {
   using namespace comera;
   models::EncoderSpec spec = small_encoder(pre_norm, task, models::Form::tt);
@@ -60,7 +60,7 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
   return spec;
 }
 
-// Two heads of keys for four of queries; heads that do not fill the width.
+// Two key heads for four query heads. The heads do not fill the width.
 inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool tied, std::int64_t exact = 0) {
   using namespace comera;
   models::DecoderSpec spec;
@@ -86,7 +86,7 @@ inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool
   return spec;
 }
 
-// Two documents in the first sequence; the last one's next token is not known.
+// The first sequence has two documents. The next token of the last one is unknown.
 inline void add_causal_targets(comera::data::Batch& batch) {
   using comera::DType;
   const auto ids = batch["input_ids"].as<const std::int32_t>();
@@ -142,8 +142,8 @@ inline comera::data::Batch small_batch(const comera::models::ModelSpec& model) {
   return batch;
 }
 
-// One step's loss and gradients of T = float, double or complex<double>, on the reference unless another backend is
-// given.
+// Computes loss and gradients of one step in T = float, double or complex<double>, by default on the reference
+// backend.
 template <class T>
 class ReferenceRun {
  public:
@@ -157,13 +157,13 @@ class ReferenceRun {
     weights = bound(model->parameters().bytes());
     model->parameters().bind(weights.data());
     model->parameters().initialise(11);
-    // Diagonals at 1 and biases at 0 would hide mistakes.
+    // Diagonals at 1 and biases at 0 would hide errors.
     for (layers::Parameter& parameter : model->parameters().all())
       if (parameter.init.kind == layers::Init::Kind::constant)
         for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
           layers::store(parameter.value, i,
                         parameter.init.scale + 0.3 * std::sin(static_cast<double>(i + parameter.index)));
-    // Any permutation, any columns.
+    // Some permutation and some gauge columns.
     for (layers::TensorTrain& train : model->tensor_trains()) {
       for (std::size_t p = 0; p < train.order.size(); ++p)
         train.order[p] = static_cast<std::int32_t>((5 * p + 1) % train.order.size());
@@ -179,7 +179,7 @@ class ReferenceRun {
     model->set_state(&state);
   }
 
-  // Loss of a training forward (dropout on), nothing kept.
+  // Loss of a training forward (dropout on) that saves nothing.
   T loss() {
     reset();
     walk([&](comera::plan::Walk& w) { model->prepare(w); });
@@ -230,7 +230,7 @@ class ReferenceRun {
 
  private:
   static double real(const T& value) { return std::real(value); }
-  // Aligned as an arena's tensors are.
+  // Has room for the alignment of tensors in an arena.
   static std::vector<T> bound(std::size_t bytes) { return std::vector<T>(bytes / sizeof(T) + 16); }
 
   void reset() { state.loss[0] = state.loss[1] = state.correct = 0; }
@@ -266,7 +266,7 @@ class ReferenceRun {
   std::vector<std::vector<T>> copies;
 };
 
-// First, last and a few entries between: every parameter is touched, the time stays small.
+// The first, the last and two entries between, so that every parameter is tested in a short time.
 inline std::vector<std::int64_t> sample_entries(const comera::layers::Parameter& parameter) {
   const std::int64_t count = parameter.shape.elements();
   std::vector<std::int64_t> entries;
@@ -291,8 +291,7 @@ inline double distance(const std::vector<std::vector<float>>& a, const Gradients
   return std::sqrt(sum);
 }
 
-// Sampled gradients of a run whose step is done against the complex step of its twin; those more than 1e-10 apart are
-// told.
+// Compares sampled gradients of a finished step with the complex step of an equal model. Reports errors above 1e-10.
 struct Comparison {
   double worst = 0, largest = 0;  // the largest relative difference, the largest gradient
 };
@@ -335,7 +334,7 @@ inline void check_recompute_bits(const comera::models::ModelSpec& spec) {
   CHECK(none.all_gradients() == block.all_gradients());
 }
 
-// body(name, backend) for every instruction set that this machine has; the others are skipped loudly.
+// Calls body(name, backend) for every instruction set of this machine. Warns about the skipped ones.
 template <class Body>
 void for_every_instruction_set(Body&& body) {
   for (const char* isa : {"v3", "v4", "v4bf16"}) {
@@ -347,8 +346,8 @@ void for_every_instruction_set(Body&& body) {
   }
 }
 
-// What single precision costs is measured, not guessed: the reference in float against the reference in double. The
-// fast kernels may be four times as far from the truth.
+// Measures the error of single precision: the reference in float against the reference in double. The fast kernels may
+// have four times that error.
 inline void check_single_precision(const comera::models::ModelSpec& spec, const comera::kernels::Backend& cpu) {
   using namespace comera;
   ReferenceRun<double> truth(spec);

@@ -1,4 +1,4 @@
-// stories15M, a published Llama: logits and greedy tokens are those of transformers (numbers of
+// stories15M, a published Llama: logits and greedy tokens equal those of transformers (values from
 // tests/models/interop/llama_reference.py).
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -19,7 +19,7 @@ struct Stories {
   std::unique_ptr<train::Engine> engine;
 };
 
-// Empty where COMERA_DATA is not set.
+// Returns empty members if COMERA_DATA is not set.
 Stories stories() {
   Stories stories;
   const char* data = std::getenv("COMERA_DATA");
@@ -41,7 +41,7 @@ Stories stories() {
 
 }  // namespace
 
-TEST_CASE("stories15M: logits are transformers' within four times what torch's float32 is off by") {
+TEST_CASE("stories15M: logits agree with transformers within four times the error of torch's float32") {
   Stories here = stories();
   if (!here.engine) return;
   data::Ids ids{1};
@@ -66,7 +66,7 @@ TEST_CASE("stories15M: logits are transformers' within four times what torch's f
   CHECK(largest <= 4 * stories15m::float32_largest);
 }
 
-TEST_CASE("stories15M: greedy tokens are transformers', with a cache and without") {
+TEST_CASE("stories15M: greedy tokens equal those of transformers, with and without a cache") {
   Stories here = stories();
   if (!here.engine) return;
   train::GenerateOptions options;

@@ -1,5 +1,5 @@
-// Losses against a teacher through whole encoders: gradients by the complex step, the same bits under every recompute
-// policy.
+// Losses against a teacher on whole encoders and decoders: gradients by the complex step, bitwise equality under every
+// recompute policy.
 #include "lib/train/teacher.h"
 
 #include <catch2/catch.hpp>
@@ -61,7 +61,7 @@ void teach(ReferenceRun<T>& run, const Variant& variant, std::int64_t width = 8)
   run.state.scalars.sequence_scale = 1.0 / static_cast<double>(run.batch.sequences);
 }
 
-// More words than a chunk of logits holds.
+// A vocabulary larger than a chunk of logits.
 models::DecoderSpec many_words(models::Form form, bool tied) {
   models::DecoderSpec spec = small_decoder(models::Form::dense, tied);
   spec.vocabulary = 2100;
@@ -79,7 +79,7 @@ layers::Distillation words_of(layers::VocabularyDecoder* teacher) {
   return settings;
 }
 
-// The teacher's halves are merged, and its decoder reads anything.
+// Merges the teacher's chains into factors. The input of its decoder is arbitrary.
 template <class T>
 void teach_words(ReferenceRun<T>& run, ReferenceRun<T>& teacher, std::int64_t width) {
   teacher.loss();
@@ -108,7 +108,7 @@ void check_words(const models::ModelSpec& student, const models::ModelSpec& teac
   CHECK(real.all_gradients() == block.all_gradients());
 }
 
-// The batch of small_batch, asking for all logits in place of a loss.
+// The batch of small_batch with a request for all logits instead of a loss.
 data::Batch asking_for_logits(const data::Batch& batch) {
   data::Batch other;
   other.sequences = batch.sequences, other.length = batch.length;
@@ -132,7 +132,7 @@ std::vector<double> log_softmax(std::span<const double> logits, double t) {
 
 }  // namespace
 
-TEST_CASE("every gradient of an encoder with a teacher is the complex step's") {
+TEST_CASE("teacher: every gradient of an encoder equals that of the complex step") {
   for (const Variant& variant : variants) {
     DYNAMIC_SECTION(variant.name) {
       ReferenceRun<double> real(spec_of(variant));
@@ -154,7 +154,7 @@ TEST_CASE("every gradient of an encoder with a teacher is the complex step's") {
   }
 }
 
-TEST_CASE("a decoder learns hidden states beside words") {
+TEST_CASE("teacher: a decoder learns hidden states in addition to tokens") {
   const Variant variant{"decoder", false, Task::clm, layers::teacher_hidden, kernels::Distance::squared};
   const models::DecoderSpec spec = small_decoder(models::Form::tt, true);
   ReferenceRun<double> real(spec);
@@ -165,7 +165,7 @@ TEST_CASE("a decoder learns hidden states beside words") {
   CHECK(compare_with_complex_step(real, complex).worst < 1e-10);
 }
 
-TEST_CASE("language models learn a teacher's logits of words: gradients are the complex step's") {
+TEST_CASE("teacher: gradients of language models with a teacher's logits equal the complex step") {
   SECTION("a decoder in TT form after a dense one, tied and not") {
     check_words(many_words(models::Form::tt, true), many_words(models::Form::dense, false));
   }
@@ -177,7 +177,7 @@ TEST_CASE("language models learn a teacher's logits of words: gradients are the 
   }
 }
 
-TEST_CASE("the loss on a teacher's words is the divergence of two whole softmaxes") {
+TEST_CASE("teacher: the loss on a teacher's logits is the divergence of the two full softmaxes") {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
   const models::DecoderSpec student = many_words(models::Form::dense, true),
                             other = many_words(models::Form::tt, false);

@@ -1,4 +1,5 @@
-// stdin to stdout, line by line: `tokenize_lines encode|decode TOKENIZER [cased|uncased]`. Times itself on stderr.
+// Converts stdin to stdout, line by line: `tokenize_lines encode|decode TOKENIZER [cased|uncased]`. Prints its speed
+// on stderr.
 #include <chrono>
 #include <cstdio>
 #include <iostream>

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Ids and texts against the packages `tokenizers` and `sentencepiece` of PyPI, in a virtual environment under the build folder.
-# usage: tokens_against_pypi.sh PROGRAM BUILD [--quick]      exit 77: skipped, for want of COMERA_DATA or of a network
+# Compares ids and texts with the packages `tokenizers` and `sentencepiece` of PyPI, in a virtual environment under the
+# build folder.
+# usage: tokens_against_pypi.sh PROGRAM BUILD [--quick]      exit 77: skipped, without COMERA_DATA or network
 set -euo pipefail
 program=$1
 environment=$2/venv-tokenizers

@@ -55,7 +55,7 @@ def perplexity(folder, text, length, stride, dtype):
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
     model, total, counted, before = model_of(folder, dtype), 0.0, 0, 0
     with open(text, encoding="utf-8") as file:
-        ids = [model.config.bos_token_id] + pieces.encode(file.read().removesuffix("\n"))  # the last line end is no token
+        ids = [model.config.bos_token_id] + pieces.encode(file.read().removesuffix("\n"))  # drops the last line end
     for begin in range(0, len(ids), stride):
         end = min(begin + length, len(ids))
         window = torch.tensor([ids[begin:end]])
