@@ -45,7 +45,7 @@ struct Option {
   std::string default_text = {};  // "": not set (a flag: off)
   std::string group = "General";
   std::string help = {};     // one sentence, lower case, no full stop
-  std::string metavar = {};  // placeholder of the value in help; "": derived from the type
+  std::string metavar = {};  // name of the value in help; "": derived from the type
   std::vector<std::string> choices = {};
   bool result_relevant = false;  // changes the result: a resume with another value is refused (changed_options)
   char short_name = 0;

@@ -13,7 +13,7 @@
 using namespace comera;
 using Catch::Matchers::Contains;
 
-TEST_CASE("mapped ranges: a file that is cut during reading ends the process with an error message") {
+TEST_CASE("mapped ranges: a file that is cut while it is read ends the process with a sentence") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "weights", std::string(100'000, 'w'));
   const pid_t child = ::fork();

@@ -294,7 +294,7 @@ TEST_CASE("suggest: only near words are suggested") {
   CHECK(did_you_mean("zebra", words).empty());
 }
 
-TEST_CASE("options: keys of many levels are refused before parsing") {
+TEST_CASE("keys of many levels are refused before the parser sees them") {
   const OptionTable options = table();
   const auto refused = [&](const std::string& text) {
     OptionValues values(options);

@@ -45,7 +45,7 @@ std::string leftover(const std::string& folder, const std::string& target, Entry
 
 }  // namespace
 
-TEST_CASE("folder: a link inside it is never followed") {
+TEST_CASE("folder: a link in it is never followed") {
   const TemporaryFolder place;
   make_folders(place / "in/kept");
   make_folders(place / "elsewhere");
@@ -75,7 +75,7 @@ TEST_CASE("folder: a log with a second hard link is not cut") {
   CHECK(read_file(place / "a") == "theirs");
 }
 
-TEST_CASE("temporary: only leftovers of killed processes are removed") {
+TEST_CASE("temporary: what killed processes left goes, and nothing else") {
   const TemporaryFolder place;
   const std::string file = leftover(place.path(), "target", EntryKind::file),
                     folder = leftover(place.path(), "target", EntryKind::folder);
@@ -144,7 +144,7 @@ TEST_CASE("temporary: long names, and targets that cannot be replaced") {
   CHECK(list_folder(place.path()) == Names{"empty", "folder", name, "pipe"});
 }
 
-TEST_CASE("folder lock: one process at a time, and the error names the holder") {
+TEST_CASE("folder lock: one process at a time, and the other is named") {
   const TemporaryFolder place;
   const Folder folder(place.path());
   {
@@ -243,7 +243,7 @@ TEST_CASE("work place: continued with its mark, refused without it, and removed 
   CHECK(path_exists(place / "empty.partial"));
 }
 
-TEST_CASE("work place: killed before any single change, it is continued or made again") {
+TEST_CASE("work place: killed before any single change it is taken up or made again") {
   const TemporaryFolder place;
   int kills = 0;
   for (int status = 137; status == 137; ++kills) {

@@ -62,7 +62,7 @@ TEST_CASE("log: the file gets all messages at any level") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("log: control characters become visible text, also in messages") {
+TEST_CASE("log: control characters of names are shown, in messages too") {
   CHECK(printable("a\033[1m\n") == "a\\x1b[1m\\x0a");
   CHECK(printable("\xc2\x9b"
                   "1m \xc2\xa0\xc3\x9b") == "\\xc2\\x9b1m \xc2\xa0\xc3\x9b");  // U+009B starts a terminal command too

@@ -137,7 +137,7 @@ TEST_CASE("line reader: a long line comes in parts, and reading can start at eac
   CHECK(all.size() >= 940);
 }
 
-TEST_CASE("byte stream: a file with a very large unpacked size is refused before it uses up the memory") {
+TEST_CASE("a packed file that unpacks to far more than text does is refused before it fills the memory") {
   const Scratch scratch;
   const std::string rows(std::size_t{100} << 20, 'x');
   for (const std::string& path : {scratch.write("a.gz", gzip(rows)), scratch.write("a.zst", zstd(rows))}) {

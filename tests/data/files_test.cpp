@@ -13,7 +13,7 @@ using namespace comera;
 using namespace comera::data;
 using Catch::Matchers::Contains;
 
-TEST_CASE("data files: a changed byte in the middle of a large file changes the hash") {
+TEST_CASE("data files: a byte in the middle of a large file changes the hash") {
   const Scratch scratch;
   const std::string path = scratch.write("large.txt", "begin");
   constexpr std::uint64_t bytes = std::uint64_t{96} << 20;

@@ -181,7 +181,7 @@ TEST_CASE("SentencePiece: a model is saved unchanged, and other bytes are refuse
   CHECK_THROWS_AS(parse_sentencepiece(model.substr(0, model.size() / 2), "m.model"), comera::InputError);
 }
 
-TEST_CASE("SentencePiece: a table that would lead a text out of its memory is refused") {
+TEST_CASE("a table of a SentencePiece model is refused where a text could leave it") {
   const auto message = [](const std::string& map) -> std::string {
     try {
       check_charsmap(map, "m.model");
@@ -215,7 +215,7 @@ TEST_CASE("SentencePiece: a table that would lead a text out of its memory is re
   CHECK_THAT(message(std::string(5 << 20, 'x')), Catch::Contains("more than 4 MiB"));
 }
 
-TEST_CASE("SentencePiece: a model with a damaged table is refused or reads every text") {
+TEST_CASE("a SentencePiece model whose table has rotted anywhere is refused or reads every text") {
   TrainTokenizerOptions options;
   options.vocab_size = 20;
   const std::string model = train_sentencepiece(std::vector<std::string>{"abab cdcd abcd", "dcba abab"}, options);

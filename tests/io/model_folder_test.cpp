@@ -64,7 +64,7 @@ TEST_CASE("model folder: shards") {
   CHECK_THAT(message(folder.path()), Contains("names no tensor"));
 }
 
-TEST_CASE("model folder: errors for anything else name the remedy") {
+TEST_CASE("model folder: what is not a model says what to do") {
   const TemporaryFolder folder;
   CHECK_THAT(message(folder / "none"), Contains("no such file or folder"));
   CHECK_THAT(message(folder.path()), Contains("neither model.safetensors nor"));

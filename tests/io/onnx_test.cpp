@@ -182,7 +182,7 @@ TEST_CASE("onnx: inconsistent graphs are refused") {
   contains(refusal(onnx::ModelProto()), "no ONNX graph");
 }
 
-TEST_CASE("onnx: the data of an initialiser must match its shape") {
+TEST_CASE("initialisers hold what their shapes say") {
   onnx::ModelProto model = small_model();
   TensorProto& tensor = *model.mutable_graph()->mutable_initializer(0);
   tensor.set_dims(0, std::int64_t{1} << 40);
@@ -215,7 +215,7 @@ TEST_CASE("onnx: an initialiser may use only one data field") {
   });
 }
 
-TEST_CASE("onnx: external data outside the model's folder is refused") {
+TEST_CASE("external data stays inside the folder of the model") {
   const TemporaryFolder folder;
   write_file_atomic(folder / "data", std::string(40, 'x'));
   const auto with = [&](const std::string& location, const std::string& offset, const std::string& length) {

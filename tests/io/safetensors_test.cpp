@@ -70,7 +70,7 @@ TEST_CASE("safetensors: a valid header") {
   CHECK(header.tensors[3].bytes() == 1);
 }
 
-TEST_CASE("safetensors: errors for invalid headers name file and tensor") {
+TEST_CASE("safetensors: headers that lie are refused, naming file and tensor") {
   const auto one = [](const std::string& dtype, const std::string& shape, const std::string& offsets,
                       std::size_t bytes) { return message(file_of(entry("w", dtype, shape, offsets), bytes)); };
   CHECK_THAT(message(""), Contains("m.safetensors") && Contains("too few"));
@@ -188,7 +188,7 @@ TEST_CASE("json: an object of 100,000 keys keeps their order and is read in less
   CHECK_THROWS_WITH(parse_json(text + ", \"key 7\": 1}", "j"), Contains("key \"key 7\" stands there twice"));
 }
 
-TEST_CASE("json: all kinds of values read as the library reads them, and invalid text is refused") {
+TEST_CASE("json: every kind of value reads as the library writes it, and what is none is refused") {
   const std::string text =
       R"({"a":[1,-2,3.5,true,false,null,"x\u00e9\n"],"b":{},"c":[],"d":18446744073709551615,"e":{"f":{"g":[[]]}}})";
   CHECK(parse_json(text, "j").dump() == Json::parse(text).dump());

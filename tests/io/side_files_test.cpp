@@ -28,7 +28,7 @@ Copied copy(const std::string& from, const std::string& to, CopyOver over = Copy
 
 }  // namespace
 
-TEST_CASE("side files: links to files are copied; links to folders, pipes and devices are not") {
+TEST_CASE("side files: links to folders, pipes and devices do not go along, links to files do") {
   const TemporaryFolder folder;
   make_folders(folder / "elsewhere");
   make_folders(folder / "from/docs");
@@ -51,7 +51,7 @@ TEST_CASE("side files: links to files are copied; links to folders, pipes and de
   CHECK(list_folder(folder / "to") == std::vector<std::string>{"docs", "vocab.txt"});
 }
 
-TEST_CASE("side files: a copy is limited in count, depth and bytes") {
+TEST_CASE("side files: what goes along is bounded in count, depth and bytes") {
   const TemporaryFolder folder;
   std::string deep = folder / "deep";
   for (int level = 0; level < 10; ++level) {

@@ -356,7 +356,7 @@ TEST_CASE("tt format: diagonals are multiplied into the cores, with entries belo
   CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
 }
 
-TEST_CASE("tt format: only diagonal entries above the threshold count, not equal or negative ones") {
+TEST_CASE("tt format: an entry of a diagonal counts above the threshold; negative ones and those equal to it do not") {
   const TemporaryFolder folder;
   const ChainSpec chain{"up", ChainKind::tt, {2, 4}, {4, 2}, {1, 4, 1}, {1, 4, 1}};
   const std::vector<float> left(16, 1), right(8, 1), diagonal{0.5f, -0.5f, 0.125f, 0.25f};
@@ -374,7 +374,7 @@ TEST_CASE("tt format: only diagonal entries above the threshold count, not equal
   CHECK(first_row(std::nullopt) == diagonal);
 }
 
-TEST_CASE("tt format: a file must have exactly the parts of its chains") {
+TEST_CASE("tt format: a file has the parts of its chains and nothing that looks like more of them") {
   const ComeraBlock block = good_block();
   std::vector<std::string> parts;
   for (const ChainSpec& chain : block.chains)

@@ -92,7 +92,7 @@ TEST_CASE("config: one output is a regression, as in transformers") {
   CHECK(read(config_of(spec)).task == Task::regression);
 }
 
-TEST_CASE("config: real numbers have bounds, and whole numbers stay exact") {
+TEST_CASE("every real number of a config has bounds, and whole numbers stay exact") {
   const std::string text = config_of(small_encoder(false, Task::classify, Form::tt));
   const auto with = [&](const std::string& key, const std::string& value) {
     const std::size_t at = text.find("\"" + key + "\": ") + key.size() + 4;
@@ -114,7 +114,7 @@ TEST_CASE("config: real numbers have bounds, and whole numbers stay exact") {
     }
 }
 
-TEST_CASE("config: a config of 4,096 layers becomes a model within seconds") {
+TEST_CASE("a config of 4,096 layers becomes a model within seconds") {
   EncoderSpec spec = small_encoder(false, Task::classify, Form::dense);
   spec.layers = 4096;
   const std::clock_t start = std::clock();

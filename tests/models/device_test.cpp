@@ -101,7 +101,7 @@ void check_near(const models::ModelSpec& spec, int parts, layers::Recompute reco
 
 }  // namespace
 
-TEST_CASE("device: a step equals the reference's step, encoders") {
+TEST_CASE("a step on a device: encoders give the step of the reference") {
   check_near(small_encoder(true, models::Task::mlm, models::Form::tt), 1, {});
   check_near(small_encoder(false, models::Task::mlm, models::Form::dense), 1, {});
   check_near(small_encoder(false, models::Task::classify, models::Form::lowrank), 1, {});
@@ -109,19 +109,19 @@ TEST_CASE("device: a step equals the reference's step, encoders") {
   check_near(tensorized_encoder(false, models::Task::classify), 1, {});
 }
 
-TEST_CASE("device: a step equals the reference's step, decoders") {
+TEST_CASE("a step on a device: decoders give the step of the reference") {
   check_near(small_decoder(models::Form::tt, true), 1, {});
   check_near(small_decoder(models::Form::dense, false), 1, {});
 }
 
-TEST_CASE("device: a step equals the reference's step, micro-batches and recomputation") {
+TEST_CASE("a step on a device: micro-batches and recomputation give the step of the reference") {
   const models::EncoderSpec spec = small_encoder(false, models::Task::classify, models::Form::tt);
   check_near(spec, 3, layers::Recompute::cheap);
   check_near(spec, 6, layers::Recompute::block);  // more than the number of slots for pending batches
 }
 
 // Each call costs microseconds on a GPU, so the number of calls is part of a step's time.
-TEST_CASE("device: the number of calls in a step grows with the blocks, not with their cores") {
+TEST_CASE("a step on a device: the number of calls grows with the blocks, not with their cores") {
   const auto launches = [](DType dtype, models::Form form, int blocks, int cores) {
     models::EncoderSpec spec = small_encoder(false, models::Task::classify, form);
     spec.layers = blocks;

@@ -240,7 +240,7 @@ std::vector<double> losses(const plan::Machine& machine, const models::ModelSpec
 
 }  // namespace
 
-TEST_CASE("bf16: encoders agree with double within the roundings of bf16") {
+TEST_CASE("bf16 streams: encoders agree with double within the roundings of bf16") {
   check_bf16(small_encoder(false, models::Task::classify, models::Form::dense));
   check_bf16(small_encoder(false, models::Task::classify, models::Form::tt), true);
   check_bf16(small_encoder(true, models::Task::classify, models::Form::lowrank));
@@ -251,25 +251,25 @@ TEST_CASE("bf16: encoders agree with double within the roundings of bf16") {
   check_bf16(small_encoder(false, models::Task::embed, models::Form::tt));
 }
 
-TEST_CASE("bf16: decoders agree with double within the roundings of bf16") {
+TEST_CASE("bf16 streams: decoders agree with double within the roundings of bf16") {
   check_bf16(small_decoder(models::Form::dense, true));
   check_bf16(small_decoder(models::Form::tt, true), true);
   check_bf16(small_decoder(models::Form::lowrank, false));
 }
 
-TEST_CASE("TF32: models agree with double within the roundings of TF32") {
+TEST_CASE("TF32 products: models agree with double within the roundings of TF32") {
   check_tf32(small_encoder(false, models::Task::classify, models::Form::dense));
   check_tf32(small_encoder(true, models::Task::mlm, models::Form::tt));
   check_tf32(small_decoder(models::Form::tt, true));
 }
 
-TEST_CASE("fp8: gradients of TT layers agree with double within the roundings of fp8") {
+TEST_CASE("fp8 products: gradients of TT layers agree with double within the roundings of fp8") {
   check_fp8(small_encoder(false, models::Task::classify, models::Form::tt, 16, 32));
 }
 
 // The change of the losses comes from steps with the error above. The loss itself changes by at most twice the largest
 // error of the logits.
-TEST_CASE("bf16: losses of a run agree with double") {
+TEST_CASE("bf16 streams: losses of a run agree with double") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
     constexpr int steps = 8;
@@ -293,7 +293,7 @@ TEST_CASE("bf16: losses of a run agree with double") {
   }
 }
 
-TEST_CASE("bf16: the memory table has two bytes per number, and the copies of dense weights") {
+TEST_CASE("bf16 streams: the memory table has two bytes per number, and the copies of dense weights") {
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
     const auto table_of = [&](DType dtype) {
@@ -320,7 +320,7 @@ TEST_CASE("bf16: the memory table has two bytes per number, and the copies of de
   }
 }
 
-TEST_CASE("bf16: sentence embeddings agree with double within the roundings of bf16") {
+TEST_CASE("bf16 streams: sentence embeddings agree with double within the roundings of bf16") {
   const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
   const auto embedding = [&](const plan::Machine& machine) {
     const auto engine = engine_of(machine, sentence);  // owns the memory of the scores
@@ -332,7 +332,7 @@ TEST_CASE("bf16: sentence embeddings agree with double within the roundings of b
   CHECK(distance(embedding(on_double(DType::bf16)), exact) <= share * norm(exact));
 }
 
-TEST_CASE("bf16: a cache of keys and values gives the logits of a full pass") {
+TEST_CASE("bf16 streams: a cache of keys and values gives the logits of a full pass") {
   models::DecoderSpec spec = small_decoder(models::Form::tt, true);
   spec.positions = 20;
   const auto engine = engine_of(on_double(DType::bf16), spec);

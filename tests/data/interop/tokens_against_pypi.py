@@ -1,4 +1,4 @@
-"""Every line of the text data must get the same ids, and the same text back, as from `tokenizers` and `sentencepiece` (PyPI).
+"""Compares ids and decoded text of every line of the text data with `tokenizers` and `sentencepiece` (PyPI).
 
 usage: tokens_against_pypi.py PROGRAM DATA [--quick]      PROGRAM: the test binary tokenize_lines
 """
@@ -10,7 +10,8 @@ import tempfile
 
 
 def run(program, *words, text):
-    return subprocess.run([program, *words], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")[:-1]
+    result = subprocess.run([program, *words], input=text.encode(), stdout=subprocess.PIPE, check=True)
+    return result.stdout.decode().split("\n")[:-1]
 
 
 def compare(what, lines, ours, theirs):
@@ -44,9 +45,9 @@ def sentencepiece(path):
 
 
 def texts(data, quick):
-    """Name and lines of every file, the larger ones last; for a quick run one line in 200 of all of them."""
-    names = ["text/*.zst", "wikitext2/*.zst", "ptb/*.zst", "mnli/*.zst", "snli/*.zst", "xnli/*.zst", "agnews/*.zst", "glue/*/*.zst",
-             "code/*.zst"]
+    """Yields name and lines of every file, the larger ones last. A quick run yields one line in 200 of all files."""
+    names = ["text/*.zst", "wikitext2/*.zst", "ptb/*.zst", "mnli/*.zst", "snli/*.zst", "xnli/*.zst", "agnews/*.zst",
+             "glue/*/*.zst", "code/*.zst"]
     paths = [path for name in names for path in glob.glob(os.path.join(data, name))]
     sample = []
     for path in sorted(paths, key=os.path.getsize):
@@ -64,7 +65,7 @@ def all_code_points():
 
 
 def code_point_vocab(folder, cased):
-    """Every code point is a piece, alone and inside a word, so that the normaliser shows in the ids."""
+    """Writes a vocabulary with every code point as a piece, alone and inside a word, so the ids show normalisation."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     for c in range(0x21, 0x110000):
         if 0xD800 <= c < 0xE000 or chr(c).isspace():
@@ -87,7 +88,8 @@ def check_code_points(program, quick):
 def main():
     program, data, quick = sys.argv[1], sys.argv[2], "--quick" in sys.argv
     uncased = os.path.join(data, "tokenizers/bert-base-uncased-vocab.txt")
-    tokenizers = [("uncased", [uncased, "uncased"], wordpiece(uncased, True)), ("cased", [uncased, "cased"], wordpiece(uncased, False))]
+    tokenizers = [("uncased", [uncased, "uncased"], wordpiece(uncased, True)),
+                  ("cased", [uncased, "cased"], wordpiece(uncased, False))]
     for model in sorted(glob.glob(os.path.join(data, "tokenizers/*.model"))):
         tokenizers.append((os.path.basename(model), [model], sentencepiece(model)))
     check_code_points(program, quick)

@@ -13,6 +13,7 @@ command -v zstd > /dev/null || skip "the program zstd is not installed"
 if ! "$environment/bin/python" -c 'import tokenizers, sentencepiece' 2> /dev/null; then
   python3 -m venv "$environment" || skip "python3 cannot make a virtual environment"
   # shellcheck disable=SC2086
-  "$environment/bin/pip" install -q --disable-pip-version-check $packages || skip "PyPI does not answer or lacks $packages"
+  "$environment/bin/pip" install -q --disable-pip-version-check $packages \
+    || skip "PyPI does not answer or lacks $packages"
 fi
 exec "$environment/bin/python" "$(dirname "$0")/tokens_against_pypi.py" "$program" "$COMERA_DATA" "${@:3}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of the official `safetensors` are read by us and ours by it, value by value; what it refuses we refuse.
+"""Exchanges files with the official `safetensors` package in both directions and compares all values and refusals.
 
 usage: against_pypi.py PROGRAM      PROGRAM: the test binary rewrite_safetensors
 """
@@ -15,7 +15,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 PROGRAM = sys.argv[1]
-TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
+TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
+         "bool"]
 
 
 def rewrite(source, target, *words):
@@ -32,7 +33,8 @@ def tensors():
     values = {f"{name}.{i}": np.asarray(random.normal(size=shape) * 100).astype(name)
               for name in TYPES for i, shape in enumerate([(3, 5), (7,), (), (0, 4), (2, 1, 3)])}
     values["strange \"name\" ☃"] = np.arange(4, dtype="float32")
-    values["edges"] = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-8, 6e-8, 65504, 65520, 1e38, 2.0**-25, 1 + 2.0**-11], dtype="float32")
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-8, 6e-8, 65504, 65520, 1e38, 2.0**-25, 1 + 2.0**-11]
+    values["edges"] = np.array(edges, dtype="float32")
     return values
 
 
@@ -45,7 +47,8 @@ def check_there_and_back(folder):
     back = load_file(ours)
     expect(set(back) == set(values), "names differ")
     for name, value in values.items():
-        same = back[name].dtype == value.dtype and back[name].shape == value.shape and back[name].tobytes() == value.tobytes()
+        found = back[name]
+        same = found.dtype == value.dtype and found.shape == value.shape and found.tobytes() == value.tobytes()
         expect(same, f"{name} differs")
     with safe_open(ours, "np") as file:
         expect(file.metadata() == metadata, "metadata differs")
@@ -59,7 +62,9 @@ def check_rounding(folder):
     save_file(values, f"{folder}/w.safetensors")
     expect(rewrite(f"{folder}/w.safetensors", f"{folder}/half.safetensors", "F16").returncode == 0, "F16")
     with np.errstate(over="ignore"):
-        expect(np.array_equal(load_file(f"{folder}/half.safetensors")["w"], values["w"].astype(np.float16), equal_nan=True), "F16 rounding differs from numpy's")
+        half = load_file(f"{folder}/half.safetensors")["w"]
+        same = np.array_equal(half, values["w"].astype(np.float16), equal_nan=True)
+        expect(same, "F16 rounding differs from numpy's")
     print("200000 values rounded to F16 as numpy does")
 
 
@@ -87,7 +92,8 @@ def check_refusals(folder):
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text + bytes(size))
         result = rewrite(path, f"{folder}/never.safetensors")
-        expect(result.returncode == 2 and "broken.safetensors" in result.stderr, f"{what} was not refused by us: {result.stderr}")
+        refused = result.returncode == 2 and "broken.safetensors" in result.stderr
+        expect(refused, f"{what} was not refused by us: {result.stderr}")
         expect(not os.path.exists(f"{folder}/never.safetensors"), f"{what} left a file")
         try:
             load_file(path)
@@ -106,7 +112,8 @@ def check_checkpoints(folder):
         path = f"{data}/checkpoints/{name}/model.safetensors"
         expect(rewrite(path, f"{folder}/copy.safetensors").returncode == 0, name)
         theirs, ours = load_file(path), load_file(f"{folder}/copy.safetensors")
-        expect(set(theirs) == set(ours) and all(np.array_equal(theirs[key], ours[key]) for key in theirs), f"{name} differs")
+        same = set(theirs) == set(ours) and all(np.array_equal(theirs[key], ours[key]) for key in theirs)
+        expect(same, f"{name} differs")
         print(f"{name}: {len(theirs)} tensors equal")
 
 

@@ -7,7 +7,8 @@ venv=$1 packages=$2
 shift 2
 python=${COMERA_INTEROP_PYTHON:-$venv/bin/python}
 if [ ! -x "$python" ]; then
-  python3 -m venv "$venv" >/dev/null || { echo "python3 -m venv does not work: not compared with PyPI's packages" >&2; exit 77; }
+  python3 -m venv "$venv" >/dev/null \
+    || { echo "python3 -m venv does not work: not compared with PyPI's packages" >&2; exit 77; }
 fi
 imports=${packages// /, }
 if ! "$python" -c "import $imports" 2>/dev/null; then

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What transformers says of a LlamaForCausalLM folder: the numbers behind tests/models/stories15m_reference.h.
+"""Results of transformers for a LlamaForCausalLM folder: makes tests/models/stories15m_reference.h.
 
 usage: llama_reference.py CHECKPOINT            prints the header
-       llama_reference.py CHECKPOINT TEXT SEQ STRIDE   prints the strided perplexity of a text file, float32 and float64
+       llama_reference.py CHECKPOINT TEXT SEQ STRIDE   prints the strided perplexity of a text file, float32 and
+                                                       float64
 Needs torch, transformers and sentencepiece.
 """
 
@@ -28,10 +29,12 @@ def header(folder):
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
     ids = [1] + pieces.encode(PROMPT)
     with torch.no_grad():
-        logits = {dtype: model_of(folder, dtype)(torch.tensor([ids])).logits[0] for dtype in (torch.float64, torch.float32)}
+        logits = {dtype: model_of(folder, dtype)(torch.tensor([ids])).logits[0]
+                  for dtype in (torch.float64, torch.float32)}
         exact = logits[torch.float64][:, COLUMNS]
         error = (logits[torch.float32].double() - logits[torch.float64])[:, COLUMNS]
-        tokens = model_of(folder, torch.float32).generate(torch.tensor([ids]), max_new_tokens=GREEDY, do_sample=False, pad_token_id=0)[0]
+        tokens = model_of(folder, torch.float32).generate(torch.tensor([ids]), max_new_tokens=GREEDY, do_sample=False,
+                                                          pad_token_id=0)[0]
     print("// Made by tests/models/interop/llama_reference.py with transformers: stories15M on one prompt.")
     print("#pragma once\n")
     print("// clang-format off")
@@ -39,8 +42,9 @@ def header(folder):
     print(f'constexpr const char* prompt = "{PROMPT}";')
     print("constexpr int ids[] = {" + ", ".join(map(str, ids)) + "};")
     print("constexpr int columns[] = {" + ", ".join(map(str, COLUMNS)) + "};")
-    print("// What float32 of torch is off by in these entries: root of the mean square, and the largest.")
-    print(f"constexpr double float32_rms = {error.pow(2).mean().sqrt().item():.3e}, float32_largest = {error.abs().max().item():.3e};")
+    print("// Errors of torch's float32 in these entries: root of the mean square, and the largest.")
+    rms, largest = error.pow(2).mean().sqrt().item(), error.abs().max().item()
+    print(f"constexpr double float32_rms = {rms:.3e}, float32_largest = {largest:.3e};")
     print("// Greedy continuation.")
     print("constexpr int greedy[] = {" + ", ".join(str(t) for t in tokens[len(ids):].tolist()) + "};")
     print("// Logits in float64, a row per position.")
@@ -51,7 +55,7 @@ def header(folder):
 
 
 def perplexity(folder, text, length, stride, dtype):
-    """As transformers' guide does: windows of `length` every `stride`, each token counted once."""
+    """Strided perplexity as in transformers' guide: windows of `length` every `stride`, each token counted once."""
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
     model, total, counted, before = model_of(folder, dtype), 0.0, 0, 0
     with open(text, encoding="utf-8") as file:
@@ -60,7 +64,8 @@ def perplexity(folder, text, length, stride, dtype):
         end = min(begin + length, len(ids))
         window = torch.tensor([ids[begin:end]])
         with torch.no_grad():
-            losses = torch.nn.functional.cross_entropy(model(window).logits[0, :-1].double(), window[0, 1:], reduction="none")
+            logits = model(window).logits[0, :-1].double()
+            losses = torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="none")
         first = max(before - begin - 1, 0)
         total += losses[first:].sum().item()
         counted += losses[first:].numel()
