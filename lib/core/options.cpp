@@ -64,7 +64,7 @@ std::vector<KnownWord> known_words(const OptionTable& table) {
   return words;
 }
 
-// CLI11 returns the arguments that it does not recognize: unknown options and positional words.
+// CLI11 returns the arguments that it does not recognise: unknown options and positional words.
 std::vector<std::string> words_of(const OptionTable& table, const std::vector<std::string>& rest) {
   std::vector<std::string> words;
   bool only_words = false;

@@ -20,7 +20,7 @@ void collate(const Window& window, std::span<const Sequence> sequences, const To
              const MaskRule& rule, Batch& batch);
 
 // Chooses max(1, round(probability * n)) of the n tokens in `ids` that are not special: those with the smallest draws
-// of (seed, sample, position). `positions` is ascending. Of the chosen tokens, 80 % become [MASK], 10 % a random
+// of (seed, sample, position). `positions` is ascending. 80 % of the chosen tokens become [MASK], 10 % a random
 // piece, and 10 % stay (Devlin et al. 2019, section 3.1). `ids` is changed in place; `targets` holds the original ids.
 void mask_tokens(std::span<std::int32_t> ids, std::int64_t sample, const Tokenizer& tokenizer, const MaskRule& rule,
                  std::vector<std::int32_t>& positions, std::vector<std::int32_t>& targets);

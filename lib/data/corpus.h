@@ -21,10 +21,10 @@ struct Piece {
 
 class Corpus {
  public:
-  // Largest number of bytes that are tokenized at once. A longer document is cut into pieces at the next line end, and
+  // Largest number of bytes that are tokenised at once. A longer document is cut into pieces at the next line end, and
   // a longer line is cut too.
   static constexpr std::size_t longest_piece = longest_part;
-  // Tokenizing a text temporarily takes about a hundred times its bytes.
+  // Tokenising a text temporarily takes about a hundred times its bytes.
   static constexpr std::size_t tokenising_factor = 100;
 
   Corpus(const FileDataset& dataset, const LoaderOptions& options, const LoaderState& start);
@@ -44,7 +44,7 @@ class Corpus {
   std::optional<TextReader> reader_;
 };
 
-// The largest host memory that tokenizing the documents of the data set takes; 0 if texts are lines or rows.
+// The largest host memory that tokenising the documents of the data set takes; 0 if texts are lines or rows.
 std::size_t tokenising_bytes(const Dataset& dataset, int threads);
 
 }  // namespace comera::data

@@ -13,7 +13,7 @@ struct Cut {
 };
 using CutRule = std::function<Cut(std::string_view text)>;
 
-// The longest part of a line that is tokenized at once, in bytes.
+// The longest part of a line that is tokenised at once, in bytes.
 constexpr std::size_t longest_part = std::size_t{1} << 18;
 
 // Cuts at the last blank or tab. Without one, cuts after the last character.

@@ -92,7 +92,7 @@ class Prefetch {
   std::deque<Window> ready_;
   std::exception_ptr error_;
   bool done_ = false, stop_ = false;
-  std::jthread thread_;  // last member: the thread starts when all others are initialized
+  std::jthread thread_;  // last member: the thread starts when all others are initialised
 };
 
 class WindowLoader final : public Loader {

@@ -6,15 +6,15 @@
 //
 // classify, regression, embed: all rows are indexed in memory (text, not ids). Each epoch is one permutation of the
 //   rows, drawn by counter from (seed, epoch). The permuted rows are cut into windows of whole steps. Each window is
-//   tokenized, sorted by length and cut into steps, and the steps of the window are shuffled. Nothing is dropped: the
+//   tokenised, sorted by length and cut into steps, and the steps of the window are shuffled. Nothing is dropped: the
 //   last step of an epoch may be smaller. Without labels, each line of a text file that is not blank is a row.
 // mlm: files are streamed (order of files drawn by counter per epoch), lines are packed into sequences of max_length
 //   tokens, and windows of sequences are shuffled and bucketed in the same way. Memory is bounded by the window, for
 //   any size of the corpus. A document ends at a row of a table, at a line that contains only a form feed, and at the
 //   end of a file. [SEP] separates documents.
-// clm: as mlm, but a document is tokenized as a whole, line ends included, between the tokenizer's begin and end
+// clm: as mlm, but a document is tokenised as a whole, line ends included, between the tokenizer's begin and end
 // pieces.
-//   A document of more than 256 KiB is tokenized in parts, cut at line ends, or at a blank if a line is longer.
+//   A document of more than 256 KiB is tokenised in parts, cut at line ends, or at a blank if a line is longer.
 //   Documents are packed one after another and continue in the next sequence. Each attends only to itself and its
 //   positions start at 0, so the result is the same as for the document alone. Every token but the first is predicted
 //   exactly once.
@@ -64,7 +64,7 @@ struct LoaderOptions {
   // Clm, evaluation: one window of max_length tokens every `stride` tokens of a document. A window counts only tokens
   // that no window before it counted (0: packed as for training).
   std::int64_t stride = 0;
-  int threads = 1;     // threads that tokenize ahead; results do not depend on it
+  int threads = 1;     // threads that tokenise ahead; results do not depend on it
   bool stops = false;  // next() throws Stopped after a signal
 };
 

@@ -1,4 +1,4 @@
-// Window source for corpora of any size. It reads lines or documents in the epoch's order of files, tokenizes them and
+// Window source for corpora of any size. It reads lines or documents in the epoch's order of files, tokenises them and
 // packs them into sequences of max_length tokens.
 #include <algorithm>
 #include <deque>
@@ -41,7 +41,7 @@ class StreamSource final : public WindowSource {
       fail_input("[data] the checkpoint's position lies outside its line; the data or the tokenizer has changed");
   }
 
-  // Reads and tokenizes about half a MiB of text. Returns false at the end of the epoch.
+  // Reads and tokenises about half a MiB of text. Returns false at the end of the epoch.
   bool more_pieces() {
     constexpr std::size_t enough = std::size_t{1} << 19;
     std::vector<Piece> fresh;
@@ -175,7 +175,7 @@ class StreamSource final : public WindowSource {
   }
 
   std::optional<Corpus> corpus_;
-  std::deque<Piece> pieces_;     // read and tokenized, but not packed yet
+  std::deque<Piece> pieces_;     // read and tokenised, but not packed yet
   std::int64_t token_ = 0;       // used tokens of the front piece
   bool document_ended_ = false;  // a document ended between the last packed token and the next one
   bool ended_ = false;

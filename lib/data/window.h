@@ -1,4 +1,4 @@
-// A window holds the tokenized sequences of several whole steps, in the order in which the loader returns the steps.
+// A window holds the tokenised sequences of several whole steps, in the order in which the loader returns the steps.
 // It is a pure function of the data set, the options and the state at its start.
 #pragma once
 

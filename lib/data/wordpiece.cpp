@@ -29,7 +29,7 @@ bool ascii_letter_or_digit(unsigned char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Splits normalized text into words: a word grows in `buffer` until a blank or a punctuation character.
+// Splits normalised text into words: a word grows in `buffer` until a blank or a punctuation character.
 class WordSplitter {
  public:
   WordSplitter(const BertRules& rules, std::string& buffer, const std::function<void(std::string_view)>& word)

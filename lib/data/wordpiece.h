@@ -1,4 +1,4 @@
-// BERT's tokenizer: normalizes text, splits it into words, and cuts each word greedily into the longest pieces of the
+// BERT's tokenizer: normalises text, splits it into words, and cuts each word greedily into the longest pieces of the
 // vocabulary (Devlin et al. 2019; Wu et al. 2016, section 4.1). Ids and decoded text equal those of Hugging Face's
 // BertWordPieceTokenizer.
 #pragma once
@@ -19,7 +19,7 @@ struct BertRules {
   bool split_cjk = true;
 };
 
-// Calls `word` with every normalized word of `text` (valid UTF-8) in order: control characters are dropped, blanks and
+// Calls `word` with every normalised word of `text` (valid UTF-8) in order: control characters are dropped, blanks and
 // punctuation split words.
 void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
                    const std::function<void(std::string_view)>& word);
@@ -70,7 +70,7 @@ class WordPiece final : public Tokenizer {
   std::string name_, vocab_, hash_;
   BertRules rules_;
   std::vector<std::string> pieces_;
-  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognized in text
+  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognised in text
   Specials specials_;
   PieceTrie starts_, continuations_;
 };

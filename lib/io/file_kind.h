@@ -1,4 +1,4 @@
-// Recognizes the kind of a file by its first bytes, so that an error message can explain why it is not read.
+// Recognises the kind of a file by its first bytes, so that an error message can explain why it is not read.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Recognizes by name the files of a model folder that contain weights in unsupported formats.
+// Recognises by name the files of a model folder that contain weights in unsupported formats.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ std::string long_text() {
 
 }  // namespace
 
-TEST_CASE("byte stream: plain, gzip and zstd files give the same bytes, recognized by content and not by name") {
+TEST_CASE("byte stream: plain, gzip and zstd files give the same bytes, recognised by content and not by name") {
   const Scratch scratch;
   const std::string text = long_text();
   CHECK(read_all(scratch.write("a", text)) == text);

@@ -106,7 +106,7 @@ TEST_CASE("SentencePiece: published models give the ids and text of the referenc
   CHECK(unigram->encode("-----") == Ids{4, 35, 415, 415});
 }
 
-TEST_CASE("SentencePiece: a long text is tokenized in parts and has the tokens of the whole") {
+TEST_CASE("SentencePiece: a long text is tokenised in parts and has the tokens of the whole") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: SentencePiece models are not tested");

@@ -50,7 +50,7 @@ TEST_CASE("WordPiece: text is cleaned, accents are stripped, ideographs are sepa
                   "able") == Ids{5, 18, 8});
 }
 
-TEST_CASE("WordPiece: special pieces are recognized in text") {
+TEST_CASE("WordPiece: special pieces are recognised in text") {
   const auto t = small();
   CHECK(t->encode("un[MASK]able") == Ids{5, 4, 8});
   CHECK(t->encode("[SEP][CLS]") == Ids{3, 2});

@@ -28,7 +28,7 @@ std::string message(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("file kind: files are recognized by their first bytes") {
+TEST_CASE("file kind: files are recognised by their first bytes") {
   CHECK_THAT(name_of("GGUF\3\0\0\0"s), Contains("GGUF"));
   CHECK_THAT(name_of("PK\3\4\0\0"s), Contains("zip"));
   CHECK_THAT(name_of("\x80\4\x95"s), Contains("pickle"));
