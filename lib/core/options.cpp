@@ -83,9 +83,8 @@ std::vector<std::string> words_of(const OptionTable& table, const std::vector<st
 }
 
 void take_words(const OptionTable& table, std::vector<std::string> words, OptionValues& values) {
-  const std::size_t most =
-      // -1 becomes any number.
-      table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);
+  // A maximum of -1 becomes any number.
+  const std::size_t most = table.positionals().empty() ? 0 : static_cast<std::size_t>(table.positionals()[0].maximum);
   if (words.size() > most)
     fail_input(
         "[{}] unexpected argument '{}'; if the shell expanded a pattern, put quotes around it; `comera {} --help` "

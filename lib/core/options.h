@@ -53,9 +53,9 @@ struct Option {
   double maximum = std::numeric_limits<double>::infinity();
   std::string without_value = {};  // value of "--resume" alone; "": the option needs a value
   std::string default_words = {};  // default as shown in help if it is computed ("number of cores")
-  bool in_config =
-      // false: belongs to one call (--resume, --output). Not in a recipe or the environment, but in --dump-config.
-      true;
+  // False: the option belongs to one call (--resume, --output). It is in --dump-config, but not in a recipe or the
+  // environment.
+  bool in_config = true;
   bool in_dump = true;                      // false: controls the call itself (--help, --config). In no file
   std::vector<std::string> suggested = {};  // values that completion offers; other values are valid too
   std::vector<std::string> synonyms = {};   // names in other programs, without dashes, for "did you mean"

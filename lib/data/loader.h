@@ -13,11 +13,10 @@
 //   any size of the corpus. A document ends at a row of a table, at a line that contains only a form feed, and at the
 //   end of a file. [SEP] separates documents.
 // clm: as mlm, but a document is tokenised as a whole, line ends included, between the tokenizer's begin and end
-// pieces.
-//   A document of more than 256 KiB is tokenised in parts, cut at line ends, or at a blank if a line is longer.
+//   pieces. A document of more than 256 KiB is tokenised in parts, cut at line ends, or at a blank if a line is longer.
 //   Documents are packed one after another and continue in the next sequence. Each attends only to itself and its
-//   positions start at 0, so the result is the same as for the document alone. Every token but the first is predicted
-//   exactly once.
+//   positions start at 0, so the result is the same as for the document alone. Every token except the first is
+//   predicted exactly once.
 // Evaluation (`shuffle` off): rows or sequences in the order of the files, one pass.
 #pragma once
 
