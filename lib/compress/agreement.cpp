@@ -10,9 +10,9 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t most_paired = 256;  // texts; all pairs of them are looked at
+constexpr std::int64_t most_paired = 256;  // texts; the rank correlation compares all pairs of them
 
-// Two vectors of zeros have the cosine 1, a vector and a vector of zeros 0.
+// Returns 1 for two zero vectors and 0 if only one of them is zero.
 template <class T>
 double cosine(std::span<const T> x, std::span<const T> y) {
   double xy = 0, xx = 0, yy = 0;
@@ -29,7 +29,7 @@ std::span<const T> row(const std::vector<T>& values, std::size_t index, std::siz
   return std::span<const T>(values).subspan(index * width, width);
 }
 
-// Columns of a matrix of so many rows; InputError where the other model's has more or fewer.
+// Returns the number of columns for the given number of rows. InputError if the two models differ.
 std::size_t width_of(std::size_t before, std::size_t after, std::int64_t rows, const char* what) {
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(rows, 1));
   if (before != after)
@@ -39,7 +39,7 @@ std::size_t width_of(std::size_t before, std::size_t after, std::int64_t rows, c
   return before / count;
 }
 
-// log of the sum of exponentials.
+// log sum_i exp(logits[i]), stable for large logits.
 double log_sum(std::span<const double> logits) {
   const double most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;

@@ -1,4 +1,4 @@
-// Sums over batches of how far the answers of two models are from each other.
+// Accumulates over batches how much the outputs of two models differ.
 #pragma once
 
 #include <span>
@@ -8,23 +8,23 @@
 
 namespace comera::compress {
 
-// The outputs of a model for one batch; an output that the model does not have is empty.
+// The outputs of a model for one batch. Outputs that the model does not have are empty.
 struct Given {
   std::vector<float> hidden;        // [tokens, width], without padding
   std::vector<double> embedding;    // [sequences, N]
   std::vector<double> logits;       // [answers, N]
-  std::vector<std::int32_t> best;   // [answers], where there are no logits
-  double loss = 0;                  // summed over answers, where there are no logits
-  std::vector<double> scores = {};  // [sequences]: the numbers of a regression
+  std::vector<std::int32_t> best;   // [answers], for models without logits
+  double loss = 0;                  // summed over answers, for models without logits
+  std::vector<double> scores = {};  // [sequences], the values that a regression predicts
 };
 
 class Agreement {
  public:
-  // `tokens`, `sequences`: rows of hidden states and embeddings; `next` [answers]: the words that follow (a classifier:
-  // none follow, -1 each). InputError where the two models give vectors of other sizes.
+  // `tokens`, `sequences`: number of rows of hidden states and of embeddings. `next` [answers]: the next token of each
+  // answer, -1 for each answer of a classifier. InputError if the vector sizes of the two models differ.
   void add(const Given& before, const Given& after, std::int64_t tokens, std::int64_t sequences,
            std::span<const std::int32_t> next);
-  // Without `text`.
+  // Does not fill Comparison::text.
   Comparison result() const;
 
  private:
@@ -41,7 +41,7 @@ class Agreement {
   bool has_logits_ = false;
   double kl_ = 0, loss_before_ = 0, loss_ = 0;
   std::size_t width_ = 0;
-  std::vector<double> embeddings_before_, embeddings_;  // of the first texts
+  std::vector<double> embeddings_before_, embeddings_;  // of the first texts, for Comparison::order
   std::vector<double> scores_before_, scores_;
 };
 

@@ -20,7 +20,8 @@ void apply(const LayerRule& rule, LayerPlan& plan) {
   plan.out_modes = rule.out_modes;
 }
 
-// With text the cores of a tt are on the input half, where they can be fitted to it and the last one has a gauge.
+// With calibration, a tt has two input modes and one output mode. Then the input cores can be fitted to the inputs, and
+// the last core can have a gauge.
 void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
   if (!plan.in_modes.empty()) return;
   const tt::Sizes modes = plan.form == PlannedForm::ttm
@@ -32,7 +33,7 @@ void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& 
   if (plan.form == PlannedForm::tt && calibrated && !settings.order) plan.out_modes = {candidate.out()};
 }
 
-// tt is a form of linear layers, ttm of tables: each gives way to the other.
+// tt applies only to linear layers, ttm only to tables. first_plan() replaces one by the other for the other kind.
 bool is_other_kind(PlannedForm form, const Candidate& candidate) {
   return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm);
 }
@@ -100,7 +101,7 @@ tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::v
     at.rank = static_cast<std::int64_t>(rank);
     curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(at, candidate)));
   }
-  // A table's rows are looked up, not multiplied: its pair is never as slow as it is large.
+  // Table rows are looked up, not multiplied, so speed is no limit. A table's break-even rank limits only its bytes.
   if (!allow_slower || candidate.table) curve.largest_rank = std::max<std::int64_t>(1, break_even_rank(candidate));
   curve.multiple = std::min(candidate.in(), candidate.out()) >= 128 ? 8 : 1;
   return curve;

@@ -1,4 +1,4 @@
-// From curves of all layers to plans: which layer gets which rank.
+// Turns the loss curves of all layers into plans: chooses the rank of each layer.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,19 @@ namespace comera::compress {
 
 struct Settings;
 
-// How a layer is to be stored if it is compressed at all: form, modes, gauge, and what rules say. Rank 0: to be
-// allotted, else a rule gives it.
+// Form, modes, gauge and rule settings of each layer before ranks are allotted. Rank 0: the rank is allotted later.
+// Otherwise a rule sets it.
 std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings, bool calibrated);
 
-// The rank above which two thin products take longer than the dense one, and that of a table above which the pair is
-// larger.
+// Linear layer: the largest rank at which two thin products are not slower than the dense one. Table: the largest rank
+// at which the pair is not larger than the table.
 std::int64_t break_even_rank(const Candidate& candidate);
 
-// The cost of the layer at every rank of `losses`, and the ranks that it may have.
+// The bytes of the layer at every rank of `losses`, and the ranks that are allowed.
 tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses,
                        bool allow_slower);
 
-// Fills rank, form and reason of a layer from what it was allotted.
+// Fills rank, form and reason of a layer from its allotment.
 void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& curve, const tt::Allotment& allotment);
 
 }  // namespace comera::compress

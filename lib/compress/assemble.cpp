@@ -18,7 +18,7 @@ namespace {
 using Shards = std::vector<std::vector<io::TensorToWrite>>;
 using Chains = std::vector<std::optional<io::ChainSpec>>;
 
-// The tensors of every shard: chains stand in the shard of the dense weight.
+// The tensors of every shard. A chain goes into the shard of its dense weight.
 Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& candidates, const Chains& chains) {
   std::map<std::string, std::size_t> replaced;
   std::set<std::string> gone;
@@ -42,7 +42,7 @@ Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& ca
   return shards;
 }
 
-// The certificate of the chains that a model already has, when it is compressed again.
+// Layers in the certificate of a model that already has chains and is compressed again.
 std::vector<Certificate::Layer> earlier_layers(const io::ModelFolder& folder) {
   const auto found = folder.metadata().find(certificate_key);
   return found == folder.metadata().end() ? std::vector<Certificate::Layer>()
@@ -70,7 +70,7 @@ void check_finite(std::span<const std::byte> bytes, const io::StoredTensor& tens
   }
 }
 
-// Copies a tensor in pieces, giving back the memory of what was read.
+// Copies a tensor in pieces and releases the mapped memory of each piece after it is read.
 void copy(const io::SafetensorsFile& file, const io::StoredTensor& tensor, io::TensorSink& sink) {
   const auto bytes = file.bytes(tensor);
   constexpr std::size_t piece = std::size_t{32} << 20;  // a multiple of every element's size
@@ -92,7 +92,7 @@ io::Json config_of(const io::ModelFolder& folder, const std::optional<io::Comera
   return config;
 }
 
-// The files of finished layers, opened when their first tensor is asked for, one at a time.
+// The files of finished layers. One file is open at a time; it is opened when its first tensor is needed.
 class LayerFiles {
  public:
   LayerFiles(const Chains& chains, const std::vector<Candidate>& candidates,
@@ -103,7 +103,7 @@ class LayerFiles {
         for (const io::TensorToWrite& tensor : tensors_of(*chains[i], candidates[i].type)) layer_of_[tensor.name] = i;
   }
 
-  // Null where the tensor belongs to no layer.
+  // Returns null if the tensor belongs to no layer.
   const io::SafetensorsFile* holding(const std::string& tensor) {
     const auto found = layer_of_.find(tensor);
     if (found == layer_of_.end()) return nullptr;
@@ -139,7 +139,7 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
   for (const LayerOutcome& layer : layers) chains.push_back(layer.chain);
   AtomicFolder made(output);
   io::CopiedFiles files;
-  // A file of weights alone says nothing of what lies beside it.
+  // A weights file without a config gives no reason to copy the files beside it.
   if (folder.has_config() || !folder.place().empty())
     files = io::copy_side_files(folder.path(), made.temporary(), io::CopyLayout::same);
   const std::string place = folder.place_in(made.temporary());

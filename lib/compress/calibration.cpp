@@ -27,10 +27,10 @@ namespace {
 using tt::Matrix;
 using Version = StreamedWeights::Version;
 
-constexpr std::uint64_t largest_chunk = std::uint64_t{1}
-                                        << 30;  // bytes of moments at a time, where one layer needs no more
-constexpr std::size_t small_weights = std::size_t{1}
-                                      << 28;  // bytes that are held of a model however small its matrices are
+// bytes of moments per chunk of layers, unless one layer needs more
+constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;
+// bytes of weights that stay in memory even if all matrices are smaller
+constexpr std::size_t small_weights = std::size_t{1} << 28;
 
 class Calibration final : public InputMoments {
  public:
@@ -52,7 +52,7 @@ class Calibration final : public InputMoments {
                           common);
     info_.files = files;
     info_.hash = data::hash_files(files);
-    // Other columns of the same file are another text.
+    // Other columns of the same file are a different text, so they change the hash.
     if (!settings.columns.empty() || settings.format)
       info_.hash = hash_text(fmt::format("{} {} {}", info_.hash, fmt::join(settings.columns, ","),
                                          settings.format ? static_cast<int>(*settings.format) : -1));
@@ -76,7 +76,7 @@ class Calibration final : public InputMoments {
     const bool some = visit.tokens > 0 && visit.tokens < info_.tokens;
     used_ = batches_used(some ? static_cast<double>(visit.tokens) / static_cast<double>(info_.tokens) : 1);
     if (some)
-      current_.block.reset(), original_.block.reset();  // outputs of blocks are those of all batches or of these
+      current_.block.reset(), original_.block.reset();  // stored block outputs must cover the batches of this visit
     std::vector<Group> wanted;
     for (const Group& group : groups_)
       if (is_wanted(group, visit)) wanted.push_back(group);
@@ -93,7 +93,7 @@ class Calibration final : public InputMoments {
     if (!parameter) return;
     COMERA_CHECK(fits(*parameter, weight));
     weights_.replace(*parameter, weight.values);
-    // Blocks from that of the weight on give something else now; a table is before all of them.
+    // A new weight changes the outputs of its own block and of all later blocks. Tables come before all blocks.
     if (current_.block >= block_of(*parameter).value_or(0)) current_.block.reset();
   }
 
@@ -118,10 +118,10 @@ class Calibration final : public InputMoments {
     return parameter.shape.dims() == 2 && parameter.shape[0] == weight.rows && parameter.shape[1] == weight.columns;
   }
 
-  // Reads this share of the fitted batches, evenly spread, and all others.
+  // Indices of this share of the fitted batches, evenly spread, and of all other batches.
   std::vector<std::size_t> batches_used(double share) const {
     std::vector<std::size_t> used;
-    double due = 1 - share;  // so that there is one
+    double due = 1 - share;  // so that at least one batch is used
     for (std::size_t b = 0; b < batches_.size(); ++b) {
       if (batches_[b].part == TextPart::fitted && (due += share) < 1) continue;
       if (batches_[b].part == TextPart::fitted) due -= 1;
@@ -136,14 +136,15 @@ class Calibration final : public InputMoments {
     return !visit.wants || std::any_of(group.layers.begin(), group.layers.end(), visit.wants);
   }
 
-  // `next`: the block of what is measured after these, or their own. Where weights are replaced on the way a block's
-  // output is known when the next one is measured, else it is kept at once.
+  // Measures the moments of `groups`. `next`: the block of the groups that are measured next, or the own block if there
+  // are none. If weights are replaced during the visit (`follows`), the output of a block is only valid when the next
+  // block is measured. Otherwise it is stored in this pass.
   void measure(std::span<const Group> groups, std::size_t next, bool follows,
                const std::function<void(const MomentGroup& group)>& each) {
     const std::size_t block = groups.front().block;
     const std::optional<std::size_t> before_these = block > 0 ? std::optional(block - 1) : std::nullopt,
                                      behind = next > block ? std::optional(block) : before_these;
-    // The target of a layer is known where the dense model runs beside the compressed one.
+    // A layer's target needs the outputs of the dense model, so the dense model runs as well.
     const bool beside = weights_.any_replaced() &&
                         std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.joins; });
     std::vector<MomentGroup> moments;
@@ -153,7 +154,7 @@ class Calibration final : public InputMoments {
     if (beside) before.emplace(groups, behind, original_, scratch_);
     std::optional<TaskProgress> task(std::in_place, fmt::format("inputs of block {}", block + 1), std::ssize(used_));
     for (const std::size_t b : used_) {
-      // Sequences that judge do not need the target: the other sequences decide it.
+      // Judging sequences need no target. Only the other sequences determine it.
       const bool wants = before && batches_[b].part != TextPart::judging;
       run(Version::replaced, current_, b, now);
       if (wants) run(Version::original, original_, b, *before);
@@ -175,7 +176,7 @@ class Calibration final : public InputMoments {
       if (!group.fit.moment.values.empty() && tt::trace(group.fit.moment) > 0) each(group);
   }
 
-  // X W + R - R̂, without the bias that both have.
+  // X W + R - R̂, without the bias, which both models have.
   static tt::FloatMatrix wanted(const Collector::Seen& before, std::span<const float> bias,
                                 const tt::FloatMatrix& stream) {
     tt::FloatMatrix outputs = before.given;
@@ -188,7 +189,7 @@ class Calibration final : public InputMoments {
     return outputs;
   }
 
-  // Empty where the layer has none.
+  // Empty if the layer has no bias.
   std::span<const float> bias_of(const std::string& layer) const {
     const layers::Parameter* bias = engine_->model().parameters().find(layer + ".bias");
     return bias ? std::span<const float>(static_cast<const float*>(bias->value.data),
@@ -207,7 +208,7 @@ class Calibration final : public InputMoments {
 
   layers::Parameter* find(const std::string& layer) const { return find_parameter(engine_->model(), layer); }
 
-  // That a layer is in, or behind; nothing for tables.
+  // The block that contains the layer, or the number of blocks if the layer follows the stack. Nothing for tables.
   std::optional<std::size_t> block_of(const layers::Parameter& parameter) const {
     for (const Group& group : groups_)
       for (const std::string& layer : group.layers)
@@ -245,7 +246,7 @@ class Calibration final : public InputMoments {
           info_.tokens, widest, tokens_per_input * widest);
   }
 
-  // The number of groups that are measured at once: those of a block, if memory allows.
+  // The number of groups to measure at once: all groups of a block if memory allows.
   static std::size_t chunk_of(std::span<const Group> groups) {
     std::size_t count = 0;
     std::uint64_t bytes = 0;
@@ -272,13 +273,13 @@ class Calibration final : public InputMoments {
   CalibrationSettings settings_;
   models::ModelSpec spec_;
   MomentsInfo info_;
-  std::vector<double> counts_, judged_counts_;  // of every token
+  std::vector<double> counts_, judged_counts_;  // [vocabulary], occurrences of each token
   std::vector<TextBatch> batches_;
-  std::vector<std::size_t> used_;  // of them, by the visit under way
+  std::vector<std::size_t> used_;  // indices of batches that the current visit uses
   ScratchFile scratch_;
   StreamedWeights weights_;
   std::unique_ptr<train::Engine> engine_;
-  BlockOutputs current_, original_;  // of the model as it is compressed so far, and as it came
+  BlockOutputs current_, original_;  // current_: of the model as compressed so far; original_: of the dense model
   std::vector<Group> groups_;
   std::optional<Probe> probe_;
 };

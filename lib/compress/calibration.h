@@ -1,4 +1,4 @@
-// Input moments of a model's own forward over calibration text.
+// Runs calibration text through the model and computes the second moments of its layers' inputs.
 #pragma once
 
 #include <memory>
@@ -16,17 +16,18 @@ struct CalibrationSettings {
   std::string model;               // a folder that models::spec_from_folder() reads
   std::vector<std::string> files;  // text, one sequence per line, or tables; globs
   std::string tokenizer;           // file or folder; "": the model's folder
-  std::int64_t tokens = 0;    // at most; a quarter of the sequences is held out; 0: until enough of them are fitted
-  std::int64_t length = 128;  // longest sequence
-  std::vector<std::string> columns = {};    // of tables, each a sequence per row; none: "text"
-  std::optional<data::Format> format = {};  // of all files; none: by their names
-  std::string scratch = {};                 // folder for what memory should not hold; "": that of temporary files
+  std::int64_t tokens = 0;  // upper limit, with a quarter of the sequences held out; 0: until enough tokens are fitted
+  std::int64_t length = 128;                // tokens of the longest sequence
+  std::vector<std::string> columns = {};    // of tables, one sequence per row; empty: "text"
+  std::optional<data::Format> format = {};  // of all files; empty: from their names
+  // folder for temporary data that is too large for memory; "": the folder of temporary files
+  std::string scratch = {};
 };
 
-// Weights are read where they are used, and what blocks give for the text is in a file: in memory are the largest
-// matrix, what one batch makes, and the moments of one layer (of those of a block at once where they take no more than
-// 1 GiB). InputError: a model, text or tokenizer that cannot be used. A warning where an input has more dimensions than
-// a tenth of the fitted tokens.
+// Reads weights when they are used, and stores block outputs in a file. Memory holds the largest matrix, the
+// activations of one batch, and the moments of one layer (of all layers of a block if they need at most 1 GiB).
+// InputError: a model, text or tokenizer that cannot be used. Logs a warning if an input has more dimensions than a
+// tenth of the fitted tokens.
 std::unique_ptr<InputMoments> calibrate(const plan::Machine& machine, const CalibrationSettings& settings);
 
 }  // namespace comera::compress

@@ -11,9 +11,10 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t held_out_every = 4;          // of the sequences; in turn they choose and judge
-constexpr std::size_t fewest = 2 * held_out_every;  // sequences: of every part one
-constexpr std::size_t shortest = 4;                 // tokens, [CLS] among them; shorter lines are passed over
+// one sequence in four is held out; these alternate between choosing and judging
+constexpr std::int64_t held_out_every = 4;
+constexpr std::size_t fewest = 2 * held_out_every;  // sequences: the smallest number that fills every part
+constexpr std::size_t shortest = 4;                 // tokens including [CLS]; shorter lines are skipped
 
 std::int64_t rounded_length(const Sequence& sequence) {
   return (std::max<std::int64_t>(std::ssize(sequence.ids), 1) + 7) / 8 * 8;
@@ -70,7 +71,8 @@ std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenize
   if (specials.cls >= 0) ids.push_back(specials.cls);
   tokenizer.encode_start(line, static_cast<std::size_t>(length), ids);
   if (ids.size() < shortest) return std::nullopt;
-  const bool ends = specials.sep >= 0 && specials.mask >= 0;  // BERT closes a text, a language model goes on
+  // BERT ends a text with [SEP]; a causal language model does not
+  const bool ends = specials.sep >= 0 && specials.mask >= 0;
   ids.resize(std::min(ids.size(), static_cast<std::size_t>(length - ends)));
   if (ends) ids.push_back(specials.sep);
   return ids;

@@ -1,4 +1,4 @@
-// Calibration text as the batches that a model runs.
+// Reads calibration text and groups it into batches for the model.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,33 @@ struct Sequence {
 struct TextBatch {
   data::Batch batch;
   TextPart part = TextPart::fitted;
-  std::span<const std::int32_t> lengths() const;  // tokens of each row that count
+  std::span<const std::int32_t> lengths() const;  // tokens of each row without padding
 };
 
-// How many tokens to read: at most `all`, or (0) until `fitted` of them are in sequences that are fitted. An eighth of
-// the sequences chooses, an eighth judges.
+// The number of tokens to read. `all`: upper limit; 0: read until `fitted` tokens are in fitted sequences. One eighth
+// of the sequences is for choosing, one eighth for judging.
 struct TextAmount {
   std::int64_t all = 0, fitted = 0;
 };
 
-std::int64_t widest_input(const models::ModelSpec& spec);  // of its linear layers
+std::int64_t widest_input(const models::ModelSpec& spec);  // of the linear layers
 
-// The place of the text.
+// The source of the text.
 struct TextPlaces {
   std::vector<std::string> files;
-  std::vector<std::string> columns;    // of tables; none: "text"
-  std::optional<data::Format> format;  // of all files; none: by their names
+  std::vector<std::string> columns;    // of tables; empty: "text"
+  std::optional<data::Format> format;  // of all files; empty: from their names
 };
 
-// One line of a text file (of one longer than 256 KiB each part), or one text of a table's row, is one sequence of at
-// most `length` tokens, with the pieces that the tokenizer puts around a text. InputError: too few lines.
+// One line of a text file, or one text of a table's row, is one sequence of at most `length` tokens, including the
+// tokens that the tokenizer adds around a text. A line longer than 256 KiB becomes one sequence per 256 KiB.
+// InputError: too few lines.
 std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer,
                                      const TextAmount& amount, std::int64_t length);
-// Nothing where the line is too short to count.
+// Returns nothing if the line is too short.
 std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length);
 
-// Sequences of like length are together, so that little is padded; those of different parts never are.
+// Groups sequences of similar length to reduce padding. A batch holds sequences of one part only.
 std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec,
                                   std::int64_t most_tokens = 2048);
 

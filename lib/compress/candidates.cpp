@@ -55,12 +55,12 @@ Candidate candidate_of(const io::StoredTensor& tensor, bool table, bool conv1d) 
   return {without_suffix(tensor.name), tensor.name, table, conv1d && !table, tensor.type, tensor.shape};
 }
 
-// Names of GPT-2's layers are enough to know them without a config.json.
+// Without a config.json, GPT-2's Conv1D layers are recognised by their names.
 bool is_conv1d(const Architecture* architecture, const std::string& name) {
   return architecture ? architecture->conv1d : matches({"*h.*.attn.c_attn", "*h.*.c_proj", "*h.*.mlp.c_fc"}, name);
 }
 
-// A folder may hold both copies of a weight that Hugging Face ties.
+// Pairs of weights that Hugging Face ties. A folder may hold both copies.
 struct Tie {
   const char *table, *head;
 };
@@ -89,7 +89,7 @@ void check_tied(const io::ModelFolder& folder, const io::ModelFolder::Entry& a, 
         folder.path(), printable(a.tensor.name), printable(b.tensor.name));
 }
 
-// Finds the head that shares the table's numbers; says so in the candidate.
+// Finds the head that shares the table's numbers and adds it to the candidate's `tied`.
 void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   if (!candidate.table || says_untied(folder.config())) return;
   for (const Tie& tie : ties) {
@@ -102,7 +102,7 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
-// `graph`: the folder was made of one, which is not what `comera inspect` opens.
+// `graph`: the folder was made from an ONNX graph, which `comera inspect` does not open.
 void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option,
                     bool graph) {
   for (const std::string& pattern : patterns) {

@@ -10,16 +10,16 @@
 
 namespace comera::compress {
 
-// One weight: a linear layer, which tensorize sees as [in x out] whatever its file order is, or a table [rows x
-// columns].
+// One weight: a linear layer or a table [rows x columns]. Linear layers are treated as [in x out], whatever their order
+// in the file.
 struct Candidate {
-  std::string name;    // without ".weight"; all of it where it ends otherwise ("in_proj_weight")
-  std::string tensor;  // as the file names it
+  std::string name;    // without ".weight"; the full name if it ends otherwise ("in_proj_weight")
+  std::string tensor;  // name in the file
   bool table = false;
-  bool conv1d = false;  // the file has [in, out] (GPT-2's Conv1D)
+  bool conv1d = false;  // the file stores [in, out] (GPT-2's Conv1D)
   io::StoredType type = io::StoredType::F32;
   io::FileShape shape;                 // in file order
-  std::vector<std::string> tied = {};  // other tensors of the file that hold the same numbers; they are not written
+  std::vector<std::string> tied = {};  // other tensors of the file with the same numbers; they are not written
 
   bool bare() const { return name == tensor; }
   std::int64_t in() const { return table || conv1d ? shape[0] : shape[1]; }   // inputs, or rows of a table
@@ -28,18 +28,17 @@ struct Candidate {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements()) * io::size_of(type); }
 };
 
-// The patterns of --include and --exclude; they match the name with or without ".weight".
+// The patterns of --include and --exclude. They match the name with or without ".weight".
 struct Choice {
   std::vector<std::string> include, exclude;
   std::optional<std::set<std::string>> tables =
-      {};  // where it is known: these weights are tables, all others linear layers [out, in]
+      {};  // if set: these weights are tables, all others are linear layers [out, in]
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 
-// In the order of the weights' names. The linear layers and the word table of the architectures that this program
-// knows, of others the matrices that --include names, also those whose names do not end in ".weight". InputError: a
-// pattern that matches nothing, an architecture that is not known and no --include, tied weights that differ, no
-// candidate at all.
+// Sorted by weight name. For known architectures: the linear layers and the word embedding table. For others: the
+// matrices that --include names, also those whose names do not end in ".weight". InputError: a pattern that matches
+// nothing, an unknown architecture without --include, tied weights that differ, no candidate.
 std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choice& choice);
 
 }  // namespace comera::compress

@@ -38,7 +38,7 @@ T value_of(const Json& json, const char* key, const std::string& file) {
   }
 }
 
-// Far below what two of them overflow, far above any text.
+// The limit is far above the size of any text, and the sum of two counts cannot overflow.
 std::int64_t count_of(const Json& json, const char* key, const std::string& file) {
   const auto count = value_of<std::int64_t>(json, key, file);
   if (count < 0 || count > std::int64_t{1} << 53)

@@ -1,6 +1,5 @@
-// What a compressed file says about itself: per layer the errors that it was written with, and hashes of the dense
-// weights, the stored cores and the calibration text, so that anyone who has them can check (`comera inspect
-// --verify`).
+// The certificate inside a compressed file: the errors of each layer at the time of writing, and hashes of the dense
+// weights, the stored cores and the calibration text. `comera inspect --verify` recomputes and compares them.
 #pragma once
 
 #include <optional>
@@ -20,16 +19,16 @@ struct Certificate {
     double rel_error = 0;
     std::optional<double> output_error;
   };
-  std::vector<Layer> layers;  // those that are chains
+  std::vector<Layer> layers;  // layers that are chains
   std::optional<MomentsInfo> calibration;
 };
 
 Certificate certificate_of(const std::vector<LayerOutcome>& layers, const std::optional<MomentsInfo>& calibration);
-// Numbers keep six digits.
+// Writes numbers with six digits.
 std::string to_text(const Certificate& certificate);
-// Text as long as that of any certificate of these layers can be: sizes are planned before errors are known.
+// A text as long as the longest certificate of these layers. Sizes are planned before the errors are known.
 std::string widest_certificate(const std::vector<std::string>& names, const std::optional<MomentsInfo>& calibration);
-// InputError that names `file`.
+// InputError with the name `file`.
 Certificate parse_certificate(const std::string& text, const std::string& file);
 
 }  // namespace comera::compress

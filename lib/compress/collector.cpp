@@ -81,7 +81,7 @@ void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& str
   }
 }
 
-// False where it has other rows than the batch has tokens. The memory of an earlier batch is used again.
+// Returns false if `x` does not have one row per token of the batch. Reuses the memory of an earlier batch.
 bool Collector::read(const plan::Tensor& x, tt::FloatMatrix& values) const {
   const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
   if (x.elements() / width != batch_->batch.sequences * length) return false;

@@ -14,16 +14,16 @@
 
 namespace comera::compress {
 
-// Layers that read one input, in the order in which the model runs.
+// Layers that read the same input, in the order in which the model runs them.
 struct Group {
-  std::vector<std::string> layers;  // as the model names them
+  std::vector<std::string> layers;  // names in the model
   std::int64_t width = 0;
-  bool joins = false;  // what the last of them gives is added to a residual stream
-  std::size_t block =
-      0;  // of the stack; behind it, the number of its blocks. Groups of one block are measured together
+  bool joins = false;  // the output of the last of them is added to a residual stream
+  // index of the block; groups after the stack: number of blocks. Groups of one block are measured together
+  std::size_t block = 0;
 };
 
-// Finds the groups in one forward: layers one after the other that see the same numbers belong together.
+// Finds the groups in one forward. Consecutive layers that read the same numbers form a group.
 class Finder final : public layers::InputObserver {
  public:
   void see(const std::string& layer, const plan::Tensor& x) override;
@@ -33,10 +33,10 @@ class Finder final : public layers::InputObserver {
 
  private:
   std::size_t block_ = 0;
-  std::string last_;  // hash of what was seen
+  std::string last_;  // hash of the last input
 };
 
-// The output of a block for one batch, in a scratch file.
+// The output of a block for one batch, stored in a scratch file.
 class BlockOutput {
  public:
   void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream);
@@ -44,32 +44,34 @@ class BlockOutput {
 
  private:
   std::optional<std::uint64_t> place_;
-  std::size_t bytes_ = 0;  // of both
+  std::size_t bytes_ = 0;  // of both tensors
 };
 
-// The outputs of one block for every batch. The blocks before it need not run again while their weights stay as they
-// are.
+// The outputs of one block for every batch. While the weights of the earlier blocks do not change, these blocks need
+// not run again.
 struct BlockOutputs {
-  std::optional<std::size_t> block = {};  // empty: of none
+  std::optional<std::size_t> block = {};  // empty: nothing is stored
   std::vector<BlockOutput> batches = {};
 };
 
-// Ends a forward whose rest nobody needs.
+// Thrown to end a forward early when all needed data has been collected.
 struct SeenEnough {};
 
-// Keeps what some groups read of one batch, and the stream that what they give is added to; rows of padding are left
-// out.
+// Collects the inputs of some groups for one batch, and the residual stream that the output of each is added to.
+// Padding rows are left out.
 class Collector final : public layers::InputObserver {
  public:
   struct Seen {
-    tt::FloatMatrix x, stream, given;        // [tokens x in], and twice [tokens x out]: `given` is added to the stream
-    bool has_x = false, has_stream = false;  // else what is there is an earlier batch's: a head reads some of the rows
-                                             // alone, or adds to nothing
+    // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream
+    tt::FloatMatrix x, stream, given;
+    // false: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
+    // stream
+    bool has_x = false, has_stream = false;
   };
 
-  // Forwards begin behind the block that `outputs` knows, where that is before the groups', and leave there what block
-  // `kept` gives, the one before the groups' or a later one: known after all batches' by close(). They end when the
-  // groups were seen and that is kept.
+  // If `outputs` holds a block before that of the groups, forwards start after that block. They store in `outputs` the
+  // output of block `kept`, which is the one before the groups or a later one. It is valid after close(), when all
+  // batches have run. A forward ends when all groups have been seen and the output is stored.
   Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
             ScratchFile& scratch);
 
@@ -80,7 +82,7 @@ class Collector final : public layers::InputObserver {
   bool enter(std::size_t block) override { return known_ && block <= *known_; }
   void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override;
 
-  std::vector<Seen> seen;  // of each group
+  std::vector<Seen> seen;  // one per group
 
  private:
   bool read(const plan::Tensor& x, tt::FloatMatrix& values) const;
@@ -90,7 +92,7 @@ class Collector final : public layers::InputObserver {
   BlockOutputs& outputs_;
   ScratchFile& scratch_;
   std::optional<std::size_t> known_, kept_;
-  bool goes_on_ = false;  // behind the last group
+  bool goes_on_ = false;  // the forward continues after the last group
   const TextBatch* batch_ = nullptr;
   BlockOutput* output_ = nullptr;
   Seen* last_ = nullptr;

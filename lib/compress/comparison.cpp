@@ -26,12 +26,12 @@ namespace {
 
 using Version = StreamedWeights::Version;
 
-constexpr std::size_t small_weights = std::size_t{1}
-                                      << 28;  // bytes that are held of a model however small its matrices are
-constexpr double most_flops = 1e12;           // of a forward of both models
+// bytes of weights that stay in memory even if all matrices are smaller
+constexpr std::size_t small_weights = std::size_t{1} << 28;
+constexpr double most_flops = 1e12;  // of one forward of both models
 constexpr double most_logits = 1 << 25, logits_at_once = 1 << 23;
 constexpr std::int64_t fewest_tokens = 128, most_tokens = 2048;
-constexpr std::int64_t masked_every = 7;  // words of a text that a masked language model predicts
+constexpr std::int64_t masked_every = 7;  // a masked language model predicts one token in this many
 
 double product_flops(const models::ModelSpec& spec) {
   double numbers = 0;
@@ -48,7 +48,7 @@ std::int64_t enough_for(const models::ModelSpec& spec) {
   return std::clamp(static_cast<std::int64_t>(tokens), fewest_tokens, most_tokens);
 }
 
-// Evenly from the whole text, at least one.
+// Keeps sequences evenly from the whole text, at least one.
 std::vector<Sequence> thinned(std::vector<Sequence> sequences, std::int64_t tokens) {
   std::int64_t all = 0;
   for (const Sequence& sequence : sequences) all += std::ssize(sequence.ids);
@@ -96,13 +96,13 @@ Text text_for(const ComparisonText& wanted, const data::Tokenizer& tokenizer, co
   return {"held-out text of " + name, std::move(sequences)};
 }
 
-// Sequences as the model runs them, and which words it is asked for.
+// A batch of sequences, and the tokens that the model predicts.
 struct Run {
   data::Batch batch;
   std::vector<std::int32_t> lengths, next;
 };
 
-// Every word but the first.
+// Predicts every token but the first.
 Run words_after(const TextBatch& text) {
   Run run;
   run.batch.sequences = text.batch.sequences, run.batch.length = text.batch.length;
@@ -125,7 +125,7 @@ Run words_after(const TextBatch& text) {
   return run;
 }
 
-// Words that stand behind a mask.
+// Masks some tokens, which the model predicts.
 void mask(Run& run, const data::Specials& specials) {
   if (specials.mask < 0)
     fail_input("[compare] the tokenizer has no [MASK], which a masked language model is asked with");
@@ -162,7 +162,7 @@ std::vector<Run> runs_of(std::vector<Sequence> sequences, const models::Spec& sp
   return runs;
 }
 
-// Keeps what the last block gives.
+// Stores the output of the last block.
 class LastBlock final : public layers::InputObserver {
  public:
   LastBlock(const Run& run, std::int64_t blocks, std::vector<float>& hidden)
@@ -184,7 +184,7 @@ class LastBlock final : public layers::InputObserver {
   std::vector<float>& hidden_;
 };
 
-// A model whose matrices are read where they are used.
+// A model whose matrices are read when they are used.
 class Model {
  public:
   Model(const plan::Machine& machine, const std::string& folder)
@@ -259,14 +259,14 @@ Comparison compared(const Text& text, const std::vector<Run>& runs, const Give& 
   return comparison;
 }
 
-// The numbers of a weight as the folder stores it.
+// Reads a stored chain and multiplies it out to the dense weight.
 void read_stored(const io::ModelFolder& folder, const io::ChainSpec& chain, const layers::Parameter& parameter,
                  std::span<float> numbers) {
   const tt::Matrix weight = tt::expand(load_chain(folder, chain, {}));
   if (weight.columns != parameter.shape[1] || weight.rows < parameter.shape[0])
     fail_run("[compare] {}: is {} x {} as a chain, but the model reads {} x {}", chain.name, weight.rows,
              weight.columns, parameter.shape[0], parameter.shape[1]);
-  std::copy_n(weight.values.begin(), numbers.size(), numbers.begin());  // rows behind them pad a table
+  std::copy_n(weight.values.begin(), numbers.size(), numbers.begin());  // the rows after these are padding of a table
 }
 
 Comparison cost_of(Model& model, const Text& text, const std::vector<Run>& runs, const Result& result) {

@@ -1,4 +1,4 @@
-// Compares the answers of two models that read the same tokens, for example before and after compression.
+// Compares the outputs of two models on the same tokens, for example before and after compression.
 #pragma once
 
 #include <cstdint>
@@ -18,53 +18,57 @@ struct Comparison {
     double mean = 0, least = 0;
   };
   struct Answers {
-    std::int64_t count = 0;    // of predicted words, or of texts that were classified
-    double same_best = 0;      // share in which both hold the same answer for the likeliest
+    std::int64_t count = 0;    // predicted tokens, or classified texts
+    double same_best = 0;      // share of answers for which both models have the same most likely answer
     std::optional<double> kl;  // mean of KL(before || after), in nats
     std::optional<double> perplexity_before, perplexity;
   };
 
-  // The numbers that a regression predicts.
+  // The values that a regression predicts.
   struct Scores {
     std::int64_t count = 0;
-    double difference = 0;  // root of the mean square, in the unit of the labels
+    double difference = 0;  // root mean square difference, in the unit of the labels
     double spearman = 0;    // rank correlation
   };
 
-  std::string text;  // where it is from
+  std::string text;  // source of the text
   std::int64_t sequences = 0, tokens = 0;
   std::optional<Cosine> hidden;     // of a token's last hidden states
   std::optional<Cosine> embedding;  // of a text's embeddings
   std::optional<double>
-      order;  // rank correlation of the cosines of all pairs of texts: whether what was alike still is
+      // rank correlation between the cosines of all pairs of texts in the two models: measures if similar texts stay
+      // similar
+      order;
   std::optional<Answers> answers;
   std::optional<Scores> scores;
-  bool words = false;    // answers are words
-  std::string left_out;  // why nothing was measured; the rest is empty then
+  bool words = false;    // answers are tokens
+  std::string left_out;  // the reason why nothing was measured; then all other fields are empty
 };
 
-// A line of a text file is one sequence; more than `tokens` are thinned evenly. Without files the built-in sample is
-// used.
+// A line of a text file is one sequence. A text of more than `tokens` tokens is thinned evenly. Without files the
+// built-in sample is used.
 struct ComparisonText {
   std::vector<std::string> files;
   std::string tokenizer;      // file or folder; "": the model's folder
   std::int64_t length = 128;  // tokens of the longest sequence
-  std::int64_t tokens = 0;    // 0: as many as take seconds, a sequence at least
+  std::int64_t tokens = 0;    // 0: as many as take a few seconds, at least one sequence
   std::int64_t calibration_tokens =
-      0;  // files are those of calibration, of which so many tokens were read (0: enough); the part that judges counts
+      // the files are those of calibration, and this many of their tokens were read (0: enough); only judging sequences
+      // count
+      0;
   bool calibration = false;
-  std::vector<std::string> columns = {};    // of tables, each a text per row; none: "text"
-  std::optional<data::Format> format = {};  // of all files; none: by their names
+  std::vector<std::string> columns = {};    // of tables, one text per row; empty: "text"
+  std::optional<data::Format> format = {};  // of all files; empty: from their names
 };
 
-// Two folders that models::spec_from_folder() reads. Matrices are read where they are used, chains are in memory.
-// InputError: a model, text or tokenizer that cannot be used, tokenizers that differ. Ends early, with `left_out`,
-// where a signal asks to stop.
+// Compares two folders that models::spec_from_folder() can read. Matrices are read when they are used; chains are in
+// memory. InputError: a model, text or tokenizer that cannot be used, different tokenizers. Ends early and sets
+// `left_out` if a signal requests a stop.
 Comparison compare_models(const plan::Machine& machine, const std::string& before, const std::string& after,
                           const ComparisonText& text);
 
-// Fills `cost` of every result of tensorizing the folder `model`. In memory are the largest matrix and what a batch
-// makes, whatever the model's size. Nothing fails: what cannot be measured says why.
+// Fills `cost` of every result of tensorizing the folder `model`. Memory holds the largest matrix and the activations
+// of one batch, for any size of model. Never throws: if something cannot be measured, `left_out` holds the reason.
 void measure_cost(const plan::Machine& machine, const std::string& model, const ComparisonText& text,
                   std::vector<Result>& results);
 

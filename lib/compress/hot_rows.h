@@ -1,5 +1,5 @@
-// The rows of a table that calibration text looks up most: they may stay as they are in the checkpoint, beside a chain
-// for all others.
+// Chooses the exact rows of a table: the rows that calibration text looks up most. They are stored as they are, beside
+// a chain for the other rows.
 #pragma once
 
 #include "lib/compress/layer.h"
@@ -7,14 +7,14 @@
 
 namespace comera::compress {
 
-// The `count` rows of the largest weights, in rising order; of equal weights the rows that come first.
+// The `count` rows with the largest weights, in rising order. Rows of equal weight: the lower index first.
 std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::int64_t count);
 
-// The evidence that text gives about a table made by `plan`; `moments` may be null.
+// The evidence for a table with `exact` exact rows. `moments` may be null.
 Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact);
 
-// A row that the text never looks up is not hot: no plan asks for more rows than it uses. InputError where nothing says
-// which rows are hot.
+// Limits the exact rows of each plan to the rows that the text uses. InputError if there is no text, or no counts for a
+// table.
 void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments);
 
 }  // namespace comera::compress

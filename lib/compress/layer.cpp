@@ -17,7 +17,7 @@ namespace {
 
 using tt::Matrix;
 
-// sum over rows of weight * |row|^2.
+// sum_i weights[i] * |row i|^2.
 double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
   double sum = 0;
   for (std::int64_t i = 0; i < a.rows; ++i) {
@@ -28,14 +28,15 @@ double weighted_norm(const Matrix& a, const std::vector<double>& weights) {
   return sum;
 }
 
-// Weights of rows as a fit sees them: it need not care for rows that stay exact.
+// Row weights for the fit. Exact rows have weight 0, because the chain's values for them are not used.
 std::vector<double> fitted_weights(const Evidence& evidence) {
   std::vector<double> weights = evidence.row_weights;
   for (const std::int32_t row : evidence.exact_rows) weights[static_cast<std::size_t>(row)] = 0;
   return weights;
 }
 
-// The best projection of a table's rows under weights: rows meet it unscaled, so the weights need not be undone.
+// The best projection of a table's rows under row weights. The projection acts on unscaled rows, so the weights need
+// not be divided out.
 class TableCurve {
  public:
   TableCurve(const Matrix& table, const Evidence& evidence) {
@@ -64,7 +65,7 @@ class TableCurve {
   std::vector<double> losses_;
 };
 
-constexpr std::int64_t large = 2048;  // above it a spectrum takes many seconds
+constexpr std::int64_t large = 2048;  // above it, a spectrum takes many seconds
 
 tt::Chain table_pair(tt::Pair pair) {
   tt::Chain chain;
@@ -173,7 +174,7 @@ Matrix LayerFactors::approximation(std::int64_t rank) const {
 
 void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome) const {
   Matrix fitted = tt::expand(chain);
-  if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // rows that pad a table
+  if (fitted.rows > weight_.rows) fitted = tt::first_rows(fitted, weight_.rows);  // removes the padding rows of a table
   if (evidence_.inputs) {
     outcome.output_error = tt::output_error(target(), fitted, evidence_.inputs->judged.moment);
     outcome.error_of_optimum = tt::output_error(target(), fitted, evidence_.inputs->fit.moment);
@@ -193,7 +194,7 @@ void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const 
   if (chain.kind == tt::Kind::ttm && chain.in_modes.back() != 1) {
     const double bound =
         tt::ttm_error_bound(weight_, chain.in_modes, chain.out_modes, chain.ranks, fitted_weights(evidence_));
-    if (bound > 0) outcome.optimum = bound;  // rows that are exact leave nothing to say
+    if (bound > 0) outcome.optimum = bound;  // the bound is 0 if all rows that count are exact
     return;
   }
   const auto rank = static_cast<std::size_t>(chain.kind == tt::Kind::tt ? chain.middle() : chain.ranks[1]);

@@ -1,4 +1,4 @@
-// LayerOutcome as JSON: what a finished layer leaves for the run that goes on after a kill.
+// Converts LayerOutcome to JSON and back. A finished layer stores it, so that an interrupted run can continue.
 #include <nlohmann/json.hpp>
 
 #include "lib/compress/layer.h"

@@ -56,7 +56,7 @@ FileShape sizes_at(const Json& json, const char* key, const std::string& where) 
 
 bool has_modes(PlannedForm form) { return form == PlannedForm::tt || form == PlannedForm::ttm; }
 
-// One rank for the middle bond (of a ttm for every bond), or every bond's own.
+// Reads either "rank", one rank for the middle bond (ttm: for every bond), or "ranks", the rank of every bond.
 void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
   if (!json.contains("ranks")) {
     plan.rank = sizes_at(Json{{"rank", {json.contains("rank") ? json["rank"] : Json()}}}, "rank", where)[0];
@@ -132,7 +132,8 @@ tt::Sizes entry_sizes(const LayerPlan& plan) {
   return plan.form == PlannedForm::ttm ? tt::table_entry_sizes(modes) : modes;
 }
 
-// Every inner bond as large as its neighbours allow, the middle one (of a ttm: each) at most `rank`.
+// The rank of every bond. The middle bond (ttm: every inner bond) is at most `rank`; all others are as large as their
+// neighbours allow.
 tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
   if (!plan.ranks.empty()) return plan.ranks;
   tt::Sizes ranks = tt::largest_ranks(sizes);
@@ -143,7 +144,8 @@ tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
   return ranks;
 }
 
-// A bond is no wider than what its neighbours leave: else the chain would come out smaller than the plan says.
+// Requires that every bond is at most as large as its neighbours allow. Otherwise the chain would be smaller than the
+// plan.
 void check_ranks(const LayerPlan& plan, const std::string& where) {
   const tt::Sizes sizes = entry_sizes(plan);
   if (plan.ranks.front() != 1 || plan.ranks.back() != 1)
@@ -209,7 +211,7 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
     fail_input("{}: ttm is a form of tables; use tt, lowrank or auto for a linear layer", where);
   if (plan.form == PlannedForm::tt && candidate.table)
     fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
-  // Modes with spare rows allow a ttm bonds that the table itself could not fill.
+  // Padding rows allow a ttm larger bonds than the table itself could fill.
   const std::int64_t largest =
       plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)

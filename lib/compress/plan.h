@@ -1,4 +1,4 @@
-// The plan: the future form of every candidate, as a file that people may edit (--dump-plan, --plan).
+// The plan: the future form of every candidate, as a file that users may edit (--dump-plan, --plan).
 #pragma once
 
 #include <optional>
@@ -16,24 +16,23 @@ struct LayerPlan {
   std::string name;  // of the weight, without ".weight"
   PlannedForm form = PlannedForm::keep_dense;
   io::FileShape in_modes, out_modes;  // tt and ttm (row modes, column modes)
-  std::int64_t rank =
-      0;              // of the middle bond (ttm: of every inner bond); auto: of the pair whose bytes the layer may have
-  bool gauge = true;  // an identity block in the last core, where the form allows one
-  std::string reason = {};  // why it stays dense
-  std::int64_t exact = 0;   // of a table: so many of its hottest rows stay as they are
+  std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
+  bool gauge = true;        // identity block in the last core, if the form allows one
+  std::string reason = {};  // the reason why it stays dense
+  std::int64_t exact = 0;   // tables only: number of exact rows
   io::FileShape ranks =
-      {};  // tt and ttm: of every bond, both ends included; empty: the others as large as the middle one leaves them
+      {};  // tt and ttm: rank of every bond, both ends included; empty: as large as the middle bond allows
 };
 
 struct Plan {
   std::vector<LayerPlan> layers;  // in the order of the candidates
-  double ratio = 0;               // of the whole weights file, as asked for; 0: not asked
+  double ratio = 0;               // requested ratio of the whole weights file; 0: none requested
 };
 
 io::Json to_json(const Plan& plan, const std::vector<Candidate>& candidates);
-// InputError that names `file` and the place: unknown keys, a layer that the model has not or that is there twice,
-// modes that do not multiply to its size, a rank beyond the possible, ranks of single bonds that do not fit together.
-// Candidates that the file leaves out stay dense.
+// InputError with `file` and the place: unknown keys, a layer that the model does not have or that appears twice, modes
+// that do not multiply to its size, a rank above the possible maximum, ranks of single bonds that do not fit together.
+// Candidates that the file does not list stay dense.
 Plan parse_plan(const std::string& text, const std::string& file, const std::vector<Candidate>& candidates);
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',
@@ -47,16 +46,16 @@ struct LayerRule {
 };
 LayerRule parse_layer_rule(const std::string& text);
 
-// The chain that a plan makes, as the file describes it: modes and the largest ranks. Not for dense and automatic.
+// The chain of a plan as the file describes it: modes and largest ranks. Not for dense and automatic.
 io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate);
-// InputError where `plan` cannot be made of the candidate; `where` opens the message.
+// InputError if `plan` does not fit the candidate. The message starts with `where`.
 void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::string& where);
-// Bytes of the tensors of that chain (order, gauge and exact rows included); automatic: of the pair of that rank;
-// dense: the dense bytes.
+// Bytes of the tensors of the planned chain, order, gauge and exact rows included. automatic: bytes of the pair of that
+// rank. dense: the dense bytes.
 std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate);
 // Bytes of a chain as the file stores it.
 std::uint64_t chain_bytes(const io::ChainSpec& chain, io::StoredType type);
-// The tensors of a chain as they are written.
+// The tensors of a chain in the order in which they are written.
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type);
 
 }  // namespace comera::compress

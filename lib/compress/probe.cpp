@@ -5,9 +5,9 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t probe_tokens = 1024;  // at least
+constexpr std::int64_t probe_tokens = 1024;  // minimum
 
-// Without the rows of padding.
+// Appends the rows of tokens without the rows of padding.
 void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> lengths, std::int64_t padded,
                 std::vector<double>& all) {
   const std::size_t width = hidden.size() / (lengths.size() * static_cast<std::size_t>(padded));
@@ -19,7 +19,7 @@ void add_tokens(std::span<const double> hidden, std::span<const std::int32_t> le
 
 }  // namespace
 
-// Keeps what every block gives; or lets a forward begin at a block.
+// Stores the output of every block, or starts a forward at a given block from stored outputs.
 class Probe::Blocks final : public layers::InputObserver {
  public:
   Blocks(Probe& probe, std::optional<std::size_t> begin) : probe_(probe), begin_(begin) {}
@@ -38,7 +38,7 @@ class Probe::Blocks final : public layers::InputObserver {
 
  private:
   Probe& probe_;
-  std::optional<std::size_t> begin_;  // empty: forwards begin at the tokens, and are kept
+  std::optional<std::size_t> begin_;  // empty: forwards start at the tokens, and block outputs are stored
   std::vector<BlockOutput>* known_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Measures how far the dense model's outputs on a little held-out text move when one of its weights is replaced.
+// Measures the change of the dense model's outputs on a little held-out text when one of its weights is replaced.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ namespace comera::compress {
 
 class Probe {
  public:
-  // All of them outlive the probe.
+  // All arguments must outlive the probe.
   Probe(train::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch);
 
-  // ||y' - y||² / ||y||² of the hidden states of the tokens, or of the classes' logits, when the parameter has these
-  // numbers. Nothing where the model gives neither. `block`: of the stack that the parameter is in or behind; those
-  // before it need not run again.
+  // ||y' - y||² / ||y||² of the tokens' hidden states, or of the class logits, if the parameter has these numbers.
+  // Nothing if the model has neither output. `block`: the block that contains the parameter, or the number of blocks
+  // for parameters after the stack. Earlier blocks are not run again.
   std::optional<double> effect(layers::Parameter& parameter, std::span<const double> numbers, std::size_t block);
 
  private:
@@ -29,8 +29,8 @@ class Probe {
   StreamedWeights& weights_;
   std::vector<const TextBatch*> batches_;
   ScratchFile& scratch_;
-  std::vector<std::vector<BlockOutput>> known_;  // of every batch, by block
-  std::vector<double> outputs_;                  // of the model as it came; empty before the first effect
+  std::vector<std::vector<BlockOutput>> known_;  // [batch][block]
+  std::vector<double> outputs_;                  // of the dense model; empty before the first effect()
 };
 
 }  // namespace comera::compress

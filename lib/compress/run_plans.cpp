@@ -14,7 +14,7 @@
 namespace comera::compress {
 namespace {
 
-// The bytes of a chain's tensors in the order of tensors_of(); exact rows are those of the dense tensor, bit for bit.
+// The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor.
 std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::StoredType type,
                                                     std::span<const std::byte> dense) {
   std::vector<std::vector<std::byte>> all;
@@ -48,7 +48,7 @@ LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason
   return outcome;
 }
 
-// One run over all plans of one Tensorizer.
+// One run over all plans of a Tensorizer.
 class Runner {
  public:
   Runner(const PlansToRun& all, WorkFolder& work)
@@ -64,14 +64,14 @@ class Runner {
     for (std::size_t i = 0; i < candidates_.size(); ++i) by_name_[candidates_[i].name] = i;
   }
 
-  // Every layer of every plan.
+  // Returns the outcome of every layer of every plan.
   std::vector<std::vector<LayerOutcome>> run() && {
     every_plan_ = true;
     if (!moments_ || !sequential_) {
       visit(Part::all);
       return std::move(outcomes_);
     }
-    // Work that no cut changes is done once for all plans: the tables, and the first block if all tables stay dense.
+    // Work that is the same in all plans is done once: the tables, and the first block if all tables stay dense.
     tables();
     const bool shares_first =
         std::none_of(plans_.begin(), plans_.end(), [&](const Planned& planned) { return cuts_table(planned.plan); });
@@ -98,13 +98,13 @@ class Runner {
       if (candidates_[i].table) layer(i, table_evidence(moments_, candidates_[i], exact_rows_of(i)));
   }
 
-  // True if one of the plans that are measured now cuts the candidate.
+  // True if a plan that is measured now cuts the candidate.
   bool any_plan_cuts(std::size_t i) const {
     const auto cuts = [&](const Planned& planned) { return planned.plan.layers[i].form != PlannedForm::keep_dense; };
     return every_plan_ ? std::any_of(plans_.begin(), plans_.end(), cuts) : cuts(plans_[plan_]);
   }
 
-  // The same in every plan that cuts the table.
+  // The same number in every plan that cuts the table.
   std::int64_t exact_rows_of(std::size_t i) const {
     std::int64_t exact = 0;
     for (const Planned& planned : plans_) exact = std::max(exact, planned.plan.layers[i].exact);
@@ -127,10 +127,10 @@ class Runner {
       tables();
       visit_moments(part);
     }
-    for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // those that calibration does not reach
+    for (std::size_t i = 0; i < candidates_.size(); ++i) layer(i, {});  // layers that calibration does not reach
   }
 
-  // Later layers read the outputs of the layer as it was stored.
+  // Later layers read the outputs of the stored layer.
   void follow(std::size_t p, std::size_t i) {
     if (moments_ && sequential_ && outcomes_[p][i].chain) moments_->replace(candidates_[i].name, stored_weight(p, i));
   }
@@ -228,7 +228,7 @@ class Runner {
   std::vector<bool> done_;
   TaskProgress task_;
   std::size_t plan_ = 0;
-  std::vector<std::vector<std::byte>> stored_;  // of the layer at hand
+  std::vector<std::vector<std::byte>> stored_;  // of the current layer
 };
 
 }  // namespace

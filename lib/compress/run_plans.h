@@ -1,4 +1,4 @@
-// The layers of one or several plans of a model, fitted one by one and kept in the work folder.
+// Fits the layers of one or several plans of a model one by one and stores the results in the work folder.
 #pragma once
 
 #include "lib/compress/tensorize.h"
@@ -10,11 +10,11 @@ struct PlansToRun {
   const std::vector<Candidate>& candidates;
   const std::vector<Planned>& plans;
   InputMoments* moments;  // null: no calibration
-  bool sequential;        // calibration follows the compressed prefix
+  bool sequential;        // calibration runs with the compressed layers so far
 };
 
-// What became of every layer, by plan and candidate. What `work` holds already is not done again. Stopped where a
-// signal comes.
+// The outcome of every layer, by plan and candidate. Skips layers that `work` already holds. Throws Stopped on a
+// signal.
 std::vector<std::vector<LayerOutcome>> run_plans(const PlansToRun& all, WorkFolder& work);
 
 }  // namespace comera::compress

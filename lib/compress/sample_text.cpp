@@ -3,8 +3,8 @@
 namespace comera::compress {
 namespace {
 
-// Written for this purpose: many subjects and tones, some lines that mean nearly the same as another one, short and
-// long ones.
+// Written for this purpose. The lines cover many subjects and tones; some are near paraphrases of each other; lengths
+// vary.
 constexpr std::string_view lines[] = {
     "The morning train to the coast was late again, so we waited on the platform and shared a bag of warm chestnuts.",
     "Our train to the sea did not come on time, and we ate roasted chestnuts while we stood at the station.",

@@ -1,4 +1,4 @@
-// English text that is built in, to run a model on where no other text is given.
+// Built-in English text, used when no other text is given.
 #pragma once
 
 #include <span>
@@ -6,6 +6,6 @@
 
 namespace comera::compress {
 
-std::span<const std::string_view> sample_text();  // a line is a text of one or two sentences
+std::span<const std::string_view> sample_text();  // each line is a text of one or two sentences
 
 }  // namespace comera::compress

@@ -11,7 +11,7 @@ std::size_t count_of(const layers::Parameter& parameter) {
   return static_cast<std::size_t>(parameter.shape.elements());
 }
 
-// True for dense layers and tables. Cores stay in memory: they are small, and they are merged before the model runs.
+// True for dense layers and tables. Cores stay in memory, because they are small and are merged before the model runs.
 bool is_matrix(const layers::Parameter& parameter) {
   return parameter.role == layers::Role::other && parameter.shape.dims() == 2 && parameter.name.ends_with(".weight");
 }

@@ -1,6 +1,5 @@
-// The matrices of a model that runs though it is larger than memory: each is read where it is used. What is held never
-// takes more than the largest of them, or a little that one may set aside for models as small as that; and one that is
-// tried out.
+// Reads the matrices of a model when they are used, so that a model larger than memory can run. The matrices in memory
+// never exceed the size of the largest one, or `set_aside` bytes if that is more, plus one trial matrix.
 #pragma once
 
 #include <functional>
@@ -18,37 +17,37 @@
 
 namespace comera::compress {
 
-// The parameter that holds the weight of this layer; the file may name a weight with or without what stands before the
-// blocks ("bert."). Null where the model reads no such weight.
+// The parameter that holds the weight of this layer. The layer's name may have or lack the prefix before the blocks
+// ("bert."). Null if the model has no such parameter.
 layers::Parameter* find_parameter(layers::Model& model, const std::string& layer);
 
 class StreamedWeights final : public layers::ParameterSource {
  public:
   enum class Version : std::uint8_t { original, replaced };
 
-  // `path`: as train::load_weights(). Replaced weights are kept in `scratch`. `set_aside`: bytes that may be held
-  // however small the matrices are.
+  // `path`: as in train::load_weights(). Replaced weights are stored in `scratch`. `set_aside`: bytes that may stay in
+  // memory even if all matrices are smaller.
   StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0)
       : stored_(path), scratch_(scratch), set_aside_(set_aside) {}
 
-  // Models of the factory whose dense matrices come from here; one at a time.
+  // Returns a factory of models whose dense matrices come from this object. It serves one model at a time.
   layers::ModelFactory streaming(layers::ModelFactory base);
   static bool streams(const layers::Parameter& parameter) { return parameter.source != nullptr; }
 
-  // Selects the numbers that layers read from now on.
+  // Selects the version that layers read from now on.
   void show(Version version) { shown_ = version; }
   void bring(layers::Parameter& parameter) override;
   // Valid until the next call.
   std::span<const float> original(layers::Parameter& parameter) { return numbers(parameter, false); }
 
   void replace(const layers::Parameter& parameter, std::span<const double> numbers);
-  // The same with numbers that need no place in the scratch file, because `read` gives them again and again.
+  // The same, but `read` supplies the numbers each time, so the scratch file does not store them.
   using Read = std::function<void(const layers::Parameter& parameter, std::span<float> numbers)>;
   void replace(const layers::Parameter& parameter, Read read);
   bool any_replaced() const { return !replaced_.empty(); }
-  void restore();  // all of them
+  void restore();  // restores all weights
 
-  // Until end_trial() layers read these numbers, whatever is shown.
+  // Layers read these numbers until end_trial(), whichever version is selected.
   void try_out(const layers::Parameter& parameter, std::span<const double> numbers);
   void end_trial() { trial_.reset(); }
 
@@ -57,7 +56,7 @@ class StreamedWeights final : public layers::ParameterSource {
 
  private:
   struct Held {
-    int index = -1;  // of the parameter
+    int index = -1;  // index of the parameter
     bool replaced = false;
     std::vector<float> numbers;
   };
@@ -71,10 +70,10 @@ class StreamedWeights final : public layers::ParameterSource {
   ScratchFile& scratch_;
   Version shown_ = Version::original;
   std::size_t set_aside_, most_ = 0, held_ = 0;  // bytes
-  std::list<Held> recent_;                       // the last one used first
-  std::map<int, std::uint64_t> places_;          // in the scratch file, of parameters that are or were replaced
-  std::map<int, Read> readers_;                  // of parameters whose replaced numbers are elsewhere
-  std::set<int> replaced_;                       // those that are
+  std::list<Held> recent_;                       // most recently used first
+  std::map<int, std::uint64_t> places_;          // places in the scratch file, of parameters that are or were replaced
+  std::map<int, Read> readers_;                  // of parameters whose replaced numbers are not in the scratch file
+  std::set<int> replaced_;                       // indices of the replaced parameters
   std::optional<Held> trial_;
 };
 

@@ -24,11 +24,11 @@
 namespace comera::compress {
 namespace {
 
-constexpr std::int64_t large = 2048;  // above it the whole spectrum of a layer takes longer than its factorisation
+constexpr std::int64_t large = 2048;  // above it, the full spectrum of a layer takes longer than its factorisation
 
 bool needs_losses(const Goal& goal) { return !goal.rank && goal.plan_file.empty(); }
 
-// Without spectra every layer counts alike: the error falls in proportion to the rank.
+// Without spectra all layers have the same curve: the error falls linearly with the rank.
 std::vector<double> straight_losses(std::int64_t largest) {
   std::vector<double> losses(static_cast<std::size_t>(largest) + 1);
   for (std::int64_t r = 0; r <= largest; ++r)
@@ -36,7 +36,7 @@ std::vector<double> straight_losses(std::int64_t largest) {
   return losses;
 }
 
-// A share of its squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
+// A share of the squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
 constexpr double most_that_a_table_gives = 0.4;
 
 void scale_bytes(tt::LossCurve& curve, std::size_t to, std::size_t from) {
@@ -52,7 +52,7 @@ std::string output_of(const Settings& settings, std::size_t index) {
   return join_path(settings.output, fmt::format("ratio-{}", format_real(settings.goal.ratios[index])));
 }
 
-// Everything that decides the result, in one line.
+// All settings that determine the result, in one line.
 std::string key_of(const Settings& s, const io::ModelFolder& folder, const InputMoments* moments) {
   std::string text =
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", fingerprint(folder), name_of(s.form), s.order.value_or(0),
@@ -76,12 +76,12 @@ double Result::worst_error() const {
   return worst;
 }
 
-// Data that plans and the run share: the curves of all layers, and the arithmetic of whole files.
+// State that planning and the run share: the loss curves of all layers, and the sizes of whole files.
 struct Tensorizer::Work {
   Tensorizer& owner;
   std::vector<LayerPlan> first;
   std::vector<tt::LossCurve> curves;
-  std::vector<std::optional<double>> effects;  // of every layer's relative loss on the model's output
+  std::vector<std::optional<double>> effects;  // per layer: effect of its relative loss on the model's output
 
   explicit Work(Tensorizer& tensorizer)
       : owner(tensorizer),
@@ -108,8 +108,8 @@ struct Tensorizer::Work {
     if (owner.settings_.goal.counted_element != 0)
       scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
     if (owner.settings_.uniform)
-      curves[i].multiple = 1;  // what others are measured by: steps of eight would leave a tenth of a small budget
-    if (first[i].rank == 0) return;  // else a rule says it
+      curves[i].multiple = 1;  // the uniform baseline: steps of eight would leave a tenth of a small budget unused
+    if (first[i].rank == 0) return;  // otherwise a rule sets the rank
     curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
     curves[i].may_be_dense = false;
     curves[i].multiple = 1;
@@ -119,7 +119,7 @@ struct Tensorizer::Work {
     if (!owner.moments_) {
       std::vector<double> losses =
           layer_losses(candidates()[i], read_weight(owner.folder_, candidates()[i]), std::move(evidence));
-      // A tolerance holds for the fit that is made then, not for the best one.
+      // The tolerance must hold for the fit that is made later, which may lose more than the best one.
       for (std::size_t r = 1; r < losses.size() && owner.settings_.goal.tolerance; ++r)
         losses[r] *= 1 + tt::iterated_excess;
       return add_curve(i, std::move(losses));
@@ -129,8 +129,8 @@ struct Tensorizer::Work {
     effects[i] = effect_of(i, factors);
   }
 
-  // The share of a layer's relative loss that reaches the model's output. The probe leaves out a tenth of the layer's
-  // norm.
+  // The ratio of the relative change of the model's output to the relative loss of the layer. Measured at a rank that
+  // loses about a tenth of the layer's squared norm.
   std::optional<double> effect_of(std::size_t i, const LayerFactors& factors) const {
     const std::vector<double>& losses = factors.losses();
     if (!owner.moments_ || owner.settings_.goal.tolerance || losses[0] <= 0) return std::nullopt;
@@ -142,9 +142,9 @@ struct Tensorizer::Work {
     return moved ? std::optional(*moved * losses[0] / losses[rank]) : std::nullopt;
   }
 
-  // What a layer's relative loss counts: with text what was measured, where it could be for every layer; without, where
-  // tables do not pay alone, a table counts as much as all linear layers together, for every one of them reads what it
-  // gives.
+  // Sets the weights of the layers' relative losses. With calibration: the measured effect, if it was measured for
+  // every layer. Without calibration: a table counts as much as all linear layers together, because all of them read
+  // its outputs.
   void weigh() {
     double linear = 0;
     bool measured = true;
@@ -159,7 +159,7 @@ struct Tensorizer::Work {
     }
   }
 
-  // The loss curves of every layer that is not dense already, one layer at a time.
+  // Computes the loss curves of every layer that does not already stay dense, one layer at a time.
   void look() {
     curves.resize(candidates().size());
     effects.resize(candidates().size());
@@ -169,7 +169,7 @@ struct Tensorizer::Work {
       if (first[i].form != PlannedForm::keep_dense) left[first[i].name] = i;
     TaskProgress task("looking at layers", std::ssize(left));
     if (spectra && owner.moments_)
-      // Who gets which rank is settled by a part of a long text: enough for every input.
+      // A part of a long text is enough to choose the ranks, if it has enough tokens for every input.
       owner.moments_->visit({.wants = [&](const std::string& layer) { return left.contains(layer); },
                              .tokens = enough_tokens(widest_candidate())},
                             [&](const MomentGroup& group) {
@@ -195,7 +195,7 @@ struct Tensorizer::Work {
     weigh();
   }
 
-  // Bytes beside the numbers that a chain of three cores with an order costs at most, where calibration may choose one.
+  // Upper limit of the bytes, besides the numbers, of a chain of three cores with an order. Calibration may choose one.
   template <class Cost>
   std::uint64_t third_cores(const Plan& plan, Cost&& cost) const {
     std::uint64_t bytes = 0;
@@ -214,7 +214,8 @@ struct Tensorizer::Work {
   }
 
   std::uint64_t file_bytes(const Plan& plan) const {
-    const auto entries = [](const LayerPlan& layer) { return 2 * (layer.name.size() + 110); };  // two in the header
+    // two entries in the header
+    const auto entries = [](const LayerPlan& layer) { return 2 * (layer.name.size() + 110); };
     return planned_file_bytes(owner.folder_, candidates(), chains_of(plan), owner.calibration()) +
            third_cores(plan, entries);
   }
@@ -224,15 +225,15 @@ struct Tensorizer::Work {
     std::vector<io::ChainSpec> chains;
     for (const std::optional<io::ChainSpec>& chain : chains_of(plan))
       if (chain) chains.push_back(*chain);
-    // Two initialisers, three nodes and a shape with the layer's name in each; a graph stores a position per output
-    // where the weights store one per rank, which the search has already paid for.
+    // Each layer's name is in two initialisers, three nodes and a shape. A graph stores one position per output where
+    // the weights store one per rank; the search has already counted the latter.
     const auto nodes = [](const LayerPlan& layer) {
       return 14 * layer.name.size() + 600 + 8 * static_cast<std::uint64_t>(layer.rank);
     };
     return owner.settings_.goal.counted(chains) + third_cores(plan, nodes);
   }
 
-  // Bytes of the file that ratios and budgets count.
+  // Bytes of the file to which ratios and budgets apply.
   std::uint64_t bytes_of(const Plan& plan) const {
     const std::optional<std::uint64_t> counted = counted_bytes(plan);
     return counted ? *counted : file_bytes(plan);
@@ -241,8 +242,9 @@ struct Tensorizer::Work {
     return owner.settings_.goal.counted ? owner.settings_.goal.counted({}) : owner.folder_.bytes();
   }
 
-  // Without text: where the tables alone can pay, every linear layer stays as it is. Tables give first, down to their
-  // floor; empty where a linear layer would have to give too, or a table most of its norm.
+  // Without calibration text: if smaller tables alone meet the budget, all linear layers stay dense. Empty if a linear
+  // layer would also have to be compressed, or if a table would lose more than most_that_a_table_gives of its squared
+  // norm. No layer goes below its floor.
   std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
     if (owner.moments_) return std::nullopt;
     std::vector<tt::LossCurve> open = open_curves();
@@ -258,7 +260,7 @@ struct Tensorizer::Work {
     return allocation;
   }
 
-  // The share of the budget of each layer, and the reason why layers stay dense if it is another one than their size.
+  // The allotment of each layer, and the reason why layers stay dense if it is not their size.
   std::pair<tt::Allocation, const char*> shared(std::int64_t budget) const {
     if (owner.settings_.uniform || !looks_at_spectra()) return {tt::by_share(open_curves(), budget), nullptr};
     if (std::optional<tt::Allocation> paid = paid_by_tables(budget))
@@ -266,7 +268,7 @@ struct Tensorizer::Work {
     return {tt::water_fill(open_curves(), budget, owner.settings_.floor), nullptr};
   }
 
-  // Allots what is left of `budget` for the layers, until the whole file fits.
+  // Allots the rest of `budget` to the layers, repeatedly, until the whole file fits.
   Plan within(std::uint64_t budget, double ratio) const {
     Plan plan{first, ratio};
     const std::uint64_t least = bytes_of(settled(smallest(), plan));
@@ -314,7 +316,7 @@ struct Tensorizer::Work {
     return plan;
   }
 
-  // The same rank everywhere, less where a layer cannot have it, dense where that is smaller or faster.
+  // The same rank everywhere, less if a layer does not allow it. Dense if that is smaller or faster.
   tt::Allocation with_rank(std::int64_t rank) const {
     tt::Allocation allocation;
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -355,7 +357,7 @@ void Tensorizer::check_input() {
         "--calibrate, or leave it out",
         settings_.exact_rows);
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
-  io::describe(folder_);  // refuses cores that belong nowhere
+  io::describe(folder_);  // throws if cores belong to no chain
   if (block_ && !block_->chains.empty() && !settings_.again)
     fail_input(
         "[tensorize] {}: is tensorized already, {} of its weights are chains; use --again to compress what is still "
@@ -395,11 +397,11 @@ CalibrationNeeds Tensorizer::calibration_needs() const {
     stream = std::max(stream, static_cast<std::uint64_t>(std::min(candidate.in(), candidate.out())));
     linear += static_cast<std::uint64_t>(candidate.elements());
   }
-  // Fitted, choosing and judging: xᵀ x of the widest layer and of those beside it; for two of them xᵀ y; and what its
-  // factorisation takes.
+  // moments: xᵀ x of fitted, choosing and judging text, of the widest layer and of the layers measured with it; xᵀ y of
+  // two of the three parts. factors: the memory of the factorisation.
   const std::uint64_t moments = input * (6 * input + 2 * stream), factors = 2 * input * input + 4 * input * stream;
-  // What a block gives for every token, a quarter of which is held out: the stream, and its norm; as the model came and
-  // as it is compressed so far.
+  // The block outputs of every token, including the held-out quarter: the residual stream and its norm, of the dense
+  // model and of the model as compressed so far.
   const std::uint64_t outputs =
       4 * stream * static_cast<std::uint64_t>(enough_tokens(static_cast<std::int64_t>(input)) * 4 / 3);
   return {sizeof(float) * largest + sizeof(double) * (moments + factors), sizeof(float) * (outputs + linear)};
@@ -416,7 +418,7 @@ std::vector<io::ChainSpec> chains_of(const std::vector<LayerOutcome>& layers) {
 
 }  // namespace
 
-// A copy of the model is not what anybody asks for.
+// A run that compresses nothing would only copy the model.
 void Tensorizer::require_work() const {
   for (const Planned& planned : plans_) {
     if (Work::compresses(planned.plan)) continue;
@@ -440,12 +442,12 @@ std::vector<Result> Tensorizer::run() {
   WorkFolder work(settings_.output, key_of(settings_, folder_, moments_.get()));
   std::vector<Result> results;
   try {
-    // Under the lock: another process may have written it meanwhile.
+    // Checked under the lock, because another process may have written the folder since.
     if (path_exists(settings_.output) && !is_empty_folder(settings_.output))
       fail_input("[tensorize] {}: exists already; name another folder, or remove it first", settings_.output);
     results = finish(work, start);
   } catch (const InputError&) {
-    work.remove();  // what is wrong with the input stays wrong
+    work.remove();  // the same input would fail again
     throw;
   }
   work.remove();
@@ -463,7 +465,7 @@ std::vector<Result> Tensorizer::finish(WorkFolder& work, double start) {
   std::vector<std::vector<LayerOutcome>> outcomes =
       run_plans({folder_, candidates_, plans_, moments_.get(), settings_.sequential}, work);
   std::vector<Result> results;
-  std::optional<AtomicFolder> all;  // of several ratios: they appear together
+  std::optional<AtomicFolder> all;  // parent folder of several ratios: they appear together
   if (plans_.size() > 1) all.emplace(settings_.output);
   for (std::size_t p = 0; p < plans_.size(); ++p) {
     Result result;

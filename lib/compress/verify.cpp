@@ -18,7 +18,8 @@ namespace {
 
 using tt::Matrix;
 
-// Six digits are stored; the moments come from a forward in float, which differs by rounding between instruction sets.
+// Certificates store six digits. The moments come from a forward in float, whose rounding depends on the instruction
+// set.
 constexpr double weight_tolerance = 1e-5, output_tolerance = 1e-2;
 
 bool agrees(double stored, double found, double tolerance) {
@@ -103,7 +104,8 @@ class Verifier {
     return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
   }
 
-  // In the order in which the model runs; where it was made so, later layers see the compressed ones before them.
+  // Runs in the order of the model. If the certificate is sequential, later layers see the compressed layers before
+  // them.
   void measure_outputs(std::map<std::string, std::optional<double>>& outputs) {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
@@ -145,7 +147,7 @@ class Verifier {
     return check;
   }
 
-  // A core that no certificate speaks of is no tensor of the dense model either.
+  // A core that no certificate lists is not a tensor of the dense model either, so it is reported here.
   void check_others(Verification& verification) const {
     std::set<std::string> certified;
     for (const Certificate::Layer& layer : certificate_.layers)
@@ -164,7 +166,7 @@ class Verifier {
             {entry.tensor.name, "the dense model has this tensor, and here it is missing"});
   }
 
-  // Also under another name, as tied tensors have it.
+  // Also finds the tensor under another name, as for tied tensors.
   bool is_certified(const io::ModelFolder::Entry& dense) const {
     const auto named = [&](const Certificate::Layer& layer) {
       return chain_of(layer.name).weight_name() == dense.tensor.name;
@@ -175,7 +177,7 @@ class Verifier {
                        [&](const Certificate::Layer& layer) { return layer.weight_hash == hash; });
   }
 
-  // The files are mapped, and what was compared is given back: no whole file is ever in memory.
+  // The files are mapped, and compared pages are released, so no whole file is ever in memory.
   std::string fault_of(const io::ModelFolder::Entry& entry) const {
     const io::ModelFolder::Entry* dense = dense_.find(entry.tensor.name);
     if (!dense) return "the dense model has no such tensor, and no certificate speaks of it";

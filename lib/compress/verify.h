@@ -1,5 +1,5 @@
-// Whether a compressed folder still is what its certificate says, recomputed from the dense weights and, where given,
-// the calibration text; and whether everything else in it is the dense model's.
+// Checks a compressed folder against its certificate. Recomputes the errors from the dense weights and, if given, the
+// calibration text, and compares all other tensors with the dense model.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 namespace comera::compress {
 
 struct LayerCheck {
-  std::string name;  // of the dense tensor
+  std::string name;  // name of the dense tensor
   double rel_error = 0, stored_rel_error = 0;
   std::optional<double> output_error, stored_output_error;
   std::string fault;  // "": as certified
 };
 
-// A tensor that belongs to no certified chain and is not the dense model's.
+// A tensor that belongs to no certified chain and differs from the dense model.
 struct OtherFault {
   std::string name, fault;
 };
@@ -25,17 +25,17 @@ struct OtherFault {
 struct Verification {
   std::vector<LayerCheck> layers;
   std::int64_t others =
-      0;  // tensors that belong to no certified chain; they were compared with the dense model's byte for byte
+      0;  // tensors that belong to no certified chain; they are compared with the dense model byte by byte
   std::vector<OtherFault> other_faults;
   bool holds() const;
 };
 
-// Tokens of calibration text, fitted and held out; 0 if the certificate names no text. InputError: no certificate.
+// Tokens of calibration text, fitted and held out. 0 if the certificate names no text. InputError: no certificate.
 std::int64_t certified_tokens(const std::string& compressed);
 
-// `moments`: of the dense model and the text that the certificate names (any text where it names none: then output
-// errors are measured and compared with nothing); null: output errors are not recomputed. InputError: folders that do
-// not belong together, no certificate, another text.
+// `moments`: of the dense model and the text that the certificate names. If the certificate names no text, any text is
+// accepted; then output errors are measured but not compared. Null: output errors are not recomputed. InputError:
+// folders that do not belong together, no certificate, a different text.
 Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
                     kernels::ThreadPool& pool);
 

@@ -1,6 +1,6 @@
-// The folder beside the output that holds what a run has finished: its plans and one file per layer. A run that is
-// started again the same way goes on from it; any other starts afresh. One process at a time works in it; a folder of
-// that name that is none of ours is refused.
+// The work folder beside the output. It stores the plans of a run and one file per finished layer. A run with the same
+// key continues from it; any other run starts fresh. Only one process at a time may use it. A folder of that name that
+// is not a work folder is an error.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ namespace comera::compress {
 
 class WorkFolder {
  public:
-  // `key` stands for everything that decides the result. What another key left behind is removed.
+  // `key` represents all settings that determine the result. Data of another key is removed.
   WorkFolder(const std::string& output, const std::string& key);
 
-  // Plans of the run that was interrupted; nothing where there is none.
+  // Plans of the interrupted run. Nothing if there is none.
   std::optional<io::Json> plans() const;
   void save_plans(const io::Json& plans);
 
@@ -33,7 +33,7 @@ class WorkFolder {
   WorkPlace place_;
 };
 
-// Name, size, time and header of every weights file: tells whether a model is still the one that was begun with.
+// Name, size, time and header of every weights file. Detects if the model changed since the run started.
 std::string fingerprint(const io::ModelFolder& folder);
 
 }  // namespace comera::compress
