@@ -38,7 +38,7 @@ std::int64_t rounded_up(const LossCurve& layer, std::int64_t rank) {
   return std::min(rank, top_rank(layer));
 }
 
-// The choices of a layer, the cheapest first; ranks that cost as much as dense are left out.
+// The options of a layer, the cheapest first. Ranks that cost as much as dense are left out.
 std::vector<Allotment> options(const LossCurve& layer, std::int64_t lowest) {
   std::vector<Allotment> all;
   for (std::int64_t rank = lowest; rank <= top_rank(layer); ++rank) {
@@ -51,7 +51,7 @@ std::vector<Allotment> options(const LossCurve& layer, std::int64_t lowest) {
   return all;
 }
 
-// One step along the lower convex hull of a layer's options.
+// One step from an option of a layer to a larger one. water_fill() steps along the lower convex hull of the options.
 struct Step {
   std::size_t layer = 0, option = 0;
   double gain = 0;  // weighted loss per byte
@@ -102,7 +102,7 @@ Allocation each(const std::vector<LossCurve>& layers, F&& choose) {
   return total(std::move(all), layers);
 }
 
-// Spends the bytes that the steps left over: the choice with the best gain per byte that still fits, until none fits.
+// Spends the remaining bytes: takes the option with the best gain per byte that still fits, until none fits.
 void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vector<LossCurve>& layers,
                 std::vector<std::size_t>& at, std::int64_t rest) {
   for (;;) {
@@ -121,8 +121,8 @@ void spend_rest(const std::vector<std::vector<Allotment>>& menus, const std::vec
   }
 }
 
-// A share cuts every layer at the rank below it: what that leaves of the budget is spent on the next rank, first where
-// it exceeds the share least.
+// A uniform share rounds every layer's rank down. The bytes that remain are spent on the next rank of layers, in the
+// order of the least excess over the share.
 Allocation with_last_ranks(const std::vector<LossCurve>& layers, Allocation allocation, std::int64_t budget,
                            double share) {
   const auto next_of = [&](std::size_t l) {

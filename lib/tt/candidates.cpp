@@ -1,4 +1,4 @@
-// best_candidate of data_aware.h: which forms are tried within a budget.
+// best_candidate of data_aware.h: tries several forms within a byte budget.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,14 +12,15 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
-constexpr double highest_share =
-    0.45;  // of the possible rank: where a pair has more, order 3 has nothing left to win and is not tried
+// share of the largest possible rank; if the pair's rank is higher, order 3 cannot win and is not tried
+constexpr double highest_share = 0.45;
 
 std::int64_t rounded_down(std::int64_t rank, std::int64_t multiple) {
   return rank > multiple ? rank / multiple * multiple : rank;
 }
 
-// Splits of the inputs: near the square, and about 6 : 1, the first mode (groups of like energy) the larger.
+// Splits of the inputs: near square, and about 6 : 1, where the first mode (groups of similar energy) is the larger
+// one.
 std::vector<Sizes> input_splits(std::int64_t in) {
   std::vector<Sizes> splits;
   for (const double ratio : {1.5, 6.0, 0.67}) {
@@ -46,8 +47,8 @@ std::int64_t largest_order3_rank(std::int64_t out, Order3 shape, std::int64_t by
   return rounded_down(low, multiple);
 }
 
-// Shapes that spend the budget; a first rank near the first mode is order 2 with more numbers, one below a third loses
-// too much.
+// Shapes that use the budget. A first rank near the first mode gives order 2 with more numbers; a first rank below a
+// third of it loses too much.
 std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& search) {
   std::vector<Order3> all;
   for (const Sizes& split : input_splits(in))
@@ -61,14 +62,14 @@ std::vector<Order3> shapes(std::int64_t in, std::int64_t out, const Search& sear
   return all;
 }
 
-// The measure that all candidates of one weight share.
+// Evaluates all candidates of one weight with the same measure.
 struct Judge {
   const Matrix& weight;
   const Matrix& fit_moment;
   const Matrix& held_moment;
   const Search& search;
   Matrix outputs;       // S W of the fitted moment
-  Matrix held_outputs;  // of the held-out one
+  Matrix held_outputs;  // S W of the held-out moment
   double held_norm = 0;
   std::optional<Candidate> best = {};
 
@@ -86,7 +87,7 @@ struct Judge {
     return held_norm > 0 ? std::sqrt(loss / held_norm) : loss == 0 ? 0 : std::numeric_limits<double>::infinity();
   }
 
-  // ||x W - x L B||² of the held-out inputs without the weight expanded; what is near 0 is rounding.
+  // ||x W - x L B||² of the held-out inputs without the expanded weight. Values near 0 are rounding errors.
   double held_loss(const Matrix& left, const Matrix& right) const {
     return held_norm - 2 * dot(left, multiply_nt(held_outputs, right)) +
            dot(multiply_tn(left, multiply(held_moment, left)), multiply_nt(right, right));
@@ -134,10 +135,10 @@ Candidate best_pair(Judge& judge) {
   return *judge.best;
 }
 
-constexpr std::size_t swept = 2;  // shapes, of those that are tried
+constexpr std::size_t swept = 2;  // number of shapes that are swept once
 constexpr int sweeps = 5;
 
-// Every shape is begun, the best of them are swept once, and the best of these to the end.
+// Initialises every shape, sweeps the best `swept` shapes once, and applies the other sweeps to the best of these.
 void try_order3(Judge& judge, double rho) {
   struct Tried {
     Order3Problem::Fit fit;
@@ -176,7 +177,7 @@ std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, co
 
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage) {
   const std::int64_t front =
-      shape.first * shape.first_rank - shape.first * shape.second * shape.rank;  // G1 for a left half of [in x R]
+      shape.first * shape.first_rank - shape.first * shape.second * shape.rank;  // G1 minus a left factor of [in x R]
   return pair_bytes(shape.first * shape.second, out, shape.rank, storage) +
          (front + shape.first_rank * shape.second * shape.rank) * storage.bytes_per_number +
          4 * shape.first * shape.second;

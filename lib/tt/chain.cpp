@@ -25,7 +25,7 @@ Matrix with_identity(const Matrix& rest, const std::vector<std::int32_t>& gauge,
   return full;
 }
 
-// Over the rows of `table`, which are those of the chain from `first` on.
+// Writes the exact rows into `table`, whose row 0 is row `first` of the chain.
 void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
   for (std::size_t e = 0; e < chain.exact_ids.size(); ++e) {
     const std::int64_t row = chain.exact_ids[e] - first;
@@ -35,7 +35,7 @@ void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
   }
 }
 
-// The cores of a ttm multiplied out with their axes in the order of the cores, then sorted into rows and columns.
+// Multiplies out the cores of a ttm, with axes in the order of the cores. Then sorts the entries into rows and columns.
 Matrix expand_table(const Chain& chain) {
   const Matrix merged = merge_cores(chain, 0, chain.size());
   const Places at = places(chain.in_modes, chain.out_modes);

@@ -14,7 +14,7 @@ double mean_diagonal(const Matrix& moment) {
   return moment.rows > 0 ? trace(moment) / static_cast<double>(moment.rows) : 0;
 }
 
-// l with l lᵀ = S: Cholesky, or by eigenvalues where S is not definite.
+// l with l lᵀ = S, by Cholesky, or from eigenvalues if S is not definite.
 Matrix factor_of(const Matrix& moment) {
   Matrix l = moment;
   if (cholesky(l)) return l;
@@ -32,7 +32,7 @@ std::vector<double> tails_of(const std::vector<double>& values) {
   return losses;
 }
 
-// `missing` is X̂ᵀ (Y - X̂ W).
+// Solves corrected_target(). `missing` is X̂ᵀ (Y - X̂ W).
 Matrix corrected(const Matrix& weight, const Matrix& moment, Matrix missing, double damping) {
   solve_positive(shrunk(moment, 0, damping), missing);
   add(missing, weight);
@@ -107,8 +107,8 @@ WhitenedCurve::WhitenedCurve(const Matrix& weight, const Matrix& moment, const M
     basis_ = std::move(eigen.vectors);
     return;
   }
-  const Matrix image = multiply_tn(factor_of(moment),
-                                   weight);  // lᵀ W [in x out], whose right singular vectors are the output directions
+  // lᵀ W [in x out]; its right singular vectors are the output directions
+  const Matrix image = multiply_tn(factor_of(moment), weight);
   const SymmetricEigen eigen = symmetric_eigen(gram_of_rows(image));
   losses_ = tails_of(eigen.values);
   basis_ = multiply(eigen.vectors, image);

@@ -1,5 +1,5 @@
-// Factorisations that keep a layer's outputs: min E||x W - x Ŵ||² = tr((W - Ŵ)ᵀ S (W - Ŵ)) under the second moment S =
-// sum of x xᵀ of its inputs (W [in x out], S [in x in], symmetric positive semidefinite, any scale).
+// Factorisations that minimise the error of a layer's outputs: min E||x W - x Ŵ||² = tr((W - Ŵ)ᵀ S (W - Ŵ)). S = sum of
+// x xᵀ is the second moment of its inputs (W [in x out], S [in x in], symmetric positive semidefinite, any scale).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ double output_norm(const Matrix& weight, const Matrix& moment);                 
 double output_loss(const Matrix& weight, const Matrix& fitted, const Matrix& moment);   // tr((W - Ŵ)ᵀ S (W - Ŵ))
 double output_error(const Matrix& weight, const Matrix& fitted, const Matrix& moment);  // sqrt(loss / norm)
 
-// Sums over tokens whose inputs X̂ come from a compressed prefix, in place of X, and of what the layer should give for
-// them, Y = X W + R - R̂: it is added to a stream that has become R̂ in place of R.
+// Sums over tokens with inputs X̂ from a compressed prefix in place of X, and target outputs Y = X W + R - R̂. The
+// layer adds its output to a residual stream that has become R̂ in place of R.
 struct Followed {
   const Matrix& moment;    // X̂ᵀ X̂ = Ŝ [in x in]
   const Matrix& products;  // X̂ᵀ Y [in x out]
@@ -28,10 +28,10 @@ struct Followed {
 
 double followed_loss(const Matrix& fitted, const Followed& inputs);  // ||Y - X̂ V||² - ||Y||²
 
-// W' = Ŝ⁻¹ X̂ᵀ Y, what the layer should do with these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by
-// a constant. Ŝ is damped by `damping` of its mean diagonal, towards W.
+// The target W' = Ŝ⁻¹ X̂ᵀ Y for these inputs: the loss of any V differs from tr((W' - V)ᵀ Ŝ (W' - V)) by a constant. Ŝ
+// is damped by `damping` times its mean diagonal, which pulls W' towards W.
 Matrix corrected_target(const Matrix& weight, const Followed& inputs, double damping);
-// The best target on held-out inputs: W itself, or corrected_target() at one of some dampings.
+// The best target on held-out inputs: W itself, or corrected_target() with one of several dampings.
 Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& held);
 
 // Whitened SVD for every rank from one eigenproblem of the smaller side, without an inverse of S: G = Wᵀ S W = U Λ Uᵀ,
@@ -39,20 +39,20 @@ Matrix best_target(const Matrix& weight, const Followed& fit, const Followed& he
 class WhitenedCurve {
  public:
   WhitenedCurve(const Matrix& weight, const Matrix& moment);
-  WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs);  // S W, where it is known
+  WhitenedCurve(const Matrix& weight, const Matrix& moment, const Matrix& outputs);  // `outputs`: S W, if already known
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }  // min(in, out)
   const std::vector<double>& losses() const { return losses_; }  // r = 0 .. min(in, out), never rising
   Pair pair(std::int64_t rank) const;                            // left = W U_r [in x r], right = U_rᵀ [r x out]
 
  private:
-  Matrix weight_,
-      basis_;  // basis: rows are the output directions, or (more outputs than inputs) what the weight maps to them
+  // rows of basis_: the output directions, or their images under the weight if there are more outputs than inputs
+  Matrix weight_, basis_;
   bool outputs_ = true;
   std::vector<double> losses_;
 };
 
-// Inputs by S_ii ||W_i||², the largest first (ties by index).
+// Inputs ordered by S_ii ||W_i||², the largest first (ties by index).
 std::vector<std::int32_t> order_by_energy(const Matrix& weight, const Matrix& moment);
 
 // Ŵ[(i1 i2), o] = sum G1[i1, a] G2[a, i2, R] B[R, o] with sorted inputs.
@@ -63,7 +63,7 @@ struct Order3 {
 // Alternating least squares: G2 and B jointly by reduced-rank regression, G1 by its normal equations, `sweeps` times.
 Chain fit_order3(const Matrix& weight, const Matrix& moment, const Order3& shape, int sweeps = 5);
 
-// The same for many shapes: what depends on none of them is computed once.
+// The same for many shapes. Quantities that do not depend on the shape are computed once.
 class Order3Problem {
  public:
   // `outputs`: S W.
@@ -75,7 +75,7 @@ class Order3Problem {
     Matrix first, second, last;  // G1 [i1 x first_rank], G2 [first_rank x (i2 rank)], B [rank x out]
   };
   Fit begin(const Order3& shape) const;   // without a sweep
-  void sweep(Fit& fit, int times) const;  // goes on
+  void sweep(Fit& fit, int times) const;  // more sweeps
   Matrix left(const Fit& fit) const;      // G1 G2 [in x rank], inputs in the order of the weight
   Chain chain(Fit fit) const;
 
@@ -84,8 +84,8 @@ class Order3Problem {
   std::unique_ptr<Sums> sums_;
 };
 
-// Bytes that a pair takes, its gauge indices included; and the largest rank whose pair fits (0: none), a multiple of
-// `multiple` where it exceeds it.
+// The storage of a pair. pair_bytes() includes the gauge indices. largest_pair_rank() returns the largest rank whose
+// pair fits (0: none), rounded down to a multiple of `multiple` if it is larger than that.
 struct Storage {
   int bytes_per_number = 4;
   bool gauge = true;
@@ -95,23 +95,23 @@ std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& 
 std::int64_t largest_pair_rank(std::int64_t in, std::int64_t out, std::int64_t bytes, const Storage& storage,
                                std::int64_t multiple = 1);
 
-// The search for the best form of one layer.
+// Options of the search for the best form of one layer.
 struct Search {
   std::int64_t bytes = 0;  // budget, indices included
   Storage storage;
   bool order3 = true;  // try order 3 besides order 2
   std::int64_t multiple = 1;
-  std::vector<double> shrinkage = {0};  // to be chosen from
+  std::vector<double> shrinkage = {0};  // values to choose from
 };
 
 struct Candidate {
-  Chain chain;            // gauge-fixed where the storage says so
-  double shrinkage = 0;   // that the choice used
-  double fit_error = 0;   // relative output error on the moment that was fitted, without shrinkage
+  Chain chain;            // with a fixed gauge if the storage requires it
+  double shrinkage = 0;   // chosen value
+  double fit_error = 0;   // relative output error on the fitted moment, without shrinkage
   double held_error = 0;  // on the held-out moment
 };
 
-// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError where not even
+// The better of the whitened SVD and the order-3 forms by held-out error, within the budget. InputError if not even
 // rank 1 fits.
 Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const Matrix& held_moment,
                          const Search& search);

@@ -10,10 +10,11 @@ namespace comera::tt {
 namespace {
 
 constexpr int probes = 16, probe_steps = 24;
-constexpr double widest = 1e5;  // amplification within one round: float keeps two digits of what is not amplified
+// largest amplification in one round: float keeps two digits of the directions that are not amplified
+constexpr double widest = 1e5;
 constexpr int first_degree = 6, next_degree = 4, most_rounds = 12;
 
-// Numbers of mean 0 and variance 1/3, the same for a shape whenever and wherever they are drawn.
+// Random numbers of mean 0 and variance 1/3. The same shape always gives the same numbers.
 FloatMatrix random_rows(std::int64_t rows, std::int64_t columns) {
   FloatMatrix a(rows, columns);
   std::uint64_t state = 0x9e3779b97f4a7c15ull;
@@ -27,7 +28,7 @@ FloatMatrix random_rows(std::int64_t rows, std::int64_t columns) {
 }
 
 struct Edge {
-  double largest = 0, cut = 0;  // the largest eigenvalue, and the one below which all is damped
+  double largest = 0, cut = 0;  // the largest eigenvalue, and the value below which the filter damps
 };
 
 // One Lanczos run per row of a small block: alphas and betas of every step.
@@ -70,7 +71,7 @@ std::vector<Tridiagonal> lanczos(const FloatMatrix& gram, int steps) {
 // Lanczos quadrature).
 Edge estimated_edge(const FloatMatrix& gram, std::int64_t count) {
   const int steps = static_cast<int>(std::min<std::int64_t>(probe_steps, gram.rows));
-  std::vector<std::pair<double, double>> nodes;  // eigenvalue, how many of them
+  std::vector<std::pair<double, double>> nodes;  // eigenvalue, estimated number of such eigenvalues
   for (const Tridiagonal& run : lanczos(gram, steps)) {
     Matrix t(steps, steps);
     for (int i = 0; i < steps; ++i) {
@@ -98,13 +99,14 @@ void shift_diagonal(FloatMatrix& a, double by) {
   for (std::int64_t i = 0; i < a.rows; ++i) a(i, i) = static_cast<float>(a(i, i) + by);
 }
 
-// The largest degree of a filter at which the amplified directions do not drown the others.
+// The largest degree of a filter at which the amplified directions do not drown the others in rounding.
 int degree_within(const Edge& edge) {
   const double half = edge.cut / 2, end = std::max(1 + 1e-6, (edge.largest - half) / half);
   return std::max(1, static_cast<int>(std::acosh(widest) / std::acosh(end)));
 }
 
-// x <- T_degree((2 G - cut) / cut) x: rows of x along eigenvectors below the cut stay within ±1, those above grow.
+// x <- T_degree((2 G - cut) / cut) x: components of the rows of x along eigenvectors below the cut stay within ±1,
+// those above grow.
 void filter(FloatMatrix& gram, const Edge& edge, int degree, FloatMatrix& x) {
   const double half = edge.cut / 2;
   const auto scale = static_cast<float>(1 / half);
@@ -119,8 +121,8 @@ void filter(FloatMatrix& gram, const Edge& edge, int degree, FloatMatrix& x) {
   shift_diagonal(gram, half);
 }
 
-// Orthonormal rows of the same space: by Cholesky of the Gram matrix in double, or by reflections where rows depend on
-// each other.
+// Orthonormal rows of the same space: by Cholesky of the Gram matrix in double, or by reflections if the rows are
+// linearly dependent.
 Matrix orthonormal(const FloatMatrix& x) {
   Matrix rows = to_double(x);
   Matrix l = gram_of_rows(rows);
@@ -129,7 +131,7 @@ Matrix orthonormal(const FloatMatrix& x) {
   return rows;
 }
 
-// Rayleigh and Ritz: the rows of x turned into approximate eigenvectors.
+// Result of the Rayleigh-Ritz method: the rows of x turned into approximate eigenvectors.
 struct Ritz {
   FloatMatrix vectors;
   std::vector<double> values, residuals;  // squared norm of G q - θ q
@@ -157,8 +159,8 @@ Ritz rayleigh_ritz(const FloatMatrix& gram, const FloatMatrix& x) {
   return ritz;
 }
 
-// The gain of the true eigenvectors over the first `count` Ritz vectors, to second order, if nothing outside the space
-// is above its edge.
+// The gain of the true eigenvectors over the first `count` Ritz vectors, to second order. Assumes that no eigenvalue
+// outside the space is above its edge.
 double gap_of(const Ritz& ritz, std::int64_t count) {
   const double edge = ritz.values.back(),
                least = std::numeric_limits<float>::epsilon() * std::max(ritz.values.front(), 0.0);
@@ -190,7 +192,7 @@ std::int64_t filtered_columns(std::int64_t side, std::int64_t count) {
 
 LeadingSpace leading_space(const Matrix& a, bool of_rows, std::int64_t count, double tolerance) {
   const double size = largest_entry(a),
-               scale = size > 0 ? 1 / size : 1;  // squares of extreme weights leave the range of float
+               scale = size > 0 ? 1 / size : 1;  // squares of extreme weights would leave the range of float
   FloatMatrix gram = of_rows ? gram_of_rows(to_float(a, scale)) : tt::gram(to_float(a, scale));
   FloatMatrix x = random_rows(filtered_columns(gram.rows, count), gram.rows);
   Edge edge = estimated_edge(gram, x.rows);
@@ -206,7 +208,7 @@ LeadingSpace leading_space(const Matrix& a, bool of_rows, std::int64_t count, do
     ritz = rayleigh_ritz(gram, x);
     const double before = gap, left = left_of(gram, ritz, count);
     gap = gap_of(ritz, count);
-    // Below the resolution of float nothing more is to be had here.
+    // Below the resolution of float the iteration cannot improve the basis.
     if (gap <= tolerance * left ||
         left <= std::numeric_limits<float>::epsilon() * static_cast<double>(count) * ritz.values.front())
       break;

@@ -1,4 +1,4 @@
-// The space of the largest eigenvectors of a Gram matrix, where no more than a part of them is wanted.
+// Computes the space of the largest eigenvectors of a Gram matrix if only a part of them is needed.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@ namespace comera::tt {
 
 struct LeadingSpace {
   Matrix basis;  // [count x side] orthonormal rows, approximate eigenvectors, the largest eigenvalue first
-  double gap = 0;  // estimate of what the best basis of that size would capture more: sum |G q - θ q|² / (θ - θ of the
-                   // space's edge)
+  // estimate of the additional squared norm in the best basis of this size: sum |G q - θ q|² / (θ - θ at the edge of
+  // the space)
+  double gap = 0;
 };
 
-// Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky 2006) on a aᵀ (`of_rows`) or aᵀ a, in float:
-// products with the Gram matrix are few and fast, and a basis may be wrong in the seventh digit because what it
-// captures is computed afterwards from `a` itself. It ends when the gap is at most `tolerance` of what `count`
-// directions leave of the squared norm, or cannot fall any more.
+// Chebyshev-filtered subspace iteration (Zhou, Saad, Tiago and Chelikowsky 2006) on a aᵀ (`of_rows`) or aᵀ a, in float.
+// Few, fast products with the Gram matrix suffice. The basis may be wrong in the seventh digit, because the captured
+// part is computed afterwards from `a` itself. Ends when the gap is at most `tolerance` of the squared norm that
+// `count` directions leave, or when it cannot fall further.
 LeadingSpace leading_space(const Matrix& a, bool of_rows, std::int64_t count, double tolerance);
-// Columns that the iteration works on for `count` directions: more of them end it sooner.
+// Width of the block that the iteration uses for `count` directions. Extra columns make it converge faster.
 std::int64_t filtered_columns(std::int64_t side, std::int64_t count);
 
 }  // namespace comera::tt

@@ -1,4 +1,4 @@
-// fix_gauge of chain.h: A B = (A T)(T⁻¹ B) with T the chosen columns of B.
+// fix_gauge of chain.h: A B = (A T)(T⁻¹ B), where T holds the chosen columns of B.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,7 +8,7 @@
 namespace comera::tt {
 namespace {
 
-constexpr double too_large = 100;  // entries beyond it would cost half precision two of its three digits
+constexpr double too_large = 100;  // larger entries would cost half precision two of its three digits
 
 struct Entry {
   std::int64_t row = 0, column = 0;
@@ -26,8 +26,8 @@ Entry largest(const Matrix& a) {
   return entry;
 }
 
-// Column `at.column` takes the place of the chosen column of row `at.row`: the volume of the block grows by |entry|.
-// The largest entry afterwards.
+// Column `at.column` replaces the chosen column of row `at.row`: the volume of the block grows by |entry|. Returns the
+// largest entry after the exchange.
 Entry exchange(ColumnBasis& block, const Entry& at) {
   Matrix& b = block.coefficients;
   const double pivot = b(at.row, at.column);
@@ -65,7 +65,7 @@ Matrix other_columns(const Matrix& a, const std::vector<std::int32_t>& columns) 
   return chosen_columns(a, others);
 }
 
-// |x (a - turn rest)| / |x a| for a few fixed x: what solving and exchanging have rounded.
+// |x (a - turn rest)| / |x a| for a few fixed x: measures the rounding errors of solving and exchanging.
 double rounding(const Matrix& a, const Matrix& turn, const Matrix& rest) {
   Matrix probe(4, a.rows);
   for (std::size_t i = 0; i < probe.values.size(); ++i) probe.values[i] = (i * 2654435761u >> 16 & 1) != 0 ? 1 : -1;
@@ -80,13 +80,13 @@ Chain fix_gauge(Chain chain, double bound) {
   const Matrix right(rank, out, chain.cores.back());
   std::optional<ColumnBasis> block = column_basis(right);
   if (!block) return chain;
-  // Every exchange multiplies the volume by at least `bound`, and pivoting leaves few: the limit only ends what
-  // rounding would repeat for ever.
+  // Every exchange multiplies the volume by at least `bound`, and pivoting leaves few exchanges. The limit only stops
+  // an endless loop caused by rounding.
   Entry worst = largest(block->coefficients);
   for (std::int64_t swaps = 0; swaps < 4 * rank && worst.size > bound; ++swaps) worst = exchange(*block, worst);
   const Matrix turn = chosen_columns(right, block->columns), others = other_columns(right, block->columns);
   Matrix rest = other_columns(block->coefficients, block->columns);
-  if (rounding(others, turn, rest) > 1e-13) {  // solved afresh
+  if (rounding(others, turn, rest) > 1e-13) {  // too much rounding: solves again from the chosen columns
     rest = others;
     if (!solve_general(turn, rest)) return chain;
   }

@@ -1,5 +1,5 @@
-// The factorisations of matrix.h. LAPACK reads column-major: what it sees of a row-major matrix is the transpose, so
-// each routine is called for that of the transpose.
+// The factorisations of matrix.h. LAPACK is column-major and sees a row-major matrix as its transpose, so each routine
+// is called for the factorisation of the transpose.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ namespace {
 int narrow(std::int64_t size) { return static_cast<int>(size); }
 int leading(std::int64_t size) { return narrow(std::max<std::int64_t>(size, 1)); }
 
-// Calls f(work, lwork) twice: for the size it wants, then with a buffer of that size.
+// Calls f(work, lwork) twice: first to query the buffer size, then with a buffer of that size.
 template <class F>
 int with_workspace(F&& f) {
   double best = 0;
@@ -46,8 +46,8 @@ int with_workspace(F&& f) {
   return f(work.data(), &size);
 }
 
-// Eigenvectors replace the rows of `a`, values rise. Values alone come by way of a band matrix, whose products are
-// larger.
+// Eigenvectors replace the rows of `a`; values rise. Large problems without vectors use the two-stage reduction through
+// a band matrix, which works with larger products.
 int eigen_by_halves(const char* job, Matrix& a, std::vector<double>& values) {
   const auto solve = *job == 'N' && a.rows > 1024 ? dsyevd_2stage_ : dsyevd_;
   const int n = narrow(a.rows);
@@ -93,7 +93,7 @@ int svd_by_qr(Matrix& a, Svd& s) {
   });
 }
 
-// The reflectors of a = l' q' in LAPACK's view replace `a`.
+// Replaces `a` by the reflectors of a = l' q' in LAPACK's view.
 std::vector<double> reflectors(Matrix& a) {
   const int m = narrow(a.columns), n = narrow(a.rows);
   if (a.values.empty()) return {};
@@ -107,7 +107,7 @@ std::vector<double> reflectors(Matrix& a) {
   return tau;
 }
 
-// Reflectors of a matrix of at least as many rows as columns -> its orthonormal columns.
+// Turns reflectors of a matrix with at least as many rows as columns into its orthonormal columns.
 void expand_reflectors(Matrix& a, const std::vector<double>& tau) {
   const int k = narrow(a.columns), n = narrow(a.rows);
   const int info = with_workspace([&](double* work, const int* lwork) {
@@ -172,7 +172,7 @@ Matrix orthonormal_columns(Matrix a) {
 
 std::optional<ColumnBasis> column_basis(const Matrix& a) {
   COMERA_CHECK(a.rows <= a.columns);
-  // LU with partial pivoting of aᵀ, which is what LAPACK sees: its pivots are the columns.
+  // LU with partial pivoting of aᵀ, the matrix that LAPACK sees. Its pivots are the columns of `a`.
   Matrix factors = a;
   const int m = narrow(a.columns), n = narrow(a.rows), lda = leading(m);
   std::vector<int> pivots(static_cast<std::size_t>(n));
@@ -185,7 +185,7 @@ std::optional<ColumnBasis> column_basis(const Matrix& a) {
     std::swap(order[static_cast<std::size_t>(i)],
               order[static_cast<std::size_t>(pivots[static_cast<std::size_t>(i)] - 1)]);
   Matrix lower(a.rows, a.rows),
-      rest(a.rows, a.columns - a.rows);  // rows of aᵀ in that order are [L; L'] U: the coefficients are L⁻ᵀ L'ᵀ
+      rest(a.rows, a.columns - a.rows);  // the rows of aᵀ in pivot order are [L; L'] U: the coefficients are L⁻ᵀ L'ᵀ
   for (std::int64_t i = 0; i < a.rows; ++i) {
     lower(i, i) = 1;
     for (std::int64_t j = i + 1; j < a.rows; ++j) lower(j, i) = factors(i, j);
@@ -212,7 +212,8 @@ bool cholesky(Matrix& a) {
 }
 
 Matrix damped_cholesky(const Matrix& a) {
-  // Ten times the rounding of the largest possible eigenvalue, trace(a), is the least that is sure to be felt.
+  // Ten times the rounding of the largest possible eigenvalue, trace(a), is the smallest shift that surely has an
+  // effect.
   const double size = trace(a);
   double shift = size > 0 ? 10 * std::numeric_limits<double>::epsilon() * size : 1;
   Matrix l = a;

@@ -10,11 +10,11 @@
 namespace comera::tt {
 namespace {
 
-constexpr std::int64_t small_side = 512;   // below it the Gram matrix is as fast as any sketch
-constexpr double gram_resolution = 1e-13;  // squared norms below this share of the whole are rounding in a Gram matrix
-constexpr double float_resolution =
-    1e-5;                           // below it the same of a Gram matrix in float, with a margin for many directions
-constexpr double worst_gap = 5e-3;  // more than this and the whole spectrum is computed
+constexpr std::int64_t small_side = 512;   // below it, the Gram matrix is as fast as any iteration on a subspace
+constexpr double gram_resolution = 1e-13;  // smaller shares of the squared norm are rounding errors of a Gram matrix
+// the same for a Gram matrix in float, with a margin for many directions
+constexpr double float_resolution = 1e-5;
+constexpr double worst_gap = 5e-3;  // with a larger gap, the whole spectrum is computed
 constexpr int most_refinements = 3;
 
 std::vector<double> squared_row_norms(const Matrix& a) {
@@ -24,7 +24,7 @@ std::vector<double> squared_row_norms(const Matrix& a) {
   return norms;
 }
 
-// losses[r] for r = 0 .. rank: the sum of the parts beyond r, and `beyond`.
+// losses[r] for r = 0 .. rank: the sum of the parts beyond r, plus `beyond`.
 std::vector<double> tails(const std::vector<double>& parts, std::int64_t rank, double beyond) {
   std::vector<double> losses(static_cast<std::size_t>(rank) + 1, beyond);
   double sum = beyond;
@@ -45,8 +45,8 @@ double sum_of(const std::vector<double>& values) { return std::accumulate(values
 
 Matrix orthonormal_rows(const Matrix& a) { return transposed(orthonormal_columns(transposed(a))); }
 
-// Processor time in products of double precision, fitted to one machine: an eigenproblem of n costs ten products of n x
-// n, float half.
+// Compares processor time in units of double-precision products, fitted to one machine. An eigenproblem of size n costs
+// ten products of n x n; float costs half.
 bool filter_is_faster(double side, double other, double rank) {
   const auto columns =
       static_cast<double>(filtered_columns(static_cast<std::int64_t>(side), static_cast<std::int64_t>(rank)));
@@ -101,8 +101,8 @@ void LowRankCurve::by_gram(const Matrix& weight, std::int64_t rank) {
   SymmetricEigen eigen = symmetric_eigen(left_basis_ ? gram_of_rows(weight) : gram(weight));
   const double norm = squared_norm(weight),
                beyond = std::accumulate(eigen.values.begin() + rank, eigen.values.end(), 0.0);
-  // Where what is left is no small difference, the kept directions say it; else all of the smaller side is projected,
-  // so that the parts add up.
+  // A large enough remainder is computed as the norm minus the kept parts. A small one would be inexact, so all
+  // directions of the smaller side are projected and their parts are added.
   const bool by_difference = beyond > 1e-6 * norm;
   Matrix basis = by_difference ? keep_rows(std::move(eigen.vectors), rank) : std::move(eigen.vectors);
   Matrix image = image_of(basis, weight);
@@ -138,8 +138,8 @@ bool LowRankCurve::try_filter(const Matrix& weight, std::int64_t rank) {
   return true;
 }
 
-// Iterates on the weight itself in double, which resolves the squares of what its Gram matrix does. For weights of low
-// rank.
+// Iterates on the weight itself in double. This resolves shares of the squared norm down to the square of what its Gram
+// matrix resolves. For weights of low rank.
 bool LowRankCurve::refine(const Matrix& weight, Matrix basis) {
   const double norm = squared_norm(weight);
   Matrix image = image_of(basis, weight);

@@ -15,14 +15,14 @@
 namespace comera::tt {
 namespace {
 
-// Linking the CPU backend links its start-up code, which tells OpenBLAS the processor and to start no threads. Nothing
-// of OpenBLAS may be called here: it may not have started yet.
+// Links the CPU backend, whose start-up code sets the processor type of OpenBLAS and disables its threads. No OpenBLAS
+// function may be called here, because OpenBLAS may not be initialised yet.
 const bool backend_is_linked = kernels::cpu_supports("v3");
 
 thread_local kernels::ThreadPool* current_pool = nullptr;
 
-// The side of a tile of a large product. Copies of the operands that BLAS makes per tile cost about a hundredth of its
-// arithmetic.
+// The side of a tile of a large product. The copies of operands that BLAS makes per tile cost about one hundredth of
+// the arithmetic.
 constexpr std::int64_t tile_side = 512;
 
 int narrow(std::int64_t size) { return static_cast<int>(size); }
@@ -55,7 +55,8 @@ struct Tiles {
       : rows(rows), columns(columns), down(parts(rows)), across(parts(columns)) {}
 
  private:
-  // A small product needs parts for all threads; parts of a large one must be worth the copies that BLAS makes.
+  // A small product needs enough parts for all threads. Parts of a large product must be large enough for the copies
+  // that BLAS makes.
   std::int64_t parts(std::int64_t size) const {
     const std::int64_t side = rows * columns > 9 * tile_side * tile_side ? tile_side : tile_side / 2;
     return (size + side - 1) / side;
@@ -96,7 +97,7 @@ void tile_product(const Operand<float>& a, const Operand<float>& b, std::int64_t
               c.row(tile.rows.begin) + tile.columns.begin, narrow(c.columns));
 }
 
-// c [m x n] <- alpha a [m x k] b [k x n] + beta c; with `upper` only the tiles that touch the upper triangle.
+// c [m x n] <- alpha a [m x k] b [k x n] + beta c. With `upper`, only tiles that touch the upper triangle are computed.
 template <class T>
 void product(const Operand<T>& a, const Operand<T>& b, std::int64_t inner, MatrixOf<T>& c, T alpha = 1, T beta = 0,
              bool upper = false) {
@@ -111,7 +112,7 @@ void product(const Operand<T>& a, const Operand<T>& b, std::int64_t inner, Matri
 }
 
 template <class T>
-void mirror(MatrixOf<T>& a) {  // the upper triangle into the lower
+void mirror(MatrixOf<T>& a) {  // copies the upper triangle into the lower
   constexpr std::int64_t block = 64;
   for (std::int64_t ii = 0; ii < a.rows; ii += block)
     for (std::int64_t jj = 0; jj <= ii; jj += block)
@@ -119,7 +120,7 @@ void mirror(MatrixOf<T>& a) {  // the upper triangle into the lower
         for (std::int64_t j = jj; j < std::min(jj + block, i); ++j) a(i, j) = a(j, i);
 }
 
-// a a^T of side `side`, given a and its transpose.
+// a aᵀ with `side` rows, from a and its transpose.
 template <class T>
 MatrixOf<T> gram_of(const Operand<T>& a, const Operand<T>& transposed, std::int64_t side, std::int64_t inner) {
   MatrixOf<T> c(side, side);
@@ -138,7 +139,7 @@ void solve_triangle(const Matrix& l, CBLAS_TRANSPOSE order, Matrix& b) {
   });
 }
 
-// f(first, count) for strips of numbers, on the pool.
+// Calls f(first, count) for strips of numbers, on the pool.
 template <class F>
 void for_each_strip(std::int64_t numbers, F&& f) {
   constexpr std::int64_t strip = 1 << 18;
@@ -161,7 +162,7 @@ UsePool::~UsePool() { current_pool = before_; }
 
 void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f) {
   std::vector<std::exception_ptr> failures(
-      static_cast<std::size_t>(count));  // a thread of the pool must not end by one
+      static_cast<std::size_t>(count));  // an exception must not leave a pool thread
   for_each_tile(count, [&](std::int64_t i) {
     kernels::ThreadPool* const before = current_pool;
     current_pool = nullptr;

@@ -1,5 +1,5 @@
 // Dense linear algebra in double for compressing weights: row-major matrices on BLAS and LAPACK. Results are the same
-// bytes for any number of threads: products are split by their shape, and everything else runs on the calling thread.
+// bytes for any number of threads, because products are split by shape and everything else runs on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct MatrixOf {
   MatrixOf() = default;
   MatrixOf(std::int64_t rows, std::int64_t columns)
       : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
-  MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values);  // as many values as the shape says
+  MatrixOf(std::int64_t rows, std::int64_t columns, std::vector<T> values);  // requires rows * columns values
 
   T* row(std::int64_t i) { return values.data() + i * columns; }
   const T* row(std::int64_t i) const { return values.data() + i * columns; }
@@ -32,9 +32,9 @@ struct MatrixOf {
   T operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
 };
 using Matrix = MatrixOf<double>;
-using FloatMatrix = MatrixOf<float>;  // where a space is searched that is judged in double
+using FloatMatrix = MatrixOf<float>;  // for searching a space, which is then evaluated in double
 
-// While it lives, large products of this thread use the pool; without one they run on this thread. The pool must be
+// During its lifetime, large products of this thread use the pool. Without it they run on this thread. The pool must be
 // idle.
 class UsePool {
  public:
@@ -47,21 +47,20 @@ class UsePool {
   kernels::ThreadPool* before_;
 };
 
-// f(i) for i < count, each on one thread of the pool, on which large products run alone: for work that has many small
-// steps.
+// Calls f(i) for i < count, each on one thread of the pool. Large products inside f run on that thread only. For work
+// with many small steps.
 void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
 
-// InputError "WHAT: ... is not finite" that says where.
+// InputError "WHAT: ... is not finite" with the position.
 void check_finite(const Matrix& a, const std::string& what);
 
 Matrix identity(std::int64_t size);
 Matrix transposed(const Matrix& a);
-Matrix folded(std::vector<double> values, std::int64_t columns);  // as many rows as that makes
+Matrix folded(std::vector<double> values, std::int64_t columns);  // values.size() / columns rows
 Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns);
 Matrix first_rows(const Matrix& a, std::int64_t count);
 Matrix first_columns(const Matrix& a, std::int64_t count);
-// [(x y) x (u v)] -> [(x u) x (y v)]: row and column indices split as x y and u v, the second of the rows exchanged
-// with the first of the columns.
+// [(x y) x (u v)] -> [(x u) x (y v)]: row indices split as x y, column indices as u v; exchanges y and u.
 Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
 Matrix difference(const Matrix& a, const Matrix& b);
 void add(Matrix& a, const Matrix& b);  // a <- a + b
@@ -70,14 +69,14 @@ Matrix multiply(const Matrix& a, const Matrix& b);     // a b
 Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
 Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
 Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric
-void add_gram(Matrix& sum, const Matrix& a);           // sum += aᵀ a, exactly symmetric; an empty sum becomes it
+void add_gram(Matrix& sum, const Matrix& a);           // sum += aᵀ a, exactly symmetric; an empty sum is set to it
 Matrix gram_of_rows(const Matrix& a);                  // a aᵀ, exactly symmetric
-double squared_norm(const Matrix& a);                  // of Frobenius
+double squared_norm(const Matrix& a);                  // Frobenius
 double dot(const Matrix& a, const Matrix& b);          // sum of a_ij b_ij
 double trace(const Matrix& a);
 void symmetrize(Matrix& a);  // (a + aᵀ) / 2
 
-// sum += aᵀ a and sum += aᵀ b: of one batch in float, of all batches in double; an empty sum becomes it.
+// sum += aᵀ a and sum += aᵀ b. One batch is computed in float, the sum is in double. An empty sum is set to it.
 void add_gram(Matrix& sum, const FloatMatrix& a);
 void add_product_tn(Matrix& sum, const FloatMatrix& a, const FloatMatrix& b);
 
@@ -112,26 +111,25 @@ struct Qr {
 };
 Qr qr(const Matrix& a);
 Matrix orthonormal_columns(
-    Matrix a);  // q alone; rows >= columns. A column that depends on others is replaced by any orthogonal one
+    Matrix a);  // only q; rows >= columns. A linearly dependent column is replaced by an arbitrary orthogonal one
 
-// Columns of a [m x n], m <= n, that are a basis of the others, and what these are in it: a = a[:, columns]
-// coefficients, with coefficients [m x n] that are rarely far above 1 and an identity block at the columns. Nothing
-// where rows depend on each other.
+// Columns of a [m x n], m <= n, that form a basis of the other columns: a = a[:, columns] coefficients. coefficients [m
+// x n] has entries rarely far above 1 and an identity block at the columns. Nothing if rows are linearly dependent.
 struct ColumnBasis {
   std::vector<std::int32_t> columns;
   Matrix coefficients;
 };
 std::optional<ColumnBasis> column_basis(const Matrix& a);
 
-// The lower triangle l with l lᵀ = a, zeros above; false where a is not numerically positive definite.
+// The lower triangle l with l lᵀ = a, zeros above. False if a is not numerically positive definite.
 bool cholesky(Matrix& a);
 void solve_lower(const Matrix& l, Matrix& b);             // b <- l⁻¹ b
 void solve_lower_transposed(const Matrix& l, Matrix& b);  // b <- l⁻ᵀ b
-// The lower triangle of a symmetric positive semidefinite a, to which a growing multiple of the identity is added until
-// it is numerically definite (the identity itself where a is zero).
+// The Cholesky factor of a symmetric positive semidefinite a. A growing multiple of the identity is added until a is
+// numerically definite. The identity itself if a is zero.
 Matrix damped_cholesky(const Matrix& a);
 void solve_positive(const Matrix& a, Matrix& b);  // b <- a⁻¹ b by damped_cholesky
-// b <- a⁻¹ b for a square a by LU with partial pivoting; false where a is singular.
+// b <- a⁻¹ b for a square a by LU with partial pivoting. False if a is singular.
 bool solve_general(const Matrix& a, Matrix& b);
 
 }  // namespace comera::tt

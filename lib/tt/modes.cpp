@@ -28,7 +28,7 @@ struct Search {
   Sizes current, best;
   std::int64_t best_product = 0;
 
-  // Non-increasing factors, so that each product is tried once.
+  // Visits non-increasing factors, so that each product is tried once.
   void visit(std::int64_t product, std::int64_t largest) {
     const int left = order - static_cast<int>(current.size());
     if (left == 1) return finish(product, largest);
@@ -52,7 +52,7 @@ struct Search {
 
 constexpr std::int64_t largest_mode = std::int64_t{1} << 40;
 
-// `text` is a part of `all`, which stands in the message.
+// `text` is a part of `all`, which appears in the message.
 Sizes parse_sizes(std::string_view text, const std::string& all, std::string_view separators) {
   Sizes sizes;
   while (!text.empty()) {

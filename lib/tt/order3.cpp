@@ -10,7 +10,7 @@ namespace {
 
 using Fit = Order3Problem::Fit;
 
-// Everything in the sorted order of the inputs; the letters are those of the header: p = i1 * second + i2.
+// Data in the sorted order of the inputs. Letters as in the header: p = i1 * second + i2.
 struct Problem {
   const Order3& shape;
   const Matrix& moment;   // S [in x in]
@@ -43,7 +43,7 @@ Matrix second_trace(const Problem& p) {
   return s;
 }
 
-// S as [(i1 j1) x (i2 j2)], i1 <= j1: the others are their transposes.
+// S as [(i1 j1) x (i2 j2)] for i1 <= j1. The other blocks are transposes of these.
 Matrix paired(const Problem& p) {
   const std::int64_t n1 = p.shape.first, n2 = p.shape.second;
   Matrix s(n1 * (n1 + 1) / 2, n2 * n2);
@@ -79,7 +79,7 @@ Matrix initial_first(const Problem& p) {
   return orthonormal_columns(std::move(directions));
 }
 
-// With G1 given, G2 and B together: reduced-rank regression of the outputs on the inputs that G1 leaves.
+// For a given G1, computes G2 and B together: reduced-rank regression of the outputs on the inputs after G1.
 void fit_middle(const Problem& p, Fit& cores) {
   const std::int64_t width = p.shape.first_rank * p.shape.second;
   Matrix half = contract_first(cores.first, p.moment, p.shape.second);            // Zᵀ S [width x in]
@@ -102,7 +102,7 @@ void fit_middle(const Problem& p, Fit& cores) {
   cores.last = std::move(directions);
 }
 
-// With G2 and B given, G1 by its normal equations, (i1 a) wide.
+// For given G2 and B, computes G1 from its normal equations of width (i1 a).
 void fit_first(const Problem& p, const Matrix& pairs, Fit& cores) {
   const std::int64_t n1 = p.shape.first, n2 = p.shape.second, r1 = p.shape.first_rank;
   const Matrix rows = reshaped(cores.second, r1 * n2, p.shape.rank);

@@ -17,7 +17,7 @@ constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
 struct Limit {
   std::int64_t rank = no_limit;
-  double loss = -1;  // squared, absolute; negative: `rank` alone decides
+  double loss = -1;  // squared, absolute; negative: only `rank` limits
 };
 
 struct Cut {
@@ -58,7 +58,7 @@ std::vector<Limit> limits(const Truncation& truncation, std::size_t cores, std::
   return all;
 }
 
-// Successive cuts from the left of a tensor of these entry sizes, stored row major.
+// Result of successive cuts from the left of a tensor with these entry sizes, stored row major.
 struct Train {
   std::vector<std::vector<double>> cores;
   Sizes ranks{1};
@@ -96,7 +96,8 @@ double table_error(const Matrix& table, const Chain& chain) {
   return relative_error(table, fitted);
 }
 
-// Right-to-left: every core but the first becomes orthonormal, what is left over moves to its neighbour.
+// Right-to-left QR sweep: every core but the first becomes orthonormal, and the remaining factor moves to its left
+// neighbour.
 void orthogonalise(Chain& chain) {
   for (std::size_t k = chain.size() - 1; k > 0; --k) {
     const std::int64_t left = chain.ranks[k];
@@ -163,7 +164,7 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
   whole[0] = table.rows / slice;
   if (whole[0] == 0) return 0;
   std::vector<double> factors;
-  double least = 1;  // of the row's own factor and that of the product
+  double least = 1;  // smallest ratio of a row's own factor to that of the product
   if (!row_weights.empty()) {
     factors = row_factors(separable_factors(row_weights, row_modes), table.rows);
     least = std::numeric_limits<double>::infinity();
@@ -213,7 +214,7 @@ Fit round_chain(const Chain& chain, const Truncation& truncation) {
     fit.chain.cores[k] = std::move(parts.left.values);
     fit.chain.cores[k + 1] = multiply(parts.right, next).values;
   }
-  // Orthonormal on both sides of every cut, so the squares add up exactly.
+  // Both sides of every cut are orthonormal, so the squares add up exactly.
   fit.rel_error = squared > 0 ? std::sqrt(lost / squared) : 0;
   return fit;
 }

@@ -9,7 +9,8 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
-constexpr double least_weight = 1e-6;  // of the mean: a row that never occurs must not vanish from the scaled table
+// share of the mean weight; a row that never occurs must not vanish from the scaled table
+constexpr double least_weight = 1e-6;
 
 std::vector<std::int64_t> offsets(const Sizes& modes, const Sizes& strides) {
   std::vector<std::int64_t> all{0};
@@ -27,7 +28,7 @@ Sizes slice(const Sizes& sizes, std::size_t begin, std::size_t end) {
   return Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(begin), sizes.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
-// One core of a table's chain with everything else merged.
+// One core of a table's chain, with the cores before and after it merged.
 struct Slot {
   std::size_t core;
   std::int64_t left_rank, right_rank, mode, columns;  // r, r', m_k, n_k
@@ -67,7 +68,7 @@ Matrix weights_of(const std::vector<double>& weights, std::int64_t before, std::
   return f;
 }
 
-// G[:, i, :, :] for every row index i of the slot's core; `wanted` [(r m n) x r'] holds the right sides.
+// Solves for G[:, i, :, :] for every row index i of the slot's core. `wanted` [(r m n) x r'] holds the right sides.
 void solve_slices(const Chain& chain, const Slot& slot, const std::vector<double>& weights, Matrix& wanted) {
   const std::size_t k = slot.core, d = chain.size();
   const Matrix left = row_grams(slot.left, slice(chain.in_modes, 0, k), slice(chain.out_modes, 0, k));
