@@ -29,7 +29,7 @@ bool has_past(const onnx::ModelProto& model) {
                      [](const auto& input) { return input.name().starts_with("past_key_values."); });
 }
 
-// Columns [first, last) of arrays [batch, sequence].
+// Columns [first, last) of an array [batch, sequence].
 Array columns(const Array& array, std::int64_t first, std::int64_t last) {
   Array part{{array.dims[0], last - first}, false, {}, {}};
   for (std::int64_t b = 0; b < array.dims[0]; ++b)
@@ -38,7 +38,7 @@ Array columns(const Array& array, std::int64_t first, std::int64_t last) {
   return part;
 }
 
-// The past of a graph that has read nothing: sizes of its inputs, zero where tokens are counted.
+// Adds an empty past: the inputs of a graph before its first token, with size 0 on the axis of tokens.
 void add_empty_past(const onnx::ModelProto& model, std::int64_t sequences, Arrays& inputs) {
   for (const onnx::ValueInfoProto& input : model.graph().input()) {
     if (!input.name().starts_with("past_key_values.")) continue;
@@ -47,7 +47,7 @@ void add_empty_past(const onnx::ModelProto& model, std::int64_t sequences, Array
   }
 }
 
-// logits [batch, sequence, vocabulary] of two runs, one behind the other.
+// Joins the logits [batch, sequence, vocabulary] of two consecutive runs along the sequence.
 Array join(const Array& a, const Array& b) {
   Array both{{a.dims[0], a.dims[1] + b.dims[1], a.dims[2]}, true, {}, {}};
   for (std::int64_t i = 0; i < a.dims[0]; ++i)
@@ -77,13 +77,13 @@ Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision preci
   return ended;
 }
 
-// The outputs of a graph, and the places of the model's numbers in them.
+// The outputs of a graph, and functions that read from them the values that the model outputs.
 struct Reading {
   const models::Spec& spec;
   const RandomTokens& tokens;
   const Arrays& outputs;
 
-  // Rows [.., width] of an output.
+  // The given rows [.., width] of an output.
   std::vector<double> rows(const char* output, const std::vector<std::int64_t>& which, std::int64_t width) const {
     std::vector<double> values;
     for (const std::int64_t row : which) {
@@ -102,7 +102,7 @@ double log_probability(const double* row, std::int64_t columns, std::int64_t tar
   return row[target] - most - std::log(sum);
 }
 
-// The place of the one token of each sequence whose probability is compared.
+// The row of one token per sequence, whose probability is compared.
 std::vector<std::int64_t> middle_rows(const RandomTokens& tokens) {
   std::vector<std::int64_t> rows;
   for (std::int64_t b = 0; b < tokens.sequences; ++b)
@@ -110,7 +110,7 @@ std::vector<std::int64_t> middle_rows(const RandomTokens& tokens) {
   return rows;
 }
 
-// The tokens that are no padding.
+// The rows of tokens without padding.
 std::vector<std::int64_t> counted_rows(const RandomTokens& tokens) {
   std::vector<std::int64_t> rows;
   for (std::int64_t k = 0; k < tokens.sequences * tokens.length; ++k)
@@ -118,7 +118,7 @@ std::vector<std::int64_t> counted_rows(const RandomTokens& tokens) {
   return rows;
 }
 
-// A few tokens of a text that is continued: every third of the first sequence, and the last of every one.
+// The rows of some tokens of a causal model: every third of the first sequence, and the last of every sequence.
 std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
   std::vector<std::int64_t> rows;
   for (std::int64_t t = 0; t < tokens.length; t += 3) rows.push_back(t);
@@ -127,7 +127,7 @@ std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
   return rows;
 }
 
-// The model's scores, all of them finite.
+// The model's scores. All of them are finite.
 train::Scores scores_of(train::Engine& engine, const data::Batch& batch) {
   check_stop();
   const train::Scores scores = engine.evaluate(batch);
@@ -135,7 +135,7 @@ train::Scores scores_of(train::Engine& engine, const data::Batch& batch) {
   return scores;
 }
 
-// The model hands out losses, so what is compared is the log probability of one token at one place at a time.
+// The model outputs only losses, so the log probability of one token at one position is compared at a time.
 std::vector<double> model_probabilities(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
   std::vector<double> values;
   data::Batch batch = batch_of(spec, tokens);
@@ -151,7 +151,7 @@ std::vector<double> model_probabilities(const models::Spec& spec, train::Engine&
   return values;
 }
 
-// Every embedding, then hidden states of the tokens that count.
+// Every embedding, then the hidden states of all tokens without padding.
 std::vector<double> model_embeddings(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
   const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
   std::vector<double> values(scores.embedding.begin(), scores.embedding.end());

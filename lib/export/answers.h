@@ -1,4 +1,4 @@
-// The outputs of a model and of its graph for the same tokens, by task.
+// Computes the outputs of a model and of its graph for the same tokens, by task.
 #pragma once
 
 #include "lib/export/compare.h"
@@ -7,12 +7,12 @@
 
 namespace comera::exporting {
 
-// The outputs of the engine's model: logits, log probabilities, or embeddings with hidden states. The engine hands out
-// hidden states.
+// The outputs of the engine's model: logits, log probabilities, or embeddings with hidden states. The engine must
+// return hidden states.
 std::vector<double> model_answers(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens);
 
-// Both answers to `tokens`. `engine` holds the model's weights and hands out hidden states. A graph with a past reads
-// the tokens in two parts, so that its past is used.
+// Runs model and graph on `tokens`. `engine` holds the model's weights and returns hidden states. A graph with a past
+// reads the tokens in two parts, so that its past is used.
 Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens);
 
 }  // namespace comera::exporting

@@ -32,7 +32,7 @@ std::vector<float> interleave(const std::vector<float>& in, std::int64_t m1, std
   return out;
 }
 
-// Cores [first, last) of a table multiplied: [left rank, rows, columns, right rank].
+// Multiplies cores [first, last) of a table: [left rank, rows, columns, right rank].
 std::vector<float> merge_table(const Chain& chain, std::size_t first, std::size_t last) {
   std::int64_t m = 1, n = 1;
   const std::int64_t r = chain.ranks[first];
@@ -42,7 +42,8 @@ std::vector<float> merge_table(const Chain& chain, std::size_t first, std::size_
     const Matrix next = multiply(as_matrix(merged, r * m * n), as_matrix(chain.cores[k], chain.ranks[k]));
     const std::int64_t m2 = chain.left_modes[k], n2 = chain.right_modes[k];
     merged =
-        interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);  // the left rank is one more, outermost row mode
+        // the left rank acts as an additional, outermost row mode
+        interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);
     m *= m2;
     n *= n2;
   }
@@ -68,7 +69,7 @@ Matrix merge_right(const Chain& chain) {
   return right;
 }
 
-// The identity block and the stored columns where they belong.
+// Inserts the identity block and the stored columns at their places.
 Matrix widen(const Matrix& rest, const std::vector<std::int32_t>& columns) {
   const auto width = static_cast<std::int64_t>(columns.size());
   Matrix out{rest.rows, width, std::vector<float>(static_cast<std::size_t>(rest.rows * width))};
@@ -166,7 +167,7 @@ TableHalves halves_of(const Chain& chain) {
   halves.right_columns = product(chain.right_modes, middle, last);
   halves.left = as_matrix(merge_table(chain, 0, middle), halves.left_rows);
   const std::vector<float> right =
-      merge_table(chain, middle, last);  // [R, rows, columns], wanted as [rows, R, columns]
+      merge_table(chain, middle, last);  // [R, rows, columns], stored below as [rows, R, columns]
   halves.right = {halves.right_rows, halves.rank * halves.right_columns, std::vector<float>(right.size())};
   for (std::int64_t r = 0; r < halves.rank; ++r)
     for (std::int64_t i = 0; i < halves.right_rows; ++i)
@@ -193,7 +194,7 @@ Matrix dense_table(const Chain& chain) {
 
 WeightReader::WeightReader(const io::ModelFolder& folder) : folder_(folder) {
   if (auto block = io::parse_comera_block(folder.config(), folder.config_path())) block_ = std::move(*block);
-  io::describe(folder);  // every chain is whole, or this says which is not
+  io::describe(folder);  // throws if a chain is incomplete
 }
 
 WeightReader::WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned)

@@ -1,4 +1,4 @@
-// Weights of a folder as graphs want them: dense, as two factors, or core by core, whatever form they are stored in.
+// Reads the weights of a folder for graphs: dense, as two factors, or core by core, from any stored form.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ struct Matrix {
 Matrix multiply(const Matrix& a, const Matrix& b);  // summed in double
 Matrix transposed(const Matrix& a);
 
-// A chain in memory: diagonals are folded into the cores, masked entries are zero.
+// A chain in memory. The rank diagonals are folded into the cores; masked entries are zero.
 struct Chain {
   std::string name;
   bool table = false;
   std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
   Sizes left_modes, right_modes;       // linear: in modes, out modes; table: row modes, column modes
-  Sizes ranks;                         // cores + 1; all inner 0: zero
+  Sizes ranks;                         // cores + 1; if all inner ranks are 0, the weight is zero
   std::vector<std::vector<float>> cores;
-  std::vector<std::int32_t> order;  // linear: row order[p] of the weight is row p of the chain; empty: as they come
+  std::vector<std::int32_t> order;  // linear: row order[p] of the weight is row p of the chain; empty: no permutation
   std::vector<std::int32_t>
-      gauge;  // linear: output column gauge[r] of the right half is the unit vector r; empty: the right half is whole
+      gauge;  // linear: output column gauge[r] of the right factor is the unit vector r; empty: no gauge
   std::vector<std::int32_t>
-      exact_ids;      // table: row exact_ids[e] is row e of exact_rows, whatever the cores give; rising
+      exact_ids;      // table: row exact_ids[e] is row e of exact_rows and replaces the value of the cores; rising
   Matrix exact_rows;  // [E, columns]
 
   bool empty() const;
-  std::size_t middle() const;                       // the bond at which the chain is cut into two halves
-  std::int64_t core_elements(std::size_t k) const;  // as stored: without a gauge's identity block
+  std::size_t middle() const;                       // the bond between left and right factor
+  std::int64_t core_elements(std::size_t k) const;  // as stored, without a gauge's identity block
 };
 
-// The place of each output column of a gauged chain in [identity | last core].
+// The position of each output column of a gauged chain in [identity | last core].
 std::vector<std::int32_t> gauge_columns(const Chain& chain);
-// The place of each row of a sorted weight in the chain: the inverse of `order`.
+// The position of each row of a sorted weight in the chain: the inverse of `order`.
 std::vector<std::int32_t> chain_rows(const Chain& chain);
 
 // y = x left right. Rows are in the weight's own order.
@@ -56,24 +56,24 @@ struct TableHalves {
   Matrix left, right;  // [left_rows, left_columns R], [right_rows, R right_columns]
 };
 TableHalves halves_of(const Chain& chain);  // a table, not empty
-Matrix dense_table(const Chain& chain);     // exact rows in it; zeros otherwise where the chain is empty
+Matrix dense_table(const Chain& chain);     // includes exact rows; the other rows are zero if the chain is empty
 
-// The weights of a model folder by their Hugging Face names.
+// Reads the weights of a model folder by their Hugging Face names.
 class WeightReader {
  public:
   explicit WeightReader(const io::ModelFolder& folder);
-  // Reads the folder as it will be with these weights as chains: shapes alone, every list of numbers is empty.
+  // Reads the folder as if these weights were chains. Only shapes are available; all lists of numbers are empty.
   WeightReader(const io::ModelFolder& folder, const std::vector<io::ChainSpec>& planned);
 
   const io::ModelFolder& folder() const { return folder_; }
   const io::ComeraBlock& block() const { return block_; }
-  // Null where the weight is dense. `name` is without ".weight".
+  // Null if the weight is dense. `name` is without ".weight".
   const io::ChainSpec* chain_spec(const std::string& name) const;
   Chain chain(const io::ChainSpec& spec) const;
-  // A dense tensor as it stands in the file.
+  // A dense tensor as stored in the file.
   std::vector<float> tensor(const std::string& name, const Sizes& shape) const;
   bool has_tensor(const std::string& name) const { return folder_.find(name) != nullptr; }
-  // [in, out] of a linear weight in any form; [rows, columns] of a table.
+  // [in, out] of a linear weight in any form, or [rows, columns] of a table.
   Matrix linear(const std::string& name, std::int64_t in, std::int64_t out) const;
   Matrix table(const std::string& name, std::int64_t rows, std::int64_t columns) const;
 

@@ -41,7 +41,7 @@ Arrays graph_inputs(const onnx::ModelProto& model, const RandomTokens& tokens) {
 }
 
 void add_batch(Difference& difference, const Answer& answer) {
-  // A value that is not a number must not pass for a small difference.
+  // A NaN must not count as a small difference.
   const auto larger = [](double most, double value) { return std::isnan(value) || value > most ? value : most; };
   for (std::size_t i = 0; i < answer.model.size(); ++i) {
     difference.largest = larger(difference.largest, std::fabs(answer.model[i] - answer.graph[i]));

@@ -39,7 +39,7 @@ class DecoderGraph {
     return std::string(word) + "." + std::to_string(i / 2) + (i % 2 == 0 ? ".key" : ".value");
   }
 
-  // The head is a table like the words, of its own or theirs; a chain for linear layers may stand in its place.
+  // The head is a table, either its own or the shared word table. It may be stored as a chain of a linear layer.
   Name head(const Name& x) {
     const std::string name = spec_.tied ? DecoderNames::word : DecoderNames::head;
     const io::ChainSpec* chain = build_.weights.chain_spec(name);
@@ -57,8 +57,8 @@ class DecoderGraph {
     return graph_.node("Gather", {graph_.node("Shape", {x}), graph_.integer(axis)}, {{"axis", std::int64_t{0}}});
   }
 
-  // 0 where a query may see a key, the lowest float where it may not: [batch, 1, queries, keys]. The queries are the
-  // last of the keys.
+  // 0 if a query may attend to a key, otherwise the lowest float: [batch, 1, queries, keys]. The queries are the last
+  // of the keys.
   Name additive_mask() {
     const Graph::Scope scope(graph_, "mask");
     const Name keys = size_of(mask_, 1), queries = size_of(ids_, 1);
@@ -86,7 +86,7 @@ class DecoderGraph {
     sines_ = graph_.node("Sin", {angles});
   }
 
-  // x [batch, sequence, heads, size]: the pairs (i, i + size / 2) are turned.
+  // x [batch, sequence, heads, size]: rotates the pairs (i, i + size / 2).
   Name rotate(const Name& x) {
     const std::int64_t half = spec_.head_size / 2;
     const Name a = graph_.node("Slice", {x, graph_.integers({0}), graph_.integers({half}), graph_.integers({3})});
@@ -111,7 +111,7 @@ class DecoderGraph {
     return graph_.reshape(y, {0, 0, heads, spec_.head_size});
   }
 
-  // Behind the past, where there is one: [batch, key heads, keys, size].
+  // Appends the new keys or values to the past, if there is one: [batch, key heads, keys, size].
   Name remember(std::size_t slot, const Name& x) {
     Name turned = graph_.transpose(x, {0, 2, 1, 3});
     if (!with_past_) return turned;
@@ -149,7 +149,8 @@ class DecoderGraph {
     return graph_.transpose(graph_.node("MatMul", {shares(scores, additive_), values}), {0, 2, 1, 3});
   }
 
-  // Heads in groups that share a key head: products broadcast over the group. [batch, sequence, key heads, group, size]
+  // Attention with groups of heads that share a key head. The products broadcast over the group. [batch, sequence, key
+  // heads, group, size]
   Name attend_grouped(const Name& query, const Name& keys, const Name& values) {
     const Name group = graph_.integers({2});
     const Name split = graph_.reshape(query, {0, 0, spec_.key_heads, spec_.heads / spec_.key_heads, spec_.head_size});

@@ -1,4 +1,4 @@
-// A decoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
+// Builds a decoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
 #pragma once
 
 #include "lib/export/graph_layers.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t shard_bytes = 5'000'000'000;
 
-// The dense tensors of the folder: those that are no part of a chain, and what the chains stand for.
+// The dense tensors of the folder: tensors that belong to no chain, and the dense weights of the chains.
 std::vector<io::TensorToWrite> tensors_of(const io::ModelFolder& folder, const WeightReader& weights) {
   std::set<std::string> parts;
   for (const io::ChainSpec& chain : weights.block().chains)

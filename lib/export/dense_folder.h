@@ -1,4 +1,4 @@
-// `comera export --to safetensors`: a plain Hugging Face folder of a compressed model, as if it had never been
+// `comera export --to safetensors`: writes a compressed model as a plain Hugging Face folder, as if it had never been
 // compressed.
 #pragma once
 
@@ -12,20 +12,19 @@ namespace comera::exporting {
 
 struct DenseFolder {
   std::uint64_t bytes = 0, bytes_source = 0;  // of all weight files
-  std::int64_t chains = 0;                    // that were multiplied out
+  std::int64_t chains = 0;                    // chains that were multiplied out
   std::vector<std::string> copied, left_out;  // other files, relative names
 };
 
-// The sizes that write_dense_folder() would write, from headers alone.
+// The sizes that write_dense_folder() would write, computed from headers alone.
 DenseFolder plan_dense_folder(const io::ModelFolder& folder);
-// Every chain multiplied out in the type of its cores, everything else as it is; config.json without the comera block.
-// Shards of at most 5 GB as Hugging Face makes them, where the folder has its own; no more than one weight is in
-// memory. The folder appears whole or not at all. `check` is called with the finished folder before it appears under
-// its name.
+// Multiplies out every chain in the type of its cores and copies everything else. config.json has no comera block. If
+// the folder has shards, shards of at most 5 GB are written as Hugging Face does. Memory holds at most one weight. The
+// folder appears atomically: `check` runs on the finished folder before it gets its final name.
 using CheckFolder = std::function<void(const std::string& folder)>;
 DenseFolder write_dense_folder(const io::ModelFolder& folder, const Target& target, const CheckFolder& check = {});
 
-// config.json for programs that do not know chains.
+// config.json without the comera block, for programs that do not support chains.
 std::string dense_config(const io::ModelFolder& folder);
 
 }  // namespace comera::exporting

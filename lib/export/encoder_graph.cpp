@@ -27,7 +27,7 @@ class EncoderGraph {
   }
 
  private:
-  // 0 where a key counts, the lowest float where it does not: [batch, 1, 1, sequence].
+  // 0 for a token, the lowest float for padding: [batch, 1, 1, sequence].
   Name additive_mask() {
     const Graph::Scope scope(graph_, "mask");
     const Name mask = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({1, 2})})},
@@ -44,7 +44,7 @@ class EncoderGraph {
     return norm(names_.embedding_norm, sum);
   }
 
-  // The first rows of the position table, as many as there are tokens.
+  // The first rows of the position table, one per token.
   Name positions() {
     const Graph::Scope scope(graph_, names_.position);
     const std::int64_t offset = spec_.pre_norm ? spec_.pad + 1 : 0;
@@ -68,7 +68,7 @@ class EncoderGraph {
     return graph_.node("Add", {feed_forward(index, norm(names_.layer(index, names_.middle_norm), middle)), middle});
   }
 
-  // [batch, sequence, hidden] to [batch, heads, sequence, width], or with the last two the other way round.
+  // [batch, sequence, hidden] to [batch, heads, sequence, width], or with the last two axes exchanged.
   Name heads(const Name& x, const std::vector<std::int64_t>& order) {
     return graph_.transpose(graph_.reshape(x, {0, 0, spec_.heads, spec_.hidden / spec_.heads}), order);
   }
@@ -134,7 +134,7 @@ class EncoderGraph {
     graph_.output(pooled, "sentence_embedding", {"batch_size", spec_.hidden});
   }
 
-  // Over the tokens that count: [batch, hidden].
+  // Mean over all tokens without padding: [batch, hidden].
   Name mean_of_tokens(const Name& x) {
     const Name mask = graph_.node("Cast", {graph_.node("Unsqueeze", {mask_, graph_.integers({2})})},
                                   {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});

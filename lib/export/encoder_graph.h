@@ -1,4 +1,4 @@
-// An encoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
+// Builds an encoder as an ONNX graph, with the names and axes that Hugging Face's optimum uses.
 #pragma once
 
 #include "lib/export/graph_layers.h"

@@ -83,8 +83,8 @@ class Run {
     values_[name] = {array.dims, array.is_real, {array.reals.begin(), array.reals.end()}, array.integers};
   }
 
-  // Initialisers become values when they are first read and go after their last use, so that few are unpacked at a
-  // time.
+  // An initialiser becomes a value at its first use and is removed after its last use, so that few are unpacked at the
+  // same time.
   const ValueOf<T>* find(const std::string& name) {
     if (name.empty()) return nullptr;
     if (const auto found = values_.find(name); found != values_.end()) return &found->second;

@@ -75,7 +75,7 @@ Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType
   return difference;
 }
 
-// The factor by which the chains' weights are rounded more coarsely than float: 24 digits against 11 and 8.
+// Ratio of the rounding of the chains' weights to that of float: 24 binary digits against 11 and 8.
 double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   double coarser = 1;
   for (const io::ChainSpec& chain : block.chains) {
@@ -99,7 +99,7 @@ std::unique_ptr<train::Engine> open_dense(const std::string& folder, const model
   return engine;
 }
 
-// Writes `<place>` and answers how it compares.
+// Writes the graph to `place` and compares it with the model.
 Exported write_and_compare(const std::string& place, const io::ModelFolder& folder, const models::ModelSpec& spec,
                            const ExportOptions& options, train::Engine& engine) {
   Exported exported;
@@ -185,8 +185,8 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
                      const Target& target, train::Engine& engine) {
   check_target(target);
-  // A file is made in a folder of its own first: its data file must have its final name, and neither may stay when they
-  // are wrong.
+  // A single file is first written in a separate folder. Its data file must have its final name, and neither file may
+  // remain if the comparison fails.
   AtomicFolder making(target.path);
   const std::string name = target.is_file() ? base_name(target.path) : "model.onnx";
   Exported exported = write_and_compare(join_path(making.temporary(), name), folder, spec, options, engine);

@@ -1,4 +1,4 @@
-// `comera export`: a model folder as an ONNX file or folder, checked before it is left behind.
+// `comera export`: writes a model folder as an ONNX file or folder and checks it before it gets its final name.
 #pragma once
 
 #include <functional>
@@ -18,43 +18,44 @@ struct ExportOptions {
   GraphForm form = GraphForm::tt;
   WeightType dtype = WeightType::f32;
   int opset = default_opset;
-  bool with_past = false;  // decoders: keys and values of earlier tokens go in and out
+  bool with_past = false;  // decoders: inputs and outputs for keys and values of earlier tokens
 };
 
 struct Exported {
   std::uint64_t bytes = 0, bytes_source = 0, nodes = 0;
-  std::vector<std::string> files = {};     // relative to where they went
+  std::vector<std::string> files = {};     // relative to the target
   std::vector<std::string> left_out = {};  // files of the source that hold weights in other formats
   std::optional<Difference> difference = {};
 };
 
-// The place of the graph. "<..>.onnx" is a file; anything else is a folder with model.onnx, config.json and the
+// The target of the graph. "<..>.onnx" is a file; any other path is a folder with model.onnx, config.json and the
 // tokenizer's files.
 struct Target {
   std::string path;
-  bool force = false;  // replace what is there
+  bool force = false;  // replace an existing target
   bool is_file() const { return path.ends_with(".onnx"); }
 };
-// InputError: something is there, or (with force) a folder that is no model's, or that a run is writing to.
+// InputError if the target exists. With force, only if it is a folder that holds no model, or if a run is writing to
+// it.
 void check_target(const Target& target);
-// A folder takes its place: what is there goes away where the target is forced.
+// Moves a finished folder to its target. With force, an existing target is removed.
 void finish(AtomicFolder& made, const Target& target);
 
-// The bytes and nodes of the graph, without writing it. InputError: weights that do not fit the configuration.
+// The bytes and nodes of the graph without writing it. InputError: weights that do not fit the configuration.
 Exported plan_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options);
 
-// Bytes of all files of the graph that export_onnx() would write, were these weights of the folder chains; only headers
-// are read.
+// Bytes of all files of the graph that export_onnx() would write if these weights of the folder were chains. Only
+// headers are read.
 std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::ModelSpec& spec,
                                  const ExportOptions& options, const std::vector<io::ChainSpec>& chains);
 
-// Runs the dense folder that an export made of `source` beside `engine`, which has the weights of the source. RunError:
-// they differ by more than rounding; the message names `output`.
+// Runs the dense folder that was exported from `source` and compares it with `engine`, which has the weights of the
+// source. RunError if they differ by more than rounding; the message names `output`.
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
                               const models::ModelSpec& spec, train::Engine& engine);
 
-// Writes the graph, reads it back, runs it beside `engine` (which has the same folder's weights) and keeps it when they
-// agree. RunError: they do not; nothing is left behind then.
+// Writes the graph, reads it back, runs it and `engine` (with the weights of the same folder), and keeps the graph if
+// both agree. RunError if they do not agree; then nothing is left on the disk.
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
                      const Target& target, train::Engine& engine);
 

@@ -13,7 +13,7 @@ namespace {
 
 using onnx::TensorProto;
 
-// The first message format that knows the opset: 7 came with opset 13, 8 with 15, 9 with 19, 10 with 21.
+// The first message format that supports the opset: 7 came with opset 13, 8 with 15, 9 with 19, 10 with 21.
 int message_version(int opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : opset >= 15 ? 8 : 7; }
 
 void describe(onnx::ValueInfoProto& info, const std::string& name, TensorProto::DataType type,

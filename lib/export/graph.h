@@ -1,4 +1,4 @@
-// An ONNX graph as it grows: inputs, constants, nodes and outputs, with names that say which layer they belong to.
+// Builds an ONNX graph: inputs, constants, nodes and outputs. Their names contain the layer to which they belong.
 #pragma once
 
 #include <onnx.pb.h>
@@ -15,7 +15,7 @@
 
 namespace comera::exporting {
 
-// A size that is known, or the name of one that is not ("batch_size").
+// A known size, or the name of an unknown one ("batch_size").
 using Dim = std::variant<std::int64_t, std::string>;
 
 struct Attribute {
@@ -23,43 +23,43 @@ struct Attribute {
   std::variant<std::int64_t, float, std::vector<std::int64_t>> value;
 };
 
-// Values are known by their names.
+// Values are identified by their names.
 using Name = std::string;
 
 class Graph {
  public:
-  // InputError: an opset out of range. With a prefix it is a part of a graph of others: of any opset that is read, and
-  // constants that are no weights are called after the prefix.
+  // InputError: an opset out of range. A prefix means that this is a part of an existing graph: then every readable
+  // opset is allowed, and the names of constants that are not weights start with the prefix.
   Graph(int opset, WeightType weights, std::string prefix = "");
 
   int opset() const { return opset_; }
   WeightType weight_type() const { return weights_; }
-  void set_weight_type(WeightType type) { weights_ = type; }  // of those that follow
+  void set_weight_type(WeightType type) { weights_ = type; }  // of later weights
   onnx::ModelProto& model() { return model_; }
   Name input(const std::string& name, onnx::TensorProto::DataType type, const std::vector<Dim>& dims);
-  // `value` gets the name `name`.
+  // Makes `value` an output with the name `name`.
   void output(const Name& value, const std::string& name, const std::vector<Dim>& dims);
   void note(const std::string& key, const std::string& value);  // metadata_props
 
-  // A weight: stored in the type of weights, used as float. Calling again with the same name answers the one that is
-  // there. Without values it is declared, for sizes alone (io::planned_onnx_bytes). InputError: an entry is beyond half
+  // A weight: stored in the weight type, used as float. A second call with the same name returns the existing one.
+  // Without values it is only declared, to compute sizes (io::planned_onnx_bytes). InputError: an entry exceeds half
   // precision.
   Name weight(const std::string& name, const std::vector<std::int64_t>& dims, std::span<const float> values);
-  // Constants that keep their type. Equal ones are stored once.
+  // Constants that keep their type. Equal constants are stored once.
   Name scalar(float value);
   Name integers(const std::vector<std::int64_t>& values);  // [n] of int64
   Name integer(std::int64_t value);                        // [] of int64
   Name indices(const std::string& name, std::span<const std::int32_t> values);
   Name floats(const std::string& name, std::span<const float> values);  // [n], always in float
 
-  // A node of one output, called after the scope and the operator.
+  // A node with one output. Its name is built from the scope and the operator.
   Name node(const char* op, const std::vector<Name>& inputs, const std::vector<Attribute>& attributes = {});
   Name reshape(const Name& x, const std::vector<std::int64_t>& dims) { return node("Reshape", {x, integers(dims)}); }
   Name transpose(const Name& x, const std::vector<std::int64_t>& order) {
     return node("Transpose", {x}, {{"perm", order}});
   }
 
-  // Names of nodes made while it lives begin with these words.
+  // During its lifetime, names of new nodes begin with `name`.
   class Scope {
    public:
     Scope(Graph& graph, const std::string& name);

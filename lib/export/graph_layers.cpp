@@ -8,7 +8,7 @@
 namespace comera::exporting {
 namespace {
 
-// A constant of the graph that is a matrix.
+// A matrix that is a constant of the graph.
 struct Half {
   Name name;
   std::int64_t rows = 0, columns = 0;
@@ -54,8 +54,8 @@ Name identity(Graph& graph, const Chain& chain, std::int64_t size) {
                     {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
 }
 
-// The columns of [identity | core] in the order of the outputs: what the gauge leaves out comes back when the file is
-// loaded.
+// The columns of [identity | core] in the order of the outputs. The identity block that the gauge omits is restored
+// when the file is loaded.
 Half with_identity(Graph& graph, const Chain& chain, const Half& rest) {
   const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
   const Name columns = graph.indices(chain.name + ".columns", gauge_columns(chain));
@@ -79,7 +79,7 @@ LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
   return {left.name, right.name};
 }
 
-// Two halves are no gain where they hold as many numbers as the dense weight.
+// Two factors are only useful if they hold fewer numbers than the dense weight.
 bool worth_factors(const Chain& chain) {
   if (chain.empty()) return true;
   const std::int64_t rank = chain.ranks[chain.middle()];
@@ -96,8 +96,8 @@ Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std
       "MatMul", {x, build.graph.weight(name + ".weight", {in, out}, build.weights.linear(name, in, out).values)});
 }
 
-// A half of a table: [rows, columns], merged by nodes from the cores [first, last). Left halves end in the rank, right
-// halves begin with it.
+// The left or right factor of a table: [rows, columns], merged by nodes from the cores [first, last). In a left factor
+// the rank is the last axis, in a right factor the first.
 struct TableHalf {
   Name name;
   std::int64_t rows = 1, columns = 1;
@@ -123,7 +123,7 @@ TableHalf merged_table_left(Graph& graph, const Chain& chain) {
 TableHalf merged_table_right(Graph& graph, const Chain& chain) {
   const std::size_t middle = chain.middle();
   if (middle == chain.cores.size()) return {graph.weight(chain.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
-  // Kept as [R, rows, columns] until the end.
+  // The shape is [R, rows, columns] until the end of the loop.
   const std::int64_t rank = chain.ranks[middle];
   Name name = core(graph, chain, middle, rank).name;
   std::int64_t rows = chain.left_modes[middle], columns = chain.right_modes[middle];
@@ -158,7 +158,7 @@ TablePair table_pair(GraphBuild& build, const Chain& chain) {
 Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const TablePair& pair) {
   const auto& [left, right] = pair;
   const std::int64_t rank = chain.ranks[chain.middle()];
-  if (right.rows == 1) {  // one right half for all: not a copy of it per token
+  if (right.rows == 1) {  // one right factor for all rows, so no copy per token
     const Name rows = graph.reshape(graph.node("Gather", {left.name, ids}), {0, 0, left.columns, rank});
     return graph.reshape(graph.node("MatMul", {rows, graph.reshape(right.name, {rank, right.columns})}),
                          {0, 0, left.columns * right.columns});
@@ -184,9 +184,9 @@ Name exact_places(Graph& graph, const Chain& chain, const Name& ids) {
   return graph.reshape(ids, {chain.exact_rows.rows, 1});
 }
 
-// What the chain gave for `ids`, overwritten where an id is that of an exact row. A place among these is known for
-// every id of the vocabulary (0 for those that have none); the id that stands at that place tells whether it is its
-// own.
+// The output `y` of the chain for `ids`, overwritten for ids of exact rows. `place_of` holds a position in the exact
+// rows for every id of the vocabulary, 0 for ids without an exact row. Comparing the id at that position with the own
+// id finds out if it is exact.
 Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Name& y) {
   if (chain.exact_ids.empty()) return y;
   const Name own = exact_ids(graph, chain);
@@ -213,7 +213,7 @@ LinearConstants linear_constants(GraphBuild& build, const Chain& chain) {
   Graph& graph = build.graph;
   if (build.form == GraphForm::tt && !chain.empty())
     return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
-  // An empty chain as a rank of 1 that is zero: it gives the shape of the outputs.
+  // An empty chain becomes a zero chain of rank 1, which gives the shape of the outputs.
   const auto zeros = [](std::int64_t rows, std::int64_t columns) {
     return Matrix{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
   };
@@ -261,8 +261,8 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (!spec || build.form == GraphForm::dense || spec->empty())
     return graph.node("MatMul", {x, graph.transpose(dense_table_name(build, name, rows, columns), {1, 0})});
-  // The whole table from its halves: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and
-  // columns together.
+  // The whole table from its factors: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and
+  // columns are merged.
   const Chain chain = build.weights.chain(*spec);
   const std::int64_t rank = chain.ranks[chain.middle()];
   const auto [left, right] = table_pair(build, chain);
@@ -299,7 +299,7 @@ Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::
   return graph.node("Add", {graph.node("Mul", {graph.node("Div", {centred, deviation}), gain}), shift});
 }
 
-// Written as runtimes expect it when they look for this norm: a power, not a product.
+// Written as a power, not as a product, because runtimes search for this pattern of the norm.
 Name rms_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon) {
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, name);

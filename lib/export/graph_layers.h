@@ -1,4 +1,4 @@
-// Layers as nodes of standard operators.
+// Writes layers as nodes of standard ONNX operators.
 #pragma once
 
 #include "lib/export/chains.h"
@@ -6,18 +6,18 @@
 
 namespace comera::exporting {
 
-// Everything that a graph is built from.
+// The inputs of graph building.
 struct GraphBuild {
   Graph& graph;
   const WeightReader& weights;
   GraphForm form;
 };
 
-// y [.., out] = x [.., in] W + b; the bias is added where the folder has one. Chains whose halves together would be
-// slower than the dense weight are multiplied out (by nodes in form tt).
+// y [.., out] = x [.., in] W + b; the bias is added if the folder has one. A chain whose two factors would be slower
+// than the dense weight is multiplied out (by nodes in form tt).
 Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out);
-// Two constants whose product is the chain's weight; `left` is empty where it is cheaper to multiply them out, then
-// `right` is the weight.
+// Two constants whose product is the chain's weight. If the dense weight is cheaper, `left` is empty and `right` is the
+// weight.
 struct LinearConstants {
   Name left, right;  // [in, R], [R, out]
 };
@@ -33,7 +33,7 @@ Name times_chain(GraphBuild& build, const Chain& chain, const Name& x);
 // Rows of a table by ids: [.., columns].
 Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns);
 Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids);
-// x table^T, the decoder of a language model that shares its table.
+// x tableᵀ, the decoder of a language model that shares its table.
 Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns);
 // Over the last axis, with `<name>.weight` and `<name>.bias`.
 Name layer_norm(GraphBuild& build, const std::string& name, const Name& x, std::int64_t columns, double epsilon);
@@ -43,7 +43,7 @@ Name silu(Graph& graph, const Name& x);  // x sigmoid(x)
 Name gelu(Graph& graph, const Name& x);  // x/2 (1 + erf(x / sqrt 2))
 Name tanh(Graph& graph, const Name& x);
 
-// The mean over an axis, kept with size 1.
+// The sum or mean over an axis. mean() and `keep` keep the axis with size 1.
 Name sum(Graph& graph, const Name& x, std::int64_t axis, bool keep);
 Name mean(Graph& graph, const Name& x, std::int64_t axis);
 

@@ -1,4 +1,4 @@
-// Chains in the place of constants of any graph.
+// Replaces constants of any graph by chains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 using onnx::TensorProto;
 using How = OnnxReader::How;
 
-// The type that the graph computes in with this weight.
+// Casts to the type in which the graph computes with this weight.
 Name as_type(Graph& graph, const Name& value, std::int32_t type) {
   return value.empty() || type == TensorProto::FLOAT ? value
                                                      : graph.node("Cast", {value}, {{"to", std::int64_t{type}}});
 }
 
-// Chains as constants of the graph, and how every node that reads one reads it.
+// Adds chains as constants of the graph, and rewrites every node that reads one.
 class Put {
  public:
   Put(GraphBuild& build, std::int64_t opset) : build_(build), opset_(opset) {}
@@ -40,7 +40,7 @@ class Put {
                                                                                       : WeightType::f32);
     if (chain.table && !is_plain(chain)) return add_table(weight, chain);
     const LinearConstants whole = chain.table ? plain_table(chain) : linear_constants(build_, chain);
-    // A table's own chain has its rows first, the pair that it may be in place of one has them last.
+    // The chain of a table has rows first. A pair that replaces a table has them last.
     const bool transposed = weight.transposed != (weight.table && !chain.table);
     if (!constant.other.empty()) restore(constant, whole, transposed);
     for (const OnnxReader& reader : constant.readers) {
@@ -54,7 +54,7 @@ class Put {
 
   std::int64_t weights() const { return weights_; }
 
-  // Once; the nodes that merge cores open the main graph, where they are seen from the graphs inside of it.
+  // Call once. The nodes that merge cores are put first in the main graph, so that its subgraphs can read them.
   void rewrite(onnx::ModelProto& model) {
     const bool lists = lists_initialisers(model);
     onnx::GraphProto& graph = *model.mutable_graph();
@@ -71,7 +71,7 @@ class Put {
   }
 
  private:
-  // One right half for all rows, and no row too many: a pair of factors.
+  // True for a pair of factors: one right factor for all rows, and no padding rows.
   static bool is_plain(const Chain& chain) {
     const auto first = static_cast<std::ptrdiff_t>(chain.middle());
     const auto is_one = [](std::int64_t size) { return size == 1; };
@@ -81,8 +81,8 @@ class Put {
            std::all_of(chain.right_modes.begin(), chain.right_modes.begin() + first, is_one);
   }
 
-  // The matrix under its own name, for nodes that read it as it is; a runtime multiplies it out when it loads the
-  // graph.
+  // Restores the matrix under its own name, for nodes that read it as it is. A runtime multiplies it out when it loads
+  // the graph.
   void restore(const OnnxConstant& constant, const LinearConstants& halves, bool transposed) {
     Graph& graph = build_.graph;
     const auto& dims = constant.tensor->dims();
@@ -130,7 +130,7 @@ class Put {
     return found->second.right;
   }
 
-  // The factors as a reader wants them; equal wishes are stored once.
+  // The factors in the form that a reader needs. Equal forms are stored once.
   LinearConstants constants(const OnnxWeight& weight, const LinearConstants& whole, const OnnxReader& reader,
                             bool turned) {
     const auto& dims = weight.constant.tensor->dims();
@@ -143,8 +143,8 @@ class Put {
     if (turned && !whole.left.empty())
       made = {graph.transpose(whole.right, {1, 0}), graph.transpose(whole.left, {1, 0})};
     if (dims.size() > 2) {
-      // The leading sizes of 1 go to the factor that is multiplied with last: so the result has the rank that it had,
-      // for vectors too.
+      // The leading sizes of 1 go to the factor of the last product. So the result keeps its number of dimensions, also
+      // for vectors.
       const bool left_last = reader.how == How::left && !made.left.empty();
       std::vector<std::int64_t> lifted(static_cast<std::size_t>(dims.size()), 1);
       lifted.end()[-2] = left_last || made.left.empty() ? dims.end()[reader.turned ? -1 : -2] : -1;
@@ -201,17 +201,17 @@ class Put {
   GraphBuild& build_;
   std::int64_t opset_;
   std::int64_t weights_ = 0;
-  std::set<std::pair<int, std::string>> gone_initialisers_;  // by their graph
+  std::set<std::pair<int, std::string>> gone_initialisers_;  // by graph number
   std::set<int> gone_nodes_;
-  std::map<int, std::vector<onnx::NodeProto>> restored_initialisers_;  // by their graph
+  std::map<int, std::vector<onnx::NodeProto>> restored_initialisers_;  // by graph number
   std::map<int, onnx::NodeProto> restored_nodes_;
-  std::map<int, SplitPair> pairs_;  // by the number of the node
+  std::map<int, SplitPair> pairs_;  // by node number
   std::map<int, SplitTable> tables_;
   std::map<std::tuple<std::string, bool, std::int32_t, How>, LinearConstants> typed_;
   int graphs_ = 0, nodes_ = 0;
 };
 
-// A prefix with which no name in the model begins.
+// A prefix that no name in the model starts with.
 std::string free_prefix(const onnx::GraphProto& graph) {
   const std::set<std::string> names = names_in(graph);
   for (int n = 1;; ++n) {

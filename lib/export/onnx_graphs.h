@@ -1,4 +1,4 @@
-// Nodes of a graph and of the graphs inside of them (If, Loop, Scan).
+// Functions for the nodes of a graph and of its subgraphs (If, Loop, Scan).
 #pragma once
 
 #include <onnx.pb.h>
@@ -15,8 +15,8 @@ const onnx::AttributeProto* attribute_of(const onnx::NodeProto& node, const char
 std::int64_t integer_of(const onnx::NodeProto& node, const char* attribute, std::int64_t otherwise);
 void set_integer(onnx::NodeProto& node, const char* attribute, std::int64_t value);
 
-// In the order of the attributes. Nodes and graphs are numbered by a walk that takes a node, then the graphs inside of
-// it, then the next node; the main graph is graph 0.
+// In the order of the attributes. Nodes and graphs are numbered by a walk that visits a node, then the subgraphs of the
+// node, then the next node. The main graph is graph 0.
 std::vector<const onnx::GraphProto*> subgraphs(const onnx::NodeProto& node);
 std::vector<onnx::GraphProto*> subgraphs(onnx::NodeProto& node);
 

@@ -8,7 +8,8 @@
 namespace comera::exporting {
 namespace {
 
-constexpr const char* mark = "source.hash";  // written last: the folder is whole, and from which file
+// written last: marks the folder as complete and holds the hash of its source file
+constexpr const char* mark = "source.hash";
 
 std::string extracted(const std::string& source, const std::string& folder) {
   const std::string hash = hash_file(source) + "\n", marked = join_path(folder, mark);
@@ -56,7 +57,7 @@ onnx::ModelProto without_data(onnx::ModelProto model) {
   return model;
 }
 
-// The graph without data, if it is one that can be tensorized.
+// The graph without data. Throws if it cannot be tensorized.
 onnx::ModelProto checked(const std::string& source, bool again) {
   onnx::ModelProto model = without_data(io::OnnxFile(source).model());
   check_opset(model, source);
@@ -96,7 +97,7 @@ RewrittenOnnx OnnxSource::write(const std::string& chains, const std::string& ou
   io::OnnxWritten written = io::write_onnx(output, file.model(), {.source = &file});
   result.bytes = written.bytes;
   result.files = std::move(written.files);
-  io::OnnxFile again(output);  // what was written is a graph
+  io::OnnxFile again(output);  // throws if the written file is not a graph
   return result;
 }
 

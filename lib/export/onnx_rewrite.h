@@ -1,5 +1,5 @@
-// An ONNX file there and back: its weights as a folder that can be tensorized, and the graph again with the chains that
-// became of them.
+// Converts an ONNX file to a folder of weights that can be tensorized, and writes the graph again with the resulting
+// chains.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 namespace comera::exporting {
 
 struct RewrittenOnnx {
-  std::int64_t weights = 0;  // that became chains
+  std::int64_t weights = 0;  // weights that became chains
   std::uint64_t bytes = 0, bytes_source = 0;
   std::vector<std::string> files;  // one, or two with external data
 };
 
 class OnnxSource {
  public:
-  // Writes the matrices that products and lookups read (lib/export/onnx_weights.h) as a model folder, unless they lie
-  // there already from a file of the same contents. InputError: the file is damaged, of an opset that is not known,
-  // holds no such matrix, or holds chains already and it is not `again` that it is compressed.
+  // Writes the matrices of products and lookups (lib/export/onnx_weights.h) as a model folder. Skipped if the folder
+  // already holds those of a file with the same contents. InputError: the file is damaged, has an unknown opset, holds
+  // no such matrix, or already holds chains and `again` is false.
   OnnxSource(std::string source, const std::string& folder, bool again);
 
   const std::string& folder() const { return folder_.path(); }
-  const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied with
-  // Weights that stay as they are under every option, the largest first.
+  const std::set<std::string>& tables() const { return tables_; }  // weights that are looked up, not multiplied
+  // Weights that stay as they are with every option, the largest first.
   const std::vector<OnnxLeftOut>& left_out() const { return left_out_; }
-  // Bytes of all files of the graph in which these weights are chains.
+  // Bytes of all files of the graph if these weights are chains.
   std::uint64_t bytes_with(const std::vector<io::ChainSpec>& chains) const;
-  // The graph with the chains of that folder in the place of their weights, everything else untouched.
+  // Writes the graph with the chains of that folder in place of their weights. Everything else is unchanged.
   RewrittenOnnx write(const std::string& chains, const std::string& output) const;
 
  private:

@@ -25,8 +25,8 @@ void set_order(onnx::NodeProto& node, std::initializer_list<std::int64_t> order)
   for (const std::int64_t axis : order) attribute.add_ints(axis);
 }
 
-// What `node` made, out of `value`, of the shape [first, ..] where `shape` holds it. A size of 0 stands for itself, not
-// for that of `value`.
+// Gives the output of `node` the value `value` with the shape [first, ..] in `shape`. A size of 0 means 0, not a copy
+// of the size of `value`.
 void make_result(onnx::GraphProto& graph, const onnx::NodeProto& node, const Name& value,
                  const std::vector<Name>& shape, std::int64_t opset) {
   const Name whole = node.output(0) + "/result_shape";
@@ -36,8 +36,8 @@ void make_result(onnx::GraphProto& graph, const onnx::NodeProto& node, const Nam
   if (opset >= 14) set_integer(last, "allowzero", 1);
 }
 
-// A product with a constant as two products; a Gemm keeps its scale and its bias in the second. The other operand may
-// be read as its transpose.
+// Writes a product with a constant as two products. A Gemm keeps its scale and its bias in the second one. The other
+// operand may be read as its transpose.
 void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPair& pair) {
   const bool constant_first = pair.how == How::left;
   const int constant = constant_first ? 0 : 1, other = 1 - constant;
@@ -61,14 +61,15 @@ void split_product(onnx::GraphProto& graph, onnx::NodeProto node, const SplitPai
   *graph.add_node() = std::move(node);
 }
 
-// Rows of the first factor, times the second.
+// Rows of the first factor, multiplied by the second factor.
 void split_rows(onnx::GraphProto& graph, const onnx::NodeProto& node, const LinearConstants& halves) {
   const Name row = node.output(0) + "/row";
   add_node(graph, "Gather", {halves.left, node.input(1)}, row);
   add_node(graph, "MatMul", {row, halves.right}, node.output(0)).set_name(node.name());
 }
 
-// The first factor times columns of the second; the sizes of the ids come after the number of rows.
+// The first factor multiplied by columns of the second. In the result, the sizes of the ids come after the number of
+// rows.
 void split_columns(onnx::GraphProto& graph, const onnx::NodeProto& node, const SplitPair& pair, std::int64_t opset) {
   const Name base = node.output(0) + "/";
   add_node(graph, "Reshape", {node.input(1), pair.any_size}, base + "ids");
@@ -78,7 +79,7 @@ void split_columns(onnx::GraphProto& graph, const onnx::NodeProto& node, const S
   make_result(graph, node, base + "product", {pair.height, base + "shape"}, opset);
 }
 
-// Ids as int64 that count from the front.
+// The ids as non-negative int64.
 Name plain_ids(onnx::GraphProto& graph, const onnx::NodeProto& node, const SplitTable& table) {
   const Name base = node.output(0) + "/";
   set_integer(add_node(graph, "Cast", {node.input(1)}, base + "ids"), "to", TensorProto::INT64);

@@ -21,7 +21,7 @@ bool is_float(std::int64_t type) {
          type == TensorProto::BFLOAT16;
 }
 
-// A constant under one of the names that nodes read it by: exporters put Identity, Transpose and Cast between a weight
+// A constant under one of the names by which nodes read it. Exporters put Identity, Transpose and Cast between a weight
 // and its reader.
 struct View {
   std::size_t constant = 0;
@@ -31,7 +31,7 @@ struct View {
 
 struct Scope {
   const Scope* outer = nullptr;
-  std::map<std::string, std::optional<View>> names;  // of what is made here, constants or not
+  std::map<std::string, std::optional<View>> names;  // names made in this graph, constants or not
 
   const View* view(const std::string& name) const {
     for (const Scope* scope = this; scope; scope = scope->outer)
@@ -41,7 +41,7 @@ struct Scope {
   }
 };
 
-// The last two axes change places; without an attribute all do.
+// True if the last two axes are exchanged. Without the attribute, all axes are reversed.
 bool swaps_last_two(const onnx::NodeProto& node, int dims) {
   const onnx::AttributeProto* order = attribute_of(node, "perm");
   if (!order) return dims == 2;

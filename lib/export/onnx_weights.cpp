@@ -18,7 +18,7 @@ namespace {
 
 using onnx::TensorProto;
 
-// Chains have single precision at most; where a graph computes in double they are cast to it.
+// Chains have at most single precision. If a graph computes in double, they are cast to double.
 std::optional<io::StoredType> stored_type(std::int32_t type) {
   switch (type) {
     case TensorProto::FLOAT:
@@ -34,7 +34,7 @@ bool is_matrix(const TensorProto& tensor) {
          std::all_of(tensor.dims().begin(), tensor.dims().end() - 2, [](std::int64_t size) { return size == 1; });
 }
 
-// The reason to leave the constant as it is; empty: there is none.
+// The reason why the constant must stay as it is; empty if there is none.
 std::string obstacle_of(const OnnxConstant& constant) {
   const TensorProto& tensor = *constant.tensor;
   if (!is_matrix(tensor)) {
@@ -59,7 +59,7 @@ OnnxWeight weight_of(OnnxConstant constant, std::string name) {
   weight.table = constant.other.empty() && std::all_of(readers.begin(), readers.end(), [&](const OnnxReader& reader) {
                    return reader.looks_up() && reader.looks_up_columns() == readers.front().looks_up_columns();
                  });
-  // The inputs of the first product are the inputs of the layer.
+  // The inputs of the first product define the inputs of the layer.
   const auto first = std::find_if_not(readers.begin(), readers.end(), looks_up);
   const OnnxReader& reader = first == readers.end() ? readers.front() : *first;
   weight.transposed =
@@ -69,7 +69,7 @@ OnnxWeight weight_of(OnnxConstant constant, std::string name) {
   return weight;
 }
 
-// Names that tell weights apart, and their chains from what the model has.
+// Makes weight names unique. The names of their chains must also differ from all names in the model.
 class WeightNames {
  public:
   explicit WeightNames(const onnx::GraphProto& graph) : known_(names_in(graph)) {}
@@ -96,7 +96,7 @@ OnnxLeftOut left_out(const TensorProto& tensor, const std::string& name, std::st
           static_cast<std::uint64_t>(io::onnx_elements(tensor, name)), std::move(why)};
 }
 
-// Matrices that products and lookups within a function read, which sees nothing around it.
+// Reports the matrices that products and lookups inside a function read. A function cannot read values outside of it.
 void add_functions(const onnx::ModelProto& model, std::vector<OnnxLeftOut>& found) {
   for (const onnx::FunctionProto& function : model.functions())
     for (const onnx::NodeProto& node : function.node()) {
@@ -116,7 +116,7 @@ const std::string* note_of(const onnx::ModelProto& model, const char* key) {
   return nullptr;
 }
 
-// An initialiser that export or put_chains() makes of a chain.
+// True for an initialiser that an export or put_chains() creates for a chain.
 bool is_part_of_chain(const std::string& name) {
   const auto dot = name.rfind('.');
   if (dot == std::string::npos) return false;

@@ -1,5 +1,5 @@
-// Any ONNX model's weights: found, handed on as a folder that can be tensorized, and put back as chains. The rest of
-// the graph stays as it is.
+// Finds the weights of any ONNX model, writes them as a folder that can be tensorized, and replaces them by chains. The
+// rest of the graph is unchanged.
 #pragma once
 
 #include "lib/export/graph_layers.h"
@@ -9,12 +9,12 @@
 
 namespace comera::exporting {
 
-// A constant matrix that becomes a chain: a product or a lookup reads it, which can read two factors in its place. What
-// else reads it reads their product. It may be stored with leading sizes of 1.
+// A constant matrix that can become a chain: at least one reader is a product or a lookup, which can read two factors
+// instead. Other readers get the product of the factors. The stored constant may have leading sizes of 1.
 struct OnnxWeight {
-  std::string name;         // of the constant; one that others have too, or whose chain would have theirs, is numbered
-  bool table = false;       // only rows are looked up: [rows, columns]
-  bool transposed = false;  // stored [out, in]; of a table, [columns, rows]
+  std::string name;         // name of the constant, with a number if the name or the names of its chain are not unique
+  bool table = false;       // only its rows are looked up: [rows, columns]
+  bool transposed = false;  // stored as [out, in], or for a table as [columns, rows]
   std::int64_t rows = 0, columns = 0;  // linear: in, out; table: rows, columns
   OnnxConstant constant;
 };
@@ -26,15 +26,15 @@ struct OnnxMatrices {
 OnnxMatrices find_matrices(const onnx::ModelProto& model);
 std::vector<OnnxWeight> find_weights(const onnx::ModelProto& model);
 
-// Weights of the graph that are chains already, as put_chains() or an export notes it.
+// Number of weights of the graph that already are chains, from the metadata of put_chains() or of an export.
 std::int64_t chains_of(const onnx::ModelProto& model);
 
-// The candidates as model.safetensors with an empty config.json: linear weights "<name>.weight" [out, in], tables
-// [rows, columns], in the type that they have in the graph. Floating types only.
+// Writes the candidates as model.safetensors with an empty config.json: linear weights "<name>.weight" [out, in],
+// tables [rows, columns], in the type that they have in the graph. Only floating-point types.
 void write_weights_folder(io::OnnxFile& file, const std::string& path);
 
-// The candidates that are chains in `weights` (names as above), in the place of their constants; the metadata says so.
-// Answers how many.
+// Replaces the constants of all candidates that are chains in `weights` (names as above), and notes this in the
+// metadata. Returns the number of replaced weights.
 std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, GraphForm form);
 
 }  // namespace comera::exporting

@@ -1,4 +1,4 @@
-// Operators that compute. References: the operator definitions of ONNX (docs/Operators.md of onnx/onnx).
+// Evaluator operators that compute. Reference: the operator definitions of ONNX (docs/Operators.md of onnx/onnx).
 #include <cblas.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace comera::exporting {
 namespace {
 
-// Shapes align at their ends; sizes are equal or 1.
+// The broadcast shape. Shapes are aligned at their last axes; sizes are equal or 1.
 template <class T>
 Dims broadcast(const Call<T>& call, const Dims& a, const Dims& b) {
   Dims out(std::max(a.size(), b.size()));
@@ -22,7 +22,7 @@ Dims broadcast(const Call<T>& call, const Dims& a, const Dims& b) {
   return out;
 }
 
-// For each element of `out` in order, the place of the element of `in` that broadcasts to it.
+// For each element of `out` in order, the index of the element of `in` that broadcasts to it.
 std::vector<std::int64_t> places(const Dims& in, const Dims& out) {
   std::vector<std::int64_t> strides(out.size(), 0);
   for (std::int64_t i = static_cast<std::int64_t>(in.size()) - 1, stride = 1; i >= 0;
@@ -155,7 +155,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const double* a, c
               1, a, static_cast<int>(k), b, static_cast<int>(n), 0, c, static_cast<int>(n));
 }
 
-// Batches broadcast; the last two sizes are a product of matrices.
+// Batch axes broadcast. The last two axes are the matrix product.
 template <class T>
 ValueOf<T> mat_mul(const Call<T>& call) {
   const ValueOf<T>&a = call.in(0), &b = call.in(1);
@@ -173,7 +173,7 @@ ValueOf<T> mat_mul(const Call<T>& call) {
   return out;
 }
 
-// Rows of the last axis, each replaced.
+// Applies `row` to each row of the last axis.
 template <class T, class Row>
 ValueOf<T> by_rows(const Call<T>& call, Row&& row) {
   ValueOf<T> out = call.in(0);
@@ -213,7 +213,7 @@ ValueOf<T> layer_normalization(const Call<T>& call) {
   });
 }
 
-// Sums over one axis, which stays with size 1 or goes.
+// Sums over one axis, which is kept with size 1 or removed.
 template <class T>
 ValueOf<T> sum_over(const Call<T>& call, bool mean) {
   const ValueOf<T>& x = call.in(0);

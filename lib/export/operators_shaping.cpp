@@ -1,4 +1,4 @@
-// Operators that move elements, or make them from shapes.
+// Evaluator operators that move elements, or create them from shapes.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ Dims strides_of(const Dims& dims) {
   return strides;
 }
 
-// Places of a view: element (i_1, ..) lies at begin + sum i_k steps_k.
+// Indices of a view: element (i_1, ..) is at begin + sum i_k steps_k.
 std::vector<std::int64_t> places_of(const Dims& dims, const Dims& steps, std::int64_t begin) {
   std::vector<std::int64_t> found(static_cast<std::size_t>(count_of(dims)));
   Dims index(dims.size(), 0);
@@ -117,7 +117,7 @@ ValueOf<T> transpose(const Call<T>& call) {
   return picked(x, dims, places_of(dims, steps, 0));
 }
 
-// starts, ends, axes; steps of 1.
+// Inputs: starts, ends, axes. Only steps of 1.
 template <class T>
 ValueOf<T> slice(const Call<T>& call) {
   const ValueOf<T>& x = call.in(0);
@@ -200,7 +200,7 @@ ValueOf<T> range(const Call<T>& call) {
   return out;
 }
 
-// Whole slices of the first axis, places [E, 1].
+// Writes whole slices of the first axis. The indices are [E, 1].
 template <class T>
 ValueOf<T> scatter_nd(const Call<T>& call) {
   ValueOf<T> out = call.in(0);
@@ -221,7 +221,7 @@ ValueOf<T> scatter_nd(const Call<T>& call) {
   return out;
 }
 
-// Zeros: the only value that graphs of this room ask for.
+// Only zeros, because graphs of this room use no other value.
 template <class T>
 ValueOf<T> constant_of_shape(const Call<T>& call) {
   if (call.attribute("value")) call.fail("only zeros are evaluated");
@@ -237,7 +237,7 @@ ValueOf<T> eye_like(const Call<T>& call) {
   return out;
 }
 
-// Between integers and reals; half precision is exact in both.
+// Casts between integers and reals. Half-precision values are exact in both float and double.
 template <class T>
 ValueOf<T> cast(const Call<T>& call) {
   const ValueOf<T>& x = call.in(0);

@@ -1,4 +1,4 @@
-// Tensors of the evaluator's operators.
+// Tensors and calls of the evaluator's operators.
 #pragma once
 
 #include <onnx.pb.h>
@@ -19,7 +19,7 @@ inline std::int64_t count_of(const Dims& dims) {
   return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// T is what reals are computed in.
+// T is the type of reals.
 template <class T>
 struct ValueOf {
   Dims dims = {};
@@ -43,7 +43,7 @@ struct ValueOf {
   }
 };
 
-// A node with its inputs; absent optional inputs are null.
+// A node with its inputs. Absent optional inputs are null.
 template <class T>
 struct Call {
   const onnx::NodeProto& node;
@@ -67,7 +67,7 @@ struct Call {
   [[noreturn]] void fail(const std::string& what) const {
     fail_input("[export] node {} ({}): {}", node.name(), node.op_type(), what);
   }
-  // An axis counted from the front.
+  // The axis counted from the front.
   std::size_t axis(std::int64_t given, std::size_t dims) const {
     const std::int64_t found = given < 0 ? given + static_cast<std::int64_t>(dims) : given;
     if (found < 0 || found >= static_cast<std::int64_t>(dims)) fail("its axis is out of range");
@@ -75,7 +75,7 @@ struct Call {
   }
 };
 
-// Every operator by its name. Null: not known.
+// Finds an operator by name. Null if unknown.
 template <class T>
 using Operator = ValueOf<T> (*)(const Call<T>&);
 template <class T>
