@@ -37,7 +37,7 @@ double mean_output_error(const Verification& verification) {
 
 }  // namespace
 
-TEST_CASE("calibration: moments are those of the inputs, and a replaced weight changes what comes after it") {
+TEST_CASE("calibration: moments match the inputs, and a replaced weight changes later inputs") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -60,7 +60,8 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
                                  "bert.encoder.layer.0.attention.self.value",
                                  "bert.encoder.layer.0.attention.output.dense"});
   CHECK(seen.size() >= 12);
-  // The first block reads LayerNorm's rows: mean square of a normalised row times the norm's weights, plus its bias.
+  // The first block reads the rows of a LayerNorm: their mean square is that of a normalised row times the norm's
+  // weights, plus its bias.
   CHECK(key_trace > 0);
   moments->replace("bert.encoder.layer.0.attention.self.value", tt::Matrix(hidden, hidden));
   double again = 0;
@@ -75,7 +76,7 @@ TEST_CASE("calibration: moments are those of the inputs, and a replaced weight c
   CHECK(again == Approx(last_trace).epsilon(1e-12));
 }
 
-TEST_CASE("calibration: behind a replaced weight a layer that adds to the stream is shown what it should make up for") {
+TEST_CASE("calibration: after a replaced weight, a layer that adds to the residual stream gets a corrected target") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -102,8 +103,9 @@ TEST_CASE("calibration: behind a replaced weight a layer that adds to the stream
   moments->visit({}, [&](const MomentGroup& group) { CHECK(!group.moved()); });
 }
 
-// A block is measured on what the blocks before it gave: they run again where a weight has changed, and only there.
-TEST_CASE("calibration: what is replaced on the way is seen as if it had been replaced before") {
+// A block is measured on the outputs of the blocks before it. These run again after a weight change, and only from the
+// changed block on.
+TEST_CASE("calibration: a weight replaced during a visit has the same effect as one replaced before it") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -146,7 +148,7 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
   Sums restored;
   moments->visit({.follows = true}, [&](const MomentGroup& group) { keep(group, restored); });
   CHECK(restored == original);
-  // Also where a weight of an earlier block changes.
+  // The same if a weight of an earlier block changes.
   Sums late, fresh;
   moments->visit({.follows = true}, [&](const MomentGroup& group) {
     keep(group, late);
@@ -159,7 +161,7 @@ TEST_CASE("calibration: what is replaced on the way is seen as if it had been re
   CHECK(late[last] == fresh[last]);
 }
 
-TEST_CASE("calibration: a group that is wanted alone is measured as among all of them") {
+TEST_CASE("calibration: a group measured alone has the same moments as among all groups") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -181,12 +183,12 @@ TEST_CASE("calibration: a group that is wanted alone is measured as among all of
       };
       const auto all = measured({}), one = measured([&](const std::string&layer) { return layer == wanted; });
       CHECK(one.contains(wanted));
-      CHECK(one.size() <= 3);  // those that read the same input
+      CHECK(one.size() <= 3);  // layers that read the same input
       for (const auto& [layer, sums] : one) CHECK(sums == all.at(layer));
     }
 }
 
-TEST_CASE("calibration: a part of the text gives moments of a part, and the next visit sees all of it again") {
+TEST_CASE("calibration: a visit with a part of the text does not affect the next visit with all of it") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -215,7 +217,7 @@ TEST_CASE("calibration: a part of the text gives moments of a part, and the next
   }
 }
 
-TEST_CASE("calibration: an effect is how far the model's output moves, and leaves no trace") {
+TEST_CASE("calibration: the effect is the change of the model's output, and the weight is restored") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -232,14 +234,15 @@ TEST_CASE("calibration: an effect is how far the model's output moves, and leave
   CHECK(moments->effect(key, tt::Matrix(hidden, hidden)).value() > 0);
   CHECK(moments->effect(down, tt::Matrix(intermediate, hidden)) == gone);
   for (double& value : weight.values) value *= 0.9;
-  CHECK(moments->effect(down, weight).value() == Approx(0.01 * gone).epsilon(0.3));  // small moves are linear
+  CHECK(moments->effect(down, weight).value() == Approx(0.01 * gone).epsilon(0.3));  // small changes are linear
   CHECK(!moments->effect("nothing", weight));
-  // A masked language model gives neither: layers count alike then, and a table as much as all of them.
+  // A masked language model outputs neither hidden states nor class logits. Then all layers have the same weight, and a
+  // table counts as much as all of them.
   write_file_atomic(folder / "config.json", io::json_text(config()));
   CHECK(!calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24})->effect(down, weight));
 }
 
-TEST_CASE("tensorize: without text a table counts as much as all linear layers together") {
+TEST_CASE("tensorize: without text, a table has as much weight as all linear layers together") {
   const TemporaryFolder folder;
   write_model(folder.path());
   kernels::ThreadPool pool(1);
@@ -258,7 +261,7 @@ TEST_CASE("tensorize: without text a table counts as much as all linear layers t
   CHECK(table < linear / count);
 }
 
-TEST_CASE("tensorize: without text every linear layer stays as it is where the table alone can pay") {
+TEST_CASE("tensorize: without text, linear layers stay dense if a smaller table alone meets the budget") {
   const TemporaryFolder folder;
   write_model(folder.path());
   kernels::ThreadPool pool(1);
@@ -272,8 +275,7 @@ TEST_CASE("tensorize: without text every linear layer stays as it is where the t
   }
 }
 
-TEST_CASE(
-    "tensorize: with calibration outputs are kept better than without, at no more bytes, and the certificate holds") {
+TEST_CASE("tensorize: calibration reduces output errors at no more bytes, and the certificate holds") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
@@ -294,8 +296,8 @@ TEST_CASE(
   CHECK(check.holds());
   for (const LayerOutcome& layer : aware.layers)
     if (layer.output_error) CHECK(*layer.output_error < 1);
-  // The plain model's certificate names no text, so its outputs are measured by hand: with the same moments as the
-  // other's first block.
+  // The certificate of the plain model names no text. So its output errors are computed here, with the same moments as
+  // those of the first block of the other model.
   double plain = 0, calibrated = 0;
   calibrate(machine(), text)->visit({}, [&](const MomentGroup& group) {
     for (const char* which : {"plain", "aware"}) {
@@ -317,15 +319,15 @@ TEST_CASE(
   CHECK(mean_output_error(check) > 0);
 }
 
-// Every eighth line only tells how good the rest was used: other words in them change the figures and nothing else.
-TEST_CASE("tensorize: the text that output errors are of has no say in what is stored") {
+// Every eighth line only judges the result. Other words in these lines change the reported figures and nothing else.
+TEST_CASE("tensorize: the judging text does not affect the stored weights") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");
   std::string other;
   int line = 0;
   for (std::string text = read_file(folder / "text.txt", 1 << 20); const char letter : text) {
-    // Words keep their number, and so the lines their lengths: 'w12' becomes 'w13'.
+    // The words keep their number, so the lines keep their lengths: 'w12' becomes 'w13'.
     other += line % 8 == 7 && letter >= '1' && letter <= '2' ? static_cast<char>(letter + 1) : letter;
     line += letter == '\n';
   }
@@ -347,7 +349,7 @@ TEST_CASE("tensorize: the text that output errors are of has no say in what is s
   CHECK(changed > 5);
 }
 
-TEST_CASE("tensorize: more bytes, less error, never beyond the budget") {
+TEST_CASE("tensorize: more bytes give a smaller error, and the budget is never exceeded") {
   const TemporaryFolder folder;
   write_model(folder.path());
   kernels::ThreadPool pool(1);

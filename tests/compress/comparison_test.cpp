@@ -40,7 +40,7 @@ void write_config(const std::string& folder, const char* architecture) {
 
 }  // namespace
 
-TEST_CASE("agreement: numbers of two regressions differ by an error and an order") {
+TEST_CASE("agreement: error and rank correlation of two regressions") {
   Agreement agreement;
   Given before, after;
   before.scores = {1, 2, 3}, after.scores = {1, 2.5, 2};
@@ -55,10 +55,10 @@ TEST_CASE("agreement: numbers of two regressions differ by an error and an order
   CHECK_FALSE(comparison.answers);
 }
 
-TEST_CASE("agreement: cosines, divergence and perplexity are those of the definitions") {
+TEST_CASE("agreement: cosines, divergence and perplexity match their definitions") {
   Agreement agreement;
-  // Two tokens, at 60 degrees and equal; one text, opposite; the word that follows has half and a quarter of the
-  // probability.
+  // Two tokens, one pair of vectors at 60 degrees and one equal. One text with opposite embeddings. The next token has
+  // probability one half in the first model and one quarter in the second.
   const double l = std::log(0.5), q = std::log(0.25);
   agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}),
                 given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1, std::vector<std::int32_t>{0});
@@ -76,14 +76,14 @@ TEST_CASE("agreement: cosines, divergence and perplexity are those of the defini
   CHECK_THROWS_AS(other.add(given({1, 2}, {}, {}), given({1, 2, 3, 4}, {}, {}), 1, 1, {}), InputError);
 }
 
-TEST_CASE("agreement: the order of similarities is that of all pairs, whatever the scale") {
+TEST_CASE("agreement: the rank correlation of similarities uses all pairs and ignores the scale") {
   Agreement agreement;
   const std::vector<double> before{1, 0, 0.9, 0.1, 0, 1}, turned{0, 2, 0.2, 1.8, 2, 0};
   agreement.add(given({}, before, {}), given({}, turned, {}), 0, 3, {});
   CHECK(agreement.result().order.value() == Approx(1));
 }
 
-TEST_CASE("comparison: what tensorize says of its cost is what the two folders give, for every task") {
+TEST_CASE("comparison: the cost that tensorize reports equals a comparison of the two folders, for every task") {
   for (const char* architecture : {"BertModel", "BertForMaskedLM"}) {
     const TemporaryFolder folder;
     write_model(folder.path());
@@ -110,14 +110,14 @@ TEST_CASE("comparison: what tensorize says of its cost is what the two folders g
     const Comparison itself = compare_models(machine(), folder.path(), folder.path(), text);
     CHECK(itself.hidden->least == Approx(1).epsilon(1e-6));
     if (itself.answers) CHECK(itself.answers->same_best == 1);
-    // A smaller model costs more.
+    // A smaller model has a larger error.
     std::vector<Result> smaller = cut(folder.path(), folder / "smaller", 3);
     measure_cost(machine(), folder.path(), text, smaller);
     CHECK(smaller[0].cost->hidden->mean < cost.hidden->mean);
   }
 }
 
-TEST_CASE("comparison: what cannot be measured is left out with the reason, and never fails") {
+TEST_CASE("comparison: measurements that are impossible are left out with a reason and do not fail") {
   const TemporaryFolder folder;
   write_model(folder.path());
   std::vector<Result> results = cut(folder.path(), folder / "small", 1.6);
@@ -130,7 +130,7 @@ TEST_CASE("comparison: what cannot be measured is left out with the reason, and 
   CHECK_THAT(results[0].cost->left_out, Catch::Contains("elsewhere"));
 }
 
-TEST_CASE("comparison: of a long text sequences are taken from all of it, as many tokens as are wanted") {
+TEST_CASE("comparison: a long text is thinned evenly to the requested number of tokens") {
   const TemporaryFolder folder;
   write_model(folder.path());
   write_text(folder / "text.txt");

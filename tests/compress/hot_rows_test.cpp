@@ -24,7 +24,7 @@ tt::Matrix random_table() {
   return table;
 }
 
-// A few rows are looked up far more often than the others.
+// Three rows are looked up far more often than the others.
 std::vector<double> counts() {
   std::vector<double> weights(static_cast<std::size_t>(rows), 2);
   weights[7] = 900, weights[41] = 500, weights[3] = 700;
@@ -37,7 +37,7 @@ double squared_distance(const tt::Matrix& a, const tt::Matrix& b, std::int64_t r
   return sum;
 }
 
-// The evidence of the text, for tables of so many rows.
+// Returns fixed look-up counts as the evidence of the text.
 class Counted final : public InputMoments {
  public:
   explicit Counted(std::vector<double> weights) : weights_(std::move(weights)) {}
@@ -57,14 +57,14 @@ class Counted final : public InputMoments {
 
 }  // namespace
 
-TEST_CASE("hot rows: those of the largest weights in rising order, of equal ones the first") {
+TEST_CASE("exact rows: the rows with the largest weights in rising order, the first of equal ones") {
   CHECK(hot_rows(counts(), 3) == std::vector<std::int32_t>{3, 7, 41});
   CHECK(hot_rows(counts(), 2) == std::vector<std::int32_t>{3, 7});
   CHECK(hot_rows(counts(), 5) == std::vector<std::int32_t>{0, 1, 3, 7, 41});
 }
 
-TEST_CASE("hot rows: no more than the text uses, and only where it says which") {
-  std::vector<double> weights(static_cast<std::size_t>(rows), 1);  // counts begin at one
+TEST_CASE("exact rows: no more than the text uses, and only with counts from text") {
+  std::vector<double> weights(static_cast<std::size_t>(rows), 1);  // counts start at one
   weights[5] = 3, weights[9] = 2;
   Counted moments(weights);
   std::vector<LayerPlan> plans{{"up", PlannedForm::lowrank, {}, {}, 3},
@@ -79,7 +79,7 @@ TEST_CASE("hot rows: no more than the text uses, and only where it says which") 
   settle_exact_rows(plans, nullptr);
 }
 
-TEST_CASE("hot rows: a table keeps them bit for bit, and its chain fits the others better than without") {
+TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows better") {
   const tt::Matrix table = random_table();
   Counted moments(counts());
   for (const PlannedForm form : {PlannedForm::lowrank, PlannedForm::ttm}) {

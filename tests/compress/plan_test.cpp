@@ -36,7 +36,7 @@ std::string refusal(const std::string& layer) {
   return message([&] { parse_plan(R"({"comera_plan": 1, "layers": [)" + layer + "]}", "p.json", candidates()); });
 }
 
-// A folder with these matrices, and a config.json of that type.
+// Writes a folder with these matrices and this config.json.
 void write_model(const TemporaryFolder& folder, const std::string& config,
                  const std::vector<std::pair<std::string, io::FileShape>>& tensors) {
   const std::vector<float> zeros(4096);
@@ -54,7 +54,7 @@ std::vector<std::string> names_of(const std::vector<Candidate>& all) {
 
 }  // namespace
 
-TEST_CASE("compress plan: what is written reads back, and what it leaves out stays dense") {
+TEST_CASE("compress plan: a written plan reads back, and layers not in the plan stay dense") {
   Plan plan;
   plan.layers = {{"up", PlannedForm::tt, {4, 4}, {32}, 8},
                  {"down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"},
@@ -68,7 +68,7 @@ TEST_CASE("compress plan: what is written reads back, and what it leaves out sta
   CHECK(partial.ratio == 0);
 }
 
-TEST_CASE("compress plan: exact rows are those of a table, fewer than all, and counted") {
+TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, and count as bytes") {
   const char* words = R"({"name": "words", "form": "lowrank", "rank": 3, "exact_rows": )";
   CHECK(refusal(std::string(words) + "99}") == "accepted");
   CHECK_THAT(refusal(std::string(words) + "100}"), Contains("100 exact rows are not between 0 and 99"));
@@ -82,7 +82,7 @@ TEST_CASE("compress plan: exact rows are those of a table, fewer than all, and c
   CHECK_THAT(message([] { parse_layer_rule("words=exact:many"); }), Contains("exact: (a number of rows)"));
 }
 
-TEST_CASE("compress plan: every bond of a chain stands in the file and may be edited") {
+TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may be edited") {
   Plan plan;
   plan.ratio = 2.5;
   plan.layers = {{"up", PlannedForm::tt, {4, 4}, {4, 8}, 12},
@@ -110,8 +110,8 @@ TEST_CASE("compress plan: every bond of a chain stands in the file and may be ed
              Contains("ratio"));
 }
 
-TEST_CASE("compress plan: bytes are those of the tensors that will be written") {
-  // 16 -> 32 at rank 8 with a gauge: 16*8 + 8*(32-8) halves, and 8 indices.
+TEST_CASE("compress plan: bytes match the tensors that are written") {
+  // 16 -> 32 at rank 8 with a gauge: factors of 16*8 + 8*(32-8), and 8 indices.
   CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8}, candidates()[0]) == 2 * (16 * 8 + 8 * 24) + 4 * 8);
   CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8, false}, candidates()[0]) == 2 * (16 * 8 + 8 * 32));
   // 4 x 4 in, 32 out at rank 8: 4*4 + 4*4*8 + 8*24.
@@ -120,7 +120,7 @@ TEST_CASE("compress plan: bytes are those of the tensors that will be written") 
   CHECK(planned_bytes({"up", PlannedForm::keep_dense, {}, {}, 0}, candidates()[0]) == 2 * 16 * 32);
 }
 
-TEST_CASE("compress plan: a wrong plan is refused, naming the place") {
+TEST_CASE("compress plan: a wrong plan is an error that names the place") {
   CHECK(refusal(R"({"name": "up", "form": "lowrank", "rank": 3})") == "accepted");
   CHECK_THAT(refusal(R"({"name": "side", "form": "lowrank", "rank": 3})"),
              Contains("p.json: layers[0] (side)") && Contains("no such weight"));

@@ -1,4 +1,4 @@
-// A BERT of three blocks with its words, and text of them.
+// A BERT of three blocks with its vocabulary, and text of its words.
 #pragma once
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ inline std::map<std::string, io::FileShape> shapes() {
   return all;
 }
 
-// A small BERT whose inputs are far from isotropic: rows of tables and norms differ much in size.
+// A small BERT with strongly anisotropic inputs: rows of tables and norms differ much in size.
 inline void write_model(const std::string& folder) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 0.2f);

@@ -58,8 +58,7 @@ layers::Parameter& find(train::Engine& engine, const std::string& end) {
 
 }  // namespace
 
-TEST_CASE(
-    "streamed weights: a model runs as if its matrices were in memory, where never more than the largest of them is") {
+TEST_CASE("streamed weights: outputs equal those with all matrices in memory, and at most the largest is held") {
   const Fixture fixture;
   const layers::ModelFactory plain = models::factory_of(fixture.spec, DType::f32);
   ScratchFile scratch(fixture.folder.path());
@@ -72,13 +71,13 @@ TEST_CASE(
   CHECK(weights.most_bytes() == sizeof(float) * intermediate * hidden);
   CHECK(weights.held_bytes() <= weights.most_bytes());
   CHECK(weights.held_bytes() > 0);
-  // Norms and biases, each in a place of its own.
+  // Norms and biases, each at its own aligned place.
   std::size_t small = 0;
   for (const layers::Parameter& parameter : streamed->model().parameters().all())
     small += parameter.source ? 0 : plan::aligned(sizeof(float) * static_cast<std::size_t>(parameter.shape.elements()));
   CHECK(streamed->weights().bytes() == small);
 
-  SECTION("a replaced weight is read where replaced ones are shown, until it is restored") {
+  SECTION("a replaced weight is read while replaced weights are selected, until restore()") {
     layers::Parameter& value = find(*streamed, "layer.1.attention.self.value.weight");
     const std::vector<double> nothing(static_cast<std::size_t>(value.shape.elements()));
     weights.replace(value, nothing);
@@ -101,7 +100,7 @@ TEST_CASE(
     weights.replace(value, std::vector<double>(nothing.size(), 1e-3));
     CHECK(fixture.hidden_of(*streamed) != moved);
   }
-  SECTION("a weight that is tried out is read whatever is shown") {
+  SECTION("a trial weight is read with either version") {
     layers::Parameter& down = find(*streamed, "layer.0.output.dense.weight");
     weights.try_out(down, std::vector<double>(static_cast<std::size_t>(down.shape.elements())));
     const std::vector<double> moved = fixture.hidden_of(*streamed);

@@ -1,4 +1,4 @@
-// Random chains, and what they stand for by the formula of lib/io/FORMAT.md, entry by entry.
+// Random chains, and the entries of their dense weights by the formula of lib/io/FORMAT.md.
 #pragma once
 
 #include <random>
@@ -53,14 +53,14 @@ inline Chain random_table(std::int64_t rows, const Sizes& row_modes, const Sizes
   return chain;
 }
 
-// The digits of `number` in row-major folding.
+// The digits of `number` in base `modes`, folded row major.
 inline Sizes digits(std::int64_t number, const Sizes& modes) {
   Sizes found(modes.size());
   for (std::size_t k = modes.size(); k-- > 0; number /= modes[k]) found[k] = number % modes[k];
   return found;
 }
 
-// A row vector times slices of the cores: entries[k] picks the slice of core k, which has sizes[k] of them.
+// Multiplies a row vector by slices of the cores: entries[k] selects the slice of core k, which has sizes[k] slices.
 inline double chain_entry(const Chain& chain, const Sizes& entries, const Sizes& sizes) {
   std::vector<double> row{1.0};
   for (std::size_t k = 0; k < chain.cores.size(); ++k) {

@@ -24,7 +24,7 @@ struct OneNode {
   std::vector<Attribute> attributes = {};
 };
 
-// A graph of one node whose inputs are a, b, c, ...
+// A graph with one node and inputs a, b, c, ...
 onnx::ModelProto model_of(const OneNode& node) {
   Graph graph(17, WeightType::f32);
   std::vector<Name> names;
@@ -56,7 +56,7 @@ const Array matrix = reals({2, 3}, {1, 2, 3, 4, 5, 6});
 
 }  // namespace
 
-TEST_CASE("operators compute what their definitions say") {
+TEST_CASE("operators compute according to their definitions") {
   check({"Add", {matrix, reals({3}, {10, 20, 30})}}, reals({2, 3}, {11, 22, 33, 14, 25, 36}));
   check({"Sub", {matrix, reals({2, 1}, {1, 2})}}, reals({2, 3}, {0, 1, 2, 2, 3, 4}));
   check({"Mul", {reals({2, 1}, {2, 3}), reals({1, 2}, {5, 7})}}, reals({2, 2}, {10, 14, 15, 21}));
@@ -76,7 +76,7 @@ TEST_CASE("operators compute what their definitions say") {
   check({"Erf", {reals({1}, {0.5})}}, reals({1}, {0.52049987781304653768}));
 }
 
-TEST_CASE("operators move elements as their definitions say") {
+TEST_CASE("operators move elements according to their definitions") {
   check({"Gather", {matrix, integers({2}, {1, -2})}, {{"axis", std::int64_t{0}}}}, reals({2, 3}, {4, 5, 6, 1, 2, 3}));
   check({"Gather", {matrix, integers({}, {2})}, {{"axis", std::int64_t{1}}}}, reals({2}, {3, 6}));
   check({"Reshape", {matrix, integers({3}, {0, -1, 1})}}, reals({2, 3, 1}, {1, 2, 3, 4, 5, 6}));
@@ -102,7 +102,7 @@ TEST_CASE("single precision rounds where double does not") {
   CHECK(run(node, Precision::single).reals[0] == 1);
 }
 
-TEST_CASE("what cannot be evaluated is refused by name") {
+TEST_CASE("unsupported nodes are errors") {
   CHECK_THROWS_AS(run({"Conv", {matrix}}), InputError);
   CHECK_THROWS_AS(run({"Add", {matrix, reals({2}, {1, 2})}}), InputError);
   CHECK_THROWS_AS(run({"MatMul", {matrix, matrix}}), InputError);
@@ -114,7 +114,7 @@ TEST_CASE("what cannot be evaluated is refused by name") {
   CHECK_THROWS_AS(evaluate(model_of({"Erf", {matrix}}), {}, Precision::single), InputError);
 }
 
-TEST_CASE("a graph that differs by more than rounding is found out") {
+TEST_CASE("a graph that differs by more than rounding is detected") {
   const onnx::ModelProto model = model_of({"MatMul", {matrix, reals({3, 1}, {1, 1, 1})}});
   const auto difference = [&](double off, WeightType type) {
     Difference found;
@@ -127,7 +127,7 @@ TEST_CASE("a graph that differs by more than rounding is found out") {
   CHECK_FALSE(difference(4.1e-6, WeightType::f32).fine());
   CHECK(difference(1e-3, WeightType::f16).fine());
   CHECK_FALSE(difference(std::nan(""), WeightType::f16).fine());
-  // No error in a small sample still allows for one rounding.
+  // A small sample without error still allows for one rounding.
   Difference exact;
   add_batch(exact, {{1 + 0x1p-24}, {1}, {1}});
   finish(exact, model, WeightType::f32);

@@ -13,7 +13,7 @@ using namespace comera::exporting;
 
 namespace {
 
-// A folder without chains, for graphs whose weights are given otherwise.
+// A folder without chains, for graphs that get their weights from elsewhere.
 struct EmptyFolder {
   EmptyFolder() {
     write_file_atomic(place / "config.json", "{}\n");
@@ -28,7 +28,7 @@ struct EmptyFolder {
 
 using Layer = std::function<Name(GraphBuild&, const Name&)>;
 
-// The layer's output for `x`, run in double.
+// The output of a layer for `x`, computed in double.
 Array run(const Layer& layer, const Array& x, GraphForm form, WeightType type = WeightType::f32, int opset = 17) {
   const EmptyFolder empty;
   const io::ModelFolder folder(empty.place.path());
@@ -46,14 +46,14 @@ Array random_rows(std::int64_t columns) {
   return {{2, 3, columns}, true, {values.begin(), values.end()}, {}};
 }
 
-// The weight that a chain with order and gauge stands for: what the entries of the plain chain say, rows in their own
-// order.
+// An entry of the weight of a chain with order and gauge, computed from the plain chain. `row` is in the order of the
+// weight.
 double weight_entry(const Chain& chain, std::int64_t row, std::int64_t out) {
   std::int64_t in = row;
   for (std::size_t p = 0; p < chain.order.size(); ++p)
     if (chain.order[p] == row) in = static_cast<std::int64_t>(p);
   if (chain.gauge.empty()) return linear_entry(chain, in, out);
-  Chain plain = chain;  // with the whole right half in place of its stored columns
+  Chain plain = chain;  // with the complete right factor in place of its stored columns
   plain.gauge.clear();
   plain.order.clear();
   const std::int64_t rank = chain.ranks.end()[-2], stored = chain.columns - rank;
@@ -71,7 +71,7 @@ double weight_entry(const Chain& chain, std::int64_t row, std::int64_t out) {
   return linear_entry(plain, in, out);
 }
 
-// Halves are merged in float: each entry has a handful of roundings of sums whose terms are of magnitude one here.
+// Factors are merged in float: each entry has a few roundings of sums, whose terms have magnitude one here.
 void check_linear(const Chain& chain, GraphForm form) {
   const Array x = random_rows(chain.rows);
   const Array y = run([&](GraphBuild& build, const Name& in) { return times_chain(build, chain, in); }, x, form);
@@ -84,8 +84,8 @@ void check_linear(const Chain& chain, GraphForm form) {
         sum += term;
         magnitude += std::fabs(term);
       }
-      // Factors are rounded to float once per merge, which is relative to sums of magnitudes over the ranks: at most
-      // ranks times the entry's.
+      // Factors are rounded to float once per merge. The error is relative to sums of magnitudes over the ranks, at
+      // most the ranks times the magnitude of the entry.
       CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.columns + j)] - sum) <=
             0x1p-24 * 64 * (magnitude + 1));
     }
@@ -93,7 +93,7 @@ void check_linear(const Chain& chain, GraphForm form) {
 
 }  // namespace
 
-TEST_CASE("a chain in a graph is the weight that it stands for") {
+TEST_CASE("a chain in a graph computes the same as its dense weight") {
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
     check_linear(random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 1), form);
     check_linear(random_linear({3, 2, 2}, {5}, {1, 2, 3, 2, 1}, 2), form);
@@ -102,11 +102,11 @@ TEST_CASE("a chain in a graph is the weight that it stands for") {
   }
 }
 
-TEST_CASE("a chain whose halves would be slower than its weight is multiplied out") {
+TEST_CASE("a chain whose factors would be slower than its weight is multiplied out") {
   check_linear(random_linear({4}, {4}, {1, 4, 1}, 5), GraphForm::tt);
 }
 
-TEST_CASE("sorted inputs and the gauge come back") {
+TEST_CASE("graphs restore the order of inputs and the gauge") {
   Chain chain = random_linear({3, 2}, {7}, {1, 3, 2, 1}, 6);
   chain.order = {4, 0, 5, 2, 1, 3};
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) check_linear(chain, form);
@@ -125,7 +125,7 @@ TEST_CASE("an empty chain gives zeros of the right shape") {
   CHECK(y.reals == std::vector<double>(48, 0.0));
 }
 
-TEST_CASE("a table in a graph gives the rows that its chain stands for") {
+TEST_CASE("a table in a graph gives the rows of its chain") {
   const auto check = [](const Chain& chain, GraphForm form) {
     Array ids{{2, 3}, false, {}, {0, 1, chain.rows - 1, 5, 2, 3}};
     const Array rows = run([&](GraphBuild& build, const Name& x) { return lookup_chain(build, chain, x); }, ids, form);
@@ -145,7 +145,7 @@ TEST_CASE("a table in a graph gives the rows that its chain stands for") {
   }
 }
 
-TEST_CASE("exact rows overwrite what a chain gives, in look-ups and where the table decodes") {
+TEST_CASE("exact rows overwrite rows of the chain, in look-ups and in a tied decoder") {
   Chain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
   chain.exact_ids = {1, 4, 10};
   chain.exact_rows = {3, 6, random_floats(18, 5)};
@@ -172,7 +172,7 @@ TEST_CASE("exact rows overwrite what a chain gives, in look-ups and where the ta
   }
 }
 
-TEST_CASE("LayerNorm is the same as an operator and from its parts") {
+TEST_CASE("LayerNorm as an operator equals LayerNorm from its parts") {
   const Array x{{1, 2, 3}, true, {1, 2, 6, -1, 0, 0.5}, {}};
   const Layer norm = [](GraphBuild& build, const Name& in) { return layer_norm(build, "norm", in, 3, 1e-3); };
   const Array whole = run(norm, x, GraphForm::tt), parts = run(norm, x, GraphForm::tt, WeightType::f32, 16),
@@ -187,7 +187,7 @@ TEST_CASE("LayerNorm is the same as an operator and from its parts") {
   }
 }
 
-TEST_CASE("GELU is that of the error function") {
+TEST_CASE("GELU uses the error function") {
   const Array y = run([](GraphBuild& build, const Name& x) { return gelu(build.graph, x); },
                       {{1, 3}, true, {-1, 0, 2}, {}}, GraphForm::tt);
   CHECK(y.reals[0] == Approx(-0.15865525393).epsilon(1e-6));
@@ -195,13 +195,13 @@ TEST_CASE("GELU is that of the error function") {
   CHECK(y.reals[2] == Approx(1.95449973610).epsilon(1e-6));
 }
 
-TEST_CASE("half precision rounds the weights and nothing else") {
+TEST_CASE("half precision rounds only the weights") {
   const Chain chain = random_linear({3}, {2}, {1, 1, 1}, 30);
   const Layer layer = [&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); };
   const Array x = random_rows(3), full = run(layer, x, GraphForm::tt),
               half = run(layer, x, GraphForm::tt, WeightType::f16);
   for (std::size_t i = 0; i < full.reals.size(); ++i) {
-    // Both factors of every product by at most 2^-11.
+    // Both factors of every product are rounded by at most 2^-11.
     CHECK(std::fabs(half.reals[i] - full.reals[i]) <= 2.01 * 0x1p-11 * 20);
     CHECK(half.reals[i] != full.reals[i]);
   }
@@ -211,7 +211,7 @@ TEST_CASE("half precision rounds the weights and nothing else") {
   CHECK_THROWS_AS(run(refused, x, GraphForm::tt, WeightType::f16), InputError);
 }
 
-TEST_CASE("opsets that graphs are not written for are refused") {
+TEST_CASE("opsets out of range are errors") {
   CHECK_THROWS_AS(Graph(12, WeightType::f32), InputError);
   CHECK_THROWS_AS(Graph(22, WeightType::f32), InputError);
 }

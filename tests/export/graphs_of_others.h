@@ -1,4 +1,4 @@
-// Small graphs as others write them, and folders of the chains that go into them.
+// Small graphs like those of other exporters, and folders with the chains that replace their weights.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -48,7 +48,7 @@ inline onnx::ModelProto empty_model() {
   return model;
 }
 
-// A folder of these chains alone; numbers in the order of the block.
+// Writes a folder that holds only these chains, in the order of the block.
 inline void write_folder(const std::string& folder, const io::ComeraBlock& block,
                          const std::vector<const Chain*>& chains) {
   std::vector<io::TensorToWrite> tensors;
@@ -76,7 +76,7 @@ inline void check_same(const Array& y, const Array& expected) {
     CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
 }
 
-// Two factors of rank 2, or so many numbers that they are multiplied out.
+// Two factors of rank 2, or of rank 4, which are multiplied out because of their size.
 inline Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) {
   return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10);
 }

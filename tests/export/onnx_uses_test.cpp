@@ -50,7 +50,7 @@ Array reals_of(const Sizes& dims) {
   return {dims, true, {numbers.begin(), numbers.end()}, {}};
 }
 
-// `dense` with the numbers of the chain, before and after, for this input.
+// Puts the chain into `dense` and compares the outputs before and after for the input `x`.
 void check_put(onnx::ModelProto dense, const WeightReader& weights, const Matrix& stored, const Array& x) {
   set_numbers(dense, "first", stored);
   onnx::ModelProto small = dense;
@@ -81,7 +81,7 @@ TEST_CASE("columns of a chain are looked up by ids of any shape") {
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
   CHECK((found[0].table && found[0].rows == 4 && found[0].columns == 6 && found[0].transposed != turned));
-  // The pair that a table may be is that of [4, 6] as [out, in].
+  // As a plain pair, the table is [4, 6] in the order [out, in].
   write_first(folder / "chains", first_chain(multiplied, 6, 4));
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
@@ -124,7 +124,7 @@ TEST_CASE("a table in both modes is read as its transpose, and ids below zero co
     }
 }
 
-TEST_CASE("a matrix with leading sizes of 1 gives products the rank that they had") {
+TEST_CASE("products with a matrix with leading sizes of 1 keep their number of dimensions") {
   const TemporaryFolder folder;
   const bool left = GENERATE(false, true), multiplied = GENERATE(false, true);
   const Sizes batch = GENERATE(Sizes{}, Sizes{2}, Sizes{2, 1, 2});
@@ -145,7 +145,7 @@ TEST_CASE("a matrix with leading sizes of 1 gives products the rank that they ha
   check_put(dense, weights, left ? transposed(whole) : whole, reals_of(dims));
 }
 
-TEST_CASE("what branches read becomes chains, in the graph that reads it, and names inside hide names outside") {
+TEST_CASE("weights that branches read become chains in the graph of the reader, and inner names hide outer names") {
   const TemporaryFolder folder;
   onnx::ModelProto model = model_of(17, 8);
   onnx::GraphProto& graph = *model.mutable_graph();
@@ -164,7 +164,7 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   add_constant(otherwise, "inner", first);
   add_node(otherwise, "Gather", {"inner", "x"}, "c");
   io::check_onnx(model, "model");
-  // The outer "hidden" is read by a Relu alone; the inner one is another matrix.
+  // Only a Relu reads the outer "hidden"; the inner one is a different matrix.
   CHECK(names_of(model) == std::vector<std::string>{"first", "hidden", "inner"});
   const std::vector<OnnxWeight> found = find_weights(model);
   CHECK((found[0].constant.readers.size() == 2 && found[1].constant.graph == 2 && found[2].constant.node >= 0 &&
@@ -177,16 +177,16 @@ TEST_CASE("what branches read becomes chains, in the graph that reads it, and na
   CHECK(put_chains(model, WeightReader(chains), GraphForm::tt) == 1);
   io::check_onnx(model, "small");
   CHECK(names_of(model) == std::vector<std::string>{"hidden", "inner"});
-  CHECK(graph.initializer_size() == 3);  // two cores and what is read by Relu
+  CHECK(graph.initializer_size() == 3);  // two cores and the matrix that the Relu reads
   const onnx::NodeProto& changed = graph.node(graph.node_size() - 1);
   const onnx::GraphProto& inside = changed.attribute(0).g();
   REQUIRE(inside.node_size() == 3);
   CHECK((inside.node(0).output(0) == "then_branch_out/left" && inside.node(0).input(1) == "first.tt.0" &&
          inside.node(1).input(1) == "first.tt.1"));
-  CHECK(changed.attribute(1).g().node_size() == 5);  // its "view" is no view of the weight
+  CHECK(changed.attribute(1).g().node_size() == 5);  // its "view" is not a view of the weight
 }
 
-TEST_CASE("what reads a matrix as it is reads the product of the factors, under the name that it had") {
+TEST_CASE("nodes that need the matrix itself read the product of the factors under its old name") {
   const TemporaryFolder folder;
   const bool multiplied = GENERATE(false, true), lifted = GENERATE(false, true);
   onnx::ModelProto dense = model_of(17, 8);
@@ -201,7 +201,7 @@ TEST_CASE("what reads a matrix as it is reads the product of the factors, under 
   check_put(dense, weights, weights.linear("first", 6, 4), reals_of({6, 6}));
 }
 
-TEST_CASE("weights of one name in two graphs are told apart") {
+TEST_CASE("weights of the same name in two graphs get different names") {
   onnx::ModelProto model = model_of(17, 8);
   onnx::NodeProto& choice = add_node(*model.mutable_graph(), "If", {"x"}, "y");
   for (const char* name : {"then_branch", "else_branch"}) {
@@ -215,7 +215,7 @@ TEST_CASE("weights of one name in two graphs are told apart") {
   CHECK(find_matrices(model).left_out.at(0).why == "it is an output of a subgraph (of If, Loop or Scan)");
 }
 
-TEST_CASE("formats that list initialisers among the inputs go on doing so") {
+TEST_CASE("formats that list initialisers among the inputs still list them") {
   const TemporaryFolder folder;
   onnx::ModelProto model = model_of(8, GENERATE(3, 4));
   add_matrix(*model.mutable_graph(), "first", 6, 4, random_floats(24, 1));
@@ -228,7 +228,7 @@ TEST_CASE("formats that list initialisers among the inputs go on doing so") {
   write_first(folder / "chains", first_chain(false, 6, 4));
   const io::ModelFolder chains(folder / "chains");
   CHECK(put_chains(model, WeightReader(chains), GraphForm::tt) == 1);
-  std::map<std::string, std::int64_t> inputs;  // and their first sizes
+  std::map<std::string, std::int64_t> inputs;  // name and first size
   for (const onnx::ValueInfoProto& input : model.graph().input()) {
     const auto& shape = input.type().tensor_type().shape();
     inputs[input.name()] = shape.dim_size() > 0 ? shape.dim(0).dim_value() : 0;
@@ -236,7 +236,7 @@ TEST_CASE("formats that list initialisers among the inputs go on doing so") {
   CHECK(inputs == std::map<std::string, std::int64_t>{{"x", 0}, {"first.tt.0", 6}, {"first.tt.1", 2}});
 }
 
-TEST_CASE("weights keep the type that each of them has") {
+TEST_CASE("each weight keeps its type") {
   const TemporaryFolder folder;
   onnx::ModelProto model = model_of(17, 8);
   add_matrix(*model.mutable_graph(), "other", 4, 4, random_floats(8, 1)).set_data_type(TensorProto::FLOAT16);
@@ -250,7 +250,7 @@ TEST_CASE("weights keep the type that each of them has") {
     CHECK(tensor.data_type() == (tensor.name() == "other" ? TensorProto::FLOAT16 : TensorProto::FLOAT));
 }
 
-TEST_CASE("constants of functions stay, and say why") {
+TEST_CASE("constants of functions stay dense, with a reason") {
   onnx::ModelProto model = model_of(17, 8);
   onnx::FunctionProto& function = *model.add_functions();
   function.set_name("Layer");

@@ -12,7 +12,7 @@ using onnx::TensorProto;
 
 namespace {
 
-// y = f(words[ids] first) second, where f is an operator of somebody else, and third, which is used in two ways.
+// y = f(words[ids] first) second, where f is an operator of another domain, and `third`, which is used in two ways.
 onnx::ModelProto small_model() {
   onnx::ModelProto model = empty_model();
   onnx::GraphProto& graph = *model.mutable_graph();
@@ -35,8 +35,8 @@ onnx::ModelProto small_model() {
   return model;
 }
 
-// A folder whose weights `first` and `words` are chains.
-// `plain`: the table is the [out, in] of a low-rank pair, as it becomes when nobody says that it is a table.
+// Writes a folder in which the weights `first` and `words` are chains. `plain`: the table is the [out, in] of a
+// low-rank pair, as for a weight that is not marked as a table.
 void write_chains(const std::string& folder, const Chain& first, const Chain& words, bool plain) {
   Sizes modes = words.left_modes;
   modes.insert(modes.end(), words.right_modes.begin(), words.right_modes.end());
@@ -69,7 +69,7 @@ void write_chains(const std::string& folder, const Chain& first, const Chain& wo
 
 }  // namespace
 
-TEST_CASE("matrices that one kind of product or lookup reads are candidates") {
+TEST_CASE("matrices that a product or a lookup reads are candidates") {
   const onnx::ModelProto model = small_model();
   const std::vector<OnnxWeight> found = find_weights(model);
   REQUIRE(found.size() == 4);
@@ -112,12 +112,12 @@ TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant n
   const std::vector<OnnxWeight> found = find_weights(model);
   REQUIRE(found.size() == 3);
   CHECK((found[0].name == "w" && found[0].transposed && found[0].rows == 4 && found[0].columns == 6));
-  CHECK((found[1].name == "inner" && !found[1].constant.other.empty()));  // Relu reads it as it is
+  CHECK((found[1].name == "inner" && !found[1].constant.other.empty()));  // a Relu reads it as it is
   CHECK((found[2].name == "c" && !found[2].transposed && found[2].rows == 6));
   CHECK(found[0].constant.readers[0].type == onnx::TensorProto::FLOAT);
 }
 
-TEST_CASE("a chain takes the place of a weight that is read through views of it") {
+TEST_CASE("a chain replaces a weight that is read through views") {
   const TemporaryFolder folder;
   const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
   write_chains(folder / "chains", first, random_table(6, {6, 1}, {1, 4}, {1, 2, 1}, 20), false);
@@ -149,7 +149,7 @@ TEST_CASE("a chain takes the place of a weight that is read through views of it"
     CHECK(y.reals[i] == Approx(expected.reals[i]).epsilon(1e-5).margin(1e-5));
 }
 
-TEST_CASE("candidates are handed on in the orientation of a folder") {
+TEST_CASE("candidates are written in the orientation of a folder") {
   const TemporaryFolder folder;
   onnx::ModelProto model = small_model();
   io::write_onnx(folder / "m.onnx", model);
@@ -161,10 +161,11 @@ TEST_CASE("candidates are handed on in the orientation of a folder") {
   CHECK(weights.read_floats("words.weight", {6, 4}) == random_floats(24, 1));
 }
 
-TEST_CASE("chains take the place of the weights that they stand for") {
+TEST_CASE("chains replace their weights") {
   const TemporaryFolder folder;
   const int kind =
-      GENERATE(0, 1, 2);  // a table in both modes, one whose columns are all in the right half, a pair that is no table
+      // 0: a table in both modes; 1: a table with all columns in the right factor; 2: a pair that is not a table
+      GENERATE(0, 1, 2);
   const bool plain = kind == 2;
   const Sizes row_modes = kind == 0 ? Sizes{3, 2} : Sizes{6, 1}, column_modes = kind == 0 ? Sizes{2, 2} : Sizes{1, 4};
   const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
@@ -173,7 +174,7 @@ TEST_CASE("chains take the place of the weights that they stand for") {
   write_chains(folder / "chains", first, words, plain);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
-  // The graph as far as an operator that is evaluated, with the weights multiplied out and with the chains.
+  // The graph up to the last operator that the evaluator supports, with the weights multiplied out and with the chains.
   const auto shortened = [] {
     onnx::ModelProto model = small_model();
     model.mutable_graph()->mutable_node()->DeleteSubrange(3, 3);
@@ -205,7 +206,7 @@ TEST_CASE("chains take the place of the weights that they stand for") {
 
 namespace {
 
-// An operator that lib/export/evaluator.h lacks: a Gemm of two matrices.
+// Replaces an operator that lib/export/evaluator.h does not support: a Gemm of two matrices.
 void without_gemm(onnx::GraphProto& graph) {
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
   graph.clear_node();
@@ -232,7 +233,7 @@ void without_gemm(onnx::GraphProto& graph) {
 
 struct Reading {
   const char* op;
-  int constant;  // which operand the matrix is
+  int constant;  // index of the operand that is the matrix
   bool flip_a = false, flip_b = false;
 };
 
@@ -252,7 +253,7 @@ onnx::ModelProto reading_model(const Reading& reading) {
 
 }  // namespace
 
-TEST_CASE("a constant is a candidate on either side of a product, and behind the transposes of Gemm") {
+TEST_CASE("a constant is a candidate on either side of a product, also with the transposes of Gemm") {
   const TemporaryFolder folder;
   const Reading reading =
       GENERATE(Reading{"MatMul", 0}, Reading{"MatMul", 1}, Reading{"Gemm", 0}, Reading{"Gemm", 0, true},
@@ -263,7 +264,7 @@ TEST_CASE("a constant is a candidate on either side of a product, and behind the
   const std::vector<OnnxWeight> found = find_weights(dense);
   REQUIRE(found.size() == 1);
   const OnnxWeight& weight = found[0];
-  // `rows` is what the product sums over.
+  // `rows` is the size over which the product sums.
   const bool turned = reading.constant == 0 ? reading.flip_a : reading.flip_b;
   CHECK(weight.rows == ((reading.constant == 0) == turned ? 6 : 4));
   write_first(folder / "chains", first_chain(multiplied, weight.rows, weight.columns));
@@ -277,7 +278,7 @@ TEST_CASE("a constant is a candidate on either side of a product, and behind the
   check_all_read(small.graph());
   without_gemm(*dense.mutable_graph());
   without_gemm(*small.mutable_graph());
-  // x has as many of that as the matrix, on the side that the product wants.
+  // x has the same inner size as the matrix, on the side that the product requires.
   const std::int64_t inner = weight.rows;
   const bool inner_first = (reading.constant == 0) != (reading.constant == 0 ? reading.flip_b : reading.flip_a);
   const std::vector<float> numbers = random_floats(inner * 3, 5);
@@ -285,7 +286,7 @@ TEST_CASE("a constant is a candidate on either side of a product, and behind the
   check_same(evaluate(small, x, Precision::doubled).at("y"), evaluate(dense, x, Precision::doubled).at("y"));
 }
 
-TEST_CASE("a table that a product reads too becomes one chain with two readers") {
+TEST_CASE("a table that a product also reads becomes one chain with two readers") {
   const TemporaryFolder folder;
   const bool multiplied = GENERATE(false, true);
   onnx::ModelProto dense = empty_model();
@@ -316,7 +317,7 @@ TEST_CASE("a table that a product reads too becomes one chain with two readers")
   check_same(evaluate(small, ids, Precision::doubled).at("y"), evaluate(dense, ids, Precision::doubled).at("y"));
 }
 
-TEST_CASE("what stays as it is says why") {
+TEST_CASE("weights that stay dense have a reason") {
   const auto reason = [](const auto& change) {
     onnx::ModelProto model = reading_model({"MatMul", 1});
     change(*model.mutable_graph());
@@ -351,7 +352,7 @@ TEST_CASE("what stays as it is says why") {
              Contains("of type INT32"));
 }
 
-TEST_CASE("a graph that has chains keeps them, and takes more under other names") {
+TEST_CASE("a graph that has chains keeps them and accepts further chains under other names") {
   const TemporaryFolder folder;
   onnx::ModelProto model = reading_model({"MatMul", 1});
   write_first(folder / "chains", first_chain(false, 6, 4));
@@ -361,7 +362,7 @@ TEST_CASE("a graph that has chains keeps them, and takes more under other names"
   CHECK(chains_of(model) == 1);
   CHECK(find_weights(model).empty());
   CHECK(find_matrices(model).left_out.empty());
-  // A dense weight beside it, whose chain has constants called like those of the first.
+  // Adds a dense weight. The constants of its chain have the same names as those of the first.
   const Chain table = random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
   for (int again = 0; again < 2; ++again) {
     const std::string name = again == 0 ? "words" : "others";

@@ -23,7 +23,7 @@ LossCurve curve(std::int64_t in, std::int64_t out, double decay, bool gauge, std
   return layer;
 }
 
-// The least weighted loss within the budget, every choice tried.
+// The smallest weighted loss within the budget. Tries all combinations of options.
 double brute_force(const std::vector<LossCurve>& layers, std::int64_t budget, std::size_t at = 0) {
   if (at == layers.size()) return 0;
   const LossCurve& layer = layers[at];
@@ -39,7 +39,7 @@ double brute_force(const std::vector<LossCurve>& layers, std::int64_t budget, st
 
 }  // namespace
 
-TEST_CASE("water-filling is the optimum where it exists on the hull, and near it between") {
+TEST_CASE("water-filling reaches the optimum on the convex hull, and is near it between its points") {
   std::mt19937 engine(3);
   std::uniform_real_distribution<double> uniform(0.3, 0.9);
   for (int i = 0; i < 40; ++i) {
@@ -47,7 +47,7 @@ TEST_CASE("water-filling is the optimum where it exists on the hull, and near it
                                   curve(7, 7, uniform(engine), i % 2)};
     layers[1].weight = 1 + 3 * uniform(engine);
     const std::int64_t least = smallest_bytes(layers);
-    double largest_gain = 0;  // of one rank step: what a budget between two points of the hull can cost
+    double largest_gain = 0;  // of one rank step: the possible loss of a budget between two points of the hull
     for (const LossCurve& layer : layers)
       largest_gain = std::max(largest_gain, layer.weight * (layer.losses[1] - layer.losses[2]) / layer.losses[0]);
     for (const std::int64_t more : {0, 40, 111, 200, 333, 480}) {
@@ -56,14 +56,14 @@ TEST_CASE("water-filling is the optimum where it exists on the hull, and near it
       CHECK(filled.bytes <= least + more);
       CHECK(filled.loss >= best - 1e-12);
       CHECK(filled.loss <= best + largest_gain);
-      // At exactly the bytes that it used, nothing within the same hull is better by more than the rest it could not
+      // Within the bytes that it used, no allocation is better by more than the gain of the bytes that it could not
       // spend.
       CHECK(filled.loss <= brute_force(layers, filled.bytes) + largest_gain);
     }
   }
 }
 
-TEST_CASE("equal costs per rank: the optimum exactly") {
+TEST_CASE("water-filling reaches the exact optimum with equal costs per rank") {
   std::vector<LossCurve> layers{curve(6, 6, 0.5, false, 3), curve(6, 6, 0.7, false, 3), curve(6, 6, 0.85, false, 3)};
   for (LossCurve& layer : layers) layer.may_be_dense = false, layer.dense_bytes = 1 << 20;
   for (std::int64_t ranks = 3; ranks <= 9; ++ranks) {
@@ -78,7 +78,7 @@ TEST_CASE("equal costs per rank: the optimum exactly") {
   }
 }
 
-TEST_CASE("more budget never loses more, the floor holds, ranks are rounded") {
+TEST_CASE("a larger budget never increases the loss, the floor holds, ranks are rounded") {
   std::vector<LossCurve> layers;
   for (int i = 0; i < 6; ++i) layers.push_back(curve(64, i % 2 ? 64 : 128, 0.8 + 0.03 * i, true));
   double before = INFINITY;
@@ -86,7 +86,7 @@ TEST_CASE("more budget never loses more, the floor holds, ranks are rounded") {
     const Allocation filled = water_fill(layers, budget, 0.5), even = by_share(layers, budget);
     CHECK(filled.bytes <= budget);
     CHECK(even.bytes <= budget);
-    CHECK(filled.loss <= before * 1.02 + 1e-12);  // floors move with the budget
+    CHECK(filled.loss <= before * 1.02 + 1e-12);  // floors change with the budget
     before = filled.loss;
     for (std::size_t l = 0; l < layers.size(); ++l)
       if (!filled.layers[l].dense && !even.layers[l].dense)
@@ -96,7 +96,7 @@ TEST_CASE("more budget never loses more, the floor holds, ranks are rounded") {
   for (const Allotment& a : water_fill(layers, 60000, 0).layers) CHECK((a.dense || a.rank <= 8 || a.rank % 8 == 0));
 }
 
-TEST_CASE("an even share spends its budget to the last rank that fits") {
+TEST_CASE("a uniform share spends its budget to the last rank that fits") {
   std::vector<LossCurve> layers;
   for (int l = 0; l < 36; ++l)
     layers.push_back(l % 6 < 4 ? curve(384, 384, 0.98, false) : curve(384, 1536, 0.98, false));
@@ -129,7 +129,7 @@ TEST_CASE("a layer whose compressed form costs as much as dense stays dense") {
   CHECK(all.loss == 0);
 }
 
-TEST_CASE("a largest rank keeps slower ranks out, by tolerance falls back to dense") {
+TEST_CASE("largest_rank excludes slower ranks, and a tolerance falls back to dense") {
   std::vector<LossCurve> layers{curve(16, 16, 0.9, true)};
   layers[0].largest_rank = 5;
   for (const Allotment& a : water_fill(layers, 900, 0).layers) CHECK((a.dense || a.rank <= 5));
@@ -139,14 +139,14 @@ TEST_CASE("a largest rank keeps slower ranks out, by tolerance falls back to den
   CHECK(by_tolerance({curve(30, 40, 0.5, true)}, 0.1).layers[0].rank == 7);  // sqrt(0.5^7) = .088
 }
 
-TEST_CASE("a budget that cannot be met names the least that can") {
+TEST_CASE("an impossible budget is an error that contains the smallest size") {
   const std::vector<LossCurve> layers{curve(16, 16, 0.9, false), curve(8, 8, 0.5, false)};
   CHECK(smallest_bytes(layers) == 4 * (32 + 16));
   CHECK_THROWS_WITH(water_fill(layers, 191), Catch::Contains("the least possible is 192 bytes"));
   CHECK(water_fill(layers, 192).bytes == 192);
 }
 
-TEST_CASE("a model of 7B shapes is allotted in a blink") {
+TEST_CASE("allotting a model of 7B shapes is fast") {
   std::vector<LossCurve> layers;
   for (int i = 0; i < 224; ++i) layers.push_back(curve(4096, i % 3 ? 4096 : 11008, 0.995, true, 700));
   const auto begin = std::chrono::steady_clock::now();

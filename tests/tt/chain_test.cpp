@@ -34,7 +34,7 @@ double core_entry(const Chain& c, std::size_t k, std::int64_t a, std::int64_t n,
 
 }  // namespace
 
-TEST_CASE("a chain stands for the matrix of the format: unequal numbers of modes, inputs first") {
+TEST_CASE("a chain expands to the matrix of the format: unequal numbers of modes, inputs first") {
   const Chain c = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 1);
   check_chain(c, "w");
   const Matrix w = expand(c);
@@ -64,7 +64,7 @@ TEST_CASE("a table pairs row modes with column modes") {
     }
 }
 
-TEST_CASE("order says which row of the weight a row of the chain is") {
+TEST_CASE("order maps rows of the chain to rows of the weight") {
   Chain c = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 3);
   const Matrix plain = expand(c);
   c.order = {3, 0, 5, 1, 4, 2};
@@ -84,8 +84,8 @@ TEST_CASE("fixing the gauge keeps the matrix, saves R² numbers and bounds the e
     REQUIRE(static_cast<std::int64_t>(g.gauge.size()) == rank);
     CHECK(stored_numbers(g) == stored_numbers(c) - rank * rank);
     for (const double value : g.cores.back()) CHECK(std::abs(value) <= 1.5 + 1e-9);
-    // T⁻¹ is applied with the condition of the chosen block, which the bound on the entries keeps low: some hundreds
-    // here.
+    // The error of T⁻¹ grows with the condition of the chosen block. The bound on the entries keeps it low: some
+    // hundreds here.
     CHECK(relative_error(expand(c), expand(g)) <= 1e4 * 100 * eps);
   }
 }
@@ -99,7 +99,7 @@ TEST_CASE("the gauge of a chain with a split input and an order") {
   CHECK(relative_error(expand(c), expand(g)) <= 1e-11);
 }
 
-TEST_CASE("no gauge where there is no well-conditioned block, or no single output mode") {
+TEST_CASE("no gauge without a well-conditioned block or without a single output mode") {
   Matrix right = random_matrix(4, 10, 31);
   for (std::int64_t j = 0; j < 10; ++j) right(3, j) = right(0, j);
   const Chain singular = chain_of_pair({random_matrix(6, 4, 30), right});
@@ -109,7 +109,7 @@ TEST_CASE("no gauge where there is no well-conditioned block, or no single outpu
   CHECK(fix_gauge(random_chain(Kind::ttm, {4}, {3}, {1, 1}, 34)).gauge.empty());
 }
 
-TEST_CASE("what does not fit together is refused by name") {
+TEST_CASE("parts that do not fit together are errors with the name") {
   const Chain good = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 1);
   Chain c = good;
   c.cores[1].pop_back();

@@ -1,5 +1,5 @@
-// The fits on weights of a real encoder, with second moments made up in the likeness of text: outlier channels and a
-// falling spectrum.
+// Tests the fits on weights of a real encoder, with artificial second moments similar to those of text: outlier
+// channels and a falling spectrum.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -32,9 +32,7 @@ Matrix text_like_moment(std::int64_t size, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE(
-    "weights of all-MiniLM-L6-v2: whitening beats the plain cut on the outputs, the budget holds, forms keep their "
-    "promises") {
+TEST_CASE("weights of all-MiniLM-L6-v2: whitening beats the plain cut on the outputs, budget and gauge bound hold") {
   const char* data = std::getenv("COMERA_DATA");
   if (!data) {
     WARN("COMERA_DATA is not set: no real weights are factorised");
@@ -56,7 +54,7 @@ TEST_CASE(
     const double plain_error = output_error(w, multiply(plain.left, plain.right), s);
     const double whitened_error = output_error(w, multiply(whitened.left, whitened.right), s);
     CHECK(whitened_error < plain_error);
-    CHECK(best.held_error < whitened_error);  // at equal bytes: the gauge alone buys ranks
+    CHECK(best.held_error < whitened_error);  // at equal bytes: the bytes that the gauge saves give more ranks
     double largest = 0;
     for (const double value : best.chain.cores.back()) largest = std::max(largest, std::abs(value));
     CHECK(largest <= 1.5 + 1e-9);

@@ -17,7 +17,7 @@ namespace {
 
 const double eps = std::numeric_limits<double>::epsilon();
 
-// The singular values of Lᵀ W, L the Cholesky factor: what whitening by an explicit factor gives.
+// The singular values of Lᵀ W with the Cholesky factor L: the result of whitening by an explicit factor.
 std::vector<double> whitened_values(const Matrix& weight, const Matrix& moment) {
   Matrix l = moment;
   REQUIRE(cholesky(l));
@@ -35,8 +35,7 @@ Matrix fitted(const WhitenedCurve& curve, std::int64_t rank) {
   return multiply(pair.left, pair.right);
 }
 
-// Inputs with a Kronecker structure and outlier channels plus noise, like 6.4's synthetic layers: TT on the input half
-// has something to find.
+// A moment of inputs with a Kronecker structure, outlier channels and noise. A TT of the inputs can use this structure.
 Matrix layered_moment(std::int64_t first, std::int64_t second, unsigned seed) {
   const Matrix a = random_moment(first, 1e3, seed), b = random_moment(second, 1e2, seed + 1);
   Matrix s(first * second, first * second);
@@ -54,7 +53,7 @@ TEST_CASE("Eckart and Young in the norm of S: the loss at every rank is the tail
     const WhitenedCurve curve(w, s);
     REQUIRE(curve.largest_rank() == std::min(in, out));
     for (std::int64_t rank = 0; rank <= curve.largest_rank(); ++rank) {
-      // Eigenvalues of the Gram matrix are right to some n eps of the largest.
+      // Eigenvalues of the Gram matrix have an error of about n eps times the largest.
       const double margin = 100 * eps * tail(values, 0);
       CHECK(curve.losses()[static_cast<std::size_t>(rank)] == Approx(tail(values, rank)).epsilon(1e-10).margin(margin));
       CHECK(output_loss(w, fitted(curve, rank), s) == Approx(tail(values, rank)).epsilon(1e-9).margin(10 * margin));
@@ -107,7 +106,7 @@ TEST_CASE("losses never rise with the rank") {
   CHECK(curve.losses().back() == 0);
 }
 
-TEST_CASE("shrinkage and damping are what they say") {
+TEST_CASE("shrinkage and damping match their definition") {
   const Matrix s = random_moment(5, 10, 11), t = shrunk(s, 0.25, 0.01);
   const double mean = trace(s) / 5;
   CHECK(t(1, 2) == Approx(0.75 * s(1, 2)));
@@ -122,11 +121,11 @@ TEST_CASE("the corrected target gives the least squares of the dense outputs on 
   const Matrix noise = random_matrix(200, 12, 13);
   for (std::size_t i = 0; i < seen.values.size(); ++i) seen.values[i] += 0.3 * noise.values[i];
   const Matrix w = random_matrix(12, 7, 14), moment = gram(seen);
-  // What the layer adds to has moved as well, partly as its inputs have.
+  // The residual stream that the layer adds to has changed too, in part in the same direction as its inputs.
   Matrix outputs = multiply(x, w);
   add(outputs, multiply(difference(x, seen), random_matrix(12, 7, 16)));
   const Matrix target = corrected_target(w, {moment, multiply_tn(seen, outputs)}, 0);
-  // Normal equations: what is left is orthogonal to the inputs.
+  // Normal equations: the residual is orthogonal to the inputs.
   const Matrix left = difference(outputs, multiply(seen, target));
   CHECK(squared_norm(multiply_tn(seen, left)) <= 1e-20 * squared_norm(multiply_tn(seen, outputs)));
   // The loss of any V differs from the loss in the norm of the new moment by a constant.
@@ -137,14 +136,14 @@ TEST_CASE("the corrected target gives the least squares of the dense outputs on 
   CHECK(relative_error(w, corrected_target(w, {gram(x), multiply(gram(x), w)}, 1e-6)) <= 1e-12);
 }
 
-TEST_CASE("the best target is one that helps where it was not fitted") {
+TEST_CASE("the best target reduces the loss on held-out inputs") {
   const Matrix w = random_matrix(12, 7, 16), spread = random_matrix(12, 7, 17);
   struct Inputs {
     Matrix seen, wanted, moment, products;
     Followed sums() const { return {moment, products}; }
     double left(const Matrix& v) const { return squared_norm(difference(wanted, multiply(seen, v))); }
   };
-  // The stream moves against the inputs' own move.
+  // The residual stream changes in the direction opposite to the inputs.
   const auto inputs = [&](std::int64_t tokens, double noise, unsigned seed) {
     const Matrix x = random_matrix(tokens, 12, seed), other = random_matrix(tokens, 12, seed + 1);
     Matrix seen = x;
@@ -158,14 +157,14 @@ TEST_CASE("the best target is one that helps where it was not fitted") {
   const Matrix v = random_matrix(12, 7, 22);
   CHECK(fit.left(v) == Approx(squared_norm(fit.wanted) + followed_loss(v, fit.sums())).epsilon(1e-12));
   CHECK(held.left(best_target(w, fit.sums(), held.sums())) < 0.3 * held.left(w));
-  // Three tokens tell nothing of twelve inputs: what they would correct is worse where nothing moved, so the weight
-  // stays.
+  // Three tokens contain no information about twelve inputs. Their correction is harmful where nothing changed, so the
+  // weight stays as it is.
   const Inputs few = inputs(3, 3, 24);
   const Matrix x = random_matrix(150, 12, 26), same = gram(x), still = multiply(same, w);
   CHECK(best_target(w, few.sums(), {same, still}).values == w.values);
 }
 
-TEST_CASE("order 3 finds a weight of that form again and never gets worse by sweeping") {
+TEST_CASE("order 3 recovers a weight of its form, and sweeps never increase the loss") {
   Chain truth;
   truth.in_modes = {6, 4};
   truth.out_modes = {15};
@@ -176,7 +175,7 @@ TEST_CASE("order 3 finds a weight of that form again and never gets worse by swe
   Matrix s = random_moment(24, 100, 16);
   std::vector<double> scale(24);
   for (std::int64_t i = 0; i < 24;
-       ++i) {  // so that the energies fall with the index: the fit then takes the order of the truth
+       ++i) {  // makes the energies fall with the index, so that the fit uses the order of the truth
     double norm = 0;
     for (std::int64_t o = 0; o < 15; ++o) norm += w(i, o) * w(i, o);
     scale[static_cast<std::size_t>(i)] = std::sqrt((2 - static_cast<double>(i) / 24) / (norm * s(i, i)));
@@ -227,7 +226,7 @@ TEST_CASE("the best candidate keeps the budget, beats or equals order 2 and is j
   CHECK(chose_order3);
 }
 
-TEST_CASE("budgets: what fits is the largest rank that fits") {
+TEST_CASE("budgets: largest_pair_rank is the largest rank that fits") {
   const Storage plain{2, false}, gauged{2, true};
   CHECK(pair_bytes(384, 1536, 10, plain) == 10 * (384 + 1536) * 2);
   CHECK(pair_bytes(384, 1536, 10, gauged) == (10 * (384 + 1536) - 100) * 2 + 40);

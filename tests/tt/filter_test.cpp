@@ -10,7 +10,7 @@ using namespace comera::tt;
 
 namespace {
 
-// Squared norm that a basis captures, and the most that one of its size can.
+// captured(): the squared norm that a basis captures. most(): the maximum for a basis of that size.
 double captured(const Matrix& basis, const Matrix& a, bool of_rows) {
   return squared_norm(of_rows ? multiply(basis, a) : multiply_nt(basis, a));
 }
@@ -24,7 +24,7 @@ double most(const Matrix& a, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE("the space is orthonormal, and what it lacks is what it says, whatever the tolerance") {
+TEST_CASE("the space is orthonormal, and its gap estimate holds for every tolerance") {
   const Matrix wide = test::random_matrix(300, 700, 1);  // independent entries: no gap anywhere in the spectrum
   for (const bool of_rows : {true, false}) {
     const Matrix a = of_rows ? wide : transposed(wide);
@@ -35,13 +35,13 @@ TEST_CASE("the space is orthonormal, and what it lacks is what it says, whatever
       const double lacking = best - captured(space.basis, a, of_rows);
       CHECK(lacking >= -1e-9 * norm);
       CHECK(lacking <= 2 * tolerance * (norm - best));
-      CHECK(space.gap >= lacking / 2);  // second order in what lacks
+      CHECK(space.gap >= lacking / 2);  // the missing part has a second-order effect
       CHECK(space.gap <= 3 * lacking + 1e-9 * norm);
     }
   }
 }
 
-TEST_CASE("a cluster of equal eigenvalues at the edge and few large ones are no obstacle") {
+TEST_CASE("the iteration handles a cluster of equal eigenvalues at the edge and a few large ones") {
   Matrix left = orthonormal_columns(test::random_matrix(300, 300, 3));
   for (std::int64_t i = 0; i < 300; ++i)
     for (std::int64_t j = 0; j < 300; ++j) left(i, j) *= j < 3 ? 30 : j < 120 ? 1 : 0.2;

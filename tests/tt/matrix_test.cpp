@@ -22,12 +22,13 @@ Matrix scaled_rows(Matrix a, const std::vector<double>& factors) {
   return a;
 }
 
-// Backward stable: within a low power of the dimension times eps (Higham 2002, theorem 19.4; taken as 10 n eps).
+// Error bound of backward stable methods: a low power of the dimension times eps (Higham 2002, theorem 19.4; 10 n eps
+// is used here).
 double bound(std::int64_t n) { return 10 * static_cast<double>(n) * eps; }
 
 }  // namespace
 
-TEST_CASE("products of every transposition are the sums they stand for, on every number of threads the same bytes") {
+TEST_CASE("products of every transposition are correct, with the same bytes for any number of threads") {
   const Matrix a = random_matrix(1100, 37, 1), b = random_matrix(37, 700, 2);
   const Matrix c = multiply(a, b);
   for (const auto& [i, j] : {std::pair{0, 0}, {511, 512}, {1099, 699}, {513, 349}}) {
@@ -100,7 +101,7 @@ TEST_CASE("positive systems are solved, a semidefinite one within its range") {
   CHECK(zero.values == x.values);
 }
 
-TEST_CASE("general systems: solved, or said to be singular") {
+TEST_CASE("general systems are solved or reported as singular") {
   const Matrix a = random_matrix(12, 12, 9), x = random_matrix(12, 2, 10);
   Matrix b = multiply(a, x);
   REQUIRE(solve_general(a, b));
@@ -108,7 +109,7 @@ TEST_CASE("general systems: solved, or said to be singular") {
   CHECK_FALSE(solve_general(Matrix(12, 12), b));
 }
 
-TEST_CASE("a number that is not finite is named with its place") {
+TEST_CASE("a number that is not finite is an error with its position") {
   Matrix a(3, 4);
   a(2, 1) = std::numeric_limits<double>::quiet_NaN();
   CHECK_THROWS_WITH(check_finite(a, "layer.0.weight"),
@@ -117,7 +118,7 @@ TEST_CASE("a number that is not finite is named with its place") {
   CHECK_NOTHROW(check_finite(a, "layer.0.weight"));
 }
 
-TEST_CASE("a Gram matrix grows by that of further rows, as if all had been there, for any number of threads") {
+TEST_CASE("adding rows to a Gram matrix equals the Gram matrix of all rows, for any number of threads") {
   for (const std::int64_t columns : {1, 7, 300}) {
     const Matrix a = random_matrix(40, columns, 81), b = random_matrix(25, columns, 82);
     Matrix all(65, columns), sum;

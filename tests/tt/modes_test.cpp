@@ -7,7 +7,7 @@
 using namespace comera;
 using tt::Sizes;
 
-TEST_CASE("linear modes are the tables of CoMERA") {
+TEST_CASE("linear modes match the tables of CoMERA") {
   CHECK(tt::linear_modes(768, 768, 3) == Sizes{12, 8, 8, 8, 8, 12});
   CHECK(tt::linear_modes(768, 3072, 3) == Sizes{12, 8, 8, 12, 16, 16});
   CHECK(tt::linear_modes(3072, 768, 3) == Sizes{16, 16, 12, 8, 8, 12});
@@ -26,7 +26,7 @@ TEST_CASE("table modes cover the rows with little padding and split the columns 
   }
 }
 
-TEST_CASE("ranks: borders take their mode size, inner bonds beyond the possible are refused") {
+TEST_CASE("ranks: outer bonds are limited to their mode size, too large inner bonds are errors") {
   CHECK(tt::uniform_ranks({12, 8, 8, 12, 16, 16}, 30, "w") == Sizes{1, 12, 30, 30, 30, 16, 1});
   CHECK(tt::uniform_ranks({12, 8, 8, 8, 8, 12}, 5, "w") == Sizes{1, 5, 5, 5, 5, 5, 1});
   CHECK(tt::uniform_ranks({768, 768}, 16, "w") == Sizes{1, 16, 1});
@@ -37,7 +37,7 @@ TEST_CASE("ranks: borders take their mode size, inner bonds beyond the possible 
   CHECK_THROWS_AS(tt::uniform_ranks({4, 6}, 0, "w"), InputError);
 }
 
-TEST_CASE("core parameters are those of the paper's six-encoder model") {
+TEST_CASE("core parameters match the six-encoder model of the paper") {
   const Sizes attention = tt::uniform_ranks({12, 8, 8, 8, 8, 12}, 30, "w");
   CHECK(tt::core_parameters({12, 8, 8, 8, 8, 12}, attention) == 20448);
   CHECK(tt::core_parameters({12, 8, 8, 12, 16, 16}, tt::uniform_ranks({12, 8, 8, 12, 16, 16}, 30, "w")) == 28960);
@@ -46,7 +46,7 @@ TEST_CASE("core parameters are those of the paper's six-encoder model") {
   CHECK(tt::core_parameters({4, 4}, {1, 0, 1}) == 0);
 }
 
-TEST_CASE("modes are read as people write them") {
+TEST_CASE("modes are parsed in both notations") {
   CHECK(tt::parse_modes("12x8x8|8x8x12") == Sizes{12, 8, 8, 8, 8, 12});
   CHECK(tt::parse_modes("4,6") == Sizes{4, 6});
   CHECK_THROWS_AS(tt::parse_modes("12x8x8"), InputError);

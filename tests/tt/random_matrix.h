@@ -1,4 +1,4 @@
-// Matrices for the tests of lib/tt.
+// Random matrices for the tests of lib/tt.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ inline tt::Matrix decaying_matrix(std::int64_t rows, std::int64_t columns, doubl
   return tt::multiply_nt(left, right);
 }
 
-// Positive definite with eigenvalues from 1 down to 1 / condition, evenly in the logarithm, and channels of unlike
-// size.
+// Positive definite, with eigenvalues from 1 down to 1 / condition, evenly spaced in the logarithm, and channels of
+// different size.
 inline tt::Matrix random_moment(std::int64_t size, double condition, unsigned seed) {
   tt::Matrix basis = tt::orthonormal_columns(random_matrix(size, size, seed));
   for (std::int64_t i = 0; i < size; ++i)

@@ -42,7 +42,7 @@ double best_loss(const std::vector<double>& singular_values, std::int64_t rank) 
 
 }  // namespace
 
-TEST_CASE("a matrix of low TT ranks in CoMERA's order is found again exactly, by ranks and by tolerance") {
+TEST_CASE("a matrix of low TT ranks in CoMERA's order is recovered exactly, by ranks and by tolerance") {
   const Sizes in_modes{4, 3, 5}, out_modes{2, 6}, ranks{1, 3, 6, 4, 2, 1};
   const Matrix w = expand(random_train(in_modes, out_modes, ranks, 1));
   const Fit by_ranks = tt_svd(w, in_modes, out_modes, {ranks, {}, {}});
@@ -54,13 +54,13 @@ TEST_CASE("a matrix of low TT ranks in CoMERA's order is found again exactly, by
   CHECK(tt_svd(w, in_modes, out_modes, {{1, 3, 6, 3, 2, 1}, {}, {}}).rel_error > 1e-3);
 }
 
-TEST_CASE("the error is the root of the squared cuts, which stays within the tolerance") {
+TEST_CASE("the error is the root of the sum of squared cuts and stays within the tolerance") {
   const Matrix w = random_matrix(60, 36, 2);
   const Fit fit = tt_svd(w, {5, 4, 3}, {6, 6}, {{1, 4, 9, 14, 5, 1}, {}, {}});
   CHECK(fit.discarded.size() == 4);
   CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))));
   CHECK(fit.rel_error ==
-        Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts: the bound is met
+        Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts, so the bound is attained
   for (const double tolerance : {0.7, 0.3, 0.05}) {
     const Fit cut = tt_svd(w, {5, 4, 3}, {6, 6}, {{}, tolerance, {}});
     CHECK(cut.rel_error <= tolerance);
@@ -104,19 +104,18 @@ TEST_CASE("Gram and full factorisations agree") {
   }
 }
 
-TEST_CASE("a spectrum below what a Gram matrix resolves is found by the full SVD") {
+TEST_CASE("a spectrum below the resolution of a Gram matrix is computed by the full SVD") {
   const Matrix w = decaying_matrix(40, 30, 0.3, 6);  // down to 7e-16
   const std::vector<double> values = svd(w).values;
   const LowRankCurve curve(w);
-  // Squares of singular values that are right to 30 eps of the largest, 1.
+  // Squares of singular values, which have an error of 30 eps of the largest value, 1.
   for (std::int64_t rank = 0; rank < 25; ++rank)
     CHECK(std::sqrt(curve.losses()[static_cast<std::size_t>(rank)]) ==
           Approx(std::sqrt(best_loss(values, rank))).epsilon(1e-9).margin(30 * eps));
 }
 
-TEST_CASE(
-    "the filtered space reaches the optimum within half a percent, its loss is the true one, threads change no byte") {
-  const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // flat, as weights are
+TEST_CASE("the filtered space reaches the optimum within half a percent, its loss is exact, threads change no byte") {
+  const Matrix w = decaying_matrix(700, 900, 0.995, 7);  // a flat spectrum, as weights have
   const std::vector<double> values = svd(w).values;
   const LowRankCurve curve(w, 64);
   for (const std::int64_t rank : {8, 64}) {
@@ -135,7 +134,7 @@ TEST_CASE(
   CHECK(turned.losses()[64] == Approx(curve.losses()[64]).epsilon(5e-3));
 }
 
-TEST_CASE("weights of low rank and zeros are found exactly at a rank beyond theirs") {
+TEST_CASE("weights of low rank and zeros are exact at a rank above theirs") {
   const Matrix w = multiply(random_matrix(700, 20, 71), random_matrix(20, 900, 72));
   const LowRankCurve curve(w, 64);
   REQUIRE(curve.largest_rank() == 64);
@@ -149,9 +148,7 @@ TEST_CASE("weights of low rank and zeros are found exactly at a rank beyond thei
   CHECK(squared_norm(multiply(nothing.pair(8).left, nothing.pair(8).right)) == 0);
 }
 
-TEST_CASE(
-    "extreme scales and outliers do not spoil the filtered space; the losses of all ranks alone are those of the "
-    "factorisation") {
+TEST_CASE("the filtered space handles extreme scales and outliers, and low_rank_losses matches the factorisation") {
   Matrix w = decaying_matrix(900, 640, 0.998, 75);
   for (std::int64_t i = 0; i < 900; ++i)
     for (std::int64_t j = 0; j < 640; ++j) w(i, j) = 1e25 * (w(i, j) + (j == 7 ? 3 : 0) + (i == 20 ? 0.5 : 0));
@@ -165,7 +162,7 @@ TEST_CASE(
   CHECK(std::ssize(losses) == 641);
 }
 
-TEST_CASE("rounding gives the ranks of TT-SVD and keeps what needs no cutting") {
+TEST_CASE("rounding gives the ranks of TT-SVD and keeps a chain that needs no cut") {
   const Sizes in_modes{4, 6}, out_modes{5, 3};
   Chain c = random_train(in_modes, out_modes, {1, 4, 9, 3, 1}, 8);
   const Matrix w = expand(c);
@@ -178,7 +175,7 @@ TEST_CASE("rounding gives the ranks of TT-SVD and keeps what needs no cutting") 
   CHECK(fit.rel_error == Approx(tt_svd(w, in_modes, out_modes, cut).rel_error).epsilon(1e-9));
 }
 
-TEST_CASE("a table of low TTM ranks is found again, with padded rows and without") {
+TEST_CASE("a table of low TTM ranks is recovered, with and without padded rows") {
   Chain c = random_train({6}, {1}, {1, 1, 1}, 9);
   c.kind = Kind::ttm;
   c.in_modes = {4, 3, 5};
@@ -198,7 +195,7 @@ TEST_CASE("a table of low TTM ranks is found again, with padded rows and without
   CHECK_THROWS_AS(ttm_svd(table, {3, 3, 5}, {2, 3, 2}, {{}, 0.1, {}}), InputError);
 }
 
-TEST_CASE("weights of rows bring the error down where they are large, at the same ranks") {
+TEST_CASE("row weights reduce the error of rows with large weights, at the same ranks") {
   const Matrix table = random_matrix(60, 12, 50);
   std::vector<double> weights(60);
   for (std::size_t i = 0; i < 60; ++i) weights[i] = 1.0 / static_cast<double>(i + 1);
@@ -217,7 +214,7 @@ TEST_CASE("weights of rows bring the error down where they are large, at the sam
   CHECK(weighted.rel_error == Approx(relative_error(table, first_rows(expand(weighted.chain), 60))));
 }
 
-TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best one") {
+TEST_CASE("the bound of a ttm is below every fit of its ranks and near the best one") {
   const Sizes row_modes{4, 3, 5}, column_modes{2, 3, 2}, ranks{1, 6, 5, 1};
   std::vector<double> product_of_factors(53), any(53);
   for (std::size_t i = 0; i < 53; ++i) {
@@ -233,7 +230,7 @@ TEST_CASE("the bound of a ttm is below every fit of its ranks, and near the best
     CHECK(bound <= fit.rel_error);
     CHECK(fit.rel_error <=
           std::sqrt(2.0) * bound *
-              (rows == 60 ? 1 + 1e-12 : 1.3));  // of d cores: sqrt(d - 1) times the largest tail at most
+              (rows == 60 ? 1 + 1e-12 : 1.3));  // at most sqrt(d - 1) times the largest tail, for d cores
     CHECK(ttm_error_bound(table, row_modes, column_modes, {1, 8, 10, 1}) < 1e-7);
   }
   const Matrix table = random_matrix(53, 12, 61);
