@@ -1,2 +1,2 @@
-# Who includes a header with ONNX's messages links onnx_messages too.
+# Rooms that include a header with ONNX messages must also link onnx_messages.
 target_link_libraries(comera_export PRIVATE onnx_messages openblas)
