@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""ONNX's checker and ONNX Runtime on graphs that comera exports.
+"""Runs ONNX's checker and ONNX Runtime on graphs that comera exports.
 
 usage: against_onnxruntime.py check PROGRAM FOLDER...      every form, type and a few opsets, against `comera predict`
-       against_onnxruntime.py time BATCH LENGTH FILE...    milliseconds of each file at one thread (of that thread, so a busy machine hardly matters)
-       against_onnxruntime.py faster BATCH LENGTH DENSE FILE...   the same, and whether every file is faster than the first
+       against_onnxruntime.py time BATCH LENGTH FILE...    milliseconds of each file at one thread (processor time of
+                                                           that thread, so other load hardly matters)
+       against_onnxruntime.py faster BATCH LENGTH DENSE FILE...   the same; fails unless every file is faster than DENSE
 """
 import itertools
 import json
@@ -18,7 +19,8 @@ import onnx
 import onnxruntime as ort
 
 WORDS = ["red", "green", "blue", "round", "square", "and"]
-VARIANTS = list(itertools.product(["tt", "factors", "dense"], ["fp32", "fp16"], [17])) + [("tt", "fp32", 13), ("factors", "fp32", 20), ("tt", "fp32", 21)]
+VARIANTS = [*itertools.product(["tt", "factors", "dense"], ["fp32", "fp16"], [17]),
+            ("tt", "fp32", 13), ("factors", "fp32", 20), ("tt", "fp32", 21)]
 
 
 def expect(condition, what):
@@ -67,13 +69,16 @@ def softmax(logits):
 
 
 def check_predictions(program, folder, running, bound):
-    """Two float forwards, each within the bound of the same reference; a probability moves by at most half of what its logits do."""
+    """Compares probabilities. Both float forwards are within the bound of the same reference, and a probability changes
+    by at most half as much as its logits.
+    """
     random = np.random.default_rng(5)
     labels = json.load(open(f"{folder}/config.json"))["id2label"]
     worst = 0
     for count in (1, 7):
         lines = texts(count, random)
-        predicted = json.loads(comera(program, "predict", folder, "--json", text="".join(line + "\n" for line in lines)))["predictions"]
+        predicted = json.loads(comera(program, "predict", folder, "--json",
+                                      text="".join(line + "\n" for line in lines)))["predictions"]
         shares = softmax(running.run(["logits"], feeds(running, *padded([tokens(line) for line in lines])))[0])
         expect(shares.shape == (count, len(labels)), f"{folder}: logits of shape {shares.shape}")
         for one, share in zip(predicted, shares):
@@ -100,25 +105,30 @@ def check(program, folders):
         reference = None
         for form, dtype, opset in VARIANTS:
             path = f"{folder}.{form}.{dtype}.{opset}.onnx"
-            report = json.loads(comera(program, "export", folder, "-o", path, "--form", form, "--dtype", dtype, "--opset", str(opset), "--json"))
+            report = json.loads(comera(program, "export", folder, "-o", path, "--form", form, "--dtype", dtype,
+                                       "--opset", str(opset), "--json"))
             onnx.checker.check_model(path, full_check=True)
             expect(os.path.getsize(path) == report["bytes"], f"{path}: says {report['bytes']} bytes")
-            comera(program, "export", folder, "-o", "again.onnx", "--force", "--form", form, "--dtype", dtype, "--opset", str(opset))
+            comera(program, "export", folder, "-o", "again.onnx", "--force", "--form", form, "--dtype", dtype,
+                   "--opset", str(opset))
             expect(open(path, "rb").read() == open("again.onnx", "rb").read(), f"{path}: exported twice, other bytes")
             running = session(path)
             outputs = random_outputs(running, config["vocab_size"])
             reference = outputs if reference is None else reference
             apart = max(np.abs(a.astype(np.float64) - b).max() for a, b in zip(outputs, reference))
-            expect(apart <= 2 * report["bound"] + 1e-12, f"{path}: {apart} from the first variant, bound {report['bound']}")
-            worst = check_predictions(program, folder, running, report["bound"]) if config["architectures"][0].endswith("Classification") else 0
-            print(f"{path}: {report['bytes']} bytes, evaluator {report['largest_difference']:.2e} of {report['bound']:.2e}, "
+            expect(apart <= 2 * report["bound"] + 1e-12,
+                   f"{path}: {apart} from the first variant, bound {report['bound']}")
+            classifies = config["architectures"][0].endswith("Classification")
+            worst = check_predictions(program, folder, running, report["bound"]) if classifies else 0
+            print(f"{path}: {report['bytes']} bytes, "
+                  f"evaluator {report['largest_difference']:.2e} of {report['bound']:.2e}, "
                   f"variants {apart:.2e}, probabilities {worst:.2e}")
         if config["model_type"] == "llama":
             check_past(program, folder)
 
 
 def check_past(program, folder):
-    """Token by token with the past as all at once, ten tokens of three texts."""
+    """Ten tokens of three texts: one at a time with the past gives the same logits as all at once."""
     config = json.load(open(f"{folder}/config.json"))
     report = json.loads(comera(program, "export", folder, "-o", "past.onnx", "--force", "--with-past", "--json"))
     comera(program, "export", folder, "-o", "plain.onnx", "--force")
@@ -127,11 +137,13 @@ def check_past(program, folder):
     ids = np.random.default_rng(7).integers(0, config["vocab_size"], size=(3, 10))
     expected = plain.run(["logits"], feeds(plain, ids, np.ones_like(ids)))[0]
     size = [3, config["num_key_value_heads"], 0, config["head_dim"]]
-    past = {one.name: np.zeros(size, dtype=np.float32) for one in with_past.get_inputs() if one.name.startswith("past_key_values.")}
+    past = {one.name: np.zeros(size, dtype=np.float32)
+            for one in with_past.get_inputs() if one.name.startswith("past_key_values.")}
     expect(len(past) == 2 * config["num_hidden_layers"], "two inputs per layer hold the past")
     names, worst = [one.name for one in with_past.get_outputs()], 0
     for at in range(ids.shape[1]):
-        given = {"input_ids": ids[:, at:at + 1], "attention_mask": np.ones((3, at + 1), dtype=np.int64), "position_ids": np.full((3, 1), at)}
+        given = {"input_ids": ids[:, at:at + 1], "attention_mask": np.ones((3, at + 1), dtype=np.int64),
+                 "position_ids": np.full((3, 1), at)}
         answer = dict(zip(names, with_past.run(None, {**given, **past})))
         past = {name: answer[name.replace("past_key_values", "present")] for name in past}
         worst = max(worst, np.abs(answer["logits"][:, 0] - expected[:, at]).max())
@@ -140,7 +152,7 @@ def check_past(program, folder):
 
 
 def measure(batch, length, paths):
-    """Median seconds of each file at one thread, all of them in turn, so that what disturbs the machine disturbs all of them."""
+    """Median seconds of each file at one thread. The files run in turn, so that disturbances affect all of them."""
     running = {path: session(path) for path in paths}
     ids = np.random.default_rng(1).integers(5, 1000, size=(batch, length))
     seconds = {path: [] for path in paths}
@@ -151,7 +163,8 @@ def measure(batch, length, paths):
             seconds[path].append(time.process_time() - start)
     medians = {path: statistics.median(seconds[path][1:]) for path in paths}
     for path in paths:
-        print(f"{path}  {os.path.getsize(path)} bytes  {1000 * medians[path]:.1f} ms  {medians[paths[0]] / medians[path]:.2f}x the first")
+        print(f"{path}  {os.path.getsize(path)} bytes  {1000 * medians[path]:.1f} ms  "
+              f"{medians[paths[0]] / medians[path]:.2f}x the first")
     return medians
 
 

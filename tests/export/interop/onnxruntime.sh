@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Graphs of others before and after tensorize; toy models, trained and exported in every form and type: ONNX Runtime (from PyPI) runs them: onnxruntime.sh VENV
-# COMERA_ONNX_PYTHON names an interpreter that has numpy, onnx and onnxruntime already. Without network: skipped (77).
+# Runs graphs in ONNX Runtime (from PyPI): graphs of other exporters before and after tensorize, and toy models that are
+# trained and exported in every form and type. Usage: onnxruntime.sh VENV
+# COMERA_ONNX_PYTHON names an interpreter that already has numpy, onnx and onnxruntime. Skipped (77) without network.
 venv=$(realpath -m "$1")
 # shellcheck source=tests/cli/expect.sh
 . "$(dirname "$0")/../../cli/expect.sh"
@@ -21,8 +22,9 @@ train dense "${classified[@]}" --form dense
 train mlm --task mlm --data corpus.txt --dev corpus.txt
 train clm --model llama-6m --task clm --layers 2 --heads 4 --key-heads 2 --data corpus.txt --dev corpus.txt
 train words --task mlm --data corpus.txt --dev corpus.txt --form dense
-train stories --model llama-6m --task clm --layers 2 --heads 4 --key-heads 2 --data corpus.txt --dev corpus.txt --form dense
-# The hottest rows of tables stay as they are: of a look-up, and of tables that decode too.
+train stories --model llama-6m --task clm --layers 2 --heads 4 --key-heads 2 \
+  --data corpus.txt --dev corpus.txt --form dense
+# Exact rows, of tables that are only looked up and of tables that are also decoders.
 printf 'round red and green\nsquare blue and round\nred red red green\nround round green and\n%.0s' 1 2 3 4 5 6 >hot.txt
 for name in dense words stories; do
   run "$COMERA" tensorize "$name" -o "exact-$name" --rank 3 --calibrate hot.txt --exact-rows 4
@@ -33,4 +35,5 @@ export COMERA_INTEROP_PYTHON=${COMERA_ONNX_PYTHON:-}
 against=("$tests/io/interop/run.sh" "$venv" "numpy onnx onnxruntime")
 "${against[@]}" "$tests/export/interop/any_graph.py" "$COMERA" || exit $?
 "${against[@]}" \
-  "$tests/export/interop/against_onnxruntime.py" check "$COMERA" tt pre lowrank dense mlm clm exact-dense exact-words exact-stories
+  "$tests/export/interop/against_onnxruntime.py" check "$COMERA" \
+  tt pre lowrank dense mlm clm exact-dense exact-words exact-stories
