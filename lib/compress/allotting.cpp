@@ -33,7 +33,7 @@ void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& 
   if (plan.form == PlannedForm::tt && calibrated && !settings.order) plan.out_modes = {candidate.out()};
 }
 
-// tt applies only to linear layers, ttm only to tables. first_plan() replaces one by the other for the other kind.
+// tt applies only to linear layers, ttm only to tables. first_plan() uses the other form for the other kind.
 bool is_other_kind(PlannedForm form, const Candidate& candidate) {
   return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm);
 }

@@ -241,7 +241,7 @@ class Calibration final : public InputMoments {
     for (const Group& group : groups_) widest = std::max(widest, group.width);
     if (info_.tokens < tokens_per_input * widest)
       log_warning(
-          "[tensorize] --calibrate: {} tokens are fitted, but {} inputs want {} or more; give more text or raise "
+          "[tensorize] --calibrate: {} tokens are fitted, but {} inputs need {} or more; give more text or raise "
           "--calibrate-tokens",
           info_.tokens, widest, tokens_per_input * widest);
   }

@@ -128,7 +128,7 @@ Run words_after(const TextBatch& text) {
 // Masks some tokens, which the model predicts.
 void mask(Run& run, const data::Specials& specials) {
   if (specials.mask < 0)
-    fail_input("[compare] the tokenizer has no [MASK], which a masked language model is asked with");
+    fail_input("[compare] the tokenizer has no [MASK], which the comparison of masked language models needs");
   const auto ids = run.batch["input_ids"].as<std::int32_t>(), index = run.batch["masked_index"].as<std::int32_t>(),
              targets = run.batch["masked_targets"].as<std::int32_t>();
   std::fill(index.begin(), index.end(), -1);

@@ -32,7 +32,7 @@ void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments) {
     if (plan.exact == 0) continue;
     if (!moments)
       fail_input(
-          "[tensorize] {}: which of its rows are the {} hottest is what text says; give text with --calibrate, or "
+          "[tensorize] {}: its {} exact rows are chosen by look-up counts of text; give text with --calibrate, or "
           "leave exact rows out",
           plan.name, plan.exact);
     const std::vector<double> weights = moments->row_weights(plan.name);

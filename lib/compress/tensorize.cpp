@@ -264,7 +264,7 @@ struct Tensorizer::Work {
   std::pair<tt::Allocation, const char*> shared(std::int64_t budget) const {
     if (owner.settings_.uniform || !looks_at_spectra()) return {tt::by_share(open_curves(), budget), nullptr};
     if (std::optional<tt::Allocation> paid = paid_by_tables(budget))
-      return {std::move(*paid), "the embeddings alone pay for this size"};
+      return {std::move(*paid), "smaller embeddings alone meet this size"};
     return {tt::water_fill(open_curves(), budget, owner.settings_.floor), nullptr};
   }
 
@@ -353,8 +353,8 @@ Tensorizer::~Tensorizer() = default;
 void Tensorizer::check_input() {
   if (settings_.exact_rows > 0 && !moments_)
     fail_input(
-        "[tensorize] --exact-rows {}: which rows of a table are the hottest is what text says; give text with "
-        "--calibrate, or leave it out",
+        "[tensorize] --exact-rows {}: exact rows are chosen by look-up counts of text; give text with --calibrate, or "
+        "leave it out",
         settings_.exact_rows);
   block_ = io::parse_comera_block(folder_.config(), folder_.config_path());
   io::describe(folder_);  // throws if cores belong to no chain

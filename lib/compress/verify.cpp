@@ -180,7 +180,7 @@ class Verifier {
   // The files are mapped, and compared pages are released, so no whole file is ever in memory.
   std::string fault_of(const io::ModelFolder::Entry& entry) const {
     const io::ModelFolder::Entry* dense = dense_.find(entry.tensor.name);
-    if (!dense) return "the dense model has no such tensor, and no certificate speaks of it";
+    if (!dense) return "the dense model has no such tensor, and no certificate lists it";
     if (dense->tensor.type != entry.tensor.type || dense->tensor.shape != entry.tensor.shape)
       return fmt::format("it is {} of {}, the dense model's {} of {}", io::to_string(entry.tensor.shape),
                          io::name_of(entry.tensor.type), io::to_string(dense->tensor.shape),

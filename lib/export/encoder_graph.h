@@ -6,7 +6,7 @@
 
 namespace comera::exporting {
 
-// Inputs input_ids, attention_mask and (where the model has types) token_type_ids, int64 [batch_size, sequence_length].
+// Inputs input_ids, attention_mask and (if the model has types) token_type_ids, int64 [batch_size, sequence_length].
 // Outputs: a classifier logits [batch_size, labels], a regression [batch_size, 1]; a masked language model logits
 // [batch_size, sequence_length, vocabulary]; a model without head
 // last_hidden_state [batch_size, sequence_length, hidden] and sentence_embedding [batch_size, hidden].

@@ -89,7 +89,7 @@ class Run {
     if (name.empty()) return nullptr;
     if (const auto found = values_.find(name); found != values_.end()) return &found->second;
     const auto stored = initialisers_.find(name);
-    if (stored == initialisers_.end()) fail_input("[export] nothing makes {}", name);
+    if (stored == initialisers_.end()) fail_input("[export] no node and no initialiser makes {}", name);
     return &(values_[name] = value_of<T>(*stored->second, bytes_of_(*stored->second)));
   }
 

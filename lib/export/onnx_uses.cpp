@@ -145,11 +145,8 @@ class Walk {
       refuse(view, fmt::format("it is quantised, {} reads it; tensorize the model before it is quantised",
                                io::onnx_node_name(node)));
     } else {
-      read_whole(
-          constant,
-          fmt::format(
-              "{} reads it, and a chain can stand only where MatMul or Gemm multiplies with it or Gather looks it up",
-              io::onnx_node_name(node)));
+      read_whole(constant, fmt::format("{} reads it, and only MatMul, Gemm and Gather can read a chain instead",
+                                       io::onnx_node_name(node)));
     }
   }
 

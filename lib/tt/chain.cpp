@@ -53,7 +53,7 @@ void check_indices(const std::vector<std::int32_t>& indices, std::int64_t limit,
   std::vector<bool> seen(static_cast<std::size_t>(limit));
   for (const std::int32_t index : indices) {
     if (index < 0 || index >= limit || seen[static_cast<std::size_t>(index)])
-      fail_input("{}: {} holds {}, which is out of range or stands there twice; wanted distinct numbers below {}", what,
+      fail_input("{}: {} holds {}, which is out of range or appears twice; wanted distinct numbers below {}", what,
                  name, index, limit);
     seen[static_cast<std::size_t>(index)] = true;
   }

@@ -73,7 +73,7 @@ Matrix scatter_rows(const Matrix& a, const std::vector<std::int32_t>& order);
 // Rows and columns of a symmetric matrix in the order `order`.
 Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order);
 
-// ||a - b|| / ||a|| (0 where both are 0).
+// ||a - b|| / ||a|| (0 if both are 0).
 double relative_error(const Matrix& a, const Matrix& b);
 // ||weight - chain|| / ||weight|| without a table's padding rows. Never expands a tt or a pair to the whole matrix.
 double chain_error(const Matrix& weight, const Chain& chain);

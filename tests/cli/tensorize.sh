@@ -227,7 +227,7 @@ E2
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 expect_err 'more tensors are those of bert, byte for byte'
-for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' 'added:no certificate speaks of it'; do
+for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' 'added:no certificate lists it'; do
   for tensor in embeddings.LayerNorm.weight encoder.layer.1.output.dense.bias; do
     run python3 edit.py small broken "$tensor" "${case%%:*}"
     expect_exit 0

@@ -157,7 +157,7 @@ TEST_CASE("the best target reduces the loss on held-out inputs") {
   const Matrix v = random_matrix(12, 7, 22);
   CHECK(fit.left(v) == Approx(squared_norm(fit.wanted) + followed_loss(v, fit.sums())).epsilon(1e-12));
   CHECK(held.left(best_target(w, fit.sums(), held.sums())) < 0.3 * held.left(w));
-  // Three tokens contain no information about twelve inputs. Their correction is harmful where nothing changed, so the
+  // Three tokens contain no information about twelve inputs. Their correction is harmful if nothing changed, so the
   // weight stays as it is.
   const Inputs few = inputs(3, 3, 24);
   const Matrix x = random_matrix(150, 12, 26), same = gram(x), still = multiply(same, w);
