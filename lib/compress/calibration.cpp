@@ -27,9 +27,9 @@ namespace {
 using tt::Matrix;
 using Version = StreamedWeights::Version;
 
-// bytes of moments per chunk of layers, unless one layer needs more
+// Bytes of moments per chunk of layers, unless one layer needs more.
 constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;
-// bytes of weights that stay in memory even if all matrices are smaller
+// Bytes of weights that stay in memory even if all matrices are smaller.
 constexpr std::size_t small_weights = std::size_t{1} << 28;
 
 class Calibration final : public InputMoments {
@@ -75,8 +75,8 @@ class Calibration final : public InputMoments {
   void visit(const Visit& visit, const std::function<void(const MomentGroup& group)>& each) override {
     const bool some = visit.tokens > 0 && visit.tokens < info_.tokens;
     used_ = batches_used(some ? static_cast<double>(visit.tokens) / static_cast<double>(info_.tokens) : 1);
-    if (some)
-      current_.block.reset(), original_.block.reset();  // stored block outputs must cover the batches of this visit
+    // Stored block outputs must cover the batches of this visit.
+    if (some) current_.block.reset(), original_.block.reset();
     std::vector<Group> wanted;
     for (const Group& group : groups_)
       if (is_wanted(group, visit)) wanted.push_back(group);

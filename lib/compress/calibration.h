@@ -20,7 +20,7 @@ struct CalibrationSettings {
   std::int64_t length = 128;                // tokens of the longest sequence
   std::vector<std::string> columns = {};    // of tables, one sequence per row; empty: "text"
   std::optional<data::Format> format = {};  // of all files; empty: from their names
-  // folder for temporary data that is too large for memory; "": the folder of temporary files
+  // Folder for temporary data that is too large for memory; "": the folder of temporary files.
   std::string scratch = {};
 };
 

@@ -11,7 +11,7 @@
 namespace comera::compress {
 namespace {
 
-// one sequence in four is held out; these alternate between choosing and judging
+// One sequence in four is held out; these alternate between choosing and judging.
 constexpr std::int64_t held_out_every = 4;
 constexpr std::size_t fewest = 2 * held_out_every;  // sequences: the smallest number that fills every part
 constexpr std::size_t shortest = 4;                 // tokens including [CLS]; shorter lines are skipped

@@ -75,8 +75,8 @@ bool says_untied(const io::Json& config) {
 bool says_tied(const io::Json& config, const Tie& tie) {
   const auto found = config.find("tie_word_embeddings");
   const bool said = found != config.end() && found->is_boolean();
-  return said ? found->get<bool>()
-              : !std::string_view(tie.table).ends_with("embed_tokens");  // Llama's default is false
+  // Llama's default is false
+  return said ? found->get<bool>() : !std::string_view(tie.table).ends_with("embed_tokens");
 }
 
 void check_tied(const io::ModelFolder& folder, const io::ModelFolder::Entry& a, const io::ModelFolder::Entry& b) {

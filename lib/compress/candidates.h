@@ -31,8 +31,8 @@ struct Candidate {
 // The patterns of --include and --exclude. They match the name with or without ".weight".
 struct Choice {
   std::vector<std::string> include, exclude;
-  std::optional<std::set<std::string>> tables =
-      {};  // if set: these weights are tables, all others are linear layers [out, in]
+  // If set: these weights are tables, all others are linear layers [out, in].
+  std::optional<std::set<std::string>> tables = {};
 };
 bool matches(const std::vector<std::string>& patterns, const std::string& name);
 

@@ -19,7 +19,7 @@ struct Group {
   std::vector<std::string> layers;  // names in the model
   std::int64_t width = 0;
   bool joins = false;  // the output of the last of them is added to a residual stream
-  // index of the block; groups after the stack: number of blocks. Groups of one block are measured together
+  // Index of the block; groups after the stack: number of blocks. Groups of one block are measured together.
   std::size_t block = 0;
 };
 
@@ -64,8 +64,8 @@ class Collector final : public layers::InputObserver {
   struct Seen {
     // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream
     tt::FloatMatrix x, stream, given;
-    // false: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
-    // stream
+    // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
+    // stream.
     bool has_x = false, has_stream = false;
   };
 

@@ -26,7 +26,7 @@ namespace {
 
 using Version = StreamedWeights::Version;
 
-// bytes of weights that stay in memory even if all matrices are smaller
+// Bytes of weights that stay in memory even if all matrices are smaller.
 constexpr std::size_t small_weights = std::size_t{1} << 28;
 constexpr double most_flops = 1e12;  // of one forward of both models
 constexpr double most_logits = 1 << 25, logits_at_once = 1 << 23;

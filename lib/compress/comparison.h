@@ -35,10 +35,9 @@ struct Comparison {
   std::int64_t sequences = 0, tokens = 0;
   std::optional<Cosine> hidden;     // of a token's last hidden states
   std::optional<Cosine> embedding;  // of a text's embeddings
-  std::optional<double>
-      // rank correlation between the cosines of all pairs of texts in the two models: measures if similar texts stay
-      // similar
-      order;
+  // Rank correlation between the cosines of all pairs of texts in the two models: measures if similar texts stay
+  // similar.
+  std::optional<double> order;
   std::optional<Answers> answers;
   std::optional<Scores> scores;
   bool words = false;    // answers are tokens
@@ -52,10 +51,9 @@ struct ComparisonText {
   std::string tokenizer;      // file or folder; "": the model's folder
   std::int64_t length = 128;  // tokens of the longest sequence
   std::int64_t tokens = 0;    // 0: as many as take a few seconds, at least one sequence
-  std::int64_t calibration_tokens =
-      // the files are those of calibration, and this many of their tokens were read (0: enough); only judging sequences
-      // count
-      0;
+  // The files are those of calibration, and this many of their tokens were read (0: enough); only judging sequences
+  // count.
+  std::int64_t calibration_tokens = 0;
   bool calibration = false;
   std::vector<std::string> columns = {};    // of tables, one text per row; empty: "text"
   std::optional<data::Format> format = {};  // of all files; empty: from their names

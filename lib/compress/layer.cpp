@@ -50,8 +50,8 @@ class TableCurve {
     basis_ = std::move(eigen.vectors);
     losses_.assign(eigen.values.size() + 1, 0);
     for (std::size_t r = eigen.values.size(); r-- > 0;) losses_[r] = losses_[r + 1] + std::max(eigen.values[r], 0.0);
-    if (!evidence.exact_rows.empty())
-      losses_[0] = weighted_norm(table, evidence.row_weights);  // errors are relative to the whole table
+    // Errors are relative to the whole table.
+    if (!evidence.exact_rows.empty()) losses_[0] = weighted_norm(table, evidence.row_weights);
   }
 
   const std::vector<double>& losses() const { return losses_; }

@@ -41,10 +41,9 @@ struct LayerOutcome {
   std::uint64_t bytes = 0, bytes_dense = 0;
   double rel_error = 0;                // ||W - Ŵ|| / ||W|| of the numbers as stored
   std::optional<double> output_error;  // if earlier layers were replaced, W is target_of()
-  std::optional<double>
-      // the smallest possible error of a matrix of this rank, or for a ttm a lower bound for its ranks. Measured on the
-      // fitted outputs with calibration, else on the weight
-      optimum;
+  // The smallest possible error of a matrix of this rank, or for a ttm a lower bound for its ranks. Measured on the
+  // fitted outputs with calibration, else on the weight.
+  std::optional<double> optimum;
   std::optional<double> error_of_optimum;  // error of the chain in the measure of `optimum`
   double ms = 0;
   std::string reason;                   // the reason why it stays dense

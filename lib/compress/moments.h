@@ -27,7 +27,7 @@ struct MomentsInfo {
   std::string hash;                          // of the contents of the files
   std::int64_t tokens = 0, held_tokens = 0;  // fitted, choosing
   bool sequential = false;                   // the inputs of a layer came from the compressed layers before it
-  // judging; 0 in certificates of older versions, where the judging text also took part in choices
+  // Judging tokens; 0 in certificates of older versions, where the judging text also took part in choices.
   std::int64_t judged_tokens = 0;
 
   std::int64_t& part(TextPart part) {
@@ -59,7 +59,7 @@ enum class Part : std::uint8_t { all, first, later };
 struct Visit {
   bool follows = false;  // weights are replaced during the visit, so the model runs again for every block
   Part part = Part::all;
-  // groups without any such layer are skipped; empty: no group is skipped
+  // Groups without any such layer are skipped; empty: no group is skipped.
   std::function<bool(const std::string& layer)> wants = {};
   std::int64_t tokens = 0;  // fitted tokens, evenly from all of them; 0: all
 };

@@ -20,8 +20,8 @@ struct LayerPlan {
   bool gauge = true;        // identity block in the last core, if the form allows one
   std::string reason = {};  // the reason why it stays dense
   std::int64_t exact = 0;   // tables only: number of exact rows
-  io::FileShape ranks =
-      {};  // tt and ttm: rank of every bond, both ends included; empty: as large as the middle bond allows
+  // tt and ttm: rank of every bond, both ends included; empty: as large as the middle bond allows.
+  io::FileShape ranks = {};
 };
 
 struct Plan {

@@ -107,8 +107,8 @@ struct Tensorizer::Work {
     curves[i] = curve_of(first[i], candidates()[i], std::move(losses), owner.settings_.allow_slower);
     if (owner.settings_.goal.counted_element != 0)
       scale_bytes(curves[i], owner.settings_.goal.counted_element, io::size_of(candidates()[i].type));
-    if (owner.settings_.uniform)
-      curves[i].multiple = 1;  // the uniform baseline: steps of eight would leave a tenth of a small budget unused
+    // The uniform baseline: steps of eight would leave a tenth of a small budget unused.
+    if (owner.settings_.uniform) curves[i].multiple = 1;
     if (first[i].rank == 0) return;  // otherwise a rule sets the rank
     curves[i].smallest_rank = curves[i].largest_rank = first[i].rank;
     curves[i].may_be_dense = false;
@@ -214,7 +214,7 @@ struct Tensorizer::Work {
   }
 
   std::uint64_t file_bytes(const Plan& plan) const {
-    // two entries in the header
+    // Two entries in the header.
     const auto entries = [](const LayerPlan& layer) { return 2 * (layer.name.size() + 110); };
     return planned_file_bytes(owner.folder_, candidates(), chains_of(plan), owner.calibration()) +
            third_cores(plan, entries);

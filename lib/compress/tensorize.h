@@ -24,11 +24,11 @@ struct Goal {
   std::vector<double> ratios;           // dense / compressed, of the whole file; several: one folder each
   std::optional<std::uint64_t> budget;  // bytes of the file
   std::optional<std::int64_t> rank;
-  std::optional<double>
-      tolerance;  // relative error of every layer: of its outputs with calibration, else of its weight
+  // Relative error of every layer: of its outputs with calibration, else of its weight.
+  std::optional<double> tolerance;
   std::string plan_file;
-  // size of the file to which ratios and budgets apply, if it is not the weights file but the graph that is made from
-  // the model
+  // Size of the file to which ratios and budgets apply, if it is not the weights file but the graph that is made from
+  // the model.
   FileBytes counted;
   std::size_t counted_element = 0;  // bytes per number in that file; 0: as the weights are stored
 };
@@ -48,7 +48,7 @@ struct Settings {
   bool again = false;           // the model already has chains; they stay as they are
   std::int64_t exact_rows = 0;  // number of exact rows of every table; needs calibration
   bool sequential = true;       // calibration runs with the compressed layers so far and corrects their error
-  // the weights are those of an ONNX graph: `model` is a folder that was made from it, and reports refer to the graph
+  // The weights are those of an ONNX graph: `model` is a folder that was made from it, and reports refer to the graph.
   bool graph = false;
 };
 

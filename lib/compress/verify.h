@@ -24,8 +24,8 @@ struct OtherFault {
 
 struct Verification {
   std::vector<LayerCheck> layers;
-  std::int64_t others =
-      0;  // tensors that belong to no certified chain; they are compared with the dense model byte by byte
+  // Tensors that belong to no certified chain; they are compared with the dense model byte by byte.
+  std::int64_t others = 0;
   std::vector<OtherFault> other_faults;
   bool holds() const;
 };

@@ -41,9 +41,8 @@ std::vector<float> merge_table(const Chain& chain, std::size_t first, std::size_
   for (std::size_t k = first; k < last; ++k) {
     const Matrix next = multiply(as_matrix(merged, r * m * n), as_matrix(chain.cores[k], chain.ranks[k]));
     const std::int64_t m2 = chain.left_modes[k], n2 = chain.right_modes[k];
-    merged =
-        // the left rank acts as an additional, outermost row mode
-        interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);
+    // The left rank acts as an additional, outermost row mode.
+    merged = interleave(next.values, r * m, n, m2, n2, chain.ranks[k + 1]);
     m *= m2;
     n *= n2;
   }
@@ -166,8 +165,8 @@ TableHalves halves_of(const Chain& chain) {
   halves.right_rows = product(chain.left_modes, middle, last);
   halves.right_columns = product(chain.right_modes, middle, last);
   halves.left = as_matrix(merge_table(chain, 0, middle), halves.left_rows);
-  const std::vector<float> right =
-      merge_table(chain, middle, last);  // [R, rows, columns], stored below as [rows, R, columns]
+  // [R, rows, columns], stored below as [rows, R, columns]
+  const std::vector<float> right = merge_table(chain, middle, last);
   halves.right = {halves.right_rows, halves.rank * halves.right_columns, std::vector<float>(right.size())};
   for (std::int64_t r = 0; r < halves.rank; ++r)
     for (std::int64_t i = 0; i < halves.right_rows; ++i)

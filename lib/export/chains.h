@@ -28,10 +28,10 @@ struct Chain {
   Sizes ranks;                         // cores + 1; if all inner ranks are 0, the weight is zero
   std::vector<std::vector<float>> cores;
   std::vector<std::int32_t> order;  // linear: row order[p] of the weight is row p of the chain; empty: no permutation
-  std::vector<std::int32_t>
-      gauge;  // linear: output column gauge[r] of the right factor is the unit vector r; empty: no gauge
-  std::vector<std::int32_t>
-      exact_ids;      // table: row exact_ids[e] is row e of exact_rows and replaces the value of the cores; rising
+  // Linear: output column gauge[r] of the right factor is the unit vector r; empty: no gauge.
+  std::vector<std::int32_t> gauge;
+  // Table: row exact_ids[e] is row e of exact_rows and replaces the value of the cores; rising.
+  std::vector<std::int32_t> exact_ids;
   Matrix exact_rows;  // [E, columns]
 
   bool empty() const;

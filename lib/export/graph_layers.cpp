@@ -185,8 +185,8 @@ Name exact_places(Graph& graph, const Chain& chain, const Name& ids) {
 }
 
 // The output `y` of the chain for `ids`, overwritten for ids of exact rows. `place_of` holds a position in the exact
-// rows for every id of the vocabulary, 0 for ids without an exact row. Comparing the id at that position with the own
-// id finds out if it is exact.
+// rows for every id of the vocabulary, 0 for ids without an exact row. An id is exact if it
+// equals the id of the exact row at that position.
 Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Name& y) {
   if (chain.exact_ids.empty()) return y;
   const Name own = exact_ids(graph, chain);

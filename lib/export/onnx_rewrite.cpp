@@ -8,7 +8,7 @@
 namespace comera::exporting {
 namespace {
 
-// written last: marks the folder as complete and holds the hash of its source file
+// Written last: marks the folder as complete and holds the hash of its source file.
 constexpr const char* mark = "source.hash";
 
 std::string extracted(const std::string& source, const std::string& folder) {

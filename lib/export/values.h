@@ -75,7 +75,7 @@ struct Call {
   }
 };
 
-// Finds an operator by name. Null if unknown.
+// Functions that find an operator by name. Null if unknown.
 template <class T>
 using Operator = ValueOf<T> (*)(const Call<T>&);
 template <class T>

@@ -40,8 +40,8 @@ std::int64_t smallest_bytes(const std::vector<LossCurve>& layers);
 Allocation by_rank(const std::vector<LossCurve>& layers, std::int64_t rank);
 // The smallest rank whose relative error sqrt(losses[r] / losses[0]) is at most `tolerance`.
 Allocation by_tolerance(const std::vector<LossCurve>& layers, double tolerance);
-// The largest uniform share of dense bytes that every layer can have within the budget. A layer gets the
-// next rank if it still fits.
+// The largest uniform share of dense bytes that every layer can have within the budget. A layer gets the next
+// rank if it still fits.
 Allocation by_share(const std::vector<LossCurve>& layers, std::int64_t budget);
 // Water-filling: reduces the sum of weighted losses within the budget. No layer gets less than `floor` times its rank
 // of by_share. InputError if even the smallest ranks exceed the budget; the message contains the smallest possible

@@ -12,7 +12,7 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
-// share of the largest possible rank; if the pair's rank is higher, order 3 cannot win and is not tried
+// Share of the largest possible rank; if the pair's rank is higher, order 3 cannot win and is not tried.
 constexpr double highest_share = 0.45;
 
 std::int64_t rounded_down(std::int64_t rank, std::int64_t multiple) {
@@ -109,8 +109,8 @@ struct Judge {
   }
 
   void offer(Candidate candidate) {
-    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes)
-      return;  // the gauge could not be fixed
+    // The gauge could not be fixed.
+    if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes) return;
     if (!best || candidate.held_error < best->held_error) best = std::move(candidate);
   }
 };
@@ -176,8 +176,8 @@ std::int64_t pair_bytes(std::int64_t in, std::int64_t out, std::int64_t rank, co
 }
 
 std::int64_t order3_bytes(std::int64_t out, const Order3& shape, const Storage& storage) {
-  const std::int64_t front =
-      shape.first * shape.first_rank - shape.first * shape.second * shape.rank;  // G1 minus a left factor of [in x R]
+  // G1 minus a left factor of [in x R]
+  const std::int64_t front = shape.first * shape.first_rank - shape.first * shape.second * shape.rank;
   return pair_bytes(shape.first * shape.second, out, shape.rank, storage) +
          (front + shape.first_rank * shape.second * shape.rank) * storage.bytes_per_number +
          4 * shape.first * shape.second;

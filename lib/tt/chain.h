@@ -15,7 +15,8 @@ enum class Kind : std::uint8_t { tt, ttm };
 
 struct Chain {
   Kind kind = Kind::tt;
-  // tt: of any two lengths >= 1, cores for the in modes first; ttm: row modes and column modes, the same number of each
+  // tt: of any two lengths >= 1, cores for the in modes first; ttm: row modes and column modes, the same number of
+  // each.
   Sizes in_modes, out_modes;
   Sizes ranks;  // of every bond, both ends included: cores + 1
   std::vector<std::vector<double>> cores;

@@ -10,7 +10,7 @@ namespace comera::tt {
 namespace {
 
 constexpr int probes = 16, probe_steps = 24;
-// largest amplification in one round: float keeps two digits of the directions that are not amplified
+// Largest amplification in one round: float keeps two digits of the directions that are not amplified.
 constexpr double widest = 1e5;
 constexpr int first_degree = 6, next_degree = 4, most_rounds = 12;
 

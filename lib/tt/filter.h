@@ -9,8 +9,8 @@ namespace comera::tt {
 
 struct LeadingSpace {
   Matrix basis;  // [count x side] orthonormal rows, approximate eigenvectors, the largest eigenvalue first
-  // estimate of the additional squared norm in the best basis of this size: sum |G q - θ q|² / (θ - θ at the edge of
-  // the space)
+  // Estimate of the additional squared norm in the best basis of this size: sum |G q - θ q|² / (θ - θ at the edge of
+  // the space).
   double gap = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t small_side = 512;   // below it, the Gram matrix is as fast as any iteration on a subspace
 constexpr double gram_resolution = 1e-13;  // smaller shares of the squared norm are rounding errors of a Gram matrix
-// the same for a Gram matrix in float, with a margin for many directions
+// The same for a Gram matrix in float, with a margin for many directions.
 constexpr double float_resolution = 1e-5;
 constexpr double worst_gap = 5e-3;  // with a larger gap, the whole spectrum is computed
 constexpr int most_refinements = 3;

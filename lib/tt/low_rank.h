@@ -22,7 +22,7 @@ class LowRankCurve {
 
   std::int64_t largest_rank() const { return static_cast<std::int64_t>(losses_.size()) - 1; }
   const std::vector<double>& losses() const { return losses_; }  // [r] = ||W - pair(r)||², r = 0 .. largest_rank()
-  // smallest loss of any matrix of that rank; an estimate if the space was iterated
+  // Smallest loss of any matrix of that rank; an estimate if the space was iterated.
   double best_loss(std::int64_t rank) const;
   Pair pair(std::int64_t rank) const;              // left [rows x r], right [r x columns]
   Pair left_orthonormal(std::int64_t rank) const;  // the same product, with an orthonormal left factor

@@ -12,15 +12,15 @@ namespace comera::tt {
 // `tolerance`. `middle_rank` may also limit the middle bond of a tt.
 struct Truncation {
   Sizes ranks;
-  // of the whole chain, ||W - chain|| <= tolerance ||W||: delta = tolerance ||W|| / sqrt(D - 1) per bond
+  // For the whole chain: ||W - chain|| <= tolerance ||W||: delta = tolerance ||W|| / sqrt(D - 1) per bond.
   std::optional<double> tolerance;
   std::optional<std::int64_t> middle_rank;
 };
 
 struct Fit {
   Chain chain;
-  std::vector<double>
-      discarded;  // norm that the cut of each inner bond lost, relative to ||W||; rel_error <= sqrt(sum of squares)
+  // Norm that the cut of each inner bond lost, relative to ||W||; rel_error <= sqrt(sum of squares).
+  std::vector<double> discarded;
   double rel_error = 0;  // ||W - chain|| / ||W||, computed from the cores
 };
 

@@ -9,7 +9,7 @@ namespace comera::tt {
 namespace {
 
 constexpr std::int64_t widest_normal_matrix = 1500;
-// share of the mean weight; a row that never occurs must not vanish from the scaled table
+// Share of the mean weight; a row that never occurs must not vanish from the scaled table.
 constexpr double least_weight = 1e-6;
 
 std::vector<std::int64_t> offsets(const Sizes& modes, const Sizes& strides) {

@@ -163,9 +163,8 @@ TEST_CASE("candidates are written in the orientation of a folder") {
 
 TEST_CASE("chains replace their weights") {
   const TemporaryFolder folder;
-  const int kind =
-      // 0: a table in both modes; 1: a table with all columns in the right factor; 2: a pair that is not a table
-      GENERATE(0, 1, 2);
+  // 0: a table in both modes; 1: a table with all columns in the right factor; 2: a pair that is not a table
+  const int kind = GENERATE(0, 1, 2);
   const bool plain = kind == 2;
   const Sizes row_modes = kind == 0 ? Sizes{3, 2} : Sizes{6, 1}, column_modes = kind == 0 ? Sizes{2, 2} : Sizes{1, 4};
   const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);

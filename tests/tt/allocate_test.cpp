@@ -106,8 +106,8 @@ TEST_CASE("a uniform share spends its budget to the last rank that fits") {
     const std::int64_t budget = dense / cut;
     const Allocation even = by_share(layers, budget);
     CHECK(even.bytes <= budget);
-    CHECK(budget - even.bytes <
-          layers[0].bytes[2] - layers[0].bytes[1]);  // no further rank of the smallest layers fits
+    // No further rank of the smallest layers fits.
+    CHECK(budget - even.bytes < layers[0].bytes[2] - layers[0].bytes[1]);
     CHECK(static_cast<double>(even.bytes) >= 0.995 * static_cast<double>(budget));
     for (std::size_t l = 0; l < layers.size(); ++l) {
       const double one_rank = static_cast<double>(layers[l].bytes[2] - layers[l].bytes[1]);

@@ -59,8 +59,8 @@ TEST_CASE("the error is the root of the sum of squared cuts and stays within the
   const Fit fit = tt_svd(w, {5, 4, 3}, {6, 6}, {{1, 4, 9, 14, 5, 1}, {}, {}});
   CHECK(fit.discarded.size() == 4);
   CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))));
-  CHECK(fit.rel_error ==
-        Approx(bound_of(fit)).epsilon(1e-12));  // successive cuts lose orthogonal parts, so the bound is attained
+  // Successive cuts lose orthogonal parts, so the bound is attained.
+  CHECK(fit.rel_error == Approx(bound_of(fit)).epsilon(1e-12));
   for (const double tolerance : {0.7, 0.3, 0.05}) {
     const Fit cut = tt_svd(w, {5, 4, 3}, {6, 6}, {{}, tolerance, {}});
     CHECK(cut.rel_error <= tolerance);
@@ -140,8 +140,8 @@ TEST_CASE("weights of low rank and zeros are exact at a rank above theirs") {
   REQUIRE(curve.largest_rank() == 64);
   for (const std::int64_t rank : {20, 64}) {
     const Pair pair = curve.pair(rank);
-    CHECK(relative_error(w, multiply(pair.left, pair.right)) <=
-          1e-12);  // iterated on the weight itself, not on its Gram matrix
+    // Iterated on the weight itself, not on its Gram matrix.
+    CHECK(relative_error(w, multiply(pair.left, pair.right)) <= 1e-12);
   }
   const LowRankCurve nothing(Matrix(600, 1200), 8);
   CHECK(nothing.losses()[0] == 0);
