@@ -109,7 +109,7 @@ struct Judge {
   }
 
   void offer(Candidate candidate) {
-    // The gauge could not be fixed.
+    // Too large if no gauge could be fixed.
     if (stored_bytes(candidate.chain, search.storage.bytes_per_number) > search.bytes) return;
     if (!best || candidate.held_error < best->held_error) best = std::move(candidate);
   }
