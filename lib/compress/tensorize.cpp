@@ -143,8 +143,8 @@ struct Tensorizer::Work {
   }
 
   // Sets the weights of the layers' relative losses. With calibration: the measured effect, if it was measured for
-  // every layer. Without calibration: a table counts as much as all linear layers together, because all of them read
-  // its outputs.
+  // every layer, otherwise 1. Without calibration: a table counts as much as all linear layers together, because all of
+  // them read its outputs.
   void weigh() {
     double linear = 0;
     bool measured = true;

@@ -236,8 +236,7 @@ TEST_CASE("calibration: the effect is the change of the model's output, and the 
   for (double& value : weight.values) value *= 0.9;
   CHECK(moments->effect(down, weight).value() == Approx(0.01 * gone).epsilon(0.3));  // small changes are linear
   CHECK(!moments->effect("nothing", weight));
-  // A masked language model outputs neither hidden states nor class logits. Then all layers have the same weight, and a
-  // table counts as much as all of them.
+  // A masked language model outputs neither hidden states nor class logits. Then all layers have the same weight.
   write_file_atomic(folder / "config.json", io::json_text(config()));
   CHECK(!calibrate(machine(), {folder.path(), {folder / "text.txt"}, "", 1000, 24})->effect(down, weight));
 }

@@ -57,8 +57,8 @@ TEST_CASE("agreement: error and rank correlation of two regressions") {
 
 TEST_CASE("agreement: cosines, divergence and perplexity match their definitions") {
   Agreement agreement;
-  // Two tokens, one pair of vectors at 60 degrees and one equal. One text with opposite embeddings. The next token has
-  // probability one half in the first model and one quarter in the second.
+  // Two tokens, one pair of vectors at 60 degrees and one parallel. One text with opposite embeddings. The next token
+  // has probability one half in the first model and one quarter in the second.
   const double l = std::log(0.5), q = std::log(0.25);
   agreement.add(given({2, 0, 0, 3}, {1, 1}, {l, q, q}),
                 given({1, std::sqrt(3.0F), 0, 1}, {-2, -2}, {q + 1, q + 1, l + 1}), 2, 1, std::vector<std::int32_t>{0});
