@@ -144,7 +144,7 @@ struct Tensorizer::Work {
 
   // Sets the weights of the layers' relative losses. With calibration: the measured effect, if it was measured for
   // every layer, otherwise 1. Without calibration: a table counts as much as all linear layers together, because all of
-  // them read its outputs.
+  // them read its outputs. paid_by_tables() replaces these weights if smaller tables alone meet the budget.
   void weigh() {
     double linear = 0;
     bool measured = true;
