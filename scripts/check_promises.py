@@ -7,6 +7,7 @@ import sys
 from sources import ROOT, read, report
 
 ROW = re.compile(r"^\| (?!promise|---)(.*) \| (.*) \|$", re.MULTILINE)
+CASE = re.compile(r'TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')  # a long name is several literals
 NAME = re.compile(r"`([a-z]+): ([^`]+)`")
 
 
@@ -14,8 +15,8 @@ def cases():
     """Names of all tests that ctest runs, found in the sources."""
     found = set()
     for path in ROOT.glob("tests/*/*_test.cpp"):
-        for name in re.findall(r'TEST_CASE\("((?:[^"\\]|\\.)*)"', path.read_text(encoding="utf-8")):
-            found.add((path.parent.name, name))
+        for literals in CASE.findall(path.read_text(encoding="utf-8")):
+            found.add((path.parent.name, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))))
     for path in ROOT.glob("tests/cli/*.sh"):
         found.add(("cli", path.stem))
     for path in ROOT.glob("tests/*/tests.cmake"):
