@@ -1,4 +1,4 @@
-// `comera evaluate A --against B`: how far one model's answers are from another's.
+// `comera evaluate A --against B`: compares the answers of two models on the same text.
 #pragma once
 
 #include "lib/core/options.h"

@@ -17,7 +17,7 @@
 namespace comera::tools {
 namespace {
 
-// What is timed: the option's name.
+// The part to time: the name of the option that selects it.
 std::string work_of(const OptionValues& values) {
   if (values.has("linear") && values.has("table"))
     fail_input("[bench] --linear and --table are two benches; give one of them");
@@ -174,20 +174,20 @@ std::vector<Option> bench_machine_options() {
   return options;
 }
 
-// Best first; where --isa names one, or something else than the CPU computes, that alone.
+// Instruction sets to time, best first. Only one if --isa names one or the device is not the CPU.
 std::vector<std::string> sets_of(const OptionValues& values) {
   if (values.text("isa") != "all") return {values.text("isa")};
   if (values.text("device") != "cpu") return {"auto"};
   std::vector<std::string> sets;
   for (const char* isa : kernels::cpu_isas)
     if (kernels::cpu_supports(isa)) sets.emplace_back(isa);
-  return sets.empty() ? std::vector<std::string>{"auto"} : sets;  // what opens it names what is missing
+  return sets.empty() ? std::vector<std::string>{"auto"} : sets;  // "auto" fails with the name of the missing set
 }
 
 report::BenchReport bench_work(const OptionValues& values, const std::string& isa, bool parts) {
   OpenMachine open = open_machine(values, values.text("dtype"), isa);
   plan::PathChoices paths;
-  open.machine.paths = &paths;  // measured, as in training
+  open.machine.paths = &paths;  // choices are measured, as in training
   const report::BenchOptions options{.warmup = static_cast<int>(values.integer("warmup")),
                                      .repetitions = static_cast<int>(values.integer("repetitions")),
                                      .batch = values.integer("batch"),
@@ -200,7 +200,8 @@ report::BenchReport bench_work(const OptionValues& values, const std::string& is
                                : work == "table" ? report::bench_lookup(open.machine, lookup_of(values), options)
                                                  : bench_model(values, open.machine, options);
   report.peak_gflops =
-      std::max(peak_gflops, report::measure_peak_gflops(open.machine));  // others may have slowed down the first
+      // the first value may be too low if other processes were running
+      std::max(peak_gflops, report::measure_peak_gflops(open.machine));
   report.peak_work = report::peak_work(open.machine);
   report.copy_gb_per_s = copy_gb_per_s;
   report.settings = settings_of(values, open, report.settings);

@@ -1,4 +1,4 @@
-// The options that name calibration text, and the moments that it gives.
+// Options for calibration text, and the input moments that the text gives.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace comera::tools {
 std::vector<Option>
 calibration_options();  // --calibrate, --calibrate-tokens, --calibrate-length, --text, --data-format, --tokenizer
 
-// Null without --calibrate. `scratch`: folder for what memory should not hold, "": that of temporary files. `tokens`:
-// to read at most where
-// --calibrate-tokens is not given; 0: until enough are fitted.
+// Returns null without --calibrate. `scratch`: folder for data that is too large for memory; "" selects the folder of
+// temporary files. `tokens`: limit of tokens to read if --calibrate-tokens is not given; 0: read until enough sequences
+// are fitted.
 std::unique_ptr<compress::InputMoments> open_calibration(const OptionValues& values, const plan::Machine& machine,
                                                          const std::string& model, const std::string& scratch,
                                                          std::int64_t tokens = 0);
 
-// The text that tells what compression cost: the part of calibration's that judges, or what is built in.
+// Text on which the cost of compression is measured: the held-out part of the calibration text, or the built-in text.
 compress::ComparisonText comparison_text(const OptionValues& values);
 
 }  // namespace comera::tools

@@ -14,7 +14,7 @@
 namespace comera::tools {
 namespace {
 
-// A line per example: classes with their probability, or numbers.
+// Header of the predictions file: classes with their probability, or numbers.
 const char* prediction_head(data::Task task) {
   return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
 }
@@ -54,7 +54,7 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
   }
   print_out(report::render_for_stdout(report::summary_table(evaluation)));
   if (evaluation.task != data::Task::classify) return;
-  constexpr std::size_t readable = 12;  // columns of a confusion table on a terminal
+  constexpr std::size_t readable = 12;  // most columns of a confusion table that fit a terminal
   if (evaluation.labels.size() <= readable)
     print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
   print_out(fmt::format("\n{}", report::render_for_stdout(report::label_table(evaluation))));

@@ -69,7 +69,7 @@ void print(const OptionValues& values, const Exported& exported) {
   if (exported.difference) print_difference(*exported.difference);
 }
 
-// A graph that is larger than what it was made from surprises.
+// Suggests --dtype if the fp32 graph is larger than the stored weights.
 void hint_type(const OptionValues& values, const std::string& model) {
   if (values.given("dtype")) return;
   const DType stored = train::stored_types(model).others;
@@ -83,7 +83,7 @@ std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const i
   auto engine =
       std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
                                       train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-  train::check_weights(folder.path(), engine->model());  // before memory is taken for what config.json claims
+  train::check_weights(folder.path(), engine->model());  // before memory is allocated for the sizes in config.json
   engine->allocate();
   train::load_weights(folder.path(), engine->weights());
   engine->weights_changed();
@@ -98,7 +98,7 @@ void refuse_onnx_words(const OptionValues& values) {
     if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
 }
 
-// A model that comera runs, with chains: what its dense form is compared with. Nothing where there is none, and why.
+// The model with its chains, for the comparison with its dense form. If comera cannot run it, `reason` is the cause.
 struct Runnable {
   std::optional<models::ModelSpec> spec;
   std::string reason;
@@ -110,7 +110,7 @@ Runnable runnable_model(const io::ModelFolder& folder) {
     return {{}, "comera does not run models of this architecture"};
   try {
     models::ModelSpec spec = models::spec_from_folder(folder.path());
-    // Dense weights in double and in float.
+    // Dense weights once in double and once in float.
     const double bytes = 12.0 * static_cast<double>(models::make_model(spec, DType::f32)->parameters_dense());
     if (bytes > 0.7 * static_cast<double>(machine_memory()))
       return {{}, fmt::format("that takes {} of memory", format_bytes(static_cast<std::uint64_t>(bytes)))};

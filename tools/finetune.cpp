@@ -53,7 +53,7 @@ std::vector<Option> adaptation_options() {
   return rows;
 }
 
-// Rates that heal: what the cores of a compressed model know is lost at the rates that random ones learn at
+// Default rates for healing. The rates that suit random cores destroy the trained cores of a compressed model
 // (docs/results.md).
 std::vector<Option> gentle_options() {
   std::vector<Option> rows = train::training_options();
@@ -64,7 +64,7 @@ std::vector<Option> gentle_options() {
   return rows;
 }
 
-// Without MODEL: the one of the run that --resume goes on with.
+// The model of the run that --resume continues, if MODEL is not given.
 std::string model_of_run(const OptionValues& values) {
   const auto recipe = recipe_to_resume(values);
   if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
@@ -73,8 +73,8 @@ std::string model_of_run(const OptionValues& values) {
   return before.text("model");
 }
 
-// A column of labels that is named means that labels are learned: classes or, where the model learned numbers or the
-// labels are reals, numbers.
+// --label selects a task with labels: regression if the model's task is regression or the labels are real numbers, else
+// classify.
 data::Task task_for(const OptionValues& values, const models::ModelSpec& stored) {
   const models::Spec& model = models::common(stored);
   const bool unlabelled =
@@ -84,7 +84,7 @@ data::Task task_for(const OptionValues& values, const models::ModelSpec& stored)
   return task_of_labels(values, model.labels);
 }
 
-// What was not said follows from the model and from what was said.
+// Fills in defaults from the model and the given options.
 void settle(OptionValues& values) {
   if (!values.has("model")) values.set("model", model_of_run(values));
   const std::string& folder = values.text("model");
@@ -104,14 +104,14 @@ void settle(OptionValues& values) {
     values.set("unlabelled", "true", OptionSource::fallback);
 }
 
-// Whether every label of the data is one that the model knows. Numbers need no names.
+// True if the model has every label of the data. An empty list (numbers) is always true.
 bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
     return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end();
   });
 }
 
-// The model of the folder, with the head that task and labels want. `fresh`: that head is new.
+// The model of the folder, with a head for the task and the labels. `fresh`: the head is new.
 models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::string>& labels, bool& fresh) {
   models::ModelSpec spec = models::spec_from_folder(values.text("model"));
   const data::Task task = train::task_of(values);
@@ -129,7 +129,7 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
   return spec;
 }
 
-// Entries of the diagonals that counted as zero in the folder become zero.
+// Sets the masked diagonal entries of the folder to zero.
 void settle_diagonals(const std::string& folder, train::Weights& weights) {
   const io::ModelFolder files(folder);
   const auto block = io::parse_comera_block(files.config(), files.config_path());
@@ -146,7 +146,7 @@ void settle_diagonals(const std::string& folder, train::Weights& weights) {
     }
 }
 
-// How the folder names what the model has.
+// Maps the tensor names of the model to those of the folder.
 train::LoadOptions naming_of(const std::string& folder, const models::ModelSpec& spec) {
   train::LoadOptions naming;
   naming.model_prefix = models::name_prefix(spec);
@@ -160,8 +160,7 @@ train::StoredTypes types_of(const OptionValues& values) {
   return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
 }
 
-// What a model of `spec` takes from the folder: a new head keeps its random start, diagonals of folded chains start at
-// one.
+// Load options for a model of `spec`: a new head keeps its random start, and diagonals of folded chains start at one.
 train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
   train::LoadOptions options = naming_of(folder, spec);
   const bool labels = data::learns_labels(models::common(spec).task);
@@ -201,7 +200,7 @@ RunSetup set_up(OptionValues& values) {
   open_data(values, setup, setup.source, classes ? known : std::vector<std::string>{});
   bool fresh = false;
   setup.spec = spec_for(values, setup.data->labels(), fresh);
-  // Labels in the model's order, where its head stays.
+  // Keep the model's label order if the model keeps its head.
   if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known)
     open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
@@ -215,7 +214,7 @@ RunSetup set_up(OptionValues& values) {
   return setup;
 }
 
-// Of the data, where they are named; else the model's own, or two where a new head needs some.
+// Labels for --dry-run: those of the data if given, else the model's own, or two if a new head needs some.
 std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
   const std::string& folder = values.text("model");
   std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;

@@ -24,7 +24,7 @@ train::GenerateOptions options_of(const OptionValues& values, const models::Deco
   return options;
 }
 
-// The pieces before the prompt are the checkpoint's, else the tokenizer's.
+// The prompt starts with the begin piece of the checkpoint, or else of the tokenizer.
 data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, const models::DecoderSpec& spec) {
   data::Ids ids;
   const std::int64_t begin = spec.begin >= 0 ? spec.begin : tokenizer.specials().begin;
@@ -35,7 +35,7 @@ data::Ids prompt_of(const std::string& text, const data::Tokenizer& tokenizer, c
   return ids;
 }
 
-// The text as it grows: of every token what it adds is printed at once.
+// Prints a text while it is generated: each token adds its new characters.
 class LiveText {
  public:
   LiveText(const data::Ids& prompt, const data::Tokenizer& tokenizer, bool prints)
@@ -52,7 +52,7 @@ class LiveText {
   }
 
  private:
-  // Bytes that are no whole character yet wait for the next token.
+  // Incomplete UTF-8 characters wait for the next token.
   void show() {
     const std::string text = tokenizer_.decode(ids_);
     if (text.ends_with("\xEF\xBF\xBD") || !text.starts_with(shown_)) return;
@@ -66,7 +66,7 @@ class LiveText {
   std::string shown_;
 };
 
-// What a verb counts over all texts.
+// Totals over all texts.
 struct Totals {
   std::int64_t texts = 0, tokens = 0, cut = 0;
   double seconds = 0;
@@ -134,7 +134,7 @@ int generate_lines(const OptionValues& values, StoredModel& stored) {
   Totals totals;
   for (std::vector<InputText> texts; input.next(texts, 1);) {
     if (texts[0].texts.size() > 1)
-      texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is a character like others here
+      texts[0].texts[0] += "\t" + texts[0].texts[1];  // a tab is an ordinary character here
     go_on(texts[0].texts[0], stored, options, answers, totals);
   }
   answers.finish({{"tokens", totals.tokens}, {"seconds", totals.seconds}});

@@ -1,4 +1,4 @@
-// What `predict` does with a decoder: every line of stdin goes on.
+// `predict` with a decoder: generates a continuation of every line of stdin.
 #pragma once
 
 #include "tools/stored_model.h"

@@ -110,7 +110,7 @@ void Answers::flush() {
   out_.clear();
 }
 
-// One line per answer, which indentation would make one per number.
+// Writes one line per answer. Normal JSON indentation would put each number of an embedding on a line of its own.
 void Answers::finish(const report::Json& beside) {
   if (form_ != Form::json) return flush();
   report::Json document = report::document("predict");

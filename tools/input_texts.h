@@ -1,4 +1,4 @@
-// Input texts and printed answers of predict: one answer for each line of standard input, or for each row of --data.
+// Input texts and printed answers of predict: one answer for each line of standard input or each row of --data.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 namespace comera::tools {
 
 struct InputText {
-  std::vector<std::string> texts;  // one, or the two of a pair
+  std::vector<std::string> texts;  // one text, or the two texts of a pair
   bool empty() const { return texts[0].empty() && texts.back().empty(); }
 };
 
@@ -22,8 +22,8 @@ class InputTexts {
  public:
   explicit InputTexts(const OptionValues& values);
 
-  // Up to `most`, fewer where the input pauses: what has come is answered before more is waited for. False at the end.
-  // InputError naming the line.
+  // Reads at most `most` texts, and fewer if the input pauses, so that available texts are answered before the next
+  // wait. Returns false at the end of the input. Throws an InputError that names the line.
   bool next(std::vector<InputText>& texts, std::size_t most);
 
  private:
@@ -34,27 +34,28 @@ class InputTexts {
 
   std::optional<data::LineReader> lines_;  // of standard input
   std::vector<std::string> files_;
-  std::size_t file_ = 0;  // opened next
+  std::size_t file_ = 0;  // index of the next file to open
   data::TextRequest request_;
   std::optional<data::TextReader> reader_;
   std::size_t columns_ = 0;
-  std::int64_t before_ = 0, count_ = 0;  // bytes of the files before the one that is read; texts that were handed out
-  bool counts_bytes_ = false;            // those of all files are known
-  std::optional<TaskProgress> task_;     // none where a person types: nothing is to be shown then
+  std::int64_t before_ = 0, count_ = 0;  // bytes of the files before the current one; texts returned so far
+  bool counts_bytes_ = false;            // the sizes of all files are known
+  std::optional<TaskProgress> task_;     // none if standard input is a terminal: no progress is shown then
 };
 
-// Plain lines, with --jsonl an object per line, both as soon as flush() is called; with --json one object at the end.
+// Prints plain lines, or one object per line with --jsonl, at each flush(). With --json it prints one object at the
+// end.
 class Answers {
  public:
-  // `list`: the name of the answers in the object of --json; `item`: in one of --jsonl, where an answer is no object by
-  // itself.
+  // `list`: key of the answers in the object of --json. `item`: key of an answer in an object of --jsonl, if the answer
+  // is not an object itself.
   Answers(const OptionValues& values, std::string list, std::string item);
 
   bool plain() const { return form_ == Form::plain; }
   void line(std::string_view text);  // plain
   void value(report::Json answer);   // --json, --jsonl
   void flush();
-  void finish(const report::Json& beside = report::Json::object());  // `beside` goes into the object of --json
+  void finish(const report::Json& beside = report::Json::object());  // with --json, `beside` is merged into the object
 
  private:
   enum class Form : std::uint8_t { plain, json, jsonl };

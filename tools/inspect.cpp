@@ -40,8 +40,8 @@ int verify(const OptionValues& values) {
     fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
   const std::string& dense = values.text("verify");
   const OpenMachine open = open_machine(values);
-  // Reading stops at the sequence that reaches the limit, so the tokens that were read are the limit that reads the
-  // same again.
+  // The calibration stopped at the sequence that reached its limit. With the number of tokens read as the limit, the
+  // same sequences are read again.
   const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
   const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
   const compress::Verification verification =

@@ -1,4 +1,4 @@
-// What computes: the options that choose it, and the choice made.
+// Options that select the device, threads and instruction set, and the machine that they open.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ struct OpenMachine {
   std::unique_ptr<void, void (*)(void*)> stream{nullptr, nullptr};  // of a device
   plan::Machine machine;
 };
-// InputError that says what is missing and what to do. `dtype`: one of plan::precisions(). `isa` stands in for --isa
-// where it is given.
+// Throws an InputError with the missing part and the remedy. `dtype`: one of plan::precisions(). `isa` replaces --isa
+// if it is not empty.
 OpenMachine open_machine(const OptionValues& values, const std::string& dtype = "fp32", const std::string& isa = "");
 
 }  // namespace comera::tools

@@ -3,6 +3,7 @@
 #include "tools/program.h"
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond a file's limit is an error with a sentence, not the end
+  // a write beyond the file size limit then fails with an error message instead of a signal
+  std::signal(SIGXFSZ, SIG_IGN);
   return comera::tools::run_program({argv + (argc > 0), argv + argc});
 }

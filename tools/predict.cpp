@@ -27,7 +27,7 @@ std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& 
   return predictions;
 }
 
-// Null for an empty line, which has an empty answer.
+// `prediction` is null for an empty line, which has an empty answer.
 void answer(Answers& answers, const std::vector<std::string>& labels, const train::Prediction* prediction) {
   const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
   if (answers.plain())
@@ -45,7 +45,7 @@ void answer_number(Answers& answers, const train::Prediction* prediction) {
     answers.value({{"score", prediction ? report::Json(prediction->score) : report::Json()}});
 }
 
-// Every text with its label or number, as soon as no more have come.
+// Prints the label or number of every text, and flushes when the input pauses.
 void label_texts(const OptionValues& values, StoredModel& stored) {
   const models::Spec& spec = models::common(stored.spec);
   InputTexts input(values);

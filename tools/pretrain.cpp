@@ -10,7 +10,7 @@ namespace comera::tools {
 
 namespace {
 
-// The rates that learn best from random weights in recipes/learning_rates.sh; docs/results.md has the grid.
+// Best rates for random weights, measured by recipes/learning_rates.sh; docs/results.md has the grid.
 constexpr const char* dense_rate = "5e-4";
 constexpr const char* chain_rate = "0.001";
 

@@ -52,7 +52,7 @@ std::string program_help() {
          "\n";
 }
 
-// Help for all verbs that share the first word; "" where none does.
+// Help for all verbs that share the first word; "" if no verb has it.
 std::string group_help(const std::string& word, HelpDepth depth) {
   std::string out;
   for (const Verb& verb : verbs())
@@ -72,7 +72,7 @@ std::string group_help(const std::string& word, HelpDepth depth) {
   fail_input("[{}] '{}' is none of {}{}", first, arguments[1], list, did_you_mean(arguments[1], words));
 }
 
-// Takes the words of the verb off the front.
+// Removes the words of the verb from the front of the arguments.
 const Verb& find_verb(Arguments& arguments) {
   const std::string first = arguments[0];
   const std::string two = arguments.size() > 1 ? first + " " + arguments[1] : first;
@@ -95,7 +95,7 @@ void set_up_messages(const OptionValues& values) {
   set_up_log(settings);
 }
 
-// The run folder that --resume names, or --output beside it; "" where the words name none.
+// The run folder that --resume names, or --output if --resume has no value. "" if neither is given.
 std::string resumed_run(const Arguments& arguments) {
   bool resume = false;
   std::string named, output;
@@ -109,7 +109,7 @@ std::string resumed_run(const Arguments& arguments) {
   return !resume ? "" : named.empty() ? output : named;
 }
 
-// A run goes on with the verb that began it, whatever verb was typed; null where there is no such run.
+// The verb that started the run in `folder`, which may differ from the typed one. Null if there is no run.
 const Verb* verb_of_run(const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
   if (folder.empty() || !path_exists(path)) return nullptr;
@@ -166,7 +166,7 @@ HelpDepth depth_of(const Arguments& arguments) {
                                                                                         : HelpDepth::all;
 }
 
-// "" where the words call for no help.
+// "" if the arguments do not request help.
 std::string help_for(const Arguments& arguments) {
   if (arguments.empty()) return program_help();
   const bool first = is_help(arguments[0]);
@@ -208,7 +208,7 @@ int run_program(std::vector<std::string> arguments) {
   } catch (const RunError& error) {
     return complain(1, error.what());
   } catch (const std::filesystem::filesystem_error&
-               error) {  // a name that is too long, links in a loop, a folder that may not be read
+               error) {  // a name that is too long, a cycle of links, a folder without read permission
     return complain(2, fmt::format("{}: {}; check the path", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
     return complain(1, "out of memory; use a smaller --batch or --seq, or --recompute block");

@@ -1,4 +1,4 @@
-// The program: verbs, and how a call ends. Each verb is an option table and a function; main() knows nothing else.
+// The program: a list of verbs and the exit code of a call. Each verb is an option table and a function.
 #pragma once
 
 #include <span>
@@ -14,20 +14,20 @@ struct Verb {
   std::string_view name;  // one word, or two ("tokenizer train")
   OptionTable (*table)();
   int (*run)(const OptionValues&);  // the exit code; throws InputError, RunError and Stopped
-  // What it does all the time, for the live line: signals stop its work. "" where it may also wait for input; null: it
-  // takes no time, and a signal ends it as it ends any program.
+  // Text of the live line while the verb works; signals then stop its work in an orderly manner. "": the verb may also
+  // wait for input, so it has no text. Null: the verb takes no time, and a signal ends it as it ends any program.
   const char* doing = nullptr;
 };
 
 std::span<const Verb> verbs();  // tools/verbs.cpp
 
-// Exit code: 0 fine, 1 failed while running, 2 wrong usage or input, 128 + n stopped by signal n. Never throws.
+// Exit code: 0 success, 1 failure during the run, 2 wrong usage or input, 128 + n stopped by signal n. Never throws.
 int run_program(std::vector<std::string> arguments);
 
-// To stdout, at once; a RunError where that cannot be written (a full disk behind a redirection).
+// Writes to stdout without delay. Throws a RunError if the write fails, for example on a full disk.
 void print_out(std::string_view text);
 
-// --json: one object on stdout, everything else on stderr.
+// --json: one object on stdout; all other text goes to stderr.
 Option json_option();
 
 }  // namespace comera::tools

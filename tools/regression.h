@@ -1,4 +1,4 @@
-// What --task regression adds to the verbs that train: whether labels are numbers, and where a new head starts.
+// Support for --task regression in the training verbs: detection of numeric labels, and the start values of a new head.
 #pragma once
 
 #include "lib/core/options.h"
@@ -8,18 +8,18 @@
 
 namespace comera::tools {
 
-// What the labels of --data make of a task that was not given: classify, or regression where they are reals. `known`:
-// labels of the model's classifier.
+// Task for the labels of --data if --task is not given: regression if the labels are real numbers, else classify.
+// `known`: labels of the model's classifier.
 data::Task task_of_labels(const OptionValues& values, const std::vector<std::string>& known);
 
-// A message where classes are many whole numbers, which may be meant as numbers.
+// Logs a hint if there are many classes and all are whole numbers, which may be meant as numbers.
 void tell_whole_numbers(const OptionValues& values, const std::vector<std::string>& labels);
 
-// InputError where the labels of the training data do not differ.
+// Throws an InputError if all labels of the training data are equal.
 data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset);
 
-// A new head's bias is the mean of the labels, and its random weights get their unit: the outputs start where the
-// labels are.
+// Sets the bias of a new head to the mean of the labels, and scales its random weights by their deviation. The outputs
+// then start in the range of the labels.
 void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, train::Weights& weights);
 
 }  // namespace comera::tools

@@ -40,7 +40,7 @@ void check_hashes(const OptionValues& values, const RunSetup& setup) {
                       values.flag("override"));
 }
 
-// A run goes by the paths of the recipe that it goes on with or repeats.
+// A resumed or repeated run uses the kernel paths that its recipe records.
 void choose_paths(const OptionValues& values, RunSetup& setup) {
   const std::string path = setup.resume           ? join_path(setup.folder, "recipe.toml")
                            : values.has("config") ? values.text("config")
@@ -50,7 +50,7 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   setup.open.machine.paths = setup.paths.get();
 }
 
-// Read under the folder's lock: no other process changes it any more.
+// Reads the recipe under the folder's lock, so no other process changes it.
 void take_recipe(OptionValues& values, const RunSetup& setup) {
   const std::string path = setup.run->recipe_path(), recipe = read_file(path);
   OptionValues before(values.table());
@@ -102,7 +102,7 @@ void open_data(const OptionValues& values, RunSetup& setup, const std::string& t
   if (setup.data->spec().task == data::Task::regression) setup.scores = moments_to_learn(values, *setup.data);
   if (values.list("dev").empty()) return;
   data::DataSpec dev = train::data_spec(values, values.list("dev"));
-  dev.text_asked = false;  // of --data
+  dev.text_asked = false;  // --text was checked against --data only
   setup.dev = data::Dataset::open(dev, setup.tokenizer, setup.data->labels());
 }
 
@@ -153,7 +153,7 @@ report::Facts settings_of(const OptionValues& values) {
                                            "seq",      "batch",    "steps",  "epochs", "lr",       "lr-cores",
                                            "lr-ranks", "schedule", "warmup", "seed",   "recompute"};
   const OptionValues defaults(values.table());
-  // A resumed run is given every option by its recipe: of the others those say something that differ from the default.
+  // A resumed run gets every option from its recipe, so only values that differ from the default are shown.
   const auto says_something = [&](const std::string& name) {
     return values.given(name) && !(defaults.has(name) && defaults.canonical(name) == values.canonical(name));
   };

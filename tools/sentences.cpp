@@ -19,7 +19,7 @@ train::EmbeddingOptions embedding_options(const OptionValues& values) {
   return {.batch = values.integer("batch"), .max_length = values.integer("seq")};
 }
 
-// The vectors of those texts that are not empty, in their order.
+// Vectors of the texts that are not empty, in order.
 std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, const std::vector<InputText>& texts) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
@@ -28,7 +28,7 @@ std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, c
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
   train::EmbeddingOptions options = embedding_options(values);
-  options.task.clear();  // all texts are one
+  options.task.clear();  // all texts belong to one task
   return train::embed(*stored.engine, stored.tokenizer, lines, options);
 }
 
@@ -85,7 +85,8 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
 
 std::string npy_bytes(std::span<const float> values, std::int64_t rows, std::int64_t columns) {
   std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
-  constexpr std::size_t before = 10, alignment = 64;  // magic, version and length; the data begins on a multiple of 64
+  // magic, version and header length; the data starts at a multiple of 64
+  constexpr std::size_t before = 10, alignment = 64;
   header.append((alignment - (before + header.size() + 1) % alignment) % alignment, ' ');
   header += '\n';
   std::string bytes("\x93NUMPY\x01\x00", 8);
@@ -99,7 +100,7 @@ std::string npy_bytes(std::span<const float> values, std::int64_t rows, std::int
 int embed_lines(const OptionValues& values, StoredModel& stored) {
   const auto width = static_cast<std::size_t>(models::common(stored.spec).hidden);
   const std::size_t most =
-      64 * static_cast<std::size_t>(values.integer("batch"));  // so that batches of one length can be made
+      64 * static_cast<std::size_t>(values.integer("batch"));  // enough texts to form batches of equal length
   InputTexts input(values);
   Answers answers(values, "embeddings", "embedding");
   std::vector<float> all;

@@ -1,4 +1,4 @@
-// What evaluate and predict do with an encoder without head: sentence embeddings.
+// `evaluate` and `predict` with an encoder without head: sentence embeddings.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace comera::tools {
 
-// --data with two text columns and a score in --label: cosine of the embeddings against the scores.
+// Needs --data with two text columns and a score in --label. Compares the cosine of the embeddings with the scores.
 int evaluate_sentences(const OptionValues& values, StoredModel& stored);
 
-// Every line of stdin or row of --data as a vector: a line of numbers or an object each, one object with --json, or a
-// file with --npy.
+// Prints every line of stdin or row of --data as a vector: a line of numbers, an object each with --jsonl, one object
+// with --json, or a file with --npy.
 int embed_lines(const OptionValues& values, StoredModel& stored);
 
 // NumPy's format 1.0: float32, C order.

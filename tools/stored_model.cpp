@@ -18,10 +18,10 @@ namespace {
 
 constexpr const char* words[] = {"text", "data-format", "label", "tokenizer", "case", "seq", "batch", "document-end"};
 
-// What the recipe of a run says about the columns.
+// Uses the column options and lengths of the run's recipe as defaults.
 void follow_recipe(OptionValues& values, const std::string& folder) {
   const std::string path = join_path(folder, "recipe.toml");
-  // A checkpoint from elsewhere has been trained without, as far as anyone knows.
+  // Checkpoints of others are assumed to be trained without document ends.
   if (!path_exists(path) && !values.given("document-end")) values.set("document-end", "false", OptionSource::fallback);
   if (!path_exists(path)) return;
   const std::string text = read_file(path, io::largest_recipe);
@@ -32,7 +32,7 @@ void follow_recipe(OptionValues& values, const std::string& folder) {
     if (!values.given(name) && recipe.has(name)) values.set(name, recipe.canonical(name), OptionSource::fallback);
 }
 
-// A run folder's recipe tells which vocabulary its model has learned: another one of the same size would give nonsense.
+// Compares the tokenizer with the hash in the run's recipe. Another vocabulary of the same size would give wrong ids.
 void require_vocabulary_of(const std::string& folder, const data::Tokenizer& tokenizer) {
   const std::string path = join_path(folder, "recipe.toml");
   if (folder.empty() || !path_exists(path)) return;

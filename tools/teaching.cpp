@@ -10,7 +10,7 @@
 namespace comera::tools {
 namespace {
 
-// hidden: every token's last vector; embedding: the sentence's; logits: the labels' or the words'.
+// hidden: last hidden states of all tokens; embedding: sentence vector; logits: of labels or of vocabulary pieces.
 std::string target_of(const OptionValues& values, data::Task task) {
   const std::string& word = values.text("distill");
   const bool logits =
@@ -42,7 +42,7 @@ void check_vocabulary(const OptionValues& values, const RunSetup& setup, const m
         folder, tokenizer->source(), setup.tokenizer->source());
 }
 
-// The teacher as a model that gives what is asked for.
+// The teacher's spec with a head that fits the target.
 models::ModelSpec teacher_spec(const std::string& folder, const std::string& target, const RunSetup& setup) {
   models::ModelSpec spec = models::spec_from_folder(folder);
   const models::Spec &stored = models::common(spec), &student = models::common(setup.spec);
@@ -87,7 +87,7 @@ layers::Distillation distillation_of(const OptionValues& values, layers::Vocabul
   return settings;
 }
 
-// Models of the factory, measured or measuring by the settings.
+// Wraps the factory so that its models use the distillation settings.
 layers::ModelFactory teaching(layers::ModelFactory base, const layers::Distillation& settings) {
   return [base = std::move(base), settings](const layers::RankTable& ranks) {
     auto model = base(ranks);

@@ -1,4 +1,4 @@
-// --teacher: a dense model that tells a smaller one what to answer.
+// --teacher: a dense model whose answers a smaller model learns.
 #pragma once
 
 #include "tools/run_setup.h"
@@ -8,8 +8,8 @@ namespace comera::tools {
 std::vector<Option>
 teaching_options();  // --teacher, --distill, --distill-distance, --distill-temperature, --distill-weight
 
-// Opens the teacher of the options, if there is one, into a setup that has spec, data, machine and factory. InputError
-// where it does not fit the student: another vocabulary, another width, other labels.
+// Opens the teacher of the options, if any. The setup needs spec, data, machine and factory. Throws an InputError if
+// vocabulary, width or labels of teacher and student differ.
 void add_teacher(const OptionValues& values, RunSetup& setup);
 
 }  // namespace comera::tools

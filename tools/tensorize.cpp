@@ -28,7 +28,7 @@ PlannedForm form_of(const std::string& word) {
   fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
 }
 
-// Of the graph that `comera export` makes of the folder by default.
+// Counts the bytes of the graph that `comera export` writes by default for the folder.
 compress::FileBytes graph_bytes(const std::string& model) {
   const auto folder = std::make_shared<io::ModelFolder>(model);
   if (!folder->has_config())
@@ -49,8 +49,8 @@ std::vector<std::string> given_of(const OptionValues& values, std::initializer_l
   return given;
 }
 
-// What says how weights are compressed. Not --include: where the architecture is not known it says which weights a plan
-// may speak of.
+// Rejects options that contradict --plan. --include is allowed: for an unknown architecture it selects the weights that
+// a plan may contain.
 void check_plan(const OptionValues& values) {
   if (!values.given("plan")) return;
   const std::vector<std::string> beside = given_of(
@@ -129,7 +129,7 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
                                           format_bytes(needs.memory), format_bytes(needs.scratch))));
 }
 
-// In a folder, and beside a graph.
+// Writes report.json and report.html into the output folder, or beside a graph.
 void write_reports(const compress::Result& result) {
   const std::string place = result.graph ? result.output + "." : result.output + "/";
   write_file_atomic(place + "report.json", report::dump(report::to_json(result)) + "\n");
@@ -221,7 +221,7 @@ std::vector<Option> goal_options() {
        .minimum = 0}};
 }
 
-// Which weights, and what differs from the rest.
+// Options that select weights and set exceptions.
 std::vector<Option> choice_options() {
   return {{.name = "include",
            .type = OptionType::list,
@@ -333,7 +333,7 @@ void make_plans(const OptionValues& values, const compress::Tensorizer& tensoriz
   print_plans(values, tensorizer);
 }
 
-// `finish` makes of the folders that were written what was asked for.
+// `finish` converts the written folders to the requested output.
 int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
              const std::function<void(std::vector<compress::Result>&)>& finish) {
   if (only_plans(values)) return make_plans(values, tensorizer), 0;
@@ -342,11 +342,11 @@ int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
   for (const compress::Result& result : results) write_reports(result);
   print_results(values, results);
   require_error(values, results);
-  check_stop();  // in the middle of measuring what it cost
+  check_stop();  // a signal may have come while the cost was measured
   return 0;
 }
 
-// A folder of an architecture that we know must be a whole model of it; others are compressed weight by weight.
+// A folder of a known architecture must be a complete model. Other folders are compressed weight by weight.
 void check_model(const std::string& model) {
   const io::ModelFolder folder(model);
   const auto type = folder.config().find("model_type");
@@ -372,7 +372,8 @@ int tensorize_folder(const OptionValues& values) {
   const std::string model = settings.model;
   compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments));
   return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) {
-    for (const compress::Result& result : results) write_reports(result);  // which stand where the rest is stopped
+    // complete even if the measurement is stopped
+    for (const compress::Result& result : results) write_reports(result);
     compress::measure_cost(open.machine, model, comparison_text(values), results);
   });
 }

@@ -24,7 +24,7 @@ bool is_report(const std::string& path) {
   }
 }
 
-// The reports lie beside the graph: those of an earlier run may be replaced, other files of that name not.
+// The reports are written beside the graph. Reports of an earlier run may be replaced, other files of that name not.
 void require_free_reports(const std::string& output) {
   if (is_report(output + ".report.json")) return;
   for (const char* ending : {".report.json", ".report.html"})
@@ -53,7 +53,7 @@ void check_options(const OptionValues& values, const std::string& output, bool s
   require_free_reports(output);
 }
 
-// A graph's weights may lie in files of any name beside it: these are read too.
+// Outputs must not overwrite external data files of the graph, which may have any name.
 void refuse_outside_data(const OptionValues& values) {
   std::vector<NamedPath> inputs, outputs = named_files(values).outputs;
   std::erase_if(outputs, [](const NamedPath& output) { return !path_exists(output.path); });
@@ -89,10 +89,10 @@ void OnnxJob::open_work() {
   if (!output_.empty()) {
     resumed_ = std::make_unique<WorkPlace>(output_ + ".partial");
     work_ = resumed_->path();
-    remove_tree(join_path(work_, "chains"));  // of a run that was killed as it wrote the graph
+    remove_tree(join_path(work_, "chains"));  // left by a run that was killed while it wrote the graph
     return;
   }
-  // A plan is made beside the graph, where there is surely room for its weights.
+  // For a plan the work folder is beside the graph, where the disk surely has room for its weights.
   passing_ = std::make_unique<AtomicFolder>(input_ + ".plan");
   work_ = passing_->temporary();
 }
@@ -136,12 +136,13 @@ void OnnxJob::settle(compress::Settings& settings) {
   settings.goal.counted = [source = source_](const std::vector<io::ChainSpec>& chains) {
     return source->bytes_with(chains);
   };
-  if (settings.choice.include.empty()) settings.choice.include = {"*"};  // the folder says nothing of an architecture
+  // the folder has no config.json with an architecture
+  if (settings.choice.include.empty()) settings.choice.include = {"*"};
   settings.choice.tables = source_->tables();
 }
 
 void OnnxJob::finish(std::vector<compress::Result>& results) {
-  std::optional<AtomicFolder> all;  // several graphs appear together
+  std::optional<AtomicFolder> all;  // several graphs become visible together
   if (several_) all.emplace(output_);
   for (compress::Result& result : results) {
     const std::string file = several_ ? join_path(output_, base_name(result.output) + ".onnx") : output_,

@@ -1,4 +1,5 @@
-// tensorize for a graph: its matrices go through a folder, and the chains come back into the graph.
+// tensorize for an ONNX graph: stores its matrices in a folder, compresses them, and writes the chains into a new
+// graph.
 #pragma once
 
 #include <functional>
@@ -12,19 +13,19 @@ namespace comera::tools {
 
 class OnnxJob {
  public:
-  // InputError: options that need a model, an output that is none or exists already. What a run that was killed left
-  // behind is used again.
+  // Throws an InputError for options that need a model folder, and for an output with a wrong name or that exists
+  // already. Reuses files that a killed run left.
   OnnxJob(const OptionValues& values, bool only_plans);
-  // Whatever becomes of it, nothing stays beside the output but for the same command to go on with.
+  // Removes the work folder. It stays only after a signal, so that the same command can resume.
   ~OnnxJob();
   OnnxJob(const OnnxJob&) = delete;
   OnnxJob& operator=(const OnnxJob&) = delete;
 
-  // Calls it; what fails names the files that the user knows, not those of the work in between.
+  // Runs `work`. Errors name the user's files instead of the files in the work folder.
   int run(const std::function<int()>& work) const;
-  // Model, output and what is counted.
+  // Sets the model, the output and the byte count of the settings.
   void settle(compress::Settings& settings);
-  // Folders become graphs; results name them and their bytes.
+  // Converts the written folders to graphs, and sets their names and bytes in the results.
   void finish(std::vector<compress::Result>& results);
 
  private:
@@ -33,8 +34,8 @@ class OnnxJob {
 
   std::string output_, input_;
   std::unique_ptr<WorkPlace> resumed_;     // beside the output
-  std::unique_ptr<AtomicFolder> passing_;  // of a plan alone: never anything else's name, and gone in any case
-  std::string work_;                       // the path of either
+  std::unique_ptr<AtomicFolder> passing_;  // for a plan only: a name of its own, always removed
+  std::string work_;                       // path of one of the two
   bool several_ = false, done_ = false;
   std::shared_ptr<exporting::OnnxSource> source_;
 };

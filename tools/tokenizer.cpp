@@ -51,8 +51,8 @@ data::Ids parse_ids(const std::string& line, std::int64_t number) {
   return ids;
 }
 
-// Lines of stdin, one at a time, the answer to each before the next is read, so that a pipe can talk to it. With --json
-// one object at the end instead. `answer` gives JSON, `text` what is printed of it.
+// Reads stdin line by line and prints each answer before it reads the next line, so that a pipe can interact with it.
+// With --json it prints one object at the end. `answer` returns JSON, `text` formats it for plain output.
 template <class Answer, class Text>
 int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
   std::ios::sync_with_stdio(false);

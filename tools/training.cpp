@@ -79,7 +79,7 @@ std::function<void(const Folder&)> copy_from(const std::string& source) {
   };
 }
 
-// `steps`: how many were taken in this call.
+// `steps`: number of steps taken in this call.
 train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::int64_t& steps) {
   report::Progress progress;
   train::Trainer* trainer_here = nullptr;
@@ -140,7 +140,7 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
              setup.folder);
     return 128 + result.signal;
   }
-  // A run that had ended before keeps the report of the session that measured something.
+  // A run that had already ended keeps its report, because this call has measured no step.
   const std::string path = join_path(setup.folder, "report.json");
   if (steps > 0 || !path_exists(path))
     report::write_run_report(
