@@ -16,9 +16,8 @@ std::vector<Option> against_options() {
   return {{.name = "against",
            .type = OptionType::path,
            .group = "Comparison",
-           .help = "another model that reads the same tokens: how far MODEL's answers are from its, each line or row "
-                   "of --data a text (without --data: of a "
-                   "built-in sample): cosines, KL, perplexity",
+           .help = "another model with the same tokenizer; compares its answers with MODEL's by cosine, KL and "
+                   "perplexity, on the lines or rows of --data or else on a built-in sample",
            .metavar = "MODEL"}};
 }
 

@@ -137,20 +137,20 @@ std::vector<Option> bench_options() {
            .type = OptionType::choice,
            .default_text = "none",
            .group = "Work",
-           .help = "what is computed again for the backward",
+           .help = "activations to recompute in the backward pass",
            .choices = {"none", "cheap", "block"}},
           {.name = "warmup",
            .type = OptionType::integer,
            .default_text = "2",
            .group = "Work",
-           .help = "steps before the clock runs",
+           .help = "untimed steps before the measurement",
            .minimum = 1,
            .maximum = 1000},
           {.name = "repetitions",
            .type = OptionType::integer,
            .default_text = "5",
            .group = "Work",
-           .help = "steps that are timed",
+           .help = "timed steps",
            .minimum = 1,
            .maximum = 100000,
            .synonyms = {"iterations", "repeat", "runs", "steps"}},
@@ -158,7 +158,7 @@ std::vector<Option> bench_options() {
            .type = OptionType::choice,
            .default_text = "table",
            .group = "Output",
-           .help = "what to print",
+           .help = "output format",
            .choices = {"table", "md", "csv", "jsonl", "html"}},
           json_option()};
 }
@@ -170,7 +170,7 @@ std::vector<Option> bench_machine_options() {
   isa.choices.insert(isa.choices.begin(), "all");
   isa.default_text = "all";
   isa.help =
-      "instruction set of the CPU; all: the whole step under each that this machine has, its parts under the best";
+      "instruction set of the CPU; all: the whole step under each set of this machine, its parts under the best one";
   return options;
 }
 

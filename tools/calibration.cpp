@@ -11,15 +11,15 @@ std::vector<Option> calibration_options() {
   return {{.name = "calibrate",
            .type = OptionType::list,
            .group = group,
-           .help = "text, one sequence of four tokens or more per line or row: layers keep what they do to its inputs, "
-                   "not only their numbers",
+           .help = "text, one sequence of at least four tokens per line or row; layers are fitted to their outputs on "
+                   "this text, not only to their weights",
            .metavar = "FILE",
            .files = FileUse::read},
           {.name = "calibrate-tokens",
            .type = OptionType::integer,
            .group = group,
-           .help = "tokens to read at most; a quarter of the sequences is held out, half of it to choose forms, half "
-                   "to tell what it cost",
+           .help = "limit of tokens to read; a quarter of the sequences is held out, half of it to choose forms, half "
+                   "to measure the cost",
            .minimum = 64,
            .default_words = "until 10 per input of the widest layer are fitted, at least 15360"},
           {.name = "calibrate-length",

@@ -64,10 +64,8 @@ void print(const OptionValues& values, const report::EvaluationReport& evaluatio
 
 OptionTable evaluate_table() {
   OptionTable table("evaluate",
-                    "measure a model on data: accuracy and loss, confusion of labels; of numbers, their error and "
-                    "correlations; of sentence "
-                    "embeddings, cosine against "
-                    "scores");
+                    "measure a model on data: loss, accuracy and confusion of labels; error and correlations of "
+                    "numbers; cosines of sentence embeddings against scores");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
       .add(reading_options())
       .add(machine_options())
@@ -77,12 +75,13 @@ OptionTable evaluate_table() {
         .type = OptionType::integer,
         .default_text = "0",
         .group = "Data",
-        .help = "of the masked positions (mlm)",
+        .help = "seed of the masked positions (mlm)",
         .minimum = 0},
        {.name = "stride",
         .type = OptionType::integer,
         .group = "Data",
-        .help = "windows of --seq tokens every so many tokens of a document, for perplexity with context (decoders)",
+        .help =
+            "distance in tokens between windows of --seq tokens in a document, for perplexity with context (decoders)",
         .minimum = 1},
        {.name = "predictions",
         .type = OptionType::path,
@@ -95,7 +94,7 @@ OptionTable evaluate_table() {
        {.name = "require",
         .type = OptionType::list,
         .group = "Output",
-        .help = "end with exit code 1 unless this holds",
+        .help = "end with exit code 1 unless this condition holds",
         .metavar = "'accuracy>=0.8'"},
        json_option()});
   table.add(against_options()).add(common_options()).synonyms({"eval", "test", "measure", "score", "validate"});

@@ -24,10 +24,10 @@ std::vector<Option> start_options() {
                             .synonyms = {"model-name-or-path", "checkpoint", "base-model"}},
                            {.name = "new-head",
                             .type = OptionType::flag,
-                            .help = "a new head, though the model has one for this task and these labels"},
+                            .help = "use a new head, even if the model has one for this task and these labels"},
                            {.name = "unlabelled",
                             .type = OptionType::flag,
-                            .help = "learns from the teacher alone",
+                            .help = "learn from the teacher alone",
                             .default_words = "on with a teacher and without --label"}};
   for (Option& option : models::model_options())
     if (option.name == "dropout" || option.name == "attention-dropout") {
@@ -40,8 +40,7 @@ std::vector<Option> start_options() {
        .type = OptionType::choice,
        .default_text = "source",
        .group = "Model",
-       .help =
-           "type of the weights that are handed on: that of MODEL's tensors, or another; checkpoints keep every bit",
+       .help = "element type of the final weights: that of MODEL's tensors, or another; checkpoints are always exact",
        .choices = {"source", "fp32", "fp16", "bf16"}});
   return rows;
 }
@@ -242,7 +241,7 @@ RunSetup set_up_dry(const OptionValues& values) {
 }  // namespace
 
 OptionTable finetune_table() {
-  OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or after a teacher");
+  OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or with a teacher");
   table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
   table.add(start_options())
       .add(teaching_options())

@@ -116,14 +116,14 @@ std::vector<Option> generation_options() {
            .type = OptionType::real,
            .default_text = "1",
            .group = g,
-           .help = "draw among the fewest tokens that have this probability together",
+           .help = "draw from the smallest set of tokens with this total probability",
            .minimum = 0,
            .maximum = 1},
           {.name = "seed",
            .type = OptionType::integer,
            .default_text = "0",
            .group = g,
-           .help = "of the draws",
+           .help = "seed of the draws",
            .minimum = 0}};
 }
 

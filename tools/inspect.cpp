@@ -66,40 +66,41 @@ int verify(const OptionValues& values) {
 OptionTable inspect_table() {
   OptionTable table(
       "inspect",
-      "show what a model consists of: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
+      "show the parts of a model: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
   table.positional({.name = "PATH",
                     .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are "
                             "compared; with --runs any number of runs",
                     .maximum = -1});
-  table.add({{.name = "format",
-              .type = OptionType::choice,
-              .default_text = "table",
-              .group = "Output",
-              .help = "what to print",
-              .choices = {"table", "md", "csv", "jsonl", "html"}},
-             json_option(),
-             {.name = "runs",
-              .type = OptionType::flag,
-              .group = "Output",
-              .help = "one row per finished run: accuracy, size, speed, memory"},
-             {.name = "sort",
-              .group = "Output",
-              .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY turns it round",
-              .metavar = "KEY"},
-             {.name = "filter",
-              .group = "Output",
-              .help = "show only weights whose name matches; without wildcards any part of a name",
-              .metavar = "GLOB"}});
+  table.add(
+      {{.name = "format",
+        .type = OptionType::choice,
+        .default_text = "table",
+        .group = "Output",
+        .help = "output format",
+        .choices = {"table", "md", "csv", "jsonl", "html"}},
+       json_option(),
+       {.name = "runs",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help = "one row per finished run: accuracy, size, speed, memory"},
+       {.name = "sort",
+        .group = "Output",
+        .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY reverses the order",
+        .metavar = "KEY"},
+       {.name = "filter",
+        .group = "Output",
+        .help = "show only weights whose name matches; without wildcards any part of a name",
+        .metavar = "GLOB"}});
   table.add({{.name = "verify",
               .type = OptionType::path,
               .group = "Verification",
-              .help = "recompute the certificate from the dense model, and compare every other tensor with its; a "
-                      "difference ends with exit code 1",
+              .help = "recompute the certificate from the dense model, and compare all other tensors with the dense "
+                      "model's; a difference ends with exit code 1",
               .metavar = "MODEL",
               .in_config = false}});
   std::vector<Option> calibration = calibration_options();
   for (Option& option : calibration)
-    if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate says";
+    if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate records";
   table.add(std::move(calibration)).add(machine_options()).add(common_options());
   table.synonyms({"info", "show", "describe", "list", "print", "view", "summary", "cat", "diff", "compare"});
   table.common({"format", "json", "sort", "filter", "runs", "verify", "calibrate"});

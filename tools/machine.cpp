@@ -83,15 +83,14 @@ std::vector<Option> machine_options() {
        .type = OptionType::string,
        .default_text = "cpu",
        .group = "Machine",
-       .help =
-           "what computes: cpu, cuda (cuda:N for the card of that number), or reference, slow and exact, for checks",
+       .help = "device that computes: cpu, cuda (cuda:N for GPU number N), or reference (slow and simple, for checks)",
        .metavar = "DEVICE",
        .suggested = {"cpu", "cuda", "reference"},
        .synonyms = {"gpu", "accelerator"}},
       {.name = "threads",
        .type = OptionType::integer,
        .group = "Machine",
-       .help = "threads that compute; results do not depend on it",
+       .help = "threads that compute; results do not depend on their number",
        .minimum = 1,
        .maximum = 1024,
        .default_words = "number of processors",
@@ -110,9 +109,8 @@ std::vector<Option> precision_options() {
            .type = OptionType::choice,
            .default_text = "fp32",
            .group = "Machine",
-           .help = "numbers: fp32; tf32, products in TF32; bf16, activations in bf16, weights and sums in fp32; fp8, "
-                   "bf16 with products of TT layers "
-                   "in fp8 (on cards)",
+           .help = "arithmetic: fp32; tf32: products in TF32; bf16: activations in bf16, weights and sums in fp32; "
+                   "fp8: bf16 with products of TT layers in fp8 (GPUs)",
            .choices = plan::precisions(),
            .result_relevant = true,
            .synonyms = {"precision", "fp16", "bf16", "half", "mixed-precision", "torch-dtype"}}};

@@ -71,8 +71,7 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
 OptionTable predict_table() {
   OptionTable table("predict",
                     "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
-                    "of files, or go on writing where they "
-                    "end (decoders); an empty line has an empty answer");
+                    "of files, or continue their text (decoders); an empty line has an empty answer");
   table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
       .add(line_options())
       .add(machine_options())
@@ -81,7 +80,7 @@ OptionTable predict_table() {
       .add({{.name = "npy",
              .type = OptionType::path,
              .group = "Output",
-             .help = "write the embeddings of the lines as a NumPy array; that of an empty line is NaN",
+             .help = "write the embeddings of the lines as a NumPy array; the row of an empty line is NaN",
              .metavar = "FILE",
              .in_config = false,
              .files = FileUse::written}})

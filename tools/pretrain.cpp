@@ -34,9 +34,9 @@ void settle_rate(OptionValues& values) {
 }  // namespace
 
 OptionTable pretrain_table() {
-  OptionTable table(
-      "pretrain",
-      "learn a task in tensor-train form; with a target size, ranks are cut on a schedule until the model has it");
+  OptionTable table("pretrain",
+                    "train a model in tensor-train form; with a target size, ranks are cut by a schedule until the "
+                    "model has that size");
   table.add(train::data_options()).add(models::model_options()).add(training_options()).add(train::rank_options());
   table.add(train::run_options())
       .add(machine_options())

@@ -44,10 +44,10 @@ std::string program_help() {
   out += wrap("Train and compress models in tensor-train form.", columns) +
          "\n\nExample:\n  comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5\n\nVerbs:\n";
   for (const Verb& verb : verbs()) out += line(verb.name, verb.table().summary());
-  out += "\nGeneral:\n" + line("--version", "what this program is and runs on; with --device cuda the cards");
+  out += "\nGeneral:\n" + line("--version", "print the version and the hardware; with --device cuda the GPUs");
   out += line("--help", "this help; `comera VERB --help` shows the common options of a verb, --help-all all of them");
   return out + "\n" +
-         wrap("Exit codes: 0 fine, 1 failed while running, 2 wrong usage or input, 128+n stopped by signal n",
+         wrap("Exit codes: 0 success, 1 failure during the run, 2 wrong usage or input, 128+n stopped by signal n",
               columns) +
          "\n";
 }

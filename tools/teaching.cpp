@@ -101,31 +101,30 @@ layers::ModelFactory teaching(layers::ModelFactory base, const layers::Distillat
 std::vector<Option> teaching_options() {
   std::vector<Option> rows{{.name = "teacher",
                             .type = OptionType::path,
-                            .help = "learn to answer like this model",
+                            .help = "model whose answers are learned",
                             .metavar = "FOLDER",
                             .synonyms = {"teacher-model"}},
                            {.name = "distill",
                             .type = OptionType::choice,
                             .default_text = "automatic",
-                            .help = "what is learned from the teacher: its last hidden states, its embeddings, or its "
-                                    "logits (of labels or of words; the numbers of a "
-                                    "regression)",
+                            .help = "target to learn from the teacher: its last hidden states, its embeddings, or its "
+                                    "logits (of labels or of tokens; the numbers of a regression)",
                             .choices = {"automatic", "hidden", "embedding", "logits"},
                             .default_words = "logits for classify, regression and clm, else hidden"},
                            {.name = "distill-distance",
                             .type = OptionType::choice,
                             .default_text = "squared",
-                            .help = "between hidden states or embeddings: mean squared error, or 1 - cosine",
+                            .help = "distance between hidden states or embeddings: mean squared error, or 1 - cosine",
                             .choices = {"squared", "cosine"}},
                            {.name = "distill-temperature",
                             .type = OptionType::real,
                             .default_text = "2",
-                            .help = "of the softmax over logits",
+                            .help = "temperature of the softmax over logits",
                             .minimum = 0.01},
                            {.name = "distill-weight",
                             .type = OptionType::real,
                             .default_text = "1",
-                            .help = "of the teacher's loss beside that of the labels",
+                            .help = "weight of the teacher's loss relative to that of the labels",
                             .minimum = 0}};
   for (Option& option : rows) option.group = "Teacher", option.result_relevant = true;
   return rows;

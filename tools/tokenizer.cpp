@@ -22,11 +22,11 @@ std::vector<Option> tokenizer_options() {
           {.name = "case",
            .type = OptionType::choice,
            .default_text = "automatic",
-           .help = "of a vocab.txt",
+           .help = "case of a vocab.txt: keep upper and lower case, or convert to lower case",
            .choices = {"automatic", "cased", "uncased"}},
           {.name = "special",
            .type = OptionType::flag,
-           .help = "with the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
+           .help = "include the special pieces around a text ([CLS] and [SEP], or <s> and </s>)"}};
 }
 
 OptionTable lines_table(const char* verb, const char* summary) {
@@ -78,7 +78,7 @@ int answer_lines(const OptionValues& values, Answer&& answer, Text&& text) {
 }  // namespace
 
 OptionTable tokenizer_encode_table() {
-  OptionTable table = lines_table("tokenizer encode", "lines of stdin to ids, separated by spaces");
+  OptionTable table = lines_table("tokenizer encode", "convert lines of stdin to ids, separated by spaces");
   table.synonyms({"tokenize", "tokenise"});
   table.example("comera tokenizer encode --tokenizer vocab.txt < text.txt > ids.txt");
   return table;
@@ -100,7 +100,7 @@ int run_tokenizer_encode(const OptionValues& values) {
 }
 
 OptionTable tokenizer_decode_table() {
-  OptionTable table = lines_table("tokenizer decode", "lines of ids to text");
+  OptionTable table = lines_table("tokenizer decode", "convert lines of ids to text");
   table.synonyms({"detokenize", "detokenise"});
   table.example("comera tokenizer decode --tokenizer vocab.txt < ids.txt");
   return table;

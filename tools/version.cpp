@@ -69,12 +69,12 @@ std::string as_text_cuda(const Json& cuda) {
 }  // namespace
 
 OptionTable version_table() {
-  OptionTable table("version", "say what this program is and runs on");
+  OptionTable table("version", "print the program's version and its hardware");
   table.add({{.name = "device",
               .type = OptionType::choice,
               .default_text = "cpu",
               .group = "Output",
-              .help = "what to look at",
+              .help = "device to describe",
               .choices = {"cpu", "cuda"}},
              json_option()});
   table.add(common_options());

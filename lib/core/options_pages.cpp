@@ -9,14 +9,13 @@ namespace comera {
 namespace {
 
 constexpr const char* exit_codes[][2] = {
-    {"0", "fine"}, {"1", "failed while running"}, {"2", "wrong usage or input"}, {"128+n", "stopped by signal n"}};
+    {"0", "success"}, {"1", "failure during the run"}, {"2", "wrong usage or input"}, {"128+n", "stopped by signal n"}};
 
 constexpr const char* sources =
     "A value comes from the command line, else from the file that --config names, else from the environment variable "
-    "COMERA_NAME "
-    "(--lr-cores: COMERA_LR_CORES), else it is the default. --dump-config prints such a file of a call. Of an option "
-    "that is printed as "
-    "--[no-]name, --name switches it on and --no-name off; any other flag is switched off by --no-name too.";
+    "COMERA_NAME (--lr-cores: COMERA_LR_CORES), else it is the default. --dump-config prints a call as such a file. An "
+    "option printed as --[no-]name is switched on by --name and off by --no-name; --no-name also switches off any "
+    "other flag.";
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
@@ -111,9 +110,9 @@ std::string man_index(std::span<const OptionTable> tables, std::string_view vers
   out += fmt::format(".SH SYNOPSIS\n.B comera\n.I VERB\n[options]\n.SH DESCRIPTION\n{}\n.SH VERBS\n", roff(sources));
   for (const OptionTable& table : tables)
     out += fmt::format(".TP\n.BR {} (1)\n{}.\n", roff(man_name(table)), roff(table.summary()));
-  out += ".SH OPTIONS\n.TP\n.B " + roff("--help") + "\nThe verbs; of a verb the common options.\n.TP\n.B " +
-         roff("--help-all") + "\nOf a verb all options.\n.TP\n.B " + roff("--version") +
-         "\nWhat this program is and runs on.\n";
+  out += ".SH OPTIONS\n.TP\n.B " + roff("--help") + "\nShow the verbs, or the common options of a verb.\n.TP\n.B " +
+         roff("--help-all") + "\nShow all options of a verb.\n.TP\n.B " + roff("--version") +
+         "\nPrint the version and the hardware.\n";
   return out + man_exit_status();
 }
 

@@ -138,14 +138,14 @@ Metric best_by(const OptionValues& values, data::Task task) {
 
 Option data_format_option(const char* group) {
   return choice(group, "data-format", "automatic", {"automatic", "text", "csv", "tsv", "jsonl"},
-                "format of the data files, if their names do not show it");
+                "format of the data files; automatic: from the file names");
 }
 
 std::vector<Option> data_options() {
   const char* g = "Data";
   std::vector<Option> rows = {
       choice(g, "task", "classify", {"classify", "regression", "mlm", "clm", "embed"},
-             "what is learned: labels of texts, numbers of texts, masked words, the next word (decoders), or "
+             "training objective: labels of texts, numbers of texts, masked tokens, the next token (decoders), or "
              "embeddings (from a teacher)"),
       also(row(g, "data", OptionType::list, "",
                "training files: .txt, .csv, .tsv or .jsonl, plain, .gz or .zst; globs are allowed"),
@@ -160,7 +160,8 @@ std::vector<Option> data_options() {
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
-      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "letter case of the tokens in a vocab.txt"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"},
+             "case of a vocab.txt: keep upper and lower case, or convert to lower case"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
            {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
       also(count(g, "batch", "32", 1, "sequences per micro-batch"),
@@ -168,11 +169,11 @@ std::vector<Option> data_options() {
       also(count(g, "accumulate", "1", 1, "micro-batches per step"),
            {"gradient-accumulation-steps", "grad-accum", "accumulation-steps"}),
       number(g, "mask-probability", "0.15", 0.01, 0.9, "share of the tokens to predict (mlm)"),
-      row(g, "document-end", OptionType::flag, "true", "puts the tokenizer's end piece behind every document (clm)"),
+      row(g, "document-end", OptionType::flag, "true", "append the tokenizer's end piece to every document (clm)"),
       also(free(count(g, "reader-threads", "1", 1, "threads that read and tokenise ahead")),
            {"num-workers", "workers"})};
   for (Option& option : rows) {
-    if (option.name == "task") option.default_words = "classify; regression where the labels are reals";
+    if (option.name == "task") option.default_words = "classify; regression if the labels are real numbers";
     if (option.name == "data" || option.name == "dev") option.metavar = "FILE,...", option.files = FileUse::read;
     if (option.name == "text") option.metavar = "NAME,...", option.default_words = "text";
     if (option.name == "label") option.metavar = "NAME";
@@ -188,31 +189,32 @@ std::vector<Option> training_options() {
            {"max-steps", "iterations", "iters", "num-steps"}),
       also(number(g, "epochs", "", 0, none, "passes over the data, in place of --steps"),
            {"num-train-epochs", "num-epochs", "n-epochs"}),
-      free(row(g, "max-time", OptionType::period, "", "end the run well after this time (20m, 8h)")),
+      free(row(g, "max-time", OptionType::period, "", "finish the run after this time (20m, 8h)")),
       also(count(g, "seed", "0", 0, "seed of weights, order of data and dropout"), {"random-seed"}),
-      also(number(g, "lr", "5e-5", 0, none, "learning rate of what is neither core nor rank diagonal"),
+      also(number(g, "lr", "5e-5", 0, none, "learning rate of all weights except cores and rank diagonals"),
            {"learning-rate", "rate", "step-size"}),
       number(g, "lr-cores", "1e-4", 0, none, "learning rate of the cores"),
       number(g, "lr-ranks", "1e-3", 0, none, "learning rate of the rank diagonals"),
-      also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"}, "learning rate after the warm-up"),
+      also(choice(g, "schedule", "linear", {"constant", "linear", "cosine"},
+                  "shape of the learning rate after the warm-up"),
            {"lr-scheduler-type", "scheduler"}),
       also(count(g, "warmup", "0", 0, "steps over which the learning rate rises"), {"warmup-steps"}),
-      number(g, "lr-final", "0", 0, 1, "share of the learning rate at the last step (linear, cosine)"),
+      number(g, "lr-final", "0", 0, 1, "learning rate of the last step as a share of the full rate (linear, cosine)"),
       number(g, "weight-decay", "0.01", 0, none, "AdamW's decay of matrices; biases, norms and diagonals have none"),
       number(g, "beta1", "0.9", 0, 1, "AdamW's decay of the first moment"),
       number(g, "beta2", "0.999", 0, 1, "AdamW's decay of the second moment"),
       number(g, "epsilon", "1e-8", 0, 1, "added to AdamW's denominator"),
-      also(number(g, "clip", "1", 0, none, "largest norm of all gradients together; 0: no clipping"),
+      also(number(g, "clip", "1", 0, none, "limit of the norm of all gradients; 0: no clipping"),
            {"max-grad-norm", "gradient-clipping", "grad-clip"}),
       also(choice(g, "recompute", "none", {"none", "cheap", "block"},
-                  "what is computed again in the backward to save memory"),
+                  "activations to recompute in the backward pass to save memory"),
            {"gradient-checkpointing", "activation-checkpointing"}),
       row(g, "eval-every", OptionType::period, "",
           "steps (500), epochs (1e) or time (20m) between evaluations; the end is always evaluated"),
       count(g, "patience", "0", 0, "stop after this many evaluations without improvement; 0: never"),
       choice(g, "best-by", "automatic", {"automatic", "accuracy", "loss", "spearman"},
-             "what the best model is chosen by (accuracy for classify, else loss; spearman: rank correlation, for "
-             "regression)"),
+             "measure that selects the best model (automatic: accuracy for classify, else loss; spearman: rank "
+             "correlation, for regression)"),
       free(count(g, "log-every", "10", 1, "steps between reports"))};
   rows[15].result_relevant = false;
   rows[16].default_words = "at the end only";
@@ -223,21 +225,21 @@ std::vector<Option> rank_options() {
   const char* g = "Rank adaptation";
   return {
       row(g, "adapt-ranks", OptionType::flag, "true",
-          "removes entries of rank diagonals that reach --tau; with a target, cuts as many more as it needs, on a "
-          "schedule"),
+          "remove entries of rank diagonals at or below --tau; with a target, also remove entries by a schedule until "
+          "it is reached"),
       number(g, "tau", "0.01", 0, none, "entries of a rank diagonal at or below this are removed"),
       number(g, "gamma", "0.01", 0, none, "early stage: weight of the size"),
       number(g, "beta", "1e-6", 0, none, "weight of the squared norm of the cores"),
-      number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss while the size is pushed"),
-      number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size while the loss is pushed"),
+      number(g, "rho-loss", "0.1", 0, none, "late stage: weight of the loss in steps that reduce the size"),
+      number(g, "rho-size", "0.01", 0, none, "late stage: weight of the size in steps that reduce the loss"),
       choice(g, "rank-penalty", "size", {"size", "mean"},
-             "what is penalised: the size of the layers, or the mean of the diagonals"),
+             "quantity to penalise: the size of the layers, or the mean of the diagonals"),
       count(g, "prune-every", "100", 0, "steps between removals; 0: only when the target is reached"),
       number(g, "target-ratio", "", 1, none, "late stage: dense / compressed parameters of the whole model to reach"),
       row(g, "target-size", OptionType::size, "", "late stage: bytes of the whole weights file to reach"),
       number(g, "target-fraction", "", 0, 1, "late stage: share of the tensorised size after the early stage to reach"),
       row(g, "late-after", OptionType::period, "",
-          "where the late stage begins: steps, epochs or time; default: two thirds of the steps")};
+          "start of the late stage: steps, epochs or time; default: two thirds of the steps")};
 }
 
 std::vector<Option> run_options() {
@@ -246,11 +248,11 @@ std::vector<Option> run_options() {
       free(row(g, "save-every", OptionType::period, "", "steps (500), epochs (1e) or time (20m) between checkpoints")),
       free(count(g, "keep", "2", 1, "checkpoints to keep, besides the best model")),
       only_here(row(g, "output", OptionType::path, "", "the run folder")),
+      only_here(row(g, "resume", OptionType::string, "",
+                    "continue from the last checkpoint of the output folder, or of RUN")),
       only_here(
-          row(g, "resume", OptionType::string, "", "go on from the last checkpoint of the output folder, or of RUN")),
-      only_here(row(
-          g, "override", OptionType::flag, "",
-          "resume although options or data changed, or from the last whole checkpoint where the newest is damaged")),
+          row(g, "override", OptionType::flag, "",
+              "resume although options or data changed, or from the last intact checkpoint if the newest is damaged")),
       only_here(row(g, "force", OptionType::flag, "", "replace the run that is in the output folder")),
       only_here(row(g, "dry-run", OptionType::flag, "", "print sizes, memory and FLOPs; write nothing"))};
   rows[0].synonyms = {"save-steps", "checkpoint-every", "save-interval"};
