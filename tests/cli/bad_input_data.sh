@@ -38,12 +38,14 @@ printf '{"label":"red","text":"a"}\n{"label":"blue","text":\n' >broken.jsonl
 learn 'broken\.jsonl: line 2: is not a JSON object; write one object' broken.jsonl
 printf '{"label":"red","text":"a"}\n{"label":"blue","text":["x"]}\n' >list.jsonl
 learn "list\.jsonl: line 2: 'text' is a list or an object, a string is wanted" list.jsonl
-refuses "train\.tsv: has no column 'txt'; the columns are 'label', 'text', 'second'; did you mean text" --text txt --label label --data train.tsv
+refuses "train\.tsv: has no column 'txt'; the columns are 'label', 'text', 'second'; did you mean text" --text txt \
+  --label label --data train.tsv
 refuses "train\.tsv: has no column 'lable'" --text text --label lable --data train.tsv
 refuses 'train\.tsv: 3 text columns are named; name one or two' --text text,second,label --label label --data train.tsv
 refuses "column 'label' cannot be text and label at once" --text text,label --label label --data train.tsv
 rows unknown.tsv 'red\tround red\npurple\tx\n'
-refuses "unknown\.tsv: line 3: unknown label 'purple'; the labels are 'blue', 'green', 'red'" "${columns[@]}" --data train.tsv --dev unknown.tsv
+refuses "unknown\.tsv: line 3: unknown label 'purple'; the labels are 'blue', 'green', 'red'" "${columns[@]}" \
+  --data train.tsv --dev unknown.tsv
 refuses 'header\.tsv: there are no rows' "${columns[@]}" --data train.tsv --dev header.tsv
 
 # Masked words: the corpus is looked into before a run begins.
@@ -61,15 +63,18 @@ vocabulary() {
   printf '%s\n' "${@:2}" >bad.txt
   refuses "$1" "${columns[@]}" --data train.tsv --tokenizer bad.txt
 }
-vocabulary 'bad\.txt: holds no \[UNK\] among its 3 entries; a BERT vocab\.txt needs a line \[UNK\]' '[PAD]' '[CLS]' '[SEP]'
+vocabulary 'bad\.txt: holds no \[UNK\] among its 3 entries; a BERT vocab\.txt needs a line \[UNK\]' '[PAD]' '[CLS]' \
+  '[SEP]'
 vocabulary 'bad\.txt: holds no \[CLS\], which every sequence begins with' '[PAD]' '[UNK]' '[SEP]'
 vocabulary 'bad\.txt: line 3: byte 2 is not UTF-8' '[PAD]' '[UNK]' $'r\xffed'
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' >bad.txt
 refuses 'bad\.txt: holds no \[MASK\], which the mlm task' --task mlm --data corpus.txt --tokenizer bad.txt
 : >bad.txt
 refuses 'bad\.txt: is empty; a vocab\.txt holds one piece per line' "${columns[@]}" --data train.tsv --tokenizer bad.txt
-refuses 'missing\.txt: there is no such file; name a vocab\.txt' "${columns[@]}" --data train.tsv --tokenizer missing.txt
-refuses 'folder: this folder holds none of vocab\.txt.*; name one with --tokenizer' "${columns[@]}" --data train.tsv --tokenizer folder
+refuses 'missing\.txt: there is no such file; name a vocab\.txt' "${columns[@]}" --data train.tsv \
+  --tokenizer missing.txt
+refuses 'folder: this folder holds none of vocab\.txt.*; name one with --tokenizer' "${columns[@]}" --data train.tsv \
+  --tokenizer folder
 cp zeros.tsv zeros.model
 refuses 'zeros\.model: is not a SentencePiece model' "${columns[@]}" --data train.tsv --tokenizer zeros.model
 

@@ -48,26 +48,32 @@ refused 'length = 0' "the header does not begin with '\{'" both
 refused 'raw = "{\"a\":"' 'not valid JSON at byte' both
 refused 'data = data[:-10]' 'tensor [a-zA-Z0-9._]+: its data ends at byte [0-9]+ of [0-9]+; the file is truncated' both
 refused 'data += b"1234"' '4 bytes follow the last tensor' both
-refused 'second["data_offsets"] = [at - 4 for at in second["data_offsets"]]' "tensor .*: its data overlaps with another tensor's" both
+refused 'second["data_offsets"] = [at - 4 for at in second["data_offsets"]]' \
+  "tensor .*: its data overlaps with another tensor's" both
 refused 'last["data_offsets"] = [at + 10**9 for at in last["data_offsets"]]' 'tensor .*: its data ends at byte' both
-refused 'last["data_offsets"] = [at + 8 for at in last["data_offsets"]]; data += b"12345678"' 'tensor .*: 8 unused bytes lie before its data' both
+refused 'last["data_offsets"] = [at + 8 for at in last["data_offsets"]]; data += b"12345678"' \
+  'tensor .*: 8 unused bytes lie before its data' both
 refused 'first["dtype"] = "F12"' "tensor .*: unknown dtype 'F12'; convert it" both
-refused 'first["shape"] = [2**60]' 'tensor .*: F32 \[1152921504606846976\] needs [0-9]+ bytes, but data_offsets are' both
+refused 'first["shape"] = [2**60]' 'tensor .*: F32 \[1152921504606846976\] needs [0-9]+ bytes, but data_offsets are' \
+  both
 refused 'first["shape"] = [2**40, 2**40]' 'tensor .*: its shape has more than 2\^60 elements' both
 refused 'first["shape"] = [-1]' 'tensor .*: shape holds something other than a whole number from 0' both
 refused 'raw = json.dumps(header)[:-1] + ", " + json.dumps(order[0]) + ": {}}"' 'key ".*" stands there twice' both
 refused 'header["other"] = header.pop(order[0])' 'tensor .* is missing; the file belongs to another model'
 refused 'data = poke("query.rank.0", float("nan"))' 'tensor .*query\.rank\.0: its element 0 is nan; the file is damaged'
 refused 'data = poke("query.tt.1", float("inf"))' 'tensor .*query\.tt\.1: its element 0 is inf'
-refused 'core = header[next(k for k in order if "query.tt.0" in k)]; core["shape"].reverse()' 'tensor .*query\.tt\.0:? has shape \[[0-9, ]+\], but'
+refused 'core = header[next(k for k in order if "query.tt.0" in k)]; core["shape"].reverse()' \
+  'tensor .*query\.tt\.0:? has shape \[[0-9, ]+\], but'
 
 refused 'text = ""' 'not valid JSON at byte 1' both
 refused 'text = "[]"' 'is not a JSON object' both
 refused 'config["hidden_act"] = "relu"' "hidden_act is 'relu'; only 'gelu' is supported"
-refused 'config["position_embedding_type"] = "relative_key"' "position_embedding_type is 'relative_key'; only 'absolute'"
+refused 'config["position_embedding_type"] = "relative_key"' \
+  "position_embedding_type is 'relative_key'; only 'absolute'"
 refused 'config["is_decoder"] = True' 'is_decoder is true; only false is supported'
 refused 'config["model_type"] = "gpt2"' "model_type is 'gpt2'; supported here are"
-refused 'config["architectures"] = ["BertForQuestionAnswering"]' 'architecture BertForQuestionAnswering is not supported'
+refused 'config["architectures"] = ["BertForQuestionAnswering"]' \
+  'architecture BertForQuestionAnswering is not supported'
 refused 'config["hidden_size"] = 48' 'comera block: .* is a table of shape'
 refused 'config["hidden_size"] = "32"' 'hidden_size is "32"; it must be a whole number'
 refused 'config["num_attention_heads"] = 3' '.*hidden_size 32 is not a multiple of num_attention_heads 3'
@@ -107,7 +113,8 @@ sizes 'sequences of 17 tokens are longer than the model.s 16 positions; use --se
 sizes '--target-ratio 1000000 cannot be reached: .* limits the ratio to [0-9.]+' --target-ratio 1000000
 sizes '--target-size of 1 bytes cannot be reached: .* takes [0-9]+ bytes' --target-size 1
 sizes '--target-fraction 0 cannot be reached' --target-fraction 0
-sizes 'the model has no ranks that could be cut; leave out the target, or use --form tt' --form dense --target-fraction 0.5
+sizes 'the model has no ranks that could be cut; leave out the target, or use --form tt' --form dense \
+  --target-fraction 0.5
 sizes 'a target needs ranks that may be cut; leave out --no-adapt-ranks' --no-adapt-ranks --target-fraction 0.5
 sizes "there is no preset 'bert'; use one of" --model bert
 finish

@@ -24,7 +24,8 @@ option "--form: 'ttt' is none of dense, tt, lowrank; did you mean tt" --form ttt
 option "--isa: 'v9' is none of" --isa v9
 option '--steps and --epochs exclude each other' --epochs 2
 option '--target-ratio, --target-size and --target-fraction exclude each other' --target-ratio 4 --target-fraction 0.5
-option 'the late stage begins at step 100, but the run has 4; use a smaller --late-after' --target-fraction 0.5 --late-after 100
+option 'the late stage begins at step 100, but the run has 4; use a smaller --late-after' --target-fraction 0.5 \
+  --late-after 100
 option "--dtype: 'fp16' is none of fp32, tf32, bf16, fp8" --dtype fp16
 option '--dtype bf16 needs a GPU: --device cpu computes in fp32; add --device cuda, or leave out --dtype' --dtype bf16
 option '--dtype tf32 needs a GPU: --device reference computes in fp32' --dtype tf32 --device reference
@@ -91,7 +92,9 @@ run "$COMERA" pretrain "${tiny[@]}" --steps 40 --lr 1e30 --clip 0 --save-every 1
 expect_exit 1
 expect_err 'step [0-9]+: the loss or a gradient is not finite .*; (the last good checkpoint is diverged/checkpoints/step-|there is no good checkpoint)'
 failing=$(sed -n 's/.*step \([0-9]*\): the loss.*/\1/p' .err)
-if grep -q "step-$(printf %08d $((failing - 1)));" .err; then fail "the weights that gave the loss are not called good"; fi
+if grep -q "step-$(printf %08d $((failing - 1)));" .err; then
+  fail "the weights that gave the loss are not called good"
+fi
 
 # stdout that goes away ends the program quietly; stdout that cannot be written does not.
 last="inspect | head"

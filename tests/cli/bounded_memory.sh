@@ -31,14 +31,17 @@ run "$COMERA" tokenizer train --data short.txt --kind bpe --vocab-size 300 -o pi
 expect_exit 0
 run "$COMERA" tokenizer train --data short.txt --vocab-size 300 -o words
 expect_exit 0
-llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --rank 4 --embedding-rank 4 --order 2
+llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16
+  --rank 4 --embedding-rank 4 --order 2
   --embedding-order 2)
 small=(--seq 8 --batch 4 --steps 2 --quiet)
 for tokenizer in pieces words; do
-  run_measured "$COMERA" pretrain "${model[@]}" --task mlm --tokenizer "$tokenizer" "${small[@]}" --data line.txt -o "mlm-$tokenizer"
+  run_measured "$COMERA" pretrain "${model[@]}" --task mlm --tokenizer "$tokenizer" "${small[@]}" --data line.txt \
+    -o "mlm-$tokenizer"
   expect_exit 0
   expect_peak $bound
-  run_measured "$COMERA" pretrain "${llama[@]}" --tokenizer "$tokenizer" "${small[@]}" --data line.txt -o "clm-$tokenizer"
+  run_measured "$COMERA" pretrain "${llama[@]}" --tokenizer "$tokenizer" "${small[@]}" --data line.txt \
+    -o "clm-$tokenizer"
   expect_exit 0
   expect_peak $bound
 done
@@ -47,7 +50,8 @@ expect_exit 0
 expect_peak $bound
 run "$COMERA" pretrain "${tiny[@]}" --form dense -o dense
 expect_exit 0
-run_measured "$COMERA" tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate line.txt --calibrate-tokens 256 -o small
+run_measured "$COMERA" tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate line.txt --calibrate-tokens 256 \
+  -o small
 expect_exit 0
 expect_peak $bound
 run_measured "$COMERA" predict dense --data line.txt
@@ -82,7 +86,8 @@ learns 'rows\.tsv\.gz: unpacks to more than 200 times its size, which text does 
 learns 'row\.tsv\.gz: .*(unpacks to more than 200 times|is longer than 64 MiB)' row.tsv.gz
 learns "deep\.jsonl: line 1: 'text' is a list or an object" deep.jsonl
 learns 'deeper\.jsonl: line 1: the JSON nests deeper than 64 levels' deeper.jsonl
-run_measured "$COMERA" pretrain "${model[@]}" "${columns[@]}" --data train.tsv --steps 1 --tokenizer vocabulary.txt -o new
+run_measured "$COMERA" pretrain "${model[@]}" "${columns[@]}" --data train.tsv --steps 1 --tokenizer vocabulary.txt \
+  -o new
 expect_refused 'vocabulary\.txt: larger than the 33554432 bytes that such a file may have'
 expect_peak 100
 mkdir spoilt
@@ -112,8 +117,10 @@ config = json.load(open("claims/config.json"))
 config.update(hidden_size=1 << 15, intermediate_size=1 << 15, num_attention_heads=512)
 json.dump(config, open("claims/config.json", "w"))
 PY
-for verb in 'predict claims' 'evaluate claims --data dev.tsv' 'finetune claims --data train.tsv --text text --label label --steps 1 -o new' \
-  'finetune dense --teacher claims --distill logits --data train.tsv --text text --steps 1 -o new' 'tensorize claims -o new --ratio 2 --calibrate corpus.txt'; do
+for verb in 'predict claims' 'evaluate claims --data dev.tsv' \
+  'finetune claims --data train.tsv --text text --label label --steps 1 -o new' \
+  'finetune dense --teacher claims --distill logits --data train.tsv --text text --steps 1 -o new' \
+  'tensorize claims -o new --ratio 2 --calibrate corpus.txt'; do
   # shellcheck disable=SC2086
   run_measured "$COMERA" $verb
   expect_refused 'claims/model\.safetensors: tensor .* (GiB|MiB), of a model of [0-9.]* GiB'

@@ -46,7 +46,8 @@ same_everywhere() {
   expect_same_bytes "out-$first/$file" "out-named/$file"
   rm -r out-*
 }
-llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16 --rank 4 --embedding-rank 4 --order 2
+llama=(--model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 16
+  --rank 4 --embedding-rank 4 --order 2
   --embedding-order 2)
 same_everywhere model.safetensors pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data FILE --dev FILE
 same_everywhere model.safetensors pretrain "${model[@]}" "${words[@]}" --task mlm --text text --data FILE --dev FILE
@@ -54,9 +55,12 @@ same_everywhere model.safetensors pretrain "${llama[@]}" "${words[@]}" --text te
 same_everywhere vocab.txt tokenizer train --data FILE --text text --vocab-size 60 --min-count 1
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data hard.csv --form dense -o dense
 expect_exit 0
-same_everywhere model.safetensors finetune dense --data FILE --text text --label label --steps 3 --batch 4 --seq 8 --quiet
-same_everywhere model.safetensors tensorize dense --ratio 1.5 --calibrate FILE --text text --tokenizer vocab.txt --calibrate-tokens 256
-run "$COMERA" tensorize dense --ratio 1.5 --calibrate hard.csv --text second --tokenizer vocab.txt --calibrate-tokens 256 -o other
+same_everywhere model.safetensors finetune dense --data FILE --text text --label label --steps 3 --batch 4 --seq 8 \
+  --quiet
+same_everywhere model.safetensors tensorize dense --ratio 1.5 --calibrate FILE --text text --tokenizer vocab.txt \
+  --calibrate-tokens 256
+run "$COMERA" tensorize dense --ratio 1.5 --calibrate hard.csv --text second --tokenizer vocab.txt \
+  --calibrate-tokens 256 -o other
 expect_exit 2 # too few tokens a row: it is the column that was read
 expect_err 'lines of 4 tokens or more'
 for data in hard.tsv hard.csv packed.csv.gz; do
@@ -89,7 +93,8 @@ each 'notes: the name does not tell what the file holds; known are .*--data-form
 each "hard\.csv: has no column 'body'; the columns are 'label', 'text', 'second'" hard.csv --text body
 each 'broken\.csv: no such file|broken\.csv: cannot be read' broken.csv
 for verb in "pretrain ${model[*]} ${words[*]} --task mlm --data hard.txt" 'tokenizer train --data hard.txt' \
-  'tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate hard.txt' 'finetune dense --task mlm --steps 1 --data hard.txt'; do
+  'tensorize dense --ratio 1.5 --tokenizer vocab.txt --calibrate hard.txt' \
+  'finetune dense --task mlm --steps 1 --data hard.txt'; do
   # shellcheck disable=SC2086
   run_refused 'hard\.txt: --text names columns, and a text file has none; leave --text out' $verb --text text
 done
@@ -99,5 +104,6 @@ expect_exit 0
 printf 'label,text\nred,"round\nblue,square\n' >open.csv
 refuses 'open\.csv: line 2: a row begins here whose last quote is not closed' "${columns[@]}" --data open.csv
 printf 'label,text\nred,a\nblue,round, square\n' >comma.csv
-refuses 'comma\.csv: line 3: has 3 columns, the header names 2; put a field that holds a comma in quotes' "${columns[@]}" --data comma.csv
+refuses 'comma\.csv: line 3: has 3 columns, the header names 2; put a field that holds a comma in quotes' \
+  "${columns[@]}" --data comma.csv
 finish

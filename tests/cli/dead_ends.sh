@@ -23,7 +23,8 @@ expect_exit 0
 grep -q '"problem_type": "regression"' scores/config.json || fail "real labels are learned as numbers"
 run "$COMERA" finetune body --task classify "${go[@]}" --data scores.tsv "${columns[@]}" -o classes
 expect_exit 0
-run_refused 'teacher is missing: body gives embeddings.*to learn labels, name their column with --label' finetune body "${go[@]}" --data corpus.txt
+run_refused 'teacher is missing: body gives embeddings.*to learn labels, name their column with --label' finetune body \
+  "${go[@]}" --data corpus.txt
 run_refused 'cannot learn --task clm; start from a decoder' finetune dense --task clm "${go[@]}" --data corpus.txt
 run "$COMERA" evaluate body --data train.tsv --text text --label label
 expect_refused "body gives embeddings, .*--text names 'text' alone; name the two columns .*comera finetune body --label COLUMN"
@@ -43,14 +44,16 @@ run "$COMERA" finetune --resume "$PWD"
 expect_refused 'there is no run to go on with in that folder; it has no recipe.toml'
 run "$COMERA" finetune dense "${go[@]}" --steps 6 --save-every 3 "${columns[@]}" --data train.tsv -o on
 expect_exit 0
-for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' '--resume=again' 'pretrain -o again --resume'; do
+for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' '--resume=again' \
+  'pretrain -o again --resume'; do
   cp -r on again
   rm -r again/checkpoints/step-*6 again/model.safetensors
   # shellcheck disable=SC2086
   run "$COMERA" $way --threads 1
   expect_exit 0
   expect_same_bytes again/model.safetensors on/model.safetensors
-  case "$way" in pretrain*) expect_err 'again is a run of finetune: it goes on as comera finetune --resume again' ;; esac
+  case "$way" in pretrain*) expect_err 'again is a run of finetune: it goes on as comera finetune --resume again' ;
+  esac
   rm -r again
 done
 run "$COMERA" --resume
@@ -77,7 +80,8 @@ expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hu
 
 # A name of the hub gets the command that fetches it; a path does not.
 hint='hf download some/model-v1.5 --local-dir model-v1.5'
-for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" "finetune -o out --data train.tsv" \
+for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" \
+  "finetune -o out --data train.tsv" \
   "finetune dense -o out --data train.tsv --text text --teacher" "evaluate dense --data corpus.txt --against"; do
   # shellcheck disable=SC2086
   run "$COMERA" $call some/model-v1.5
@@ -85,7 +89,8 @@ for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensori
 done
 # So does any other option that takes a path; data files come from repositories of data sets.
 for call in "tensorize dense -o out --ratio 2 --calibrate" "tensorize dense -o out --ratio 2 --calibrate corpus.txt --tokenizer" \
-  "finetune dense -o out --text text --label label --steps 1 --data" "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
+  "finetune dense -o out --text text --label label --steps 1 --data" \
+  "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
   "evaluate dense --data" "predict dense --data" "tokenizer train -o out --vocab-size 50 --data" \
   "tokenizer encode --tokenizer" "evaluate dense --data train.tsv --tokenizer"; do
   # shellcheck disable=SC2086
@@ -101,11 +106,13 @@ expect_refused 'no such file or folder; check the path$'
 
 # A Mistral folder with llama's tensors and no window in use runs as the llama that it is.
 for _ in $(seq 40); do cat corpus.txt; done >long.txt
-run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 \
+run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 \
+  --positions 16 \
   --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --quiet --data long.txt -o llama
 expect_exit 0
 cp -r llama mistral
-sed 's/"llama"/"mistral"/; s/LlamaForCausalLM/MistralForCausalLM/; s/^{/{"sliding_window": null,/' llama/config.json >mistral/config.json
+sed 's/"llama"/"mistral"/; s/LlamaForCausalLM/MistralForCausalLM/; s/^{/{"sliding_window": null,/' llama/config.json \
+  >mistral/config.json
 run "$COMERA" evaluate llama --data long.txt --seq 8 --json
 cp .out llama.json
 run "$COMERA" evaluate mistral --data long.txt --seq 8 --json

@@ -21,9 +21,18 @@ else:
 PYTHON
 }
 
-loss() { "$COMERA" evaluate "$@" --data dev.tsv "${columns[@]}" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["loss"])'; }
-near() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) > 1e-5)' "$1" "$2" || fail "$1 is near $2"; }
-far() { python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) < 1e-3)' "$1" "$2" || fail "$1 is far from $2"; }
+loss() {
+  "$COMERA" evaluate "$@" --data dev.tsv "${columns[@]}" --json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["loss"])'
+}
+near() {
+  python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) > 1e-5)' "$1" "$2" ||
+    fail "$1 is near $2"
+}
+far() {
+  python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) < 1e-3)' "$1" "$2" ||
+    fail "$1 is far from $2"
+}
 
 run "$COMERA" pretrain "${tiny[@]}" --lr 0.05 --lr-cores 0.05 --steps 40 --form tt -o run
 expect_exit 0
@@ -54,7 +63,8 @@ near "$(loss plain-dense)" "$counted"
 run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --lr-ranks 0.05 --gamma 10 --tau 0.3 --prune-every 0 -o fallen
 expect_exit 0
 read -r least count < <(diagonals fallen)
-python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= 0.3)' "$least" || fail "no entry of 0.3 or less in a folder of $count diagonals: $least"
+python3 -c 'import sys; sys.exit(float(sys.argv[1]) <= 0.3)' "$least" ||
+  fail "no entry of 0.3 or less in a folder of $count diagonals: $least"
 read -r least count < <(diagonals fallen/checkpoints/step-00000030)
 python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 0.3)' "$least" || fail "entries fell: $least"
 near "$(loss fallen)" "$(loss fallen/checkpoints/step-00000030 --tokenizer vocab.txt)"

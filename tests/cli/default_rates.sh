@@ -3,7 +3,8 @@
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
-learn=("${model[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv --tokenizer vocab.txt --seq 8 --batch 16 --dropout 0 --steps 300 --threads 2
+learn=("${model[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv --tokenizer vocab.txt --seq 8 --batch 16 --dropout 0
+  --steps 300 --threads 2
   --log-every 1 --quiet --json)
 
 for form in dense tt; do

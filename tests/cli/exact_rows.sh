@@ -148,7 +148,8 @@ expect_equal "$(stat -c %s counted.onnx)" "$planned"
 [ "$planned" -le 250000 ] || fail "the graph is within the budget"
 
 # Training: they are weights like others. Stopped and resumed, ranks falling or not, they stay.
-go=(--task embed --teacher bert --distill hidden --seq 16 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3 --threads 2 --quiet --data text.txt)
+go=(--task embed --teacher bert --distill hidden --seq 16 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3
+  --threads 2 --quiet --data text.txt)
 run "$COMERA" finetune small "${go[@]}" -o healed
 expect_exit 0
 with_tensors "
@@ -189,7 +190,8 @@ refused '400 exact rows are not between 0 and 399' bert -o out --ratio 2 --calib
 refused 'exact-rows' bert -o out --ratio 2 --calibrate text.txt --exact-rows -1
 refused 'a linear layer has none' bert -o out --ratio 2 --calibrate text.txt --layer '*query=exact:3'
 refused "exact: \(a number of rows\)" bert -o out --ratio 2 --calibrate text.txt --layer '*word*=exact:x'
-refused 'does not say how often each of its rows is used' bert -o out --ratio 2 --calibrate text.txt --exact-rows 3 --include '*position*'
+refused 'does not say how often each of its rows is used' bert -o out --ratio 2 --calibrate text.txt --exact-rows 3 \
+  --include '*position*'
 refused 'give text with --calibrate' dense-fp32.onnx -o out.onnx --ratio 2 --exact-rows 4
 refused 'that is the most' bert -o out --ratio 60 --calibrate text.txt --exact-rows 27
 

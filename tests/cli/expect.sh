@@ -52,11 +52,13 @@ expect_same_bytes() { cmp -s "$1" "$2" || fail "$1 and $2 are the same bytes"; }
 
 # stdout is one JSON object, of which the Python expression over `d` holds.
 expect_json() {
-  python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($1))" "$work/.out" 2>>"$work/.err" || fail "JSON: $1"
+  python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($1))" "$work/.out" 2>>"$work/.err" ||
+    fail "JSON: $1"
 }
 # stdout is one JSON object per line; `d` is the list of them.
 expect_jsonl() {
-  python3 -c "import json, sys; d = [json.loads(line) for line in open(sys.argv[1])]; sys.exit(not ($1))" "$work/.out" 2>>"$work/.err" || fail "JSONL: $1"
+  python3 -c "import json, sys; d = [json.loads(line) for line in open(sys.argv[1])]; sys.exit(not ($1))" "$work/.out" \
+    2>>"$work/.err" || fail "JSONL: $1"
 }
 
 # A mistake of the user: exit code 2, one line on stderr that matches, nothing on stdout.

@@ -11,7 +11,8 @@ expect_exit 0
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" --task mlm --data corpus.txt --dev corpus.txt -o mlm
 expect_exit 0
 
-decoder=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32 --embedding-rank 4 --rank 4
+decoder=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32
+  --embedding-rank 4 --rank 4
   --order 2 --embedding-order 2 "${words[@]}" --data corpus.txt --dev corpus.txt)
 run "$COMERA" pretrain "${decoder[@]}" -o clm
 expect_exit 0
@@ -20,7 +21,8 @@ expect_exit 0
 run "$COMERA" export run -o out --json
 expect_exit 0
 expect_no_err
-expect_json "d['schema_version'] == 1 and d['kind'] == 'export' and 'model.onnx' in d['files'] and d['opset'] == 17 and d['form'] == 'tt'"
+expect_json "d['schema_version'] == 1 and d['kind'] == 'export' and 'model.onnx' in d['files'] and d['opset'] == 17 \
+    and d['form'] == 'tt'"
 expect_json "0 < d['largest_difference'] <= d['bound'] < 1e-4 and d['values_compared'] == 12"
 for file in model.onnx config.json vocab.txt; do expect_file "out/$file"; done
 for file in model.safetensors recipe.toml metrics.jsonl checkpoints; do expect_no_file "out/$file"; done
@@ -59,7 +61,8 @@ done
 
 # A graph that is larger than what it was made from says why.
 for type in F16 BF16 F32; do
-  python3 "$tests/../scripts/make_checkpoint.py" "stored$type" --architecture bert --layers 1 --hidden 32 --intermediate 64 --vocabulary 40 --heads 2 --shards 1 --type "$type"
+  python3 "$tests/../scripts/make_checkpoint.py" "stored$type" --architecture bert --layers 1 --hidden 32 \
+    --intermediate 64 --vocabulary 40 --heads 2 --shards 1 --type "$type"
   for options in '' '--dtype fp16' '--dtype fp32' '--dry-run'; do
     # shellcheck disable=SC2086  # options
     run "$COMERA" export "stored$type" -o "stored.onnx" --force $options
@@ -126,7 +129,8 @@ expect_no_file new
 if [ -n "${COMERA_DATA:-}" ]; then
   run "$COMERA" export "$COMERA_DATA/checkpoints/all-MiniLM-L6-v2" -o minilm --form dense --json
   expect_exit 0
-  expect_json "d['largest_difference'] <= d['bound'] < 1e-4 and d['values_compared'] > 10000 and 'vocab.txt' in d['files']"
+  expect_json "d['largest_difference'] <= d['bound'] < 1e-4 and d['values_compared'] > 10000 \
+      and 'vocab.txt' in d['files']"
   run "$COMERA" export "$COMERA_DATA/checkpoints/stories260K" -o stories --form dense --with-past --json
   expect_exit 0
   expect_json "d['largest_difference'] <= d['bound'] < 1e-3"

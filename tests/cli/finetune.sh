@@ -13,7 +13,8 @@ go=(--seq 8 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3 --threa
 run "$COMERA" finetune small "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv -o on --json
 expect_exit 0
 expect_json "d['end'] == 'steps' and d['step'] == 6 and d['settings']['model'] == 'small'"
-run "$COMERA" finetune small "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv --lr 0 --lr-cores 0 --lr-ranks 0 -o still
+run "$COMERA" finetune small "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv --lr 0 --lr-cores 0 \
+  --lr-ranks 0 -o still
 expect_exit 0
 python3 - <<'PY' || fail "without a learning rate nothing changes"
 import json, struct
@@ -42,14 +43,16 @@ grep -q '"0": "cold"' two/config.json || fail "the new labels are in config.json
 run "$COMERA" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv -o taught --json
 expect_exit 0
 grep -q '<td[^>]*>teacher</td>' taught/report.html || fail "the teacher is a row of the memory table"
-run "$COMERA" finetune small --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt --dev corpus.txt -o body --json
+run "$COMERA" finetune small --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt \
+  --dev corpus.txt -o body --json
 expect_exit 0
 expect_json "d['loss'] > 0 and d['end'] == 'steps'"
 grep -q '"BertModel"' body/config.json || fail "a body without head is a BertModel"
 run "$COMERA" finetune body --teacher body --distill embedding "${go[@]}" --data corpus.txt -o self --json
 expect_exit 0
 expect_json "d['loss'] < 1e-3"
-run "$COMERA" finetune small --teacher dense --target-fraction 0.5 "${go[@]}" --steps 20 "${columns[@]}" --data train.tsv -o fallen
+run "$COMERA" finetune small --teacher dense --target-fraction 0.5 "${go[@]}" --steps 20 "${columns[@]}" \
+  --data train.tsv -o fallen
 expect_exit 0
 run "$COMERA" finetune --dry-run small --json
 expect_exit 0
@@ -124,7 +127,8 @@ import json
 block = json.load(open('kept/config.json'))['comera']['tensors']['bert.encoder.layer.0.intermediate.dense']
 assert block['gauge'] and block['sorted'] and block['diagonals'] == 'folded', block"
 expect_exit 0
-run "$COMERA" finetune pair --adapt-ranks "${go[@]}" "${columns[@]}" --data train.tsv --teacher pair --label label -o falling
+run "$COMERA" finetune pair --adapt-ranks "${go[@]}" "${columns[@]}" --data train.tsv --teacher pair --label label \
+  -o falling
 expect_exit 0
 run python3 -c "
 import json
@@ -170,13 +174,18 @@ PY
 run_refused 'MODEL is missing' finetune "${go[@]}" --data train.tsv
 run_refused 'nowhere: no such folder' finetune nowhere "${go[@]}" --data train.tsv
 run_refused 'teacher is missing: body gives embeddings' finetune body "${go[@]}" --data corpus.txt
-run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv --text text
+run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv \
+  --text text
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
 rm dense/recipe.toml # which has the hash of its own vocabulary
-run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv
-run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 --quiet "${columns[@]}" --data train.tsv -o narrow
-run_refused 'its vectors have 16 numbers, the student.s 32; use a teacher whose vectors have 32$' finetune small --task embed --teacher narrow "${go[@]}" --data corpus.txt
-run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits' finetune small --teacher narrow --distill hidden "${go[@]}" \
+run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" \
+  --data train.tsv
+run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 \
+  --quiet "${columns[@]}" --data train.tsv -o narrow
+run_refused 'its vectors have 16 numbers, the student.s 32; use a teacher whose vectors have 32$' finetune small \
+  --task embed --teacher narrow "${go[@]}" --data corpus.txt
+run_refused 'its vectors have 16 numbers, the student.s 32; use --distill logits' finetune small --teacher narrow \
+  --distill hidden "${go[@]}" \
   "${columns[@]}" --data train.tsv
 run "$COMERA" evaluate body --data pairs.tsv --text a --label score
 expect_refused 'name the two columns'

@@ -2,7 +2,8 @@
 # A finetune of a sentence-transformers folder that ends at any write goes on to the same folder: the same files, bytes and predictions.
 [ -w /dev/shm ] && export TMPDIR=/dev/shm # a hundred runs that sync every file
 . "$(dirname "$0")/expect.sh"
-python3 "$tests/../scripts/make_checkpoint.py" base --architecture bert --layers 1 --hidden 16 --intermediate 32 --vocabulary 16 --heads 2 --shards 1 --type F32
+python3 "$tests/../scripts/make_checkpoint.py" base --architecture bert --layers 1 --hidden 16 --intermediate 32 \
+  --vocabulary 16 --heads 2 --shards 1 --type F32
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h >base/vocab.txt
 printf '{"do_lower_case": true}' >base/tokenizer_config.json
 printf '{"max_seq_length": 12}' >base/sentence_bert_config.json
@@ -16,7 +17,8 @@ kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normali
 json.dump([{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (kind, path) in enumerate(kinds)], open("base/modules.json", "w"))
 E2
 printf '%s\n' 'a b c' 'd e' 'f g h a' 'b b' 'c d' 'e f g' 'h' 'a c e g' >text.txt
-options=(--teacher base --distill embedding --data text.txt --dev text.txt --batch 4 --steps 4 --save-every 2 --eval-every 2 --log-every 3 --keep 1
+options=(--teacher base --distill embedding --data text.txt --dev text.txt --batch 4 --steps 4 --save-every 2
+  --eval-every 2 --log-every 3 --keep 1
   --lr 1e-2 --threads 1 --quiet)
 
 # files FOLDER: every file with a hash of its bytes; of those that hold times the lines without what time measures.
@@ -46,7 +48,9 @@ files run >whole.files
 run_with "$sentences" "$COMERA" predict run
 expect_exit 0
 mv .out whole.answer
-for file in modules.json README.md docs/notes.md 1_Pooling/config.json sentence_bert_config.json; do expect_same_bytes "base/$file" "run/$file"; done
+for file in modules.json README.md docs/notes.md 1_Pooling/config.json sentence_bert_config.json; do
+  expect_same_bytes "base/$file" "run/$file"
+done
 
 kills=0
 for ((fault = 1; fault < 1000; ++fault)); do

@@ -14,10 +14,13 @@ pairs=(--text text,second --label score --data pairs.tsv --dev pairs.tsv)
 fast=(--dropout 0 --lr 1e-2 --lr-cores 1e-2 --seq 10 --batch 8 --threads 2 --quiet)
 
 # From scratch: the labels say that it is a regression; it learns, and what is written has its measures and no others.
-run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt "${fast[@]}" "${pairs[@]}" --steps 60 --eval-every 30 --log-every 10 -o run --json
+run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt "${fast[@]}" "${pairs[@]}" --steps 60 --eval-every 30 \
+  --log-every 10 -o run --json
 expect_exit 0
-expect_json "d['settings']['task'] == 'regression' and d['dev']['last']['rmse'] < 0.5 and d['dev']['last']['pearson'] > 0.95"
-expect_json "d['spearman'] > 0.9 and d['accuracy'] is None and 'accuracy' not in d['dev']['best'] and d['dev']['best']['rmse'] >= 0"
+expect_json "d['settings']['task'] == 'regression' and d['dev']['last']['rmse'] < 0.5 \
+    and d['dev']['last']['pearson'] > 0.95"
+expect_json "d['spearman'] > 0.9 and d['accuracy'] is None and 'accuracy' not in d['dev']['best'] \
+    and d['dev']['best']['rmse'] >= 0"
 grep -q '^task = "regression"' run/recipe.toml || fail "the recipe names the task"
 python3 - <<'PY' || fail "metrics.jsonl has error and correlations, and no accuracy"
 import json
@@ -28,7 +31,9 @@ assert abs(dev[1]["rmse"] ** 2 - dev[1]["loss"]) < 1e-4 * (1 + dev[1]["loss"]), 
 train = [line for line in lines if line.get("split") == "train"]
 assert len(train) == 6 and not any("accuracy" in line for line in train) and train[-1]["loss"] < train[0]["loss"]
 PY
-for words in 'dev correlation' 'dev error' 'dev Spearman'; do grep -q "$words" run/report.html || fail "the report page has $words"; done
+for words in 'dev correlation' 'dev error' 'dev Spearman'; do
+  grep -q "$words" run/report.html || fail "the report page has $words"
+done
 ! grep -q 'dev accuracy' run/report.html || fail "a regression has no accuracy on its page"
 python3 - <<'PY' || fail "config.json is what transformers writes for one number"
 import json
@@ -38,9 +43,11 @@ assert config["architectures"] == ["BertForSequenceClassification"], config
 PY
 
 # Evaluated, with predictions and requirements; answered by predict.
-run "$COMERA" evaluate run --data pairs.tsv --json --predictions predicted.tsv --require 'spearman>=0.9' --require 'rmse<0.5'
+run "$COMERA" evaluate run --data pairs.tsv --json --predictions predicted.tsv --require 'spearman>=0.9' \
+  --require 'rmse<0.5'
 expect_exit 0
-expect_json "d['task'] == 'regression' and d['examples'] == 64 and abs(d['mse'] - d['rmse'] ** 2) < 1e-9 and 'confusion' not in d"
+expect_json "d['task'] == 'regression' and d['examples'] == 64 and abs(d['mse'] - d['rmse'] ** 2) < 1e-9 \
+    and 'confusion' not in d"
 python3 - <<'PY' || fail "error and correlation are those of the written predictions"
 import json
 rows = [line.split("\t") for line in open("predicted.tsv").read().splitlines()]
@@ -85,7 +92,8 @@ expect_exit 0
 expect_out 'dev Spearman'
 
 # On a stored body: stopped and resumed to the same bytes; the head stays where the model has one; another task makes another.
-run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt --seq 10 --batch 8 --steps 2 --quiet --form dense --text text --label label --data train.tsv -o body
+run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt --seq 10 --batch 8 --steps 2 --quiet --form dense \
+  --text text --label label --data train.tsv -o body
 expect_exit 0
 go=(--seq 10 --batch 8 --lr 1e-3 --lr-cores 1e-3 --threads 2 --quiet --save-every 3 --log-every 1)
 run "$COMERA" finetune body "${go[@]}" "${pairs[@]}" --steps 6 -o tuned --json
@@ -116,7 +124,8 @@ grep -q '"5"' classes/config.json || fail "whole numbers are classes"
 run "$COMERA" finetune body --task classify "${pairs[@]}" "${go[@]}" --steps 3 -o forced --json
 expect_exit 0
 expect_json "d['settings']['task'] == 'classify'"
-run "$COMERA" finetune tuned --task classify --data pairs.tsv --text text,second --label stars "${go[@]}" --steps 3 -o other
+run "$COMERA" finetune tuned --task classify --data pairs.tsv --text text,second --label stars "${go[@]}" --steps 3 \
+  -o other
 expect_exit 0
 ! grep -q problem_type other/config.json || fail "nothing of the regression is left"
 run "$COMERA" finetune body --best-by spearman --eval-every 3 "${pairs[@]}" "${go[@]}" --steps 6 -o ranked --json
@@ -128,7 +137,8 @@ expect_exit 0
 # After a teacher that learned numbers, with labels and without.
 run "$COMERA" finetune body --teacher run "${pairs[@]}" "${go[@]}" --steps 6 -o taught --json
 expect_exit 0
-run "$COMERA" finetune tuned --teacher run --text text,second --data pairs.tsv --dev pairs.tsv --dropout 0 "${go[@]}" --lr 1e-2 --steps 40 -o follows --json
+run "$COMERA" finetune tuned --teacher run --text text,second --data pairs.tsv --dev pairs.tsv --dropout 0 "${go[@]}" \
+  --lr 1e-2 --steps 40 -o follows --json
 expect_exit 0
 expect_json "d['settings']['task'] == 'regression' and 'rmse' not in d['dev']['last']"
 run "$COMERA" evaluate follows --data pairs.tsv --text text,second --label score --require 'pearson>=0.9'
@@ -154,9 +164,12 @@ refuse "bad.tsv: line 3: the label \(column 'score'\) is empty" ''
 refuse "every label of column 'score' is 1.5" 1.5
 refuse "best-by accuracy: the task regression has no such measure; use --best-by loss or spearman" 2 --best-by accuracy
 refuse "its task is classify, the student's regression" 2 --teacher body
-refuse "distill-distance cosine: a regression's numbers are learned by squared error" 2 --teacher run --distill-distance cosine
-run_refused "line 2: the label 'red' .* is no finite number" finetune body --task regression "${columns[@]}" --data train.tsv "${go[@]}" --steps 2
-run_refused "best-by spearman: the task classify has no such measure" finetune body "${columns[@]}" --data train.tsv "${go[@]}" --steps 2 --best-by spearman
+refuse "distill-distance cosine: a regression's numbers are learned by squared error" 2 --teacher run \
+  --distill-distance cosine
+run_refused "line 2: the label 'red' .* is no finite number" finetune body --task regression "${columns[@]}" \
+  --data train.tsv "${go[@]}" --steps 2
+run_refused "best-by spearman: the task classify has no such measure" finetune body "${columns[@]}" --data train.tsv \
+  "${go[@]}" --steps 2 --best-by spearman
 run "$COMERA" evaluate run --data train.tsv --text text,second --label label
 expect_refused "train.tsv: line 2: the label 'red' \(column 'label'\) is no finite number"
 run "$COMERA" evaluate run --against body --data corpus.txt

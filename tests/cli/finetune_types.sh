@@ -32,7 +32,8 @@ mv types.py types_of.py
 
 run "$COMERA" pretrain "${tiny[@]}" --dropout 0 --lr 1e-2 --lr-cores 1e-2 -o small
 expect_exit 0
-go=("${columns[@]}" --data train.tsv --dev dev.tsv --seq 8 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3 --threads 2 --quiet)
+go=("${columns[@]}" --data train.tsv --dev dev.tsv --seq 8 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3
+  --threads 2 --quiet)
 for type in F16:fp16:float16 BF16:bf16:bfloat16; do
   IFS=: read -r type word torch <<<"$type"
   cp -r small "$word"
@@ -41,7 +42,8 @@ for type in F16:fp16:float16 BF16:bf16:bfloat16; do
   run "$COMERA" finetune "$word" "${go[@]}" -o "on-$word"
   expect_exit 0
   holds "types('on-$word/model.safetensors') == types('$word/model.safetensors')"
-  holds "'$type' in types('on-$word/model.safetensors').values() and 'F32' in types('on-$word/model.safetensors').values()"
+  holds "'$type' in types('on-$word/model.safetensors').values() \
+      and 'F32' in types('on-$word/model.safetensors').values()"
   holds "set(types('on-$word/checkpoints/step-00000006/model.safetensors').values()) == {'F32'}"
   holds "set(types('on-$word/checkpoints/step-00000006/optimizer.safetensors').values()) == {'F32'}"
   expect_equal "$(stat -c %s "on-$word/model.safetensors")" "$(tail -n 1 "on-$word/metrics.jsonl" | python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes"])')"

@@ -5,7 +5,8 @@
 
 llama=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 64 --positions 16)
 corpus=(--data corpus.txt --dev corpus.txt)
-go=(--seq 8 --batch 2 --steps 2 --save-every 2 --threads 2 --dropout 0 --lr 0 --lr-cores 0 --lr-ranks 0 --log-every 1 --seed 3 --quiet)
+go=(--seq 8 --batch 2 --steps 2 --save-every 2 --threads 2 --dropout 0 --lr 0 --lr-cores 0 --lr-ranks 0 --log-every 1
+  --seed 3 --quiet)
 pretrain() { # NAME OPTION...
   local name=$1
   shift
@@ -24,11 +25,13 @@ for kind in masked next; do
     run "$COMERA" finetune "$student" "${go[@]}" "${corpus[@]}" -o "$student-alone" --json
     expect_exit 0
     cp "$student-alone/report.json" alone.json
-    run "$COMERA" finetune "$student" --teacher "$student" --distill logits "${go[@]}" "${corpus[@]}" -o "$student-itself" --json
+    run "$COMERA" finetune "$student" --teacher "$student" --distill logits "${go[@]}" "${corpus[@]}" \
+      -o "$student-itself" --json
     expect_exit 0
     expect_json "abs(d['loss'] - json.load(open('alone.json'))['loss']) < 1e-5"
   done
-  run "$COMERA" finetune "$kind-tt" --teacher "$kind" --distill logits "${go[@]}" "${corpus[@]}" -o "$kind-taught" --json
+  run "$COMERA" finetune "$kind-tt" --teacher "$kind" --distill logits "${go[@]}" "${corpus[@]}" -o "$kind-taught" \
+    --json
   expect_exit 0
   expect_json "d['loss'] > json.load(open('alone.json'))['loss'] + 1e-4"
   expect_json "d['dev']['last'] == json.load(open('alone.json'))['dev']['last']"

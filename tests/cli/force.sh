@@ -13,13 +13,17 @@ rm -r sentence/checkpoints sentence/recipe.toml
 printf '{"pooling_mode_cls_token": true}' >sentence/1_Pooling/config.json
 printf '[{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' \
   >sentence/modules.json
-for name in README.md notes 'docs/with space "and quotes"' docs/changed docs/deep/file $'docs/not\xffutf'; do printf 'of the old model\n' >"sentence/$name"; done
+for name in README.md notes 'docs/with space "and quotes"' docs/changed docs/deep/file $'docs/not\xffutf'; do
+  printf 'of the old model\n' >"sentence/$name"
+done
 options=(--data train.tsv "${columns[@]}" --seq 8 --batch 4 --steps 2 --quiet --threads 1)
 run "$COMERA" finetune plain "${options[@]}" -o fresh
 expect_exit 0
 run "$COMERA" finetune sentence "${options[@]}" -o old
 expect_exit 0
-for name in modules.json README.md docs/deep/file $'docs/not\xffutf'; do expect_same_bytes "sentence/$name" "old/$name"; done
+for name in modules.json README.md docs/deep/file $'docs/not\xffutf'; do
+  expect_same_bytes "sentence/$name" "old/$name"
+done
 
 printf 'of the user\n' >old/mine
 printf 'of the user\n' >old/docs/mine

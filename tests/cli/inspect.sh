@@ -30,11 +30,13 @@ done
 run "$COMERA" inspect "$model" --json
 expect_exit 0
 expect_json "d['schema_version'] == 1 and d['totals']['parameters'] == 260032 and d['totals']['ratio'] == 1"
-expect_json "sum(l['parameters'] for l in d['layers']) == d['totals']['parameters'] and sum(l['bytes'] for l in d['layers']) == d['totals']['bytes']"
+expect_json "sum(l['parameters'] for l in d['layers']) == d['totals']['parameters'] \
+    and sum(l['bytes'] for l in d['layers']) == d['totals']['bytes']"
 expect_json "set('name kind shape form modes ranks parameters bytes ratio'.split()) <= set(d['layers'][0])"
 run "$COMERA" inspect "$model" --format jsonl --sort parameters
 expect_exit 0
-expect_jsonl "[l['parameters'] for l in d] == sorted((l['parameters'] for l in d), reverse=True) and sum(l['parameters'] for l in d) == 260032"
+expect_jsonl "[l['parameters'] for l in d] == sorted((l['parameters'] for l in d), reverse=True) \
+    and sum(l['parameters'] for l in d) == 260032"
 run "$COMERA" inspect "$model" --json --sort=-parameters
 expect_json "[l['parameters'] for l in d['layers']] == sorted(l['parameters'] for l in d['layers'])"
 run "$COMERA" inspect "$model" --format csv
@@ -69,5 +71,6 @@ run "$COMERA" inspect "$COMERA_DATA/checkpoints/stories15M" "$model"
 expect_exit 0
 expect_out 'A / B'
 run "$COMERA" inspect "$COMERA_DATA/checkpoints/stories15M" "$model" --json
-expect_json "len(d['totals']) == 2 and d['totals'][1]['parameters'] == 260032 and any(l['b'] is None for l in d['layers'])"
+expect_json "len(d['totals']) == 2 and d['totals'][1]['parameters'] == 260032 \
+    and any(l['b'] is None for l in d['layers'])"
 finish

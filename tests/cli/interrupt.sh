@@ -15,7 +15,8 @@ larger=(--model encoder-small --layers 6 --hidden 256 --heads 4 --intermediate 1
   --embedding-rank 4 --order 2 --embedding-order 2 --tokenizer vocab.txt --seq 64 --batch 4 --steps 1 --quiet)
 run "$COMERA" pretrain "${larger[@]}" "${columns[@]}" --data train.tsv -o labels
 expect_exit 0
-run "$COMERA" pretrain --model llama-6m --layers 2 --positions 2048 --task clm --tokenizer vocab.txt --seq 16 --batch 2 \
+run "$COMERA" pretrain --model llama-6m --layers 2 --positions 2048 --task clm --tokenizer vocab.txt --seq 16 \
+  --batch 2 \
   --steps 1 --quiet --data corpus.txt -o words
 expect_exit 0
 

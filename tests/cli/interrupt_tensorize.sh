@@ -7,7 +7,8 @@
 
 python3 "$tests/../scripts/make_checkpoint.py" bert --architecture bert --layers 3 --hidden 192 --intermediate 768 \
   --vocabulary 400 --heads 4 --shards 1 --type F32
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a e i o u s t n r d l h c m the of and cat mat dog >bert/vocab.txt
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a e i o u s t n r d l h c m the of and cat mat dog \
+  >bert/vocab.txt
 for letter in b f g j k p q v w x y z; do printf '%s\n##%s\n' "$letter" "$letter"; done >>bert/vocab.txt
 seq 20000 | awk '{ print "the cat of dog " $1 " sat of the mat and the dog of cat " $1 * 7 % 1300 }' >text.txt
 

@@ -61,7 +61,8 @@ run_limited() {
   code=$?
 }
 chmod 777 .
-if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null && setpriv --reuid=65533 --clear-groups test -x "$COMERA" -a -r train.tsv; }; then
+if [ "$(id -u)" != 0 ] || { command -v setpriv >/dev/null &&
+  setpriv --reuid=65533 --clear-groups test -x "$COMERA" -a -r train.tsv; }; then
   run_limited "$COMERA" pretrain "${tiny[@]}" --threads 4 -o threads
   expect_exit 1
   expect_err '^error: \[machine\] 4 threads do not start: .*ulimit -u'
@@ -77,7 +78,8 @@ fi
 cp -r whole other
 sed -i '6{h;d};7{G}' other/vocab.txt
 columns=(--text text --label label)
-for verb in "evaluate other --data dev.tsv ${columns[*]}" "predict other" "finetune other --data train.tsv ${columns[*]} --steps 1 -o new"; do
+for verb in "evaluate other --data dev.tsv ${columns[*]}" "predict other" \
+  "finetune other --data train.tsv ${columns[*]} --steps 1 -o new"; do
   # shellcheck disable=SC2086  # words
   run "$COMERA" $verb
   expect_refused 'other/vocab.txt: is not the vocabulary that the model was trained with'

@@ -29,9 +29,14 @@ with_link() {
     [ -L "run/$name" ] || fail "the link is still there"
   done
 }
-for name in metrics.jsonl model.safetensors config.json report.json report.html vocab.txt recipe.toml.tmp .comera.lock anything; do with_link $name file; done
+for name in metrics.jsonl model.safetensors config.json report.json report.html vocab.txt recipe.toml.tmp .comera.lock \
+  anything; do
+  with_link $name file
+done
 for name in checkpoints 1_Pooling checkpoints.old; do with_link $name ''; done
-for name in checkpoints/step-00000004 checkpoints/step-00000008 checkpoints/best-00000004; do with_link $name step-00000004; done
+for name in checkpoints/step-00000004 checkpoints/step-00000008 checkpoints/best-00000004; do
+  with_link $name step-00000004
+done
 with_link checkpoints/step-00000008.tmp folder
 with_link checkpoints/step-00000006/state.json file
 
@@ -43,7 +48,8 @@ expect_refused 'run/recipe.toml: is a link'
 expect_same_bytes recipe.toml whole/recipe.toml
 
 # A second name of a file outside: it is not cut.
-rm -rf run && cp -r whole run && rm -r run/checkpoints/step-* && cp whole/metrics.jsonl metrics && ln -f metrics run/metrics.jsonl
+rm -rf run && cp -r whole run && rm -r run/checkpoints/step-* && cp whole/metrics.jsonl metrics &&
+  ln -f metrics run/metrics.jsonl
 run "$COMERA" pretrain "${options[@]}" -o run --resume
 expect_refused 'metrics.jsonl: has other names'
 expect_same_bytes metrics whole/metrics.jsonl
@@ -74,7 +80,9 @@ swapped() {
   diff -r outside kept >>.err || fail "what the link leads to is as it was"
 }
 swapped run
-cmp -s moved/model.safetensors moved/checkpoints/step-*/model.safetensors || fail "the folder has the model of the last step"
+cmp -s moved/model.safetensors moved/checkpoints/step-*/model.safetensors ||
+  fail "the folder has the model of the last step"
 swapped run/checkpoints
-cmp -s run/model.safetensors moved/step-*/model.safetensors || fail "the folder of checkpoints has that of the last step"
+cmp -s run/model.safetensors moved/step-*/model.safetensors ||
+  fail "the folder of checkpoints has that of the last step"
 finish

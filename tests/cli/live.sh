@@ -37,7 +37,8 @@ plain=$!
 
 # A run: its bar, its last step and the evaluation behind it.
 # Steps take long enough for each to be drawn.
-on_terminal -- "$COMERA" pretrain --model encoder-small --form dense --layers 2 --hidden 256 --heads 4 --intermediate 1024 \
+on_terminal -- "$COMERA" pretrain --model encoder-small --form dense --layers 2 --hidden 256 --heads 4 \
+  --intermediate 1024 \
   --positions 64 --tokenizer vocab.txt --seq 64 --batch 64 --steps 8 --log-every 8 "${columns[@]}" --data rows.tsv \
   --dev rows.tsv -o run
 expect_exit 0
@@ -68,7 +69,8 @@ expect_screen "shown(r'timing step [0-9]+/100002')"
 [ ! -s .json ] || fail "stdout holds nothing"
 
 # Tokens that stream onto the terminal: nothing comes between them.
-run "$COMERA" pretrain --model llama-6m --layers 2 --positions 2048 --task clm --tokenizer vocab.txt --seq 16 --batch 2 \
+run "$COMERA" pretrain --model llama-6m --layers 2 --positions 2048 --task clm --tokenizer vocab.txt --seq 16 \
+  --batch 2 \
   --steps 1 --quiet --data corpus.txt -o words
 expect_exit 0
 head -n 3 long.txt >three.txt

@@ -7,7 +7,8 @@ expect_exit 0
 expect_no_out
 for page in pages/*.md "$tests/../docs/options"/*.md; do
   last="cmp docs/options/${page##*/}"
-  cmp -s "pages/${page##*/}" "$tests/../docs/options/${page##*/}" || fail "docs/options/${page##*/} is what the program says: run make docs"
+  cmp -s "pages/${page##*/}" "$tests/../docs/options/${page##*/}" ||
+    fail "docs/options/${page##*/} is what the program says: run make docs"
 done
 
 run "$COMERA" manual man -o man1
@@ -30,7 +31,8 @@ expect_refused '--output is missing'
 if [ -f "${COMERA%/*}/cmake_install.cmake" ]; then
   run cmake --install "${COMERA%/*}" --prefix "$work/root"
   expect_exit 0
-  for file in bin/comera share/man/man1/comera.1 share/man/man1/comera-tensorize.1 share/bash-completion/completions/comera \
+  for file in bin/comera share/man/man1/comera.1 share/man/man1/comera-tensorize.1 \
+    share/bash-completion/completions/comera \
     share/zsh/site-functions/_comera share/fish/vendor_completions.d/comera.fish; do
     expect_file "root/$file"
   done

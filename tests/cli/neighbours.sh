@@ -11,7 +11,9 @@ expect_exit 0
 
 names=()
 for name in out out.onnx graph.onnx predictions plan.json run vectors; do
-  for ending in .tmp .partial.tmp .made .made.tmp .old .plan.made .plan.made.tmp .plan .lock; do names+=("$name$ending"); done
+  for ending in .tmp .partial.tmp .made .made.tmp .old .plan.made .plan.made.tmp .plan .lock; do
+    names+=("$name$ending")
+  done
 done
 for name in "${names[@]}"; do
   mkdir "$name"
@@ -21,7 +23,9 @@ mkdir -p folder.tmp/checkpoints.old && printf 'precious\n' >folder.tmp/checkpoin
 
 # precious: they are all there; leftovers: of killed processes nothing is.
 precious() {
-  for name in "${names[@]}" folder.tmp/checkpoints.old; do [ "$(cat "$name/thing" 2>&1)" = precious ] || fail "$name/thing is as it was"; done
+  for name in "${names[@]}" folder.tmp/checkpoints.old; do
+    [ "$(cat "$name/thing" 2>&1)" = precious ] || fail "$name/thing is as it was"
+  done
 }
 no_leftovers() { expect_equal "$(find . -name '*.comera' -o -name '.comera.*')" ''; }
 
@@ -93,7 +97,8 @@ done
 
 # Unfinished work has a fixed name: a folder of the user there is refused, whatever is in it.
 mkdir work.partial && printf 'precious\n' >work.partial/thing && names+=(work.partial)
-mkdir work.onnx.partial && printf 'precious\n' >work.onnx.partial/key && printf 'precious\n' >work.onnx.partial/thing && names+=(work.onnx.partial)
+mkdir work.onnx.partial && printf 'precious\n' >work.onnx.partial/key && printf 'precious\n' >work.onnx.partial/thing &&
+  names+=(work.onnx.partial)
 run "$COMERA" tensorize model -o work --ratio 1.3
 expect_refused "work.partial: .* none of this program's"
 run "$COMERA" tensorize graph.onnx -o work.onnx --ratio 1.3
@@ -113,7 +118,8 @@ expect_refused 'large.onnx.data: exists already'
 expect_equal "$(cat large.onnx.data)" precious
 
 # Killed at any change, the same command again: the neighbours are there, and of the killed one nothing is.
-commands=("tensorize model -o killed --ratio 1.3" "tensorize model -o killed --ratio 1.3,2" "tensorize graph.onnx -o killed.onnx --ratio 1.3"
+commands=("tensorize model -o killed --ratio 1.3" "tensorize model -o killed --ratio 1.3,2"
+  "tensorize graph.onnx -o killed.onnx --ratio 1.3"
   "tensorize graph.onnx --ratio 1.3 --dry-run" "export model -o killed" "export model -o killed.onnx"
   "export model -o killed --to safetensors" "evaluate model --data dev.tsv --text text --label label --predictions killed"
   "tokenizer train --data corpus.txt --vocab-size 40 -o killed --force")

@@ -12,7 +12,8 @@ head -c 1000000 /dev/zero >outside/large
 
 # refused FOLDER MESSAGE: every verb that reads the folder, within ten seconds.
 refused() {
-  for verb in "inspect $1" "evaluate $1 --data dev.tsv --text text --label label" "finetune $1 --data train.tsv --text text --label label --steps 1 -o new" \
+  for verb in "inspect $1" "evaluate $1 --data dev.tsv --text text --label label" \
+    "finetune $1 --data train.tsv --text text --label label --steps 1 -o new" \
     "tensorize $1 -o new --ratio 1.1" "export $1 -o new" "predict $1"; do
     # shellcheck disable=SC2086  # words
     run timeout 10 "$COMERA" $verb
@@ -43,7 +44,8 @@ for name in a b c; do ln -s . "odd/$name"; done
 mkfifo odd/pipe
 ln -s /dev/zero odd/zeros
 skipped='(a|b|c|docs|pipe|zeros)'
-for verb in "tensorize odd -o out --ratio 1.01" "export odd -o out" "finetune odd --data train.tsv --text text --label label --steps 1 --batch 4 -o out"; do
+for verb in "tensorize odd -o out --ratio 1.01" "export odd -o out" \
+  "finetune odd --data train.tsv --text text --label label --steps 1 --batch 4 -o out"; do
   rm -rf out
   # shellcheck disable=SC2086  # words
   run timeout 60 "$COMERA" $verb

@@ -120,7 +120,8 @@ run "$COMERA" export model -o forced.onnx --force
 expect_exit 0
 expect_equal "$(cat forced.onnx.data)" precious
 # The data of a graph that becomes one file goes with it.
-cp graph.onnx forced.onnx && sed -i 's/graph.onnx.data/force.onnx.data/g' forced.onnx && mv forced.onnx force.onnx && cp graph.onnx.data force.onnx.data
+cp graph.onnx forced.onnx && sed -i 's/graph.onnx.data/force.onnx.data/g' forced.onnx && mv forced.onnx force.onnx &&
+  cp graph.onnx.data force.onnx.data
 run "$COMERA" export model -o force.onnx --force
 expect_exit 0
 expect_no_file force.onnx.data

@@ -15,7 +15,10 @@ ln -s "$PWD/model/deeper" dangling
 ln train.tsv second.tsv
 mkdir around && cp -r model around/model && cp train.tsv vocab.txt around/
 
-fingerprint() { find model teacher around train.tsv vocab.txt second.tsv graph.onnx link dangling -printf '%p %y %s %l\n' -type f -exec md5sum {} + | sort; }
+fingerprint() {
+  find model teacher around train.tsv vocab.txt second.tsv graph.onnx link dangling -printf '%p %y %s %l\n' -type f \
+    -exec md5sum {} + | sort
+}
 fingerprint >before
 
 # refused REGEX VERB...: by a sentence, with everything as it was.
@@ -55,7 +58,8 @@ for out in around . /; do
   refused ': holds MODEL around/model' tensorize around/model --ratio 1.5 -o "$out"
   refused ': holds MODEL around/model' export around/model -o "$out" --force
 done
-refused ': holds --tokenizer around/vocab.txt' pretrain "${model[@]}" "${go[@]}" --tokenizer around/vocab.txt -o around --force
+refused ': holds --tokenizer around/vocab.txt' pretrain "${model[@]}" "${go[@]}" --tokenizer around/vocab.txt \
+  -o around --force
 refused ': holds --data around/train.tsv' pretrain "${tiny[@]}" --data around/train.tsv -o around --force
 refused ': holds --dev around/train.tsv' pretrain "${tiny[@]}" --dev around/train.tsv -o around --force
 refused ': holds --data around/train.tsv' tokenizer train --data 'around/*.tsv' --text text -o around --force

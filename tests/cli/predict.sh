@@ -6,10 +6,12 @@
 for i in $(seq 30); do printf 'red round\nand green square\n\f\nblue round and red %s\n\f\n' "$i"; done >stories.txt
 run "$COMERA" pretrain "${tiny[@]}" -o labels
 expect_exit 0
-run "$COMERA" pretrain --model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 64 --form dense \
+run "$COMERA" pretrain --model llama-6m --task clm --layers 1 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 \
+  --positions 64 --form dense \
   --tokenizer vocab.txt --data stories.txt --seq 16 --batch 8 --steps 60 --lr 1e-2 --no-document-end --quiet -o stories
 expect_exit 0
-run "$COMERA" finetune labels --task embed --teacher labels --distill hidden --data corpus.txt --steps 1 --batch 2 --seq 8 --quiet -o vectors
+run "$COMERA" finetune labels --task embed --teacher labels --distill hidden --data corpus.txt --steps 1 --batch 2 \
+  --seq 8 --quiet -o vectors
 expect_exit 0
 
 # An answer comes while the input is open; the lines that came together are answered together.
@@ -73,10 +75,12 @@ expect_out '^[0-9]+ red round'
 input=$'round red\n\nsquare green\n'
 run_with "$input" "$COMERA" predict labels --jsonl
 expect_exit 0
-expect_jsonl "[l['line'] for l in d] == [1, 2, 3] and d[1]['label'] is None and d[1]['probability'] is None and 0 < d[2]['probability'] <= 1"
+expect_jsonl "[l['line'] for l in d] == [1, 2, 3] and d[1]['label'] is None and d[1]['probability'] is None \
+    and 0 < d[2]['probability'] <= 1"
 cp .out each.jsonl
 run_with "$input" "$COMERA" predict labels --json
-expect_json "[{'line': i + 1, **p} for i, p in enumerate(d['predictions'])] == [json.loads(l) for l in open('each.jsonl')]"
+expect_json "[{'line': i + 1, **p} for i, p in enumerate(d['predictions'])] == [json.loads(l) \
+    for l in open('each.jsonl')]"
 run_with "$input" "$COMERA" predict labels
 expect_equal "$(sed -n 2p .out)" ''
 expect_equal "$(wc -l <.out)" 3

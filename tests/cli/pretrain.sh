@@ -14,17 +14,21 @@ for name, count in (("train.tsv", 240), ("dev.tsv", 60)):
             word = random.choice(words)
             out.write(f"{word}\t{random.choice(['round', 'square'])} {word} {random.choice(['round', 'square'])}\tand\n")
 PY
-model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4 --embedding-rank 4 --dropout 0 --order 2
+model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4
+  --embedding-rank 4 --dropout 0 --order 2
   --embedding-order 2)
 data=(--data train.tsv --dev dev.tsv --text text --label label --tokenizer vocab.txt --seq 8 --batch 16)
-rates=(--steps 60 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --schedule constant --seed 7 --eval-every 20 --save-every 20 --log-every 10 --threads 2)
+rates=(--steps 60 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --schedule constant --seed 7 --eval-every 20 --save-every 20
+  --log-every 10 --threads 2)
 learn=("${model[@]}" "${data[@]}" "${rates[@]}")
 
 run "$COMERA" pretrain --model mnli-6enc --form tt --rank 30 --batch 32 --seq 128 --dry-run --json
 expect_exit 0
 expect_no_err
-expect_json "d['totals']['parameters'] == 1485795 and d['totals']['parameters_dense'] == 66957315 and d['totals']['rank_entries'] == 4362"
-expect_json "set('weights gradients optimizer saved scratch peak'.split()) <= set(d['memory']) and d['memory']['peak'] == sum(v for k, v in d['memory'].items() if k != 'peak')"
+expect_json "d['totals']['parameters'] == 1485795 and d['totals']['parameters_dense'] == 66957315 \
+    and d['totals']['rank_entries'] == 4362"
+expect_json "set('weights gradients optimizer saved scratch peak'.split()) <= set(d['memory']) \
+    and d['memory']['peak'] == sum(v for k, v in d['memory'].items() if k != 'peak')"
 expect_json "d['flops_per_step'] > 1e10 and d['tokens_per_step'] == 4096"
 run "$COMERA" pretrain --model encoder-small --dry-run
 expect_exit 0
@@ -44,14 +48,19 @@ assert a == b
 rows = [json.loads(line) for line in open('run/metrics.jsonl')]
 assert [r['step'] for r in rows if 'dev' in r] == [20, 40, 60], rows"
 expect_exit 0
-for file in config.json model.safetensors recipe.toml metrics.jsonl report.html vocab.txt; do expect_file "run/$file"; done
-if grep -qE 'https?:|src=|href=|@import|url\(|<script' run/report.html; then fail "the page refers to nothing outside"; fi
+for file in config.json model.safetensors recipe.toml metrics.jsonl report.html vocab.txt; do
+  expect_file "run/$file"
+done
+if grep -qE 'https?:|src=|href=|@import|url\(|<script' run/report.html; then
+  fail "the page refers to nothing outside"
+fi
 grep -q 'Ranks per bond' run/report.html || fail "the page draws the ranks"
 expect_equal "$(grep -c '<svg' run/report.html | awk '{ print ($1 > 5) }')" 1
 
 run "$COMERA" inspect --runs run run --json
 expect_exit 0
-expect_json "len(d['runs']) == 2 and d['runs'][0]['accuracy'] > 0.9 and d['runs'][0]['ratio'] > 1 and d['runs'][0]['step_ms'] > 0"
+expect_json "len(d['runs']) == 2 and d['runs'][0]['accuracy'] > 0.9 and d['runs'][0]['ratio'] > 1 \
+    and d['runs'][0]['step_ms'] > 0"
 run "$COMERA" inspect --runs run
 expect_out '^run +steps +dev accuracy +parameters +bytes +ratio +ms per step .*peak memory'
 # A run that has ended is left as it is.
@@ -62,7 +71,8 @@ expect_same_bytes before.json run/report.json
 
 run "$COMERA" inspect run --json
 expect_exit 0
-expect_json "any(l['form'] == 'tt' and l['modes'] and l['ranks'] for l in d['layers']) and any(l['form'] == 'ttm' for l in d['layers'])"
+expect_json "any(l['form'] == 'tt' and l['modes'] and l['ranks'] for l in d['layers']) \
+    and any(l['form'] == 'ttm' for l in d['layers'])"
 expect_json "d['history']['loss']['step'][0] == 10 and d['history']['ranks']"
 run "$COMERA" inspect run run/checkpoints/step-00000060
 expect_exit 0

@@ -3,12 +3,16 @@
 . "$(dirname "$0")/expect.sh"
 
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
-for i in $(seq 60); do printf 'red round\nand green square\n\f\nblue %s and red\n\f\n' "$([ $((i % 2)) = 0 ] && echo round || echo square)"; done >train.txt
+for i in $(seq 60); do
+  printf 'red round\nand green square\n\f\nblue %s and red\n\f\n' "$([ $((i % 2)) = 0 ] && echo round || echo square)"
+done >train.txt
 head -n 20 train.txt >dev.txt
-model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32 --embedding-rank 4 --order 2
+model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32
+  --embedding-rank 4 --order 2
   --embedding-order 2)
 data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
-rates=(--steps 80 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 40 --save-every 40 --threads 2)
+rates=(--steps 80 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 40
+  --save-every 40 --threads 2)
 
 run "$COMERA" pretrain --model llama-60m --task clm --form dense --batch 1 --seq 128 --dry-run --json
 expect_exit 0
@@ -17,7 +21,8 @@ run "$COMERA" pretrain --model llama-130m --task clm --batch 1 --seq 128 --dry-r
 expect_exit 0
 expect_json "d['totals']['parameters_dense'] == 134105856 and d['totals']['ratio'] > 5"
 
-run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o run --json
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o run \
+  --json
 expect_exit 0
 expect_json "d['loss'] < 1.2 and d['step'] == 80"
 run grep -c '"event": *"removal"' run/metrics.jsonl
@@ -53,7 +58,8 @@ expect_refused 'npy: run is a decoder'
 expect_no_file vectors.npy
 run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 9
 expect_refused 'stride 9 would leave out tokens between windows of --seq 8; use --stride 8 or less'
-run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json --threads 1
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json \
+  --threads 1
 expect_json "d['texts'] == json.load(open('first.json'))['texts']"
 
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --form dense -o dense --json
@@ -63,7 +69,8 @@ run "$COMERA" evaluate dense --data dev.txt --require 'perplexity<3.3'
 expect_exit 0
 
 # Killed and resumed is the same run.
-run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o again --quiet
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 \
+  -o again --quiet
 rm -r again/checkpoints/step-0*80 again/checkpoints/step-80 2>/dev/null
 run "$COMERA" pretrain --resume again --quiet
 expect_exit 0

@@ -13,9 +13,12 @@ awk 'BEGIN {
 }' >train.tsv
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' {a..z} >vocab.txt
 
-options=(--model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 16 --seq 16 --form tt --rank 8 --embedding-rank 8
-  --task classify --data train.tsv --dev train.tsv --text text --label label --tokenizer vocab.txt --batch 8 --accumulate 2 --steps 40 --seed 3
-  --lr 1e-3 --lr-cores 1e-3 --lr-ranks 5e-2 --warmup 4 --prune-every 5 --target-fraction 0.6 --late-after 15 --save-every 10 --eval-every 10 --keep 2)
+options=(--model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 16 --seq 16 --form tt
+  --rank 8 --embedding-rank 8
+  --task classify --data train.tsv --dev train.tsv --text text --label label --tokenizer vocab.txt --batch 8 \
+    --accumulate 2 --steps 40 --seed 3
+  --lr 1e-3 --lr-cores 1e-3 --lr-ranks 5e-2 --warmup 4 --prune-every 5 --target-fraction 0.6 --late-after 15 \
+    --save-every 10 --eval-every 10 --keep 2)
 
 run "$COMERA" pretrain "${options[@]}" -o whole
 expect_exit 0
@@ -24,7 +27,8 @@ expect_file whole/model.safetensors
 same_as_whole() {
   expect_same_bytes whole/model.safetensors "$1/model.safetensors"
   expect_same_bytes whole/config.json "$1/config.json"
-  expect_same_bytes whole/checkpoints/step-00000040/optimizer.safetensors "$1/checkpoints/step-00000040/optimizer.safetensors"
+  expect_same_bytes whole/checkpoints/step-00000040/optimizer.safetensors \
+    "$1/checkpoints/step-00000040/optimizer.safetensors"
 }
 
 # --resume starts where there is nothing to go on from, and a second one changes nothing.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Folders of sentence-transformers whose transformer lies in a folder of its own: every verb reads them as it reads the flat ones.
 . "$(dirname "$0")/expect.sh"
-python3 "$tests/../scripts/make_checkpoint.py" flat --architecture bert --layers 1 --hidden 32 --intermediate 64 --vocabulary 40 --heads 2 --shards 1 --type F32
+python3 "$tests/../scripts/make_checkpoint.py" flat --architecture bert --layers 1 --hidden 32 --intermediate 64 \
+  --vocabulary 40 --heads 2 --shards 1 --type F32
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h >flat/vocab.txt
 printf '{"max_seq_length": 12}' >flat/sentence_bert_config.json
 mkdir flat/1_Pooling
@@ -68,7 +69,10 @@ done
 
 # The layout stays, other files go along.
 for folder in small-deep dense-deep; do
-  for file in modules.json LICENSE 1_Pooling/config.json 0_Transformer/vocab.txt 0_Transformer/sentence_bert_config.json; do expect_file "$folder/$file"; done
+  for file in modules.json LICENSE 1_Pooling/config.json 0_Transformer/vocab.txt \
+    0_Transformer/sentence_bert_config.json; do
+    expect_file "$folder/$file"
+  done
   for file in config.json model.safetensors 0_Transformer/pytorch_model.bin; do expect_no_file "$folder/$file"; done
   expect_same_bytes "$folder/modules.json" deep/modules.json
 done
@@ -80,7 +84,9 @@ for name in flat deep; do
 done
 expect_same_bytes healed-flat/model.safetensors healed-deep/model.safetensors
 for folder in healed-deep onnx-deep; do
-  for file in modules.json LICENSE 1_Pooling/config.json vocab.txt sentence_bert_config.json config.json; do expect_file "$folder/$file"; done
+  for file in modules.json LICENSE 1_Pooling/config.json vocab.txt sentence_bert_config.json config.json; do
+    expect_file "$folder/$file"
+  done
   expect_no_file "$folder/0_Transformer"
   run python3 -c "import json, sys; sys.exit(json.load(open('$folder/modules.json'))[0]['path'] != '')"
   expect_exit 0
@@ -93,7 +99,8 @@ mkdir outside
 cp deep/0_Transformer/* outside/
 ln -s ../outside deep/link
 refused() {
-  for verb in 'predict deep' 'inspect deep' 'evaluate deep --data scored.tsv' 'tensorize deep -o new --ratio 2' 'export deep -o new' 'finetune deep --data text.txt -o new'; do
+  for verb in 'predict deep' 'inspect deep' 'evaluate deep --data scored.tsv' 'tensorize deep -o new --ratio 2' \
+    'export deep -o new' 'finetune deep --data text.txt -o new'; do
     # shellcheck disable=SC2086  # words
     run "$COMERA" $verb
     expect_refused "$1"

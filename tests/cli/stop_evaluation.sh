@@ -4,7 +4,8 @@
 . "$(dirname "$0")/tiny_task.sh"
 
 { head -n 1 train.tsv && for _ in $(seq 600); do tail -n +2 train.tsv; done; } >long.tsv
-options=("${model[@]}" "${columns[@]}" --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --lr 1e-2 --lr-cores 1e-2 --threads 2 --log-every 1
+options=("${model[@]}" "${columns[@]}" --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --lr 1e-2 --lr-cores 1e-2
+  --threads 2 --log-every 1
   --data train.tsv --dev long.tsv --eval-every 2)
 run "$COMERA" pretrain "${options[@]}" -o whole
 expect_exit 0
@@ -21,10 +22,13 @@ stopped_at() { # STEP
   last="pretrain stopped in its evaluation at step $1"
   expect_exit 143
   ! grep -q "step $1  dev" .err || fail "the evaluation at step $1 is given up"
-  grep -q '"evaluation_due": true' "stopped-$1/checkpoints/step-0000000$1/state.json" || fail "the checkpoint says that an evaluation is due"
+  grep -q '"evaluation_due": true' "stopped-$1/checkpoints/step-0000000$1/state.json" ||
+    fail "the checkpoint says that an evaluation is due"
   run "$COMERA" pretrain --resume "stopped-$1"
   expect_exit 0
-  for name in model.safetensors config.json checkpoints/step-00000004/optimizer.safetensors; do expect_same_bytes "whole/$name" "stopped-$1/$name"; done
+  for name in model.safetensors config.json checkpoints/step-00000004/optimizer.safetensors; do
+    expect_same_bytes "whole/$name" "stopped-$1/$name"
+  done
   for key in loss accuracy; do
     expect_equal "$(grep -o "\"split\":\"dev\".*\"$key\":[^,]*" "stopped-$1/metrics.jsonl" | sed 's/.*"loss"/"loss"/')" \
       "$(grep -o "\"split\":\"dev\".*\"$key\":[^,]*" whole/metrics.jsonl | sed 's/.*"loss"/"loss"/')"

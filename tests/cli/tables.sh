@@ -5,7 +5,9 @@
 . "$tests/cli/tiny_task.sh" || exit 1
 
 # Prints the longest line of a file in columns (not bytes).
-longest_line() { python3 -c 'import sys; print(max(map(len, open(sys.argv[1], encoding="utf-8").read().split("\n"))))' "$1"; }
+longest_line() {
+  python3 -c 'import sys; print(max(map(len, open(sys.argv[1], encoding="utf-8").read().split("\n"))))' "$1"
+}
 
 # Runs a command under 60, 80 and 200 columns.
 fits() {
@@ -14,7 +16,8 @@ fits() {
     run env COLUMNS="$width" "$@"
     expect_exit 0
     [ -s .out ] || fail "something on stdout"
-    [ "$(longest_line .out)" -le "$width" ] || fail "lines of at most $width columns, the longest has $(longest_line .out)"
+    [ "$(longest_line .out)" -le "$width" ] ||
+      fail "lines of at most $width columns, the longest has $(longest_line .out)"
   done
 }
 
@@ -23,10 +26,12 @@ sed -e '1!s/^\([a-z]*\)\t/a_rather_long_label_for_\1\t/' train.tsv >long.tsv
 for i in $(seq 12); do echo "round red and square green and blue round $i"; done >lines.txt
 table=(--text text --label label)
 out=a-folder-of-runs-whose-name-takes-a-lot-of-room
-run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data long.tsv --dev long.tsv --dropout 0 --eval-every 2 \
+run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data long.tsv --dev long.tsv --dropout 0 \
+  --eval-every 2 \
   --log-every 1 -o $out-of-a-tt-model
 expect_exit 0
-run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data long.tsv --dev long.tsv --form dense -o $out-of-a-dense-model
+run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data long.tsv --dev long.tsv --form dense \
+  -o $out-of-a-dense-model
 expect_exit 0
 run env COLUMNS=80 "$COMERA" pretrain --resume $out-of-a-tt-model # a run that has ended prints its table again
 expect_exit 0
@@ -64,7 +69,8 @@ written() {
     run env COLUMNS="$width" "$@" -o "$folder-$width"
     expect_exit 0
     [ -s .out ] || fail "something on stdout"
-    [ "$(longest_line .out)" -le "$width" ] || fail "lines of at most $width columns, the longest has $(longest_line .out)"
+    [ "$(longest_line .out)" -le "$width" ] ||
+      fail "lines of at most $width columns, the longest has $(longest_line .out)"
   done
 }
 written ratio "$COMERA" tensorize $dense --ratio 1.1 --quiet
@@ -77,7 +83,8 @@ fits "$COMERA" inspect ratio-80 --verify $dense
 fits "$COMERA" inspect ratio-80 $dense
 
 # Language models: perplexity, with windows and without.
-run "$COMERA" pretrain --model llama-6m --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4 --embedding-rank 4 --task clm \
+run "$COMERA" pretrain --model llama-6m --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4 \
+  --embedding-rank 4 --task clm \
   --tokenizer vocab.txt --data corpus.txt --seq 8 --batch 2 --steps 3 --quiet -o words
 expect_exit 0
 fits "$COMERA" evaluate words --data corpus.txt

@@ -40,7 +40,9 @@ expect_exit 0
 expect_out 'lowrank'
 # One word for a form in both verbs, for tables too.
 run "$COMERA" inspect small --json
-expect_json "(lambda made, shown: all(shown[name] == form for name, form in made.items()) and 'lowrank' in made.values())(*({l['name']: l['form'] for l in r['layers']} for r in (json.load(open('small/report.json')), d)))"
+expect_json "(lambda made, shown: all(shown[name] == form for name, form in made.items()) \
+    and 'lowrank' in made.values())(*({l['name']: l['form'] for l in r['layers']} \
+    for r in (json.load(open('small/report.json')), d)))"
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 
@@ -49,7 +51,8 @@ run "$COMERA" tensorize llama -o small_llama --ratio 1.5 --exclude '*embed*'
 expect_exit 0
 expect_file small_llama/model-00003-of-00003.safetensors
 run "$COMERA" inspect small_llama --json
-expect_json "any(l['form'] == 'lowrank' for l in d['layers']) and all(l['form'] == 'dense' for l in d['layers'] if 'embed' in l['name'])"
+expect_json "any(l['form'] == 'lowrank' for l in d['layers']) \
+    and all(l['form'] == 'dense' for l in d['layers'] if 'embed' in l['name'])"
 run "$COMERA" inspect small_llama --verify llama
 expect_exit 0
 run "$COMERA" tensorize half -o small_half --rank 4 --form lowrank
@@ -88,7 +91,8 @@ expect_exit 1
 expect_err 'max-error'
 
 # Rules and plans.
-run "$COMERA" tensorize bert --ratio 1.5 --dump-plan plan.json --layer '*query=rank:5' --layer '*key=form:dense' --layer '*value=form:tt;modes:8x8|64;rank:7'
+run "$COMERA" tensorize bert --ratio 1.5 --dump-plan plan.json --layer '*query=rank:5' --layer '*key=form:dense' \
+  --layer '*value=form:tt;modes:8x8|64;rank:7'
 expect_exit 0
 expect_no_file small2
 run "$COMERA" tensorize bert -o planned --plan plan.json
@@ -138,7 +142,8 @@ expect_json "d['plans'][0]['file_bytes'] * 3 <= d['plans'][0]['file_bytes_dense'
 printf 'a b c d e f g h i j k\n%.0s' {1..40} >text.txt
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k >bert/vocab.txt
 cp bert/vocab.txt half/
-for case in 'bert 120000' 'half 120000' 'bert 80000 --calibrate text.txt' 'bert 130000 --form tt --order 3' 'half 100000 --layer *query=form:dense' 'llama 150000'; do
+for case in 'bert 120000' 'half 120000' 'bert 80000 --calibrate text.txt' 'bert 130000 --form tt --order 3' \
+  'half 100000 --layer *query=form:dense' 'llama 150000'; do
   rm -rf counted counted.onnx
   # shellcheck disable=SC2086  # a model, a budget and options
   run "$COMERA" tensorize ${case%% *} -o counted --budget-of onnx --budget ${case#* } --json
@@ -227,7 +232,8 @@ E2
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 expect_err 'more tensors are those of bert, byte for byte'
-for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' 'added:no certificate lists it'; do
+for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' \
+  'added:no certificate speaks of it'; do
   for tensor in embeddings.LayerNorm.weight encoder.layer.1.output.dense.bias; do
     run python3 edit.py small broken "$tensor" "${case%%:*}"
     expect_exit 0
@@ -239,7 +245,8 @@ for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing
 done
 run "$COMERA" inspect broken --verify bert --json
 expect_exit 1
-expect_json "not d['holds'] and [l['name'] for l in d['layers'] if l['fault']] == ['stranger.bias'] and d['other_tensors'] > 5"
+expect_json "not d['holds'] and [l['name'] for l in d['layers'] if l['fault']] == ['stranger.bias'] \
+    and d['other_tensors'] > 5"
 # Compressed in two goes, what the second left dense is the first dense model's still.
 run "$COMERA" tensorize bert -o once --rank 4 --include '*query'
 run "$COMERA" tensorize once -o twice --rank 4 --include '*key' --again
@@ -265,13 +272,15 @@ E2
 run "$COMERA" tensorize odd.safetensors -o odd --include '*proj*' --rank 3
 expect_exit 0
 run "$COMERA" inspect odd --json
-expect_json "sorted(l['name'] for l in d['layers'] if l['form'] == 'lowrank') == ['blk.in_proj_weight', 'text_projection']"
+expect_json "sorted(l['name'] for l in d['layers'] if l['form'] == 'lowrank') == ['blk.in_proj_weight', \
+    'text_projection']"
 run "$COMERA" inspect odd --verify odd.safetensors
 expect_exit 0
 run "$COMERA" export odd -o odd-dense --to safetensors
 expect_exit 0
 run "$COMERA" inspect odd-dense --json
-expect_json "{l['name']: tuple(l['shape']) for l in d['layers']} == {'blk.in_proj_weight': (48, 16), 'text_projection': (32, 32), 'blk.bias': (48,)}"
+expect_json "{l['name']: tuple(l['shape']) for l in d['layers']} == {'blk.in_proj_weight': (48, 16), \
+    'text_projection': (32, 32), 'blk.bias': (48,)}"
 
 # A run that was killed goes on where it was, to the same bytes.
 for at in 9 25 60; do

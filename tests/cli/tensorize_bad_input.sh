@@ -48,7 +48,8 @@ refused 'plan.json' bert -o out --plan plan.json
 
 # The plan says it all: what would say it otherwise is refused beside it.
 plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "form": "lowrank", "rank": 3}]}'
-for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' '--allow-slower' '--exact-rows 0' '--exclude *key'; do
+for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' \
+  '--allow-slower' '--exact-rows 0' '--exclude *key'; do
   # shellcheck disable=SC2086  # an option and its value
   refused "the plan says all of every layer; edit it, or leave out --[a-z-]*$" bert -o out --plan plan.json $beside
 done
@@ -57,7 +58,8 @@ refused 'leave out --layer, --uniform$' bert -o out --plan plan.json --uniform -
 # Text that is too short.
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' hi >bert/vocab.txt
 printf 'hi\nhi hi hi\n' >short.txt
-refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 8 or more are needed' bert -o out --ratio 2 --calibrate short.txt
+refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 8 or more are needed' \
+  bert -o out --ratio 2 --calibrate short.txt
 
 # Weights that are wrong.
 spoil() { # folder, tensor, Python that changes `data` (its bytes) or `header`
@@ -86,14 +88,16 @@ refused 'encoder.layer.0.output.LayerNorm.weight: its element 0 is inf' bad -o o
 spoil llama model.layers.0.mlp.up_proj.weight "header['x'] = header.pop(name)"
 refused 'model.layers.0.mlp.up_proj.weight is not in' bad -o out --ratio 2
 spoil llama model.layers.0.mlp.up_proj.weight "header[name]['shape'] = header[name]['shape'][::-1]"
-refused 'up_proj.weight has shape .32, 64., but .64, 32. was wanted.*give the .safetensors file with --include' bad -o out --ratio 2
+refused 'up_proj.weight has shape .32, 64., but .64, 32. was wanted.*give the .safetensors file with --include' bad \
+  -o out --ratio 2
 spoil bert encoder.layer.0.output.dense.bias "header['x'] = header.pop(name)"
 refused 'encoder.layer.0.output.dense.bias is missing' bad -o out --ratio 2
 spoil bert encoder.layer.0.output.dense.bias "header[name]['dtype'] = 'I32'"
 refused 'encoder.layer.0.output.dense.bias holds I32' bad -o out --ratio 2
 run "$COMERA" tensorize bad/model.safetensors -o by-name --rank 3 --include '*output.dense'
 expect_exit 0
-for change in hidden_size=-32 'hidden_size="32"' num_attention_heads=7 num_hidden_layers=5 vocab_size=1000 'hidden_act="swish"'; do
+for change in hidden_size=-32 'hidden_size="32"' num_attention_heads=7 num_hidden_layers=5 vocab_size=1000 \
+  'hidden_act="swish"'; do
   spoil bert encoder.layer.0.output.dense.weight ""
   python3 - "$change" <<'E2'
 import json, sys
@@ -122,5 +126,6 @@ refused 'is tensorized already.*--again' once -o out --rank 3
 run "$COMERA" tensorize once -o twice --again --rank 2 --include '*query'
 expect_exit 0
 run "$COMERA" inspect twice --json
-expect_json "all(l['form'] != 'dense' for l in d['layers'] if 'query.weight' in l['name'] or 'output.dense.weight' in l['name'])"
+expect_json "all(l['form'] != 'dense' for l in d['layers'] if 'query.weight' in l['name'] or 'output.dense.weight' \
+    in l['name'])"
 finish

@@ -12,9 +12,13 @@ last_line() { tail -n 1 .out | grep -qE -- "$1" || fail "the last line matches '
   $make gpt2 $small --architecture gpt2 --shards 1 --type F32
 }
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a e i o u s t n r d l h c m the of and >bert/vocab.txt
-for letter in a b c d e f g h i j k l m n o p q r s t u v w x y z; do printf '##%s\n%s\n' "$letter" "$letter"; done >>bert/vocab.txt
+for letter in a b c d e f g h i j k l m n o p q r s t u v w x y z; do
+  printf '##%s\n%s\n' "$letter" "$letter"
+done >>bert/vocab.txt
 awk '!seen[$0]++' bert/vocab.txt >vocab.txt && cp vocab.txt bert/vocab.txt && cp vocab.txt llama/vocab.txt
-for i in $(seq 96); do printf 'the cat number %s sat on the mat and saw %s dogs\n' "$i" "$((i * 7 % 13))"; done >text.txt
+for i in $(seq 96); do
+  printf 'the cat number %s sat on the mat and saw %s dogs\n' "$i" "$((i * 7 % 13))"
+done >text.txt
 
 run "$COMERA" tensorize bert -o small --ratio 2
 expect_exit 0

@@ -4,7 +4,8 @@
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
-run "$COMERA" pretrain --model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 16 --form dense "${words[@]}" \
+run "$COMERA" pretrain --model encoder-small --layers 1 --hidden 64 --heads 2 --intermediate 128 --positions 16 \
+  --form dense "${words[@]}" \
   "${columns[@]}" --data train.tsv --dev dev.tsv -o run
 expect_exit 0
 run "$COMERA" export run -o model.onnx --form dense
@@ -23,9 +24,11 @@ run python3 -c "
 import json, os
 d = json.load(open('small.onnx.report.json'))
 assert d['output'] == 'small.onnx', d['output']
-assert d['totals']['file_bytes'] == os.path.getsize('small.onnx') and d['totals']['file_bytes_dense'] == os.path.getsize('model.onnx'), d['totals']
+assert d['totals']['file_bytes'] == os.path.getsize('small.onnx') and d['totals']['file_bytes_dense'] == \
+  os.path.getsize('model.onnx'), d['totals']
 assert d['totals']['ratio'] >= 1.3, d['totals']
-assert all('.partial' not in json.dumps(l) and not l['name'].endswith('.weight.weight') for l in d['layers']), d['layers']
+assert all('.partial' not in json.dumps(l) and not l['name'].endswith('.weight.weight') for l in d['layers']), \
+  d['layers']
 assert any(l['kind'] == 'embedding' for l in d['layers'])"
 expect_exit 0
 [ "$(grep -c '\.partial' small.onnx.report.html)" = 0 ] || fail "the page names no temporary folder"

@@ -3,11 +3,14 @@
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
 {
   printf 'label\ttext\tsecond\n'
-  for i in $(seq 20); do printf 'red\tround red %s\tand\ngreen\tsquare green\tand\nblue\tround blue blue\tand\n' "$((i % 3))"; done
+  for i in $(seq 20); do
+    printf 'red\tround red %s\tand\ngreen\tsquare green\tand\nblue\tround blue blue\tand\n' "$((i % 3))"
+  done
 } >train.tsv
 cp train.tsv dev.tsv
 printf 'round red\n\nsquare blue round red\nround round\n' >corpus.txt
-model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4 --embedding-rank 4 --order 2
+model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4
+  --embedding-rank 4 --order 2
   --embedding-order 2)
 words=(--tokenizer vocab.txt --seq 8 --batch 4 --steps 4 --quiet)
 columns=(--text text --label label)

@@ -12,7 +12,8 @@ expect_exit 0
 
 same() {
   expect_same_bytes "$1/model.safetensors" "$2/model.safetensors"
-  expect_same_bytes "$1/checkpoints/step-00000040/optimizer.safetensors" "$2/checkpoints/step-00000040/optimizer.safetensors"
+  expect_same_bytes "$1/checkpoints/step-00000040/optimizer.safetensors" \
+    "$2/checkpoints/step-00000040/optimizer.safetensors"
   python3 - "$1" "$2" <<'E2' || fail "$2 has the metrics of an undisturbed run"
 import json, sys
 def lines(folder):
@@ -36,7 +37,8 @@ ends() {
 }
 # refused_by_lock FILE: that process was refused for the other one.
 refused_by_lock() {
-  grep -qE 'process [0-9]+ on [^ ]+ since .* writes to this folder|is not empty|made by somebody else|exists already' "$1" || fail "$1 names the other process"
+  grep -qE 'process [0-9]+ on [^ ]+ since .* writes to this folder|is not empty|made by somebody else|exists already' \
+    "$1" || fail "$1 names the other process"
 }
 # One of the two processes of `codes` ended well, and the lock refused the other.
 expect_one_refused() {
@@ -102,7 +104,8 @@ for round in 1 2 3; do
 done
 
 # Two that compress into one folder: one ends, whole.
-run "$COMERA" pretrain --model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128 --positions 16 --form dense "${words[@]}" "${columns[@]}" \
+run "$COMERA" pretrain --model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128 --positions 16 \
+  --form dense "${words[@]}" "${columns[@]}" \
   --data train.tsv -o dense
 expect_exit 0
 run "$COMERA" export dense -o dense.onnx --form dense

@@ -39,7 +39,8 @@ run "$COMERA" export bad -o dense --to safetensors
 expect_exit 0
 expect_err 'bad: 2 of its tensors are not used.*query\.rank\.weight.*query\.tt\.norm\.weight'
 run "$COMERA" inspect dense --json
-expect_json "{layer['name'] for layer in d['layers']} >= {'bert.encoder.layer.0.attention.self.query.' + end for end in ('weight', 'tt.norm.weight', 'rank.weight')}"
+expect_json "{layer['name'] for layer in d['layers']} >= {'bert.encoder.layer.0.attention.self.query.' + end \
+    for end in ('weight', 'tt.norm.weight', 'rank.weight')}"
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_exit 0
 expect_err 'bad: 2 of its tensors are not used, because this model has no such weights: .*query\.rank\.weight'
@@ -53,7 +54,8 @@ for change in 'chain["diagonals"] = "folded"' \
   'tensors[query + ".tt.9"] = ["F32", [1], b"\0\0\x80?"]' \
   'del config["comera"]["tensors"][query]'; do
   changed "$change"
-  for verb in "inspect bad" "export bad -o new --to safetensors" "export bad -o new.onnx" "evaluate bad --data dev.tsv ${columns[*]}" \
+  for verb in "inspect bad" "export bad -o new --to safetensors" "export bad -o new.onnx" \
+    "evaluate bad --data dev.tsv ${columns[*]}" \
     "finetune bad --data train.tsv ${columns[*]} --steps 1 -o new" "tensorize bad -o new --ratio 2"; do
     # shellcheck disable=SC2086  # several words
     run "$COMERA" $verb
@@ -68,7 +70,8 @@ refused() {
   run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
   expect_refused "$2"
 }
-refused 'chain["ranks"] = chain["initial_ranks"] = [1, 2**40, 2**40, 2**40, 1]' 'query: ranks .* larger than 2\^40 elements'
+refused 'chain["ranks"] = chain["initial_ranks"] = [1, 2**40, 2**40, 2**40, 1]' \
+  'query: ranks .* larger than 2\^40 elements'
 refused 'config["layer_norm_eps"] = -1' "the norms' epsilon -1 must lie between"
 refused 'config["layer_norm_eps"] = 1e308' "the norms' epsilon 1e308 must lie between"
 refused 'config["pad_token_id"] = -2**63' 'pad_token_id is -9223372036854775808; no size or id is that large'
@@ -96,8 +99,10 @@ expect_refused "id2label has '.x1b\[2J' twice"
 ln -s circle circle
 long=$(printf 'a%.0s' $(seq 5000))
 for path in circle circle/inside "$long" "$long/b"; do
-  for verb in "inspect PATH" "export PATH -o new" "export run -o PATH" "evaluate PATH --data dev.tsv" "evaluate run --data PATH" \
-    "predict PATH" "tensorize PATH -o new --ratio 2" "tensorize run -o PATH --ratio 2" "pretrain ${tiny[*]} -o PATH" "finetune PATH -o new --data train.tsv" \
+  for verb in "inspect PATH" "export PATH -o new" "export run -o PATH" "evaluate PATH --data dev.tsv" \
+    "evaluate run --data PATH" \
+    "predict PATH" "tensorize PATH -o new --ratio 2" "tensorize run -o PATH --ratio 2" "pretrain ${tiny[*]} -o PATH" \
+    "finetune PATH -o new --data train.tsv" \
     "tokenizer train PATH -o new";  do
     # shellcheck disable=SC2086  # several words
     run "$COMERA" ${verb//PATH/$path}

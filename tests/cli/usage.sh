@@ -96,9 +96,11 @@ expect_out '--\[no-\]gauge '
 expect_out '--\[no-\]sequential '
 run "$COMERA" pretrain --help-all
 expect_out '--\[no-\]adapt-ranks  *removes entries of rank'
-grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on)' || fail 'ranks are adapted in pretrain by default'
+grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on)' ||
+  fail 'ranks are adapted in pretrain by default'
 run "$COMERA" finetune --help-all
-grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on with a target, else off)' || fail 'in finetune ranks are adapted where there is a target'
+grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on with a target, else off)' ||
+  fail 'in finetune ranks are adapted where there is a target'
 
 # --data trains, measures, or is answered.
 run "$COMERA" evaluate --help-all

@@ -41,13 +41,15 @@ E2
 for model in dense tensorized healed.whole ranks.whole; do
   run "$COMERA" evaluate "$model" --data train.tsv --text text --label label --json "${fixed[@]}"
   expect_exit 0
-  expect_json "(lambda old: abs(d['loss'] - old['loss']) < 1e-6 and d['accuracy'] == old['accuracy'])(json.load(open('answers/$model.evaluate.json')))"
+  expect_json "(lambda old: abs(d['loss'] - old['loss']) < 1e-6 \
+      and d['accuracy'] == old['accuracy'])(json.load(open('answers/$model.evaluate.json')))"
   run_with $'round red\nsquare green\n' "$COMERA" predict "$model" "${fixed[@]}"
   expect_exit 0
   expect_same_bytes .out "answers/$model.predict"
   run "$COMERA" inspect "$model" --json
   expect_exit 0
-  expect_json "(lambda old: all(d['totals'][k] == v for k, v in old['totals'].items()))(json.load(open('answers/$model.inspect.json')))"
+  expect_json "(lambda old: all(d['totals'][k] == v for k, v \
+      in old['totals'].items()))(json.load(open('answers/$model.inspect.json')))"
   run "$COMERA" export "$model" --to safetensors -o "$model.plain" "${fixed[@]}"
   expect_exit 0
   run python3 compare.py "$model.plain/model.safetensors" "answers/$model.safetensors"
@@ -72,7 +74,8 @@ run "$COMERA" tensorize wide --plan plan.json -o planned "${fixed[@]}"
 expect_exit 0
 run "$COMERA" inspect planned --json
 expect_json "d['totals']['parameters'] == json.load(open('answers/tensorized.inspect.json'))['totals']['parameters']"
-run "$COMERA" finetune tensorized --data train.tsv --text text --label label --seq 8 --batch 4 --steps 2 --quiet -o further
+run "$COMERA" finetune tensorized --data train.tsv --text text --label label --seq 8 --batch 4 --steps 2 --quiet \
+  -o further
 expect_exit 0
 
 # An older run is replaced, and unfinished work of that version is refused: it has no mark.

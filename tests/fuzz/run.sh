@@ -12,7 +12,8 @@ if [ -z "$compiler" ]; then
   echo "no clang++: the readers are not fuzzed; install clang-19 and libclang-rt-19-dev" >&2
   exit 77
 fi
-cmake -S "$source_folder" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="${compiler/clang++/clang}" \
+cmake -S "$source_folder" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_C_COMPILER="${compiler/clang++/clang}" \
   -DCOMERA_FUZZ=ON -DCMAKE_BUILD_TYPE=Release >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 cmake --build "$build" >"$build.log" 2>&1 || { tail -50 "$build.log"; exit 1; }
 python3 "$source_folder/tests/fuzz/make_seeds.py" "$build/corpus"
@@ -23,7 +24,8 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 for target in "${targets[@]}"; do
   log="$build/$target.log"
-  if ! "$build/$target" "$build/corpus/$target" -dict="$build/corpus/$target.dict" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
+  if ! "$build/$target" "$build/corpus/$target" -dict="$build/corpus/$target.dict" -max_total_time="$seconds" \
+    -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
     -artifact_prefix="$build/crash-$target-" -print_final_stats=1 >"$log" 2>&1; then
     grep -A25 -E "ERROR|runtime error|deadly" "$log" || tail -20 "$log"
     echo "$target failed; the input is $build/crash-$target-*"

@@ -43,18 +43,23 @@ step "$comera" export "$checkpoints/stories15M" -o "$work/stories-plain" --form 
 
 # A calibrated folder, whose chains sort their inputs and leave an identity block out, and what two steps of healing make of it.
 zstd -dc "$COMERA_DATA/text/wordnet_glosses.txt.zst" | awk 'NR % 40 == 1' > "$work/sentences.txt"
-step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 --exclude '*embeddings*,pooler*' \
+step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 \
+  --exclude '*embeddings*,pooler*' \
   --calibrate "$work/sentences.txt" --calibrate-tokens 16000
-step "$comera" finetune "$work/minilm-tt" --task embed --teacher "$checkpoints/all-MiniLM-L6-v2" --distill embedding --data "$work/sentences.txt" \
+step "$comera" finetune "$work/minilm-tt" --task embed --teacher "$checkpoints/all-MiniLM-L6-v2" --distill embedding \
+  --data "$work/sentences.txt" \
   --steps 2 --batch 16 --seq 64 --lr 1e-4 --lr-cores 1e-4 --save-dtype fp32 -o "$work/minilm-healed"
 for name in tt healed; do
   step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-dense" --to safetensors --form dense
-  for form in tt factors dense; do step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"; done
+  for form in tt factors dense; do
+    step "$comera" export "$work/minilm-$name" -o "$work/minilm-$name-onnx-$form" --form "$form"
+  done
 done
 
 # A regression, on scores of pairs.
 zstd -dc "$COMERA_DATA/glue/STS-B/dev.tsv.zst" > "$work/pairs.tsv"
-step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv" --text sentence1,sentence2 --label score --steps 4 --batch 16 --seq 64 \
+step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv" --text sentence1,sentence2 \
+  --label score --steps 4 --batch 16 --seq 64 \
   --save-dtype fp32 -o "$work/minilm-scores"
 
 # The layout of older folders of sentence-transformers: the transformer in a folder of its own.
@@ -73,10 +78,12 @@ step "$comera" export "$work/minilm-deep-small" -o "$work/minilm-deep-small-dens
 # The last fifth of the stories, by lines.
 zstd -dc "$COMERA_DATA/text/tinystories_sample.txt.zst" > "$work/stories.txt"
 tail -n $(($(wc -l < "$work/stories.txt") / 5)) "$work/stories.txt" > "$work/last_fifth.txt"
-"$comera" evaluate "$checkpoints/stories15M" --data "$work/last_fifth.txt" --seq 256 --stride 128 --json > "$work/perplexity.json" 2> "$work/log" ||
+"$comera" evaluate "$checkpoints/stories15M" --data "$work/last_fifth.txt" --seq 256 --stride 128 --json > \
+  "$work/perplexity.json" 2> "$work/log" ||
   { cat "$work/log" >&2; exit 1; }
 
-environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers sentencepiece
+environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch transformers sentence-transformers \
+  sentencepiece
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"

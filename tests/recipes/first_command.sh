@@ -23,7 +23,8 @@ if [ "${IN_OWN_NAMESPACE:-}" != 1 ]; then
   [ "$(id -u)" = 0 ] || skip "this needs root"
   command -v debootstrap > /dev/null || skip "there is no debootstrap; third_party/install.sh test installs it"
   git -c safe.directory='*' rev-parse -q --verify HEAD > /dev/null || skip "$source is no git checkout"
-  wget -q --spider --timeout=60 --tries=2 "$(third_party/sentencepiece.sh --mirror)/dists/$release/InRelease" || skip "no mirror of Debian can be reached"
+  wget -q --spider --timeout=60 --tries=2 "$(third_party/sentencepiece.sh --mirror)/dists/$release/InRelease" ||
+    skip "no mirror of Debian can be reached"
   unshare --mount true || skip "nothing can be mounted here"
   # Mounts below are visible to the script that starts here alone, so none is left behind and none is removed with the folder.
   rm -rf "$root"
@@ -35,13 +36,15 @@ fi
 
 mirror=$(third_party/sentencepiece.sh --mirror)
 echo "== a bare Debian from $mirror"
-debootstrap --variant=minbase --include=git,make,ca-certificates,ccache "$release" "$root" "$mirror" > "$log" 2>&1 || fail "debootstrap failed"
+debootstrap --variant=minbase --include=git,make,ca-certificates,ccache "$release" "$root" "$mirror" > "$log" 2>&1 ||
+  fail "debootstrap failed"
 # This machine's own way to packages: sources, proxies, certificates, names.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do
   [ ! -s "$file" ] || cp "$file" "$root$file"
 done
-apt-config dump | grep -iE '^Acquire::(https?|ftp)::.*(proxy|cainfo|verify)' > "$root/etc/apt/apt.conf.d/99-of-the-host" || true
+apt-config dump | grep -iE '^Acquire::(https?|ftp)::.*(proxy|cainfo|verify)' > \
+  "$root/etc/apt/apt.conf.d/99-of-the-host" || true
 cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"
 chroot "$root" update-ca-certificates >> "$log" 2>&1
 # Nothing here has to outlive a crash.
@@ -62,11 +65,14 @@ command=$(sed -n '/^```sh$/{n;s/ *#.*//p;q}' README.md)
 echo "== $command"
 variables=("HOME=$home" PATH=/usr/sbin:/usr/bin:/sbin:/bin "CCACHE_STATSLOG=$home/ccache.log" "STEPS=${STEPS:-6}")
 for name in $(compgen -e | grep -E '^CCACHE_|_proxy$' | grep -v '^CCACHE_DIR$'); do variables+=("$name=${!name}"); done
-env -i "${variables[@]}" chroot "$root" bash -c "cd '$source' && $command" < /dev/null > "$log" 2>&1 || fail "'$command' failed"
+env -i "${variables[@]}" chroot "$root" bash -c "cd '$source' && $command" < /dev/null > "$log" 2>&1 ||
+  fail "'$command' failed"
 
 sed -n '/^== dense, TT/,$p' "$log" | grep -E '^(run |runs/quickstart/)'
-[ ! -e "$root$home/ccache.log" ] || chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats | sed -n 1,2p
+[ ! -e "$root$home/ccache.log" ] || chroot "$root" env "CCACHE_STATSLOG=$home/ccache.log" ccache --show-log-stats |
+  sed -n 1,2p
 for run in dense tt tt-half; do
   [ -s "$root$source/runs/quickstart/$run/report.html" ] || fail "the run $run left no report.html"
 done
-[ "$(sed -n '/^== dense, TT/,$p' "$log" | grep -cE '^runs/quickstart/(dense|tt|tt-half) +[0-9]')" = 3 ] || fail "the table of the three runs is missing"
+[ "$(sed -n '/^== dense, TT/,$p' "$log" | grep -cE '^runs/quickstart/(dense|tt|tt-half) +[0-9]')" = 3 ] ||
+  fail "the table of the three runs is missing"

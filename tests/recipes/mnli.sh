@@ -20,7 +20,8 @@ exec "$program" "\${words[@]}"
 STUB
 chmod +x small
 mkdir -p data/mnli data/tokenizers
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square >data/tokenizers/bert-base-uncased-vocab.txt
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square \
+  >data/tokenizers/bert-base-uncased-vocab.txt
 {
   printf 'premise\thypothesis\tlabel\n'
   for i in $(seq 200); do printf 'round red %s\tround\tentailment\nsquare green\tround\tneutral\n' "$((i % 3))"; done
@@ -37,7 +38,8 @@ expect_out '^\| late-0.2 \| [0-9.]+ % \| '
 expect_equal "$(awk -F ' *[|] *' '$8 ~ /%|^$/ && $3 ~ /^[0-9]+$/ { print $2 $3 }' .out | tr '\n' ' ')" \
   "dense1 dense2 dense3 dense4 early1 early2 late-0.83 late-0.84 late-0.53 late-0.54 late-0.23 late-0.24 "
 bytes() { sed -n 's/^ *"file_bytes": \([0-9]*\).*/\1/p' "runs/$1/report.json"; }
-[ "$(bytes late-0.2)" -lt "$(bytes late-0.8)" ] || fail "the late stage towards 0.2 is not smaller than the one towards 0.8"
+[ "$(bytes late-0.2)" -lt "$(bytes late-0.8)" ] ||
+  fail "the late stage towards 0.2 is not smaller than the one towards 0.8"
 [ "$(bytes late-0.8)" -lt "$(bytes early)" ] || fail "the late stage towards 0.8 is not smaller than the early one"
 [ -s runs/compared.html ] || fail "compared.html was not written"
 

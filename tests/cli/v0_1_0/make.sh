@@ -37,14 +37,17 @@ killed() {
 }
 killed ranks 6 pretrain "${sizes[@]}" "${ranks[@]}" --tokenizer vocab.txt "${data[@]}" "${steps[@]}"
 killed late 9 pretrain "${sizes[@]}" "${ranks[@]}" --tokenizer vocab.txt "${data[@]}" "${steps[@]}"
-"$COMERA" pretrain "${sizes[@]}" --form dense --tokenizer vocab.txt "${data[@]}" "${steps[@]}" "${fixed[@]}" -o dense >.out
+"$COMERA" pretrain "${sizes[@]}" --form dense --tokenizer vocab.txt "${data[@]}" "${steps[@]}" "${fixed[@]}" -o dense \
+  >.out
 killed healed 6 finetune dense "${data[@]}" "${steps[@]}"
 wide=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 8 --form dense)
-"$COMERA" pretrain "${wide[@]}" --tokenizer vocab.txt "${data[@]}" --seq 8 --batch 4 --steps 4 "${fixed[@]}" -o wide >.out
+"$COMERA" pretrain "${wide[@]}" --tokenizer vocab.txt "${data[@]}" --seq 8 --batch 4 --steps 4 "${fixed[@]}" -o wide \
+  >.out
 rm -r wide/checkpoints wide/report.json wide/metrics.jsonl wide/recipe.toml
 "$COMERA" tensorize wide -o tensorized --ratio 1.3 "${fixed[@]}" >.out
 "$COMERA" tensorize wide --ratio 1.3 --dump-plan plan.json "${fixed[@]}" >.out
-"$COMERA" pretrain "${sizes[@]}" "${ranks[@]}" --tokenizer vocab.txt "${data[@]}" "${steps[@]}" --dump-config >options.toml
+"$COMERA" pretrain "${sizes[@]}" "${ranks[@]}" --tokenizer vocab.txt "${data[@]}" "${steps[@]}" \
+  --dump-config >options.toml
 "$COMERA" tokenizer train --data corpus.txt --vocab-size 60 -o wordpiece --quiet >.out
 for fault in $(seq 4 40); do
   COMERA_FAULT_AT=$fault "$COMERA" tensorize wide -o unfinished --ratio 1.3 "${fixed[@]}" >.out 2>.err && break
@@ -55,7 +58,8 @@ done
 mkdir answers
 for model in dense tensorized healed.whole ranks.whole; do
   cp -n dense/vocab.txt dense/tokenizer_config.json "$model" || true
-  "$COMERA" evaluate "$model" --data train.tsv --text text --label label --json "${fixed[@]}" >"answers/$model.evaluate.json"
+  "$COMERA" evaluate "$model" --data train.tsv --text text --label label --json "${fixed[@]}" \
+    >"answers/$model.evaluate.json"
   printf 'round red\nsquare green\n' | "$COMERA" predict "$model" "${fixed[@]}" >"answers/$model.predict"
   "$COMERA" inspect "$model" --json >"answers/$model.inspect.json"
   "$COMERA" export "$model" --to safetensors -o plain "${fixed[@]}" >.out
