@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Data and vocabularies that are wrong: refused by name and line, before anything is written.
+# Wrong data and vocabularies: the error names file and line, and nothing is written.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
-rows() { # rows FILE ROW...: a TSV with the columns label and text
+rows() {  # rows FILE ROW...: writes a TSV with the columns label and text
   local file=$1
   shift
   { printf 'label\ttext\n' && printf '%b' "$@"; } >"$file"
@@ -48,7 +48,7 @@ refuses "unknown\.tsv: line 3: unknown label 'purple'; the labels are 'blue', 'g
   --data train.tsv --dev unknown.tsv
 refuses 'header\.tsv: there are no rows' "${columns[@]}" --data train.tsv --dev header.tsv
 
-# Masked words: the corpus is looked into before a run begins.
+# Masked tokens: the corpus is checked before the run starts.
 printf '\n \n' >blank.txt
 refuses 'blank\.txt: holds no text to learn from' --task mlm --data blank.txt
 refuses 'blank\.txt: holds no text to learn from' --task mlm --data corpus.txt --dev blank.txt
@@ -78,7 +78,7 @@ refuses 'folder: this folder holds none of vocab\.txt.*; name one with --tokeniz
 cp zeros.tsv zeros.model
 refuses 'zeros\.model: is not a SentencePiece model' "${columns[@]}" --data train.tsv --tokenizer zeros.model
 
-# A stored model on other data.
+# A stored model with other data.
 run "$COMERA" pretrain "${tiny[@]}" -o run
 expect_exit 0
 evaluates() {

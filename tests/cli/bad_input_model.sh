@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Model folders that lie: weights, config.json, and sizes that cannot be.
+# Damaged model folders: wrong weights, wrong config.json, impossible sizes.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -7,9 +7,10 @@
 run "$COMERA" pretrain "${tiny[@]}" -o run
 expect_exit 0
 cat >damage.py <<'PY'
-"""damage.py NAME PYTHON: a copy of the run as folder NAME, changed by the statements.
+"""damage.py NAME PYTHON: writes a copy of the run as folder NAME, changed by the statements.
 
-They see header (dict), order (its names), data (bytes), config (dict), and may set length (of the header), raw (its text), text (of config.json).
+The statements read header (dict), order (its names), data (bytes) and config (dict). They may set length (of the
+header), raw (its text) and text (of config.json).
 """
 import json, os, shutil, struct, sys
 name, code = sys.argv[1:]
@@ -31,7 +32,7 @@ with open(name + "/model.safetensors", "wb") as out:
 with open(name + "/config.json", "w") as out:
     out.write(json.dumps(config) if text is None else text)
 PY
-# refused STATEMENTS REGEX [both]: evaluate refuses the folder, and with `both` inspect too.
+# refused STATEMENTS REGEX [both]: evaluate refuses the changed folder; with `both`, inspect refuses it too.
 refused() {
   rm -rf bad
   python3 damage.py bad "$1" || fail "damage: $1"
@@ -83,7 +84,8 @@ refused 'config["id2label"] = {"0": "red", "5": "blue"}' 'id2label has no text f
 refused 'config["id2label"]["1"] = config["id2label"]["0"]' "id2label has '.*' twice; labels must differ"
 refused 'config["num_labels"] = 7' 'num_labels is 7, but id2label has 3 entries'
 refused 'config["hidden_dropout_prob"] = 1.5' '.*dropout 1.5 must be at least 0 and less than 1'
-refused 'query["in_modes"] = [4, 4]' '.*query: in_modes and out_modes \[4, 4, 4, 8\] multiply to 16 and 32, not to the 32 inputs' both
+refused 'query["in_modes"] = [4, 4]' \
+  '.*query: in_modes and out_modes \[4, 4, 4, 8\] multiply to 16 and 32, not to the 32 inputs' both
 refused 'query["in_modes"] = [2**62, 4]' '.*query: "in_modes" is not a list of whole numbers from 1' both
 refused 'query["ranks"] = [1, 4, 5, 4, 1]' '.*query: rank 5 at bond 2 is above the initial rank 4' both
 refused 'query["ranks"] = [1, 4, 4, 1]' '.*query: "ranks" \[1, 4, 4, 1\] must be 5 numbers' both

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Options, run folders and disks that do not do: the right exit code, one sentence, nothing half-written.
+# Wrong options, run folders and disks: the right exit code, one line of message, no partial files.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -66,7 +66,8 @@ resume '--resume names run, --output names other; name one folder' -o other
 state=run/checkpoints/step-00000004/state.json
 cp "$state" state.json
 sed -i 's/"step": 4/"step": "four"/' "$state"
-resume "step-00000004/state\.json: does not have the checksum at its end; it was damaged; the checkpoint before it is .*step-00000002: --override"
+resume "step-00000004/state\.json: does not have the checksum at its end; it was damaged; \
+the checkpoint before it is .*step-00000002: --override"
 printf '{}' >"$state"
 resume "state\.json: not the state of a run: key 'schema_version' not found"
 cp state.json "$state"
@@ -87,22 +88,23 @@ mv dev.bak dev.tsv
 run "$COMERA" pretrain --resume run
 expect_exit 0
 
-# A run that goes wrong names a checkpoint from before the weights that did it.
+# A diverged run names a checkpoint from before the weights that caused it.
 run "$COMERA" pretrain "${tiny[@]}" --steps 40 --lr 1e30 --clip 0 --save-every 1 -o diverged
 expect_exit 1
-expect_err 'step [0-9]+: the loss or a gradient is not finite .*; (the last good checkpoint is diverged/checkpoints/step-|there is no good checkpoint)'
+expect_err "step [0-9]+: the loss or a gradient is not finite .*; \
+(the last good checkpoint is diverged/checkpoints/step-|there is no good checkpoint)"
 failing=$(sed -n 's/.*step \([0-9]*\): the loss.*/\1/p' .err)
 if grep -q "step-$(printf %08d $((failing - 1)));" .err; then
   fail "the weights that gave the loss are not called good"
 fi
 
-# stdout that goes away ends the program quietly; stdout that cannot be written does not.
+# A closed pipe on stdout ends the program without a message. A failed write to stdout is an error.
 last="inspect | head"
 "$COMERA" inspect run 2>.err | head -n 1 >.out
 expect_no_err
 expect_out '^weight'
 
-# Permissions, as somebody who has to ask for them.
+# Missing permissions. Root ignores permissions, so root runs these commands as another user.
 user=()
 if [ "$(id -u)" = 0 ]; then
   command -v setpriv >/dev/null && user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
@@ -120,7 +122,7 @@ if [ "$(id -u)" != 0 ] || [ ${#user[@]} -gt 0 ]; then
   expect_refused 'secret\.tsv: cannot be read: Permission denied'
 fi
 
-# A full disk, where a small one can be had.
+# A full disk, if a small file system can be mounted.
 mkdir small
 if mount -t tmpfs -o size=64k tmpfs small 2>/dev/null; then
   trap 'umount "$work/small"; chmod -R u+rwX "$work"; rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# comera bench on a model of two small layers: what scripts read, and what is refused.
+# comera bench on a model of two small layers: output for scripts, and refused options.
 . "$(dirname "$0")/expect.sh"
 
 small=(--model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128 --positions 32 --rank 4
@@ -8,7 +8,8 @@ small=(--model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128
 for form in tt dense lowrank; do
   run "$COMERA" bench "${small[@]}" --form "$form" --format jsonl
   expect_exit 0
-  expect_jsonl "d[0]['work'] == 'step' and len(d) > 5 and all(set('work median_ms min_ms max_ms gflops peak_bytes'.split()) <= set(l) for l in d)"
+  expect_jsonl "d[0]['work'] == 'step' and len(d) > 5 and \
+    all(set('work median_ms min_ms max_ms gflops peak_bytes'.split()) <= set(l) for l in d)"
   expect_jsonl "all(l['min_ms'] <= l['median_ms'] <= l['max_ms'] for l in d) and d[0]['gflops'] > 0 \
       and d[0]['form'] == '$form'"
 done
@@ -19,7 +20,7 @@ expect_json "d['schema_version'] == 1 and d['kind'] == 'bench' and d['rows'][0][
 expect_json "d['peak_gflops'] > 0 and 'OpenBLAS' in d['settings']['blas'] and d['rows'][0]['peak_bytes'] > 0"
 expect_json "d['peak_work'] == 'multiply-adds in registers' and all(0 <= (r['share_of_peak'] or 0) <= 1 \
     for r in d['rows'])"
-# A column that no row fills is not printed, and "peak" is said of the rate alone; csv has every column.
+# The table leaves out empty columns, and "peak" names only the rate. csv has every column.
 joules=$(python3 -c "import json; print(any(r['joules'] is not None for r in json.load(open('.out'))['rows']))")
 run env COLUMNS=200 "$COMERA" bench "${small[@]}" --isa auto
 expect_exit 0
@@ -45,8 +46,9 @@ run "$COMERA" bench --table 300x64 --embedding-rank 4 --batch 1 --seq 16 --warmu
 expect_exit 0
 expect_json "[r['work'] for r in d['rows']] == ['step', 'tokens', 'cores'] and d['settings']['table'] == '300x64'"
 
-# Every instruction set of the machine: the whole step under each, its parts under the best; a set by name stands alone.
-read -ra sets < <("$COMERA" --version --json | python3 -c 'import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])')
+# Every instruction set of the machine: the whole step under each, its parts under the best. --isa NAME: that set only.
+read -ra sets < <("$COMERA" --version --json |
+  python3 -c 'import json, sys; print(*json.load(sys.stdin)["cpu"]["instruction_sets"])')
 run "$COMERA" bench "${small[@]}" --format jsonl
 expect_exit 0
 expect_jsonl "[l['isa'] for l in d if l['work'] == 'step'] == '${sets[*]}'.split() \
@@ -58,7 +60,7 @@ for set in "${sets[@]}"; do
   expect_exit 0
   expect_jsonl "len(d) > 5 and all(l['isa'] == '$set' for l in d)"
 done
-# OpenBLAS computes with the instruction set that was asked for.
+# OpenBLAS uses the instruction set that --isa names.
 run "$COMERA" bench "${small[@]}" --json --isa v3
 expect_json "'(Haswell)' in d['settings']['blas']"
 

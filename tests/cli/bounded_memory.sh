@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What an input claims or unpacks to never fills the memory: each is refused in a sentence, or read in pieces, within a bound on the peak.
+# Large inputs and false sizes never exhaust memory: each is refused or read in pieces, below a bound on the peak.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
-# Runs a command and leaves the most memory that it held, in MiB, in $peak.
+# Runs a command and stores its peak memory in MiB in $peak.
 run_measured() {
   last="$*"
   python3 - "$@" >"$work/.peak" <<'PY'
@@ -17,7 +17,7 @@ PY
 expect_peak() { [ "$peak" -le "$1" ] || fail "at most $1 MiB at once, not $peak"; }
 bound=400
 
-# A line of 100 MB, as text8 is one.
+# A line of 100 MB, like the text8 corpus.
 python3 - <<'PY'
 import random
 random.seed(1)
@@ -58,7 +58,7 @@ run_measured "$COMERA" predict dense --data line.txt
 expect_refused 'line\.txt: line 1: is longer than 64 MiB; break it into lines'
 expect_peak $bound
 
-# Files that are made to fill a memory.
+# Files made to exhaust memory.
 python3 - <<'PY'
 import gzip, json, struct
 member = gzip.compress(b"red\tround red\tand\n" * 58000)  # a MB each
@@ -76,7 +76,7 @@ with open("vocabulary.txt", "w") as f:
     block = "".join(f"w{j:07}\n" for j in range(900000))
     for _ in range(28): f.write(block)
 PY
-learns() { # MESSAGE DATA
+learns() {  # learns MESSAGE DATA
   run_measured "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data "$2" -o new
   expect_refused "$1"
   expect_no_file new
@@ -101,7 +101,7 @@ run_measured "$COMERA" tokenizer encode --tokenizer spoilt
 expect_refused 'tokenizer_config\.json: larger than the 16777216 bytes'
 expect_peak 100
 
-# A header of one shape, and what a configuration claims.
+# A tensor with a huge number of small sizes, and sizes that only config.json claims.
 python3 - <<'PY'
 import struct
 header = b'{"a":{"dtype":"F32","shape":[' + b"1," * 49_000_000 + b'1],"data_offsets":[0,4]}}'

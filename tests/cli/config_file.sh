@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# --dump-config writes the whole call of every verb: read back with --config it is the same call.
+# --dump-config writes the complete call of every verb; --config reads it back to the same call.
 . "$(dirname "$0")/expect.sh"
 
 verbs=$("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z][a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p')
 [ "$(printf '%s\n' "$verbs" | wc -l)" -ge 13 ] || fail 'all verbs are found'
 
-# What every option of a verb may be given, one argument a line, from its page: choices, numbers, sizes and names.
+# Prints valid values of every option of a verb from its page, one argument per line: choices, numbers, sizes, names.
 cat >arguments.py <<'EOF'
 import re, sys
 
@@ -29,7 +29,7 @@ while read -r -a verb; do
   mapfile -t arguments < <(python3 arguments.py "$page")
   words=()
   grep -q '^    comera .* [A-Z]' "$page" && words=('a word "in" quotes')
-  # Some bounds are narrower than the sample.
+  # Some options have tighter bounds than the sample values.
   for i in "${!arguments[@]}"; do
     case "${arguments[$i]}" in
     --seq | --opset | --calibrate-tokens | --calibrate-length | --vocab-size) arguments[i + 1]=128 ;;
@@ -40,22 +40,23 @@ while read -r -a verb; do
   run "$COMERA" "${verb[@]}" "${words[@]}" "${arguments[@]}" --dump-config
   expect_exit 0
   cp .out first.toml
-  # Everything that was given is there, and nothing else.
+  # The dump has every given option and no other.
   given=$(printf '%s\n' "${arguments[@]}" | sed -n 's/^--\(no-\)\{0,1\}//p' | sort)
   written=$(sed -n 's/^\([a-z][a-z0-9-]*\) = .*/\1/p' first.toml | grep -v '^verb$' | sort)
-  [ ${#words[@]} = 0 ] || given=$(printf '%s\n%s\n' "$given" "$(sed -n 's/^    comera [a-z ]* \[\{0,1\}\([A-Z]*\).*/\1/p' "$page" | tr '[:upper:]' '[:lower:]')" | sort -u)
+  [ ${#words[@]} = 0 ] || given=$(printf '%s\n%s\n' "$given" \
+    "$(sed -n 's/^    comera [a-z ]* \[\{0,1\}\([A-Z]*\).*/\1/p' "$page" | tr '[:upper:]' '[:lower:]')" | sort -u)
   expect_equal "$written" "$given"
   run "$COMERA" "${verb[@]}" --config first.toml --dump-config
   expect_exit 0
   expect_same_bytes .out first.toml
 
-  # A call without options stays one: defaults are not said.
+  # A call without options dumps no defaults.
   run "$COMERA" "${verb[@]}" --dump-config
   expect_exit 0
   expect_equal "$(grep -c '^[a-z]' .out)" 1
 done <<<"$verbs"
 
-# As it was found: the folder to start from is part of the call.
+# Regression test: the dump contains the folder to start from.
 run "$COMERA" finetune model --data t.tsv -o run --dump-config
 cp .out call.toml
 run "$COMERA" finetune --config call.toml
@@ -64,12 +65,12 @@ run "$COMERA" evaluate model --data t.tsv --dump-config
 cp .out call.toml
 run "$COMERA" evaluate --config call.toml
 expect_refused 'model: '
-# A default that was not said must not be read as said: with --to safetensors nothing of ONNX may be.
+# A dumped call without options reads back without given options: --to safetensors refuses options of ONNX.
 run "$COMERA" export model --to safetensors -o out --dump-config
 cp .out call.toml
 run "$COMERA" export --config call.toml
 expect_refused 'model: no such'
-# A real number has one spelling: in help, in a dumped call and in a refusal.
+# A real number has one spelling in help, in a dumped call and in an error.
 run "$COMERA" pretrain --lr 0.00005 --weight-decay 0.0100 --dump-config
 expect_exit 0
 expect_out '^lr = 5e-5$'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same data as TSV, CSV and JSONL, plain and packed, gives the same bytes wherever data may come; what is no data is refused.
+# The same data as TSV, CSV and JSONL, plain and packed, gives the same bytes in every verb. Other formats are refused.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -7,11 +7,11 @@ python3 - <<'PY'
 import csv, gzip, json
 rows = [line.split("\t") for line in open("train.tsv").read().splitlines()]
 names, rows = rows[0], rows[1:]
-def text(row, i):  # commas, quotes and ends of lines, which a vocabulary without them turns into [UNK] or blanks
+def text(row, i):  # commas, quotes and line ends; a vocabulary without them gives [UNK] or blanks
     return dict(zip(names, row)) | {"text": f'"{row[1]}", {i % 3}'}
 rows = [text(row, i) for i, row in enumerate(rows)]
 with open("hard.csv", "w", newline="") as f:
-    out = csv.DictWriter(f, names); out.writeheader()  # with \r\n
+    out = csv.DictWriter(f, names); out.writeheader()  # writes \r\n
     for row in rows: out.writerow(row | {"text": row["text"].replace(" ", "\r\n", 1)})
 with open("hard.jsonl", "w") as f:
     for row in rows: f.write(json.dumps(row) + "\n")
@@ -24,12 +24,14 @@ PY
 zstd -q hard.tsv -o packed.tsv.zst
 cp hard.csv data.dat
 
-# The weights without the header, which names the files.
+# The weights without the header, because the header contains file names.
 numbers_of() {
-  python3 -c 'import struct, sys; data = open(sys.argv[1], "rb").read(); sys.stdout.buffer.write(data[8 + struct.unpack("<Q", data[:8])[0]:])' "$1"
+  python3 -c 'import struct, sys
+data = open(sys.argv[1], "rb").read()
+sys.stdout.buffer.write(data[8 + struct.unpack("<Q", data[:8])[0]:])' "$1"
 }
 
-# FILE-OF-THE-OUTPUT COMMAND...: the command with each form of the data in place of FILE.
+# same_everywhere OUTPUT-FILE COMMAND...: runs the command with each form of the data in place of FILE.
 same_everywhere() {
   local file=$1 data first=
   shift
@@ -61,7 +63,7 @@ same_everywhere model.safetensors tensorize dense --ratio 1.5 --calibrate FILE -
   --calibrate-tokens 256
 run "$COMERA" tensorize dense --ratio 1.5 --calibrate hard.csv --text second --tokenizer vocab.txt \
   --calibrate-tokens 256 -o other
-expect_exit 2 # too few tokens a row: it is the column that was read
+expect_exit 2  # too few tokens per row, which shows that --text selected the column
 expect_err 'lines of 4 tokens or more'
 for data in hard.tsv hard.csv packed.csv.gz; do
   run "$COMERA" evaluate dense --data "$data" --text text --label label --predictions "predictions-$data" --json
@@ -69,17 +71,17 @@ for data in hard.tsv hard.csv packed.csv.gz; do
   expect_same_bytes predictions-hard.tsv "predictions-$data"
 done
 
-# The header, the label and the marks of a table are never text.
+# The header, the label and the separators of a table are never text.
 run "$COMERA" tokenizer train --data hard.csv --vocab-size 80 --min-count 1 -o learned
 expect_exit 0
 for word in label lab second '##bel'; do
   if grep -qx -- "$word" learned/vocab.txt; then fail "$word is no word of the text"; fi
 done
 
-# Refused, by every verb in the same words.
+# Every verb refuses these files with the same message.
 printf 'PAR1\x15\x04' >table.parquet
 printf 'round red\n' >notes
-each() { # MESSAGE FILE OPTION...
+each() {  # each MESSAGE FILE OPTION...
   local message=$1 file=$2 verb
   shift 2
   refuses "$message" --task mlm --data "$file" "$@"

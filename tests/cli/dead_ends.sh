@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands that people type first: they work, or the message names the true reason and what to do.
+# Typical first commands: each works, or its message gives the true reason and the remedy.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -9,7 +9,7 @@ expect_exit 0
 run "$COMERA" finetune dense --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt -o body
 expect_exit 0
 
-# A column of labels means that labels are learned, whatever the model did before; a plan needs no more than the run.
+# --label selects a task with labels, whatever the model's task was. A dry run needs no more options than the run.
 run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label --dry-run
 expect_exit 0
 run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label -o labelled
@@ -27,11 +27,12 @@ run_refused 'teacher is missing: body gives embeddings.*to learn labels, name th
   "${go[@]}" --data corpus.txt
 run_refused 'cannot learn --task clm; start from a decoder' finetune dense --task clm "${go[@]}" --data corpus.txt
 run "$COMERA" evaluate body --data train.tsv --text text --label label
-expect_refused "body gives embeddings, .*--text names 'text' alone; name the two columns .*comera finetune body --label COLUMN"
+expect_refused "body gives embeddings, .*--text names 'text' alone; \
+name the two columns .*comera finetune body --label COLUMN"
 run "$COMERA" evaluate body --data train.tsv --text text,second
 expect_refused 'name the column with their score with --label'
 
-# A run goes on with the verb that began it.
+# A run resumes with the verb that started it.
 for folder in /nope nope; do
   for verb in finetune pretrain; do
     run "$COMERA" $verb --resume $folder
@@ -59,7 +60,7 @@ done
 run "$COMERA" --resume
 expect_refused '--resume needs the folder of a run'
 
-# Files of other kinds are named by what they are.
+# The error names the format of a file that is no checkpoint.
 printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n' >pointer.safetensors
 printf 'PK\3\4\0\0\0\0\0\0\0\0' >weights.safetensors
@@ -78,7 +79,7 @@ EOF
 run "$COMERA" evaluate model.gguf --data train.tsv
 expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hugging Face folder'
 
-# A name of the hub gets the command that fetches it; a path does not.
+# For a model name of the hub the error shows the command that downloads it. A path gets no such hint.
 hint='hf download some/model-v1.5 --local-dir model-v1.5'
 for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" \
   "finetune -o out --data train.tsv" \
@@ -87,8 +88,9 @@ for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensori
   run "$COMERA" $call some/model-v1.5
   expect_refused "$hint"
 done
-# So does any other option that takes a path; data files come from repositories of data sets.
-for call in "tensorize dense -o out --ratio 2 --calibrate" "tensorize dense -o out --ratio 2 --calibrate corpus.txt --tokenizer" \
+# The same hint for other options that take a path. Data files come from repositories of data sets.
+for call in "tensorize dense -o out --ratio 2 --calibrate" \
+  "tensorize dense -o out --ratio 2 --calibrate corpus.txt --tokenizer" \
   "finetune dense -o out --text text --label label --steps 1 --data" \
   "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
   "evaluate dense --data" "predict dense --data" "tokenizer train -o out --vocab-size 50 --data" \
@@ -97,14 +99,14 @@ for call in "tensorize dense -o out --ratio 2 --calibrate" "tensorize dense -o o
   run "$COMERA" $call some/model-v1.5
   expect_refused 'hf download some/model-v1.5 (--repo-type dataset )?--local-dir model-v1.5'
 done
-mkdir some # which makes it a path of this machine
+mkdir some  # now the name is a path of this machine
 run "$COMERA" predict dense --data some/texts
 expect_refused 'some/texts: no such file; check the path$'
 rmdir some
 run "$COMERA" inspect ./some/model
 expect_refused 'no such file or folder; check the path$'
 
-# A Mistral folder with llama's tensors and no window in use runs as the llama that it is.
+# A Mistral folder with the tensors of a llama and no attention window runs as a llama.
 for _ in $(seq 40); do cat corpus.txt; done >long.txt
 run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 \
   --positions 16 \
@@ -124,5 +126,6 @@ run "$COMERA" evaluate smaller --data long.txt --seq 8
 expect_exit 0
 sed -i 's/"sliding_window": null/"sliding_window": 4/' mistral/config.json
 run "$COMERA" evaluate mistral --data long.txt --seq 8
-expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; attention to a window is not supported'
+expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; '\
+'attention to a window is not supported'
 finish

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Entries of rank diagonals at or below the threshold, negative ones too, count as zero in every verb; a run hands on a folder without them.
+# Every verb masks diagonal entries at or below the threshold, negative ones too. A run's final folder does not have
+# them.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
-# Sets the first entry of every rank diagonal of a folder, or prints the least entry of all.
+# Sets the first entry of every rank diagonal of a folder, or prints the smallest entry of all.
 diagonals() {
   python3 - "$@" <<'PYTHON'
 import json, struct, sys
@@ -49,7 +50,7 @@ for form in tt factors dense; do
   expect_exit 0
 done
 
-# Without a threshold in its config a folder has no dead entries: negative ones count, in every verb.
+# Without a threshold in config.json no entry is masked; negative entries count in every verb.
 cp -r run plain
 sed -i '/"threshold"/d' plain/config.json
 counted=$(loss plain)
@@ -59,7 +60,7 @@ expect_exit 0
 expect_out 'largest difference from the model'
 near "$(loss plain-dense)" "$counted"
 
-# Ranks that fall and are not removed on the way are removed from what is handed on, not from the checkpoint.
+# Entries below the threshold are removed from the final folder, and stay in the checkpoint.
 run "$COMERA" pretrain "${tiny[@]}" --form tt --steps 30 --lr-ranks 0.05 --gamma 10 --tau 0.3 --prune-every 0 -o fallen
 expect_exit 0
 read -r least count < <(diagonals fallen)

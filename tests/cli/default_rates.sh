@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Without an option on rates pretrain learns, dense and in TT form, and the recipe records the rates.
+# pretrain learns with its default rates, dense and in TT form, and the recipe records the rates.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -11,7 +11,7 @@ for form in dense tt; do
   run "$COMERA" pretrain "${learn[@]}" --form "$form" -o "$form"
   expect_exit 0
   expect_json "d['accuracy'] > 0.95"
-  # The warm-up is a twentieth of the steps: the rate rises over 15 of them.
+  # The warm-up is a twentieth of the steps: the rate rises over 15 steps.
   run python3 -c "
 import json, tomllib
 rates = [json.loads(line)['learning_rate'] for line in open('$form/metrics.jsonl') if '\"train\"' in line]

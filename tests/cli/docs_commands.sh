@@ -10,8 +10,8 @@ pages=(README.md docs/training.md docs/compression.md docs/export.md docs/format
 
 shortened=(-e 's/--(steps) [0-9]+/--\1 6/' -e 's/--(late-after|save-every|eval-every) [0-9]+/--\1 3/'
   -e 's/--(vocab-size) [0-9]+/--\1 100/' -e 's/--(max-tokens) [0-9]+/--\1 4/')
-# First words of the lines that need more than the program. Building and packages have tests of their own (recipes:
-# README's first command on a bare machine, Debian package, wordnet, minilm).
+# First words of the lines that need more than the program. Building and packages have separate tests (recipes: README's
+# first command on a bare machine, Debian package, wordnet, minilm).
 elsewhere=('make ' 'tar ' 'sudo apt ' 'recipes/wordnet.sh' 'recipes/minilm.sh')
 
 mkdir bin world
@@ -20,7 +20,7 @@ export PATH=$work/bin:$PATH COMERA_LAYERS=2 COMERA_HIDDEN=64 COMERA_HEADS=4 COME
 export COMERA_INTERMEDIATE=128 COMERA_EMBEDDING_RANK=8
 unset COMERA_DATA
 
-# The files that the pages name: labelled rows, text, scored pairs, stories, and two dense checkpoints of others.
+# Writes the files that the pages name: labelled rows, text, scored pairs, stories, and two dense checkpoints.
 make_world() {
   awk 'BEGIN {
     split("animal plant tool", name, " "); split("run grow cut", verb, " "); split("legs leaves edge", part, " ")
@@ -50,7 +50,7 @@ make_world() {
   rm -r run rows.tsv
 }
 
-# The blocks ```sh of a page as one script, without what runs elsewhere.
+# The blocks ```sh of a page as one script, without the commands in `elsewhere`.
 commands_of() {
   local left_out=()
   for first in "${elsewhere[@]}"; do left_out+=(-e "/^${first//\//\\/}/d"); done
@@ -77,8 +77,9 @@ done
 while IFS=: read -r page link; do
   last="link of $page"
   [ -e "$root/$(dirname "$page")/${link%%#*}" ] || fail "$page: $link exists"
-done < <(cd "$root" && grep -oHE '(\]\(|src="|srcset=")[^)"#:]+' README.md CONTRIBUTING.md docs/*.md | sed -E 's/:.*[("]/:/')
-# Every entry of `elsewhere` still stands in a page.
+done < <(cd "$root" && grep -oHE '(\]\(|src="|srcset=")[^)"#:]+' README.md CONTRIBUTING.md docs/*.md |
+  sed -E 's/:.*[("]/:/')
+# Every entry of `elsewhere` still occurs in a page.
 for first in "${elsewhere[@]}"; do
   (cd "$root" && grep -qE "^$first" "${pages[@]}") || fail "a page has a line that begins with '$first'"
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The hottest rows of a table stay as they are: in the folder, through training, and in whatever is exported.
+# The most frequent rows of a table are stored exactly: in the folder, through training, and in every export.
 . "$(dirname "$0")/expect.sh"
 make="python3 $tests/../scripts/make_checkpoint.py"
 small="--layers 2 --hidden 64 --intermediate 128 --vocabulary 400 --heads 4"
@@ -13,13 +13,13 @@ letters=({a..z})
   printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' "${letters[@]}"
   for i in $(seq 369); do echo "w$i"; done
 } >bert/vocab.txt
-for i in $(seq 150); do # of the letters, a is the most frequent, then b, ...
+for i in $(seq 150); do  # letter frequencies: a is the most frequent, then b, ...
   for j in $(seq 0 $((i % 26))); do printf '%s ' "${letters[$j]}"; done
   echo
 done >text.txt
 words=embeddings.word_embeddings
 bytes() { cat "$1"/*.safetensors | wc -c; }
-# Python that sees the tensors of safetensors files by name.
+# Runs Python code with the tensors of safetensors files by name.
 with_tensors() {
   run python3 - "$@" <<'E2'
 import json, struct, sys
@@ -30,7 +30,8 @@ def read(folder):
         data = open(path, 'rb').read()
         n = struct.unpack('<Q', data[:8])[0]
         for k, v in json.loads(data[8:8 + n]).items():
-            if k != '__metadata__': all[k] = (v['dtype'], v['shape'], data[8 + n:][v['data_offsets'][0]:v['data_offsets'][1]])
+            if k != '__metadata__':
+                all[k] = (v['dtype'], v['shape'], data[8 + n:][v['data_offsets'][0]:v['data_offsets'][1]])
     return all
 exec(sys.argv[1])
 E2
@@ -47,7 +48,7 @@ name = '$words'
 kind, shape, ids = made[name + '.exact.ids']
 ids = struct.unpack('<12i', ids)
 assert kind == 'I32' and list(ids) == sorted(ids), ids
-# [CLS] and [SEP] stand in every line, then come the first letters.
+# [CLS] and [SEP] occur in every line; the first letters are next.
 assert set(ids) == {2, 3, *range(5, 15)}, ids
 kind, shape, rows = made[name + '.exact.rows']
 assert kind == 'F16' and shape == [12, 64], (kind, shape)
@@ -65,7 +66,7 @@ expect_json "[l['exact_rows'] for l in d['layers'] if l['name'] == '$words.weigh
 run "$COMERA" inspect small --verify bert --calibrate text.txt
 expect_exit 0
 
-# An exact row that was changed is found out.
+# inspect --verify detects a changed exact row.
 for part in rows ids; do
   rm -rf broken
   cp -r small broken
@@ -82,7 +83,7 @@ E2
   expect_out "the cores or exact rows are not the ones that were written"
 done
 
-# The plan says it before; a plan file and a rule keep it; several ratios have the same rows.
+# The plan lists the exact rows. A plan file and a rule keep them, and several ratios have the same rows.
 run "$COMERA" tensorize bert --ratio 2 --calibrate text.txt --exact-rows 12 --dump-plan plan.json
 expect_exit 0
 expect_out '\+ 12 exact'
@@ -100,9 +101,9 @@ run "$COMERA" inspect none --json
 expect_json "not any('exact_rows' in l for l in d['layers'])"
 run "$COMERA" tensorize bert -o used --rank 4 --calibrate text.txt --exact-rows 300
 expect_exit 0
-expect_err 'the text uses 27 rows; those are kept' # one letter stands in lines that judge alone
+expect_err 'the text uses 27 rows; those are kept'  # one letter occurs only in held-out lines
 
-# A run that was killed goes on where it was, to the same bytes.
+# A killed run resumes, and ends with the same bytes.
 for at in 9 40; do
   rm -rf resumed resumed.partial
   run env COMERA_FAULT_AT=$at "$COMERA" tensorize bert -o resumed --ratio 2 --calibrate text.txt --exact-rows 12
@@ -112,7 +113,7 @@ for at in 9 40; do
   expect_same_bytes resumed/model.safetensors small/model.safetensors
 done
 
-# A dense folder has the rows bit for bit, and embeds as the compressed one does.
+# The dense folder has the exact rows bit for bit, and gives the same embeddings as the compressed folder.
 run "$COMERA" export small -o dense --to safetensors
 expect_exit 0
 with_tensors "
@@ -123,12 +124,12 @@ for folder in small dense; do "$COMERA" predict "$folder" --json <<<'a b c x y z
 run python3 -c "
 import json
 a, b = (json.load(open(name + '.json'))['embeddings'][0] for name in ('small', 'dense'))
-assert max(abs(x - y) for x, y in zip(a, b)) < 1e-2, (a, b)" # the dense folder's other rows are rounded to half precision
+assert max(abs(x - y) for x, y in zip(a, b)) < 1e-2, (a, b)" # the dense folder rounds its other rows to half precision
 expect_exit 0
 run "$COMERA" inspect dense --json
 expect_json "all(l['form'] == 'dense' for l in d['layers'])"
 
-# Graphs in every form, of several opsets; a budget of the graph counts the rows.
+# Graphs in every form and for several opsets. A budget of the graph counts the exact rows.
 for form in tt factors dense; do
   for dtype in fp32 fp16; do
     run "$COMERA" export small -o "$form-$dtype.onnx" --form "$form" --dtype "$dtype"
@@ -147,7 +148,7 @@ run "$COMERA" export counted -o counted.onnx
 expect_equal "$(stat -c %s counted.onnx)" "$planned"
 [ "$planned" -le 250000 ] || fail "the graph is within the budget"
 
-# Training: they are weights like others. Stopped and resumed, ranks falling or not, they stay.
+# Training updates the exact rows like other weights. They stay after a resume, with and without rank adaptation.
 go=(--task embed --teacher bert --distill hidden --seq 16 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3
   --threads 2 --quiet --data text.txt)
 run "$COMERA" finetune small "${go[@]}" -o healed
@@ -177,7 +178,7 @@ expect_exit 0
 run "$COMERA" export fallen -o fallen.onnx
 expect_exit 0
 
-# Refused in one sentence, with nothing left behind.
+# Refused with one line of message and no output.
 refused() {
   run "$COMERA" tensorize "${@:2}"
   expect_refused "$1"
@@ -195,7 +196,7 @@ refused 'does not say how often each of its rows is used' bert -o out --ratio 2 
 refused 'give text with --calibrate' dense-fp32.onnx -o out.onnx --ratio 2 --exact-rows 4
 refused 'that is the most' bert -o out --ratio 60 --calibrate text.txt --exact-rows 27
 
-# Of a decoder whose output shares the table: a tied table decodes with its exact rows, and a graph of it agrees.
+# A decoder with tied embeddings: the table decodes with its exact rows, and its graph gives the same outputs.
 if [ -n "${COMERA_DATA:-}" ]; then
   stories=$COMERA_DATA/checkpoints/stories15M
   zstd -dc "$COMERA_DATA/text/tinystories_sample.txt.zst" | grep -v '^ *$' | head -n 40 >stories.txt

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder. A script runs the program with `run`, says what must hold with `expect_...`, and ends
-# with `finish`; every broken expectation is printed with the command, its exit code and what it wrote.
+# Sourced by the scripts of this folder. A script runs the program with `run`, states expectations with `expect_...`,
+# and ends with `finish`. Every failed expectation is printed with the command, its exit code and its output.
 #
 #   . "$(dirname "$0")/expect.sh"
 #   run "$COMERA" inspect missing
@@ -17,14 +17,14 @@ cd "$work" || exit 1
 failures=0
 last=
 
-# Runs a command; leaves its exit code in $code, stdout in $work/.out, stderr in $work/.err.
+# Runs a command; stores its exit code in $code, stdout in $work/.out, stderr in $work/.err.
 run() {
   last="$*"
   "$@" >"$work/.out" 2>"$work/.err" </dev/null
   code=$?
 }
 
-# The same with the text of the first argument as stdin.
+# The same, with the first argument as stdin.
 run_with() {
   local input=$1
   shift
@@ -50,7 +50,7 @@ expect_no_file() { [ ! -e "$1" ] || fail "$1 does not exist"; }
 expect_equal() { [ "$1" = "$2" ] || fail "'$1' equals '$2'"; }
 expect_same_bytes() { cmp -s "$1" "$2" || fail "$1 and $2 are the same bytes"; }
 
-# stdout is one JSON object, of which the Python expression over `d` holds.
+# stdout is one JSON object `d` for which the Python expression is true.
 expect_json() {
   python3 -c "import json, sys; d = json.load(open(sys.argv[1])); sys.exit(not ($1))" "$work/.out" 2>>"$work/.err" ||
     fail "JSON: $1"
@@ -61,7 +61,7 @@ expect_jsonl() {
     2>>"$work/.err" || fail "JSONL: $1"
 }
 
-# A mistake of the user: exit code 2, one line on stderr that matches, nothing on stdout.
+# A usage error: exit code 2, one line on stderr that matches, nothing on stdout.
 expect_refused() {
   expect_exit 2
   expect_err "$1"
@@ -69,7 +69,7 @@ expect_refused() {
   [ "$(wc -l <"$work/.err")" = 1 ] || fail "one line on stderr"
 }
 
-# A command that must be refused and leave no folder: MESSAGE VERB ARGUMENTS...
+# The command is refused and leaves no folder: MESSAGE VERB ARGUMENTS...
 run_refused() {
   local message=$1
   shift

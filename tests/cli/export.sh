@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Toy models to ONNX and to dense folders: what is written, that it repeats, and what is refused with nothing left behind.
+# Export of toy models to ONNX and to dense folders: files, equal bytes of two exports, refused calls that write
+# nothing.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -17,7 +18,7 @@ decoder=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-head
 run "$COMERA" pretrain "${decoder[@]}" -o clm
 expect_exit 0
 
-# A folder: graph, configuration without chains, tokenizer; nothing of the run.
+# The folder has graph, configuration without chains and tokenizer, and no files of the run.
 run "$COMERA" export run -o out --json
 expect_exit 0
 expect_no_err
@@ -31,7 +32,7 @@ expect_out '^0$'
 run "$COMERA" export out -o again
 expect_exit 2
 
-# Every model, form and type; the same bytes twice.
+# Every model, form and type; two exports have the same bytes.
 for folder in run pre mlm clm; do
   for form in tt factors dense; do
     for dtype in fp32 fp16; do
@@ -59,7 +60,7 @@ for opset in 13 16 18 21; do
   expect_exit 0
 done
 
-# A graph that is larger than what it was made from says why.
+# The program reports the cause if the graph is larger than its source.
 for type in F16 BF16 F32; do
   python3 "$tests/../scripts/make_checkpoint.py" "stored$type" --architecture bert --layers 1 --hidden 32 \
     --intermediate 64 --vocabulary 40 --heads 2 --shards 1 --type "$type"
@@ -75,7 +76,7 @@ for type in F16 BF16 F32; do
   done
 done
 
-# Refused, and nothing stays.
+# Refused calls leave no files.
 for opset in 12 22 0; do
   run "$COMERA" export run -o new --opset "$opset"
   expect_refused "--opset $opset is out of range"
@@ -102,7 +103,7 @@ expect_json "d['bytes'] == $(stat -c %s out/model.onnx)"
 expect_no_file new
 expect_equal "$(find . -name '*.comera')" ''
 
-# A dense folder of the same numbers: every tensor is there, in the names of the format, and comera itself opens it.
+# A dense folder with the same values: it has every tensor under the standard names, and comera opens it.
 run "$COMERA" export run -o dense --to safetensors --json
 expect_exit 0
 expect_json "d['bytes'] == $(stat -c %s dense/model.safetensors) and d['chains'] > 5"
@@ -125,7 +126,7 @@ run "$COMERA" export run -o new.onnx --to safetensors
 expect_refused 'writes a folder'
 expect_no_file new
 
-# Real checkpoints, where they are at hand.
+# Real checkpoints, if COMERA_DATA has them.
 if [ -n "${COMERA_DATA:-}" ]; then
   run "$COMERA" export "$COMERA_DATA/checkpoints/all-MiniLM-L6-v2" -o minilm --form dense --json
   expect_exit 0

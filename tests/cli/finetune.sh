@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Training further: a stored model on labels, with another head, after a teacher; embeddings evaluated and written; what is refused.
+# finetune: on labels, with a new head, with a teacher; embeddings evaluated and written; refused calls.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -8,7 +8,7 @@ expect_exit 0
 run "$COMERA" pretrain "${tiny[@]}" --dropout 0 --lr 1e-2 --lr-cores 1e-2 -o small
 expect_exit 0
 
-# The head stays: the first evaluation is that of the stored model.
+# The head is kept: the first evaluation equals that of the stored model.
 go=(--seq 8 --batch 4 --steps 6 --lr 1e-3 --lr-cores 1e-3 --save-every 3 --threads 2 --quiet)
 run "$COMERA" finetune small "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv -o on --json
 expect_exit 0
@@ -21,7 +21,8 @@ import json, struct
 def tensors(path):
     data = open(path, "rb").read()
     n = struct.unpack("<Q", data[:8])[0]
-    return {k: data[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]] for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+    return {k: data[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]]
+            for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
 a, b = tensors("small/model.safetensors"), tensors("still/model.safetensors")
 assert a == b, [k for k in a if a[k] != b.get(k)]
 PY
@@ -33,13 +34,13 @@ run "$COMERA" finetune --resume on --quiet
 expect_exit 0
 expect_same_bytes on/model.safetensors whole/model.safetensors
 
-# Labels of its own: a new head on the same body.
+# Other labels: a new head on the same body.
 sed 's/^red/warm/; s/^green/cold/; s/^blue/cold/' train.tsv >other.tsv
 run "$COMERA" finetune dense "${go[@]}" "${columns[@]}" --data other.tsv -o two
 expect_exit 0
 grep -q '"0": "cold"' two/config.json || fail "the new labels are in config.json"
 
-# After a teacher: labels, then hidden states without labels; ranks fall where they are asked to.
+# With a teacher: on labels, then on hidden states without labels; ranks fall with --adapt-ranks or a target.
 run "$COMERA" finetune small --teacher dense "${go[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv -o taught --json
 expect_exit 0
 grep -q '<td[^>]*>teacher</td>' taught/report.html || fail "the teacher is a row of the memory table"
@@ -61,8 +62,8 @@ run "$COMERA" finetune small --teacher dense --seq 8 --batch 4 --dry-run
 expect_exit 0
 expect_out '^teacher '
 
-# A weight as tensorize writes it: a folded pair with sorted inputs and a gauge. The same model to rounding; with ranks that may fall it
-# loses the gauge, and is resumed to the same bytes.
+# A weight in the form that tensorize writes: a folded pair with sorted inputs and a gauge. It is the same model up to
+# rounding. With rank adaptation it loses the gauge, and a resumed run ends with the same bytes.
 python3 - <<'PY' || fail "a pair is made of a dense weight"
 import json, os, shutil, struct
 def read(path):
@@ -70,7 +71,8 @@ def read(path):
     n = struct.unpack("<Q", data[:8])[0]
     head = json.loads(data[8:8 + n])
     head.pop("__metadata__", None)
-    return {k: (v["dtype"], v["shape"], data[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]]) for k, v in head.items()}
+    return {k: (v["dtype"], v["shape"], data[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]])
+            for k, v in head.items()}
 def write(path, tensors):
     head, body = {"__metadata__": {"format": "pt", "comera_format": "1"}}, b""
     for k, (dtype, shape, data) in tensors.items():
@@ -109,8 +111,9 @@ shutil.rmtree("pair/checkpoints")
 os.remove("pair/recipe.toml")
 write("pair/model.safetensors", tensors)
 config = json.load(open("pair/config.json"))
-config["comera"] = {"version": 1, "tensors": {name: {"kind": "tt", "shape": [64, 32], "orientation": "in_out", "in_modes": [32],
-    "out_modes": [64], "ranks": [1, 32, 1], "initial_ranks": [1, 32, 1], "diagonals": "folded", "sorted": True, "gauge": True}}}
+config["comera"] = {"version": 1, "tensors": {name: {
+    "kind": "tt", "shape": [64, 32], "orientation": "in_out", "in_modes": [32], "out_modes": [64], "ranks": [1, 32, 1],
+    "initial_ranks": [1, 32, 1], "diagonals": "folded", "sorted": True, "gauge": True}}}
 json.dump(config, open("pair/config.json", "w"))
 PY
 for folder in dense pair; do
@@ -118,7 +121,9 @@ for folder in dense pair; do
   expect_exit 0
   mv .out "$folder.json"
 done
-run python3 -c "import json; a, b = (json.load(open(f))['loss'] for f in ('dense.json', 'pair.json')); assert abs(a - b) < 1e-4 * (1 + a), (a, b)"
+run python3 -c "import json
+a, b = (json.load(open(f))['loss'] for f in ('dense.json', 'pair.json'))
+assert abs(a - b) < 1e-4 * (1 + a), (a, b)"
 expect_exit 0
 run "$COMERA" finetune pair "${go[@]}" "${columns[@]}" --data train.tsv -o kept
 expect_exit 0
@@ -167,17 +172,18 @@ data = open("vectors.npy", "rb").read()
 assert data[:8] == b"\x93NUMPY\x01\x00", data[:8]
 n = struct.unpack("<H", data[8:10])[0]
 head = ast.literal_eval(data[10:10 + n].decode())
-assert head == {"descr": "<f4", "fortran_order": False, "shape": (2, 32)} and (10 + n) % 64 == 0 and len(data) == 10 + n + 256, head
+assert head == {"descr": "<f4", "fortran_order": False, "shape": (2, 32)}, head
+assert (10 + n) % 64 == 0 and len(data) == 10 + n + 256, head
 PY
 
-# What is refused.
+# Refused calls.
 run_refused 'MODEL is missing' finetune "${go[@]}" --data train.tsv
 run_refused 'nowhere: no such folder' finetune nowhere "${go[@]}" --data train.tsv
 run_refused 'teacher is missing: body gives embeddings' finetune body "${go[@]}" --data corpus.txt
 run_refused 'has no head for labels' finetune body --task classify --teacher dense "${go[@]}" --data train.tsv \
   --text text
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square or >dense/vocab.txt
-rm dense/recipe.toml # which has the hash of its own vocabulary
+rm dense/recipe.toml  # it has the hash of its own vocabulary
 run_refused "a teacher must have the student's vocabulary" finetune small --teacher dense "${go[@]}" "${columns[@]}" \
   --data train.tsv
 run "$COMERA" pretrain "${model[@]}" --hidden 16 --form dense --tokenizer vocab.txt --seq 8 --batch 4 --steps 1 \

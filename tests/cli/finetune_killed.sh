@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A finetune of a sentence-transformers folder that ends at any write goes on to the same folder: the same files, bytes and predictions.
-[ -w /dev/shm ] && export TMPDIR=/dev/shm # a hundred runs that sync every file
+# A killed finetune of a sentence-transformers folder resumes to the same files, bytes and predictions.
+[ -w /dev/shm ] && export TMPDIR=/dev/shm  # a hundred runs that sync every file
 . "$(dirname "$0")/expect.sh"
 python3 "$tests/../scripts/make_checkpoint.py" base --architecture bert --layers 1 --hidden 16 --intermediate 32 \
   --vocabulary 16 --heads 2 --shards 1 --type F32
@@ -14,14 +14,15 @@ printf 'notes\n' >base/docs/notes.md
 python3 - <<'E2'
 import json
 kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
-json.dump([{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (kind, path) in enumerate(kinds)], open("base/modules.json", "w"))
+json.dump([{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+           for i, (kind, path) in enumerate(kinds)], open("base/modules.json", "w"))
 E2
 printf '%s\n' 'a b c' 'd e' 'f g h a' 'b b' 'c d' 'e f g' 'h' 'a c e g' >text.txt
 options=(--teacher base --distill embedding --data text.txt --dev text.txt --batch 4 --steps 4 --save-every 2
   --eval-every 2 --log-every 3 --keep 1
   --lr 1e-2 --threads 1 --quiet)
 
-# files FOLDER: every file with a hash of its bytes; of those that hold times the lines without what time measures.
+# files FOLDER: prints every file with a hash of its bytes. Files with times are hashed without the measured times.
 files() {
   python3 - "$1" <<'E2'
 import hashlib, json, os, re, sys
@@ -37,7 +38,8 @@ for folder, _, names in sorted(os.walk(sys.argv[1])):
         if name == "report.html": data = b""
         if name == "state.json": data = json.dumps(kept(json.loads(data))).encode()
         if name == "report.json": data = b""
-        if name == "metrics.jsonl": data = b"\n".join(json.dumps(kept(json.loads(line))).encode() for line in data.splitlines())
+        if name == "metrics.jsonl":
+            data = b"\n".join(json.dumps(kept(json.loads(line))).encode() for line in data.splitlines())
         print(os.path.relpath(path, sys.argv[1]), hashlib.sha256(data).hexdigest())
 E2
 }

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Numbers of texts: labels that are reals make a regression, from scratch or on a stored body; every verb on it; what is refused.
+# Regression: real labels select the task, from random weights or on a stored body. Every verb on such a model; refused
+# calls.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
 {
   printf 'text\tsecond\tscore\tstars\n'
   for _ in $(seq 16); do
-    printf 'round red\tround red\t5.0\t5\nround red\tround blue\t2.5\t3\nsquare green\tsquare red\t2.5\t3\nsquare blue\tround green\t0.0\t1\n'
+    printf 'round red\tround red\t5.0\t5\nround red\tround blue\t2.5\t3\n'
+    printf 'square green\tsquare red\t2.5\t3\nsquare blue\tround green\t0.0\t1\n'
   done
 } >pairs.tsv
 # shellcheck disable=SC2054 # a list of columns is one word
 pairs=(--text text,second --label score --data pairs.tsv --dev pairs.tsv)
 fast=(--dropout 0 --lr 1e-2 --lr-cores 1e-2 --seq 10 --batch 8 --threads 2 --quiet)
 
-# From scratch: the labels say that it is a regression; it learns, and what is written has its measures and no others.
+# From random weights: real labels select regression, the model learns, and its files have the measures of a regression
+# only.
 run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt "${fast[@]}" "${pairs[@]}" --steps 60 --eval-every 30 \
   --log-every 10 -o run --json
 expect_exit 0
@@ -26,7 +29,8 @@ python3 - <<'PY' || fail "metrics.jsonl has error and correlations, and no accur
 import json
 lines = [json.loads(line) for line in open("run/metrics.jsonl")]
 dev = [line["dev"] for line in lines if "dev" in line]
-assert len(dev) == 2 and all({"loss", "rmse", "pearson", "spearman"} <= set(d) and "accuracy" not in d for d in dev), dev
+assert len(dev) == 2, dev
+assert all({"loss", "rmse", "pearson", "spearman"} <= set(d) and "accuracy" not in d for d in dev), dev
 assert abs(dev[1]["rmse"] ** 2 - dev[1]["loss"]) < 1e-4 * (1 + dev[1]["loss"]), dev
 train = [line for line in lines if line.get("split") == "train"]
 assert len(train) == 6 and not any("accuracy" in line for line in train) and train[-1]["loss"] < train[0]["loss"]
@@ -38,11 +42,12 @@ done
 python3 - <<'PY' || fail "config.json is what transformers writes for one number"
 import json
 config = json.load(open("run/config.json"))
-assert config["problem_type"] == "regression" and config["num_labels"] == 1 and config["id2label"] == {"0": "LABEL_0"}, config
+assert config["problem_type"] == "regression" and config["num_labels"] == 1, config
+assert config["id2label"] == {"0": "LABEL_0"}, config
 assert config["architectures"] == ["BertForSequenceClassification"], config
 PY
 
-# Evaluated, with predictions and requirements; answered by predict.
+# evaluate with predictions and requirements; predict.
 run "$COMERA" evaluate run --data pairs.tsv --json --predictions predicted.tsv --require 'spearman>=0.9' \
   --require 'rmse<0.5'
 expect_exit 0
@@ -57,7 +62,8 @@ d = json.load(open(".out"))
 mean = lambda x: sum(x) / len(x)
 mse = mean([(a - b) ** 2 for a, b in zip(known, found)])
 k, f = mean(known), mean(found)
-pearson = mean([(a - k) * (b - f) for a, b in zip(known, found)]) / (mean([(a - k) ** 2 for a in known]) * mean([(b - f) ** 2 for b in found])) ** 0.5
+products = mean([(a - k) * (b - f) for a, b in zip(known, found)])
+pearson = products / (mean([(a - k) ** 2 for a in known]) * mean([(b - f) ** 2 for b in found])) ** 0.5
 assert abs(mse - d["mse"]) < 1e-6 * (1 + mse) and abs(pearson - d["pearson"]) < 1e-6, (mse, pearson, d)
 PY
 run "$COMERA" evaluate run --data pairs.tsv --require 'pearson>1'
@@ -69,14 +75,15 @@ run_with $'round red\tround red\n\nsquare blue\tround green\n' "$COMERA" predict
 expect_exit 0
 python3 -c "
 lines = open('.out').read().split('\n')
-assert len(lines) == 4 and lines[1] == '' and float(lines[0]) > 3.5 and float(lines[2]) < 1.5, lines" || fail "a number per line"
+assert len(lines) == 4 and lines[1] == '' and float(lines[0]) > 3.5 and float(lines[2]) < 1.5, lines" ||
+  fail "a number per line"
 run_with $'round red\tround red\n\n' "$COMERA" predict run --jsonl
 expect_exit 0
 expect_jsonl "d[0]['score'] > 3.5 and d[1] == {'line': 2, 'score': None}"
 run_with $'round red\n' "$COMERA" predict run --npy none.npy
 expect_refused 'npy: run is a regression'
 
-# Compressed, compared, exported: the graph gives one number per text.
+# tensorize, evaluate --against, export: the graph gives one number per text.
 run "$COMERA" evaluate run --against run --json --require 'score_spearman>=1' --require 'score_difference<=0'
 expect_exit 0
 expect_json "'kl' not in d and 'same_best' not in d"
@@ -91,7 +98,8 @@ run "$COMERA" inspect --runs run
 expect_exit 0
 expect_out 'dev Spearman'
 
-# On a stored body: stopped and resumed to the same bytes; the head stays where the model has one; another task makes another.
+# On a stored body: a stopped and resumed run ends with the same bytes. The model keeps its head for the same task and
+# gets a new one for another task.
 run "$COMERA" pretrain "${model[@]}" --tokenizer vocab.txt --seq 10 --batch 8 --steps 2 --quiet --form dense \
   --text text --label label --data train.tsv -o body
 expect_exit 0
@@ -105,7 +113,7 @@ run "$COMERA" finetune --resume tuned --quiet --json
 expect_exit 0
 expect_json "d['dev']['last'] == json.load(open('whole/report.json'))['dev']['last']"
 expect_same_bytes tuned/model.safetensors whole/model.safetensors
-rm tuned/report.json # a run that has ended writes it again, from what its checkpoint keeps
+rm tuned/report.json  # a run that has ended writes it again, from the data in its checkpoint
 run "$COMERA" finetune --resume tuned --quiet --json
 expect_exit 0
 expect_json "d['dev'] == json.load(open('whole/report.json'))['dev'] and d['dev']['best']['spearman'] == d['spearman']"
@@ -134,7 +142,7 @@ expect_json "d['dev']['best']['spearman'] == d['spearman']"
 run "$COMERA" finetune body --dry-run "${pairs[@]}" --seq 10 --batch 8 --json
 expect_exit 0
 
-# After a teacher that learned numbers, with labels and without.
+# With a teacher that was trained for regression, with labels and without.
 run "$COMERA" finetune body --teacher run "${pairs[@]}" "${go[@]}" --steps 6 -o taught --json
 expect_exit 0
 run "$COMERA" finetune tuned --teacher run --text text,second --data pairs.tsv --dev pairs.tsv --dropout 0 "${go[@]}" \
@@ -144,14 +152,14 @@ expect_json "d['settings']['task'] == 'regression' and 'rmse' not in d['dev']['l
 run "$COMERA" evaluate follows --data pairs.tsv --text text,second --label score --require 'pearson>=0.9'
 expect_exit 0
 
-# Many whole numbers are classes, which is told.
+# Many different whole numbers are classes, and the program prints a hint.
 { printf 'text\tscore\n'; for i in $(seq 0 24); do printf 'round red\t%s\n' "$i"; done; } >years.tsv
 run "$COMERA" finetune body --data years.tsv --text text --label score --seq 10 --batch 8 --steps 1 -o years
 expect_exit 0
 expect_err "25 whole numbers of column 'score' are as many classes; --task regression"
 
-# What is refused.
-refuse() { # MESSAGE LABEL OPTION...
+# Refused calls.
+refuse() {  # refuse MESSAGE LABEL OPTION...
   local message=$1 label=$2
   shift 2
   printf 'text\tsecond\tscore\nround\tred\t1.5\nround\tblue\t%s\n' "$label" >bad.tsv

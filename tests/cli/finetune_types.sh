@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A model is handed on in the types that it came in; what a run goes on from keeps every bit.
+# The final model has the element types of the source. Checkpoints have the full precision.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -11,7 +11,7 @@ def head_of(path):
     return json.loads(data[8:8 + n]), data[8 + n:]
 def types(path):
     return {name: entry["dtype"] for name, entry in head_of(path)[0].items() if name != "__metadata__"}
-# usage: types.py FROM TO TYPE: the file with matrices in another type, everything else as it was
+# usage: types.py FROM TO TYPE: writes the file with its matrices in another type, otherwise unchanged
 if __name__ == "__main__":
     head, data = head_of(sys.argv[1])
     out, body = {"__metadata__": head.pop("__metadata__")}, b""
@@ -20,7 +20,8 @@ if __name__ == "__main__":
         part, dtype = data[begin:end], entry["dtype"]
         if len(entry["shape"]) > 1:
             numbers, dtype = struct.unpack(f"<{len(part) // 4}f", part), sys.argv[3]
-            part = struct.pack(f"<{len(numbers)}e", *numbers) if dtype == "F16" else b"".join(struct.pack("<f", v)[2:] for v in numbers)
+            part = (struct.pack(f"<{len(numbers)}e", *numbers) if dtype == "F16" else
+                    b"".join(struct.pack("<f", v)[2:] for v in numbers))
         out[name] = {"dtype": dtype, "shape": entry["shape"], "data_offsets": [len(body), len(body) + len(part)]}
         body += part
     text = json.dumps(out).encode()
@@ -46,7 +47,8 @@ for type in F16:fp16:float16 BF16:bf16:bfloat16; do
       and 'F32' in types('on-$word/model.safetensors').values()"
   holds "set(types('on-$word/checkpoints/step-00000006/model.safetensors').values()) == {'F32'}"
   holds "set(types('on-$word/checkpoints/step-00000006/optimizer.safetensors').values()) == {'F32'}"
-  expect_equal "$(stat -c %s "on-$word/model.safetensors")" "$(tail -n 1 "on-$word/metrics.jsonl" | python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes"])')"
+  expect_equal "$(stat -c %s "on-$word/model.safetensors")" "$(tail -n 1 "on-$word/metrics.jsonl" |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes"])')"
   grep -q "\"torch_dtype\": \"$torch\"" "on-$word/config.json" || fail "config.json says $torch"
   run "$COMERA" evaluate "on-$word" --data dev.tsv "${columns[@]}" --seq 8 --json
   expect_exit 0
@@ -60,7 +62,7 @@ for type in F16:fp16:float16 BF16:bf16:bfloat16; do
   rm -r whole
 done
 
-# In another type where that is asked for; a rate of nothing gives the same numbers back.
+# --save-dtype selects another type. With learning rate 0 the values do not change.
 run "$COMERA" finetune fp16 "${go[@]}" --save-dtype fp32 -o wide
 expect_exit 0
 holds "set(types('wide/model.safetensors').values()) == {'F32'}"
@@ -72,7 +74,7 @@ expect_exit 0
 holds "all(head_of('still/model.safetensors')[1].count(head_of('fp16/model.safetensors')[1][slice(*e['data_offsets'])])
   for n, e in head_of('fp16/model.safetensors')[0].items() if n != '__metadata__')"
 
-# A size to reach is that of the file that is handed on.
+# --target-size counts the bytes of the final file.
 run "$COMERA" finetune fp16 "${go[@]}" --steps 12 --target-size 14000 -o reached
 expect_exit 0
 size=$(stat -c %s reached/model.safetensors)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --force replaces the run that is there with all files that it has from its model, and leaves what the user put beside them.
+# --force replaces a run and all files that the run copied from its model. Other files in the folder stay.
 [ -w /dev/shm ] && export TMPDIR=/dev/shm
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
@@ -11,7 +11,8 @@ cp -r plain sentence
 mkdir -p sentence/1_Pooling sentence/docs/deep
 rm -r sentence/checkpoints sentence/recipe.toml
 printf '{"pooling_mode_cls_token": true}' >sentence/1_Pooling/config.json
-printf '[{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]' \
+printf '[{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"}, %s]' \
+  '{"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}' \
   >sentence/modules.json
 for name in README.md notes 'docs/with space "and quotes"' docs/changed docs/deep/file $'docs/not\xffutf'; do
   printf 'of the old model\n' >"sentence/$name"
@@ -31,7 +32,7 @@ printf 'of the user\n' >old/docs/changed
 names() { (cd "$1" && find . -type f | grep -v 'checkpoints/' | sort); }
 names fresh >wanted
 printf './docs/changed\n./docs/mine\n./mine\n' | sort - wanted >with_mine
-# replaced: what is there is a fresh run and the user's files.
+# replaced: the folder has a fresh run and the user's files.
 replaced() {
   expect_exit 0
   names run >found
@@ -58,13 +59,13 @@ for ((fault = 1; fault < 1000; fault += 3)); do
 done
 [ "$kills" -gt 10 ] || fail "the run is killed at more than 10 writes"
 
-# A run of an older program has no list: what tells its tokenizer and its modules goes, whatever else was copied stays.
+# A run of an older program has no list of copied files: files of tokenizer and modules are removed, other copies stay.
 rm -rf run && cp -r old run && sed -i '/^\[files\]/,$d' run/recipe.toml
 run "$COMERA" finetune plain "${options[@]}" -o run --force
 expect_exit 0
 expect_no_file run/modules.json
 expect_same_bytes run/README.md sentence/README.md
-# A list that was forged leads to nothing outside.
+# A forged list does not affect files outside the folder.
 printf 'precious\n' >precious && cp -r old run2
 checksum=$(sed -n 's/^"README.md" = "\(.*\)"/\1/p' old/recipe.toml)
 cp sentence/README.md outside.md

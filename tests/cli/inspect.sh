@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# comera inspect on folders of real checkpoints: every format reads back and says the same.
+# comera inspect on folders of real checkpoints: every output format has the same values.
 . "$(dirname "$0")/expect.sh"
 
 run "$COMERA" inspect missing
@@ -42,7 +42,9 @@ expect_json "[l['parameters'] for l in d['layers']] == sorted(l['parameters'] fo
 run "$COMERA" inspect "$model" --format csv
 expect_exit 0
 cp .out model.csv
-run python3 -c "import csv; rows = list(csv.DictReader(open('model.csv'))); print(sum(int(r['parameters']) for r in rows))"
+run python3 -c "import csv
+rows = list(csv.DictReader(open('model.csv')))
+print(sum(int(r['parameters']) for r in rows))"
 expect_out '^260032$'
 run "$COMERA" inspect "$model" --format md
 expect_out '^\| weight .*\|$'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# No op of a training step takes more than three times as long under AVX2 as under AVX-512: vectors are half as long, and nothing else of the
-# work differs. Medians of `comera bench`, both sets in turn; a sitting that something disturbed is taken again, so that an op fails only
-# if it is too slow in every one.
+# No op of a training step takes more than three times as long under AVX2 as under AVX-512: vectors are half as long,
+# and the work is otherwise the same. Compares medians of `comera bench`, both sets in turn. The measurement is repeated
+# after a disturbance, so that an op fails only if it is too slow in every one.
 . "$(dirname "$0")/expect.sh"
 run "$COMERA" --version --json
 expect_exit 0
@@ -18,7 +18,8 @@ LARGEST, SITTINGS, SHORTEST_MS = 3, 5, 0.2
 
 
 def ops(isa, form):
-    command = [sys.argv[1], "bench", "--model", "mnli-6enc", "--layers", "1", "--form", form, "--rank", "30", "--batch", "32", "--seq", "128",
+    command = [sys.argv[1], "bench", "--model", "mnli-6enc", "--layers", "1", "--form", form, "--rank", "30",
+               "--batch", "32", "--seq", "128",
                "--isa", isa, "--threads", "1", "--warmup", "1", "--repetitions", "3", "--json", "--quiet"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
     return {row["work"]: row["median_ms"] for row in rows}
@@ -29,7 +30,7 @@ for form in ("tt", "dense"):
     best = {}
     for sitting in range(SITTINGS):
         fast, slow = ops("v4", form), ops("v3", form)
-        # Times as short as a switch of tasks are left out.
+        # Ops as short as a task switch are left out.
         ratios = {op: slow[op] / fast[op] for op in fast if op != "other" and fast[op] >= SHORTEST_MS}
         best = {op: min(ratio, best.get(op, ratio)) for op, ratio in ratios.items()}
         if max(best.values()) <= LARGEST:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A signal at any moment of any verb: it is answered at once, acts within two seconds, and leaves nothing behind.
+# A signal at any time in any verb: the program answers at once, stops within two seconds, and leaves no files.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -27,7 +27,7 @@ interrupted TERM 1 "$answer" "$COMERA" evaluate words --data long.txt --seq 64
 interrupted INT 1 "$answer" "$COMERA" evaluate labels --data long.tsv --predictions predicted.tsv
 interrupted INT 1 "$answer" "$COMERA" predict labels --data long.tsv --text text
 interrupted TERM 1 "$answer" "$COMERA" predict words --max-tokens 2000 --data long.txt
-interrupted INT 0.5 "$answer" "$COMERA" predict labels < <(sleep 20) # it waits for input
+interrupted INT 0.5 "$answer" "$COMERA" predict labels < <(sleep 20)  # it waits for input
 for moment in 0 1.5; do
   interrupted INT $moment "$answer" "$COMERA" tokenizer train --data longer.txt --sample 0 -o tokenizer
 done
@@ -37,10 +37,10 @@ interrupted INT 0.3 "$answer" "$COMERA" bench --model encoder-small --batch 2 --
 # One step takes longer than two seconds.
 interrupted TERM 0.5 "$answer" "$COMERA" bench --model mnli-6enc --batch 256 --seq 128
 
-# A run saves what it has. While data is read there is nothing to save, and no folder stays.
+# A run saves its state. While it reads data it has no state to save, and it leaves no folder.
 interrupted INT 0.2 "$answer" "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data longest.tsv -o run
 
-# Twice: at once, whatever it does.
+# A second signal ends the program at once.
 "$COMERA" evaluate labels --data long.tsv >.out 2>.err &
 pid=$!
 until_ready $pid
