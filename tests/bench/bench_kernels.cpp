@@ -1,6 +1,6 @@
-// Times single ops of the CPU backend under every instruction set of the machine, a row for each: median wall and
-// processor milliseconds, GFLOP/s and the share of the machine's own peak under that set, which a loop of multiply-adds
-// in registers measures after each op, because clocks move. GFLOP/s and share are those of the processor time per
+// Times single ops of the CPU backend under every instruction set of the machine. One row per op: median wall and
+// processor milliseconds, GFLOP/s, and the share of the machine's peak under that set. A loop of multiply-adds in
+// registers measures the peak after each op, because clock rates change. GFLOP/s and share use the processor time per
 // thread, which other programs on the machine disturb least.
 //   bench_kernels [threads] [text that names must contain] [isa, or all]
 #include <immintrin.h>
@@ -71,7 +71,7 @@ struct Bench {
     std::exit(2);
   }
 
-  // A group of ops whose names begin with `name`.
+  // True for a group of ops whose names start with `name`.
   bool wants(const std::string& name) const {
     return name.find(filter) != std::string::npos || filter.find(name) != std::string::npos;
   }
@@ -197,7 +197,7 @@ void linear(Bench& bench, std::int64_t tokens, std::int64_t in, std::int64_t out
   const auto x = numbers(tokens * in), weight = numbers(in * out, .05f), bias = numbers(out);
   auto y = numbers(tokens * out), pre = y, dx = x, d_weight = weight, d_bias = bias;
   std::fill(pre.begin(), pre.end(),
-            2.0f);  // slope near 1: the backward works in place, and repeating it must not end in subnormals
+            2.0f);  // slope near 1: the backward works in place, so repetitions must not end in subnormal numbers
   bench.time((name + " forward").c_str(), &Backend::linear_forward,
              LinearForward{.tokens = tokens,
                            .in = in,

@@ -1,4 +1,4 @@
-// Times the factorisation of one large weight and its parts: wall and processor seconds, and the error against the
+// Times the factorisation of one large weight and its parts: wall and processor seconds, and the error relative to the
 // optimum's.
 //   bench_low_rank [threads] [rows] [columns] [rank] [full]
 #include <time.h>
@@ -37,7 +37,7 @@ auto timed(const char* name, F&& f) {
   return result;
 }
 
-// Flat, as independent weights are: the hardest for an iteration.
+// A flat spectrum, as independent weights have: the hardest case for an iterative method.
 Matrix random_weight(std::int64_t rows, std::int64_t columns) {
   std::mt19937 engine(1);
   std::normal_distribution<double> normal;

@@ -1,6 +1,6 @@
-// Times the CPU ops that are bound by memory: for each the bytes that it must move, and the rate reached beside that of
-// a plain copy of the same number of bytes, measured in turn with it. Times are the processor's per thread, the least
-// and the median of the rounds.
+// Times the memory-bound CPU ops. Each row has the bytes that the op must move, and its rate beside that of a plain
+// copy of the same number of bytes, measured in turn with the op. Times are processor times per thread: minimum and
+// median of the rounds.
 //   bench_memory [threads] [text that names must contain] [isa]
 #include <time.h>
 
@@ -54,7 +54,7 @@ class Bench {
     }
   }
 
-  // `bytes`: read and written, each tensor once.
+  // `bytes`: bytes read and written, each tensor counted once.
   template <class Args>
   void time(const std::string& name, const Op<Args>& op, const Args& args, double bytes) {
     if (!op.run || name.find(filter_) == std::string::npos) return;
@@ -189,7 +189,7 @@ void cross_entropy(Bench& bench, std::int64_t rows, std::int64_t columns) {
   bench.time("cross_entropy_backward" + tail, bench.backend->cross_entropy_backward, b, 2 * tensor);
 }
 
-// Ids of a vocabulary whose frequencies fall like 1 / rank, spread over the table.
+// Ids of a vocabulary with frequencies proportional to 1 / rank, spread over the table.
 std::vector<std::int32_t> zipf_ids(std::int64_t count, std::int32_t vocabulary) {
   std::vector<double> cumulated(static_cast<std::size_t>(vocabulary));
   double total = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A signal at any moment of what compresses, compares and exports: it acts within two seconds, and tensorize goes on to
-# the same bytes.
+# A signal at any time during compression, comparison and export: the program stops within two seconds. A resumed
+# tensorize ends with the same bytes.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=interrupted.sh
 . "$tests/cli/interrupted.sh" || exit 1
@@ -17,7 +17,7 @@ options=(bert --ratio 1.7 --calibrate text.txt --calibrate-tokens 24000 --thread
 run "$COMERA" tensorize "${options[@]}" -o whole
 expect_exit 0
 kept=./small.partial
-for moment in 0 0.4 1.2; do # while it reads, and while it looks at what layers do
+for moment in 0 0.4 1.2; do  # while it reads, and while it measures the layers
   interrupted INT $moment "$answer|$going_on" "$COMERA" tensorize "${options[@]}" -o small
 done
 # While it fits layers.

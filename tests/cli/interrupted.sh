@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced behind expect.sh: verbs that are stopped by a signal.
-kept=none # what a verb may leave: a path as find prints it
-limit=4000 # milliseconds: two seconds, and as much again for a machine with other work
+# Sourced after expect.sh: stops verbs by a signal.
+kept=none  # what a verb may leave: a path as find prints it
+limit=4000  # milliseconds: two seconds, and two more for a machine with other load
 
-# interrupted SIGNAL SECONDS ANSWER COMMAND...: so many seconds after it is ready to be stopped; sooner where this
-# machine ends the work before that.
+# interrupted SIGNAL SECONDS ANSWER COMMAND...: sends the signal this long after the program handles signals. If the
+# program ends first, tries again with half the time.
 interrupted() {
   local signal=$1 moment=$2 answer=$3 pid before after start took
   shift 3
@@ -31,7 +31,7 @@ interrupted() {
   after=$(find . ! -path "$kept*" | sort)
   [ "$after" = "$before" ] || fail "nothing is left: $(diff <(echo "$before") <(echo "$after"))"
 }
-# until_ready PID: it is there to be stopped.
+# until_ready PID: waits until the process catches SIGINT, or has ended.
 until_ready() {
   while kill -0 "$1" 2>/dev/null && ! catches "$1"; do sleep 0.01; done
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What the system, or somebody else, does to a run: a terminal that goes away, a file that may not grow, threads that do not start, another vocabulary.
+# Effects of the system on a run: a closed terminal, a file size limit, threads that do not start, a changed vocabulary.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
 
-# SIGHUP ends a run with a checkpoint; under nohup it goes on.
+# SIGHUP ends a run with a checkpoint; under nohup the run continues.
 long=("${tiny[@]}" --steps 100000 --log-every 1)
 hang_up() {
   for ((wait = 0; wait < 500; ++wait)); do
@@ -31,7 +31,7 @@ wait $pid
 code=$?
 expect_exit 143
 
-# metrics.jsonl reaches the size that a file may have: a checkpoint, and the run goes on when it may write again.
+# metrics.jsonl reaches the file size limit: the run saves a checkpoint and ends. It resumes when the limit is higher.
 rm -rf run
 last="pretrain with ulimit -f"
 (ulimit -f 64 && exec "$COMERA" pretrain "${tiny[@]}" --steps 400 --log-every 1 --save-every 1000 -o run >.out 2>.err)
@@ -50,7 +50,7 @@ code=$?
 expect_exit 1
 expect_err 'cannot write: File too large'
 
-# Threads that do not start: a sentence. The limit counts the processes of a user, and root has none.
+# Threads that do not start give an error message. The limit counts the processes of a user; root has no limit.
 run_limited() {
   last="$* with ulimit -u"
   if [ "$(id -u)" = 0 ]; then

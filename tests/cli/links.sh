@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run folder that comes from elsewhere with links in it: nothing outside of it is written, cut or removed.
+# A run folder of unknown origin that contains links: no file outside it is written, cut or removed.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -13,7 +13,7 @@ for file in file step-00000002/state.json step-00000004/state.json step-00000004
 done
 cp -r outside kept
 
-# with_link NAME TARGET: every way to write to the run with that link in it is refused, and what it leads to is as it was.
+# with_link NAME TARGET: every verb that writes to the run refuses the link, and its target does not change.
 with_link() {
   local name=$1 target=$2
   for way in "--resume" "--force"; do
@@ -40,28 +40,28 @@ done
 with_link checkpoints/step-00000008.tmp folder
 with_link checkpoints/step-00000006/state.json file
 
-# The recipe as a link: it is not followed to be replaced.
+# The recipe is a link: the program does not follow it to replace the target.
 cp whole/recipe.toml recipe.toml
 rm -rf run && cp -r whole run && rm run/recipe.toml && ln -s ../recipe.toml run/recipe.toml
 run "$COMERA" pretrain "${options[@]}" -o run --force
 expect_refused 'run/recipe.toml: is a link'
 expect_same_bytes recipe.toml whole/recipe.toml
 
-# A second name of a file outside: it is not cut.
+# A hard link to a file outside: the file is not cut.
 rm -rf run && cp -r whole run && rm -r run/checkpoints/step-* && cp whole/metrics.jsonl metrics &&
   ln -f metrics run/metrics.jsonl
 run "$COMERA" pretrain "${options[@]}" -o run --resume
 expect_refused 'metrics.jsonl: has other names'
 expect_same_bytes metrics whole/metrics.jsonl
 
-# Links on the way to the folder are the user's: they are followed.
+# Links in the path to the folder belong to the user, and the program follows them.
 mkdir disk && ln -s disk/run easy
 run "$COMERA" pretrain "${options[@]}" -o easy
 [ "$code" = 2 ] && mkdir disk/run && run "$COMERA" pretrain "${options[@]}" -o easy
 expect_exit 0
 expect_same_bytes whole/model.safetensors disk/run/model.safetensors
 
-# swapped NAME: that folder becomes a link while the run goes on. The run stays in the folders that it opened.
+# swapped NAME: replaces that folder by a link during the run. The run keeps writing to the folders that it opened.
 swapped() {
   rm -rf run moved
   "$COMERA" pretrain "${tiny[@]}" --steps 1000000 --save-every 20 --keep 1 -o run >.out 2>.err </dev/null &

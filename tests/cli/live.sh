@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is seen while a verb works: a line on a terminal, of 80 columns here, and a plain line for ten seconds elsewhere.
-# stdout stays as it is.
+# Progress output while a verb works: a live line on a terminal (80 columns here), and a plain line every ten seconds
+# elsewhere. stdout does not change.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -11,7 +11,7 @@ on_terminal() {
   python3 "$tests/cli/terminal.py" .screen "$@" >.out 2>.err
   code=$?
 }
-# Of the last screen this holds: `kept` and `live` are lists of lines, `raw` is all of it.
+# A Python condition on the last screen: `kept` and `live` are lists of lines, `raw` is the whole text.
 expect_screen() {
   PYTHONPATH="$tests/cli" PYTHONDONTWRITEBYTECODE=1 python3 -c "
 import re, sys, terminal
@@ -31,12 +31,11 @@ larger=(--model encoder-small --layers 6 --hidden 256 --heads 4 --intermediate 1
 run "$COMERA" pretrain "${larger[@]}" "${columns[@]}" --data train.tsv -o labels
 expect_exit 0
 
-# Ten seconds without a terminal, while the rest is tried.
+# Ten seconds without a terminal, in parallel with the other tests.
 "$COMERA" evaluate labels --data long.tsv --threads 1 >.plain_out 2>.plain &
 plain=$!
 
-# A run: its bar, its last step and the evaluation behind it.
-# Steps take long enough for each to be drawn.
+# A run: its bar, its last step and the evaluation after it. Each step takes long enough to be drawn.
 on_terminal -- "$COMERA" pretrain --model encoder-small --form dense --layers 2 --hidden 256 --heads 4 \
   --intermediate 1024 \
   --positions 64 --tokenizer vocab.txt --seq 64 --batch 64 --steps 8 --log-every 8 "${columns[@]}" --data rows.tsv \
@@ -50,7 +49,7 @@ expect_screen "$narrow"
 expect_screen "all(len(line) <= 80 for line in kept if line.startswith('step '))"
 expect_screen "any(line.startswith('step 8/8  loss') for line in kept)"
 
-# A verb that is stopped: the answer has a line of its own, and the live line is gone.
+# A stopped verb: the answer is on its own line, and the live line is erased.
 on_terminal INT 3 -- "$COMERA" evaluate labels --data long.tsv
 expect_exit 130
 expect_screen "shown(r'^\[[#.]{10}\] evaluating [0-9]+/300000  eta ')"
@@ -68,7 +67,7 @@ expect_exit 130
 expect_screen "shown(r'timing step [0-9]+/100002')"
 [ ! -s .json ] || fail "stdout holds nothing"
 
-# Tokens that stream onto the terminal: nothing comes between them.
+# Tokens that stream to the terminal: no live line appears between them.
 run "$COMERA" pretrain --model llama-6m --layers 2 --positions 2048 --task clm --tokenizer vocab.txt --seq 16 \
   --batch 2 \
   --steps 1 --quiet --data corpus.txt -o words
@@ -79,7 +78,7 @@ on_terminal -- "$COMERA" predict words --data three.txt --max-tokens 600
 expect_exit 0
 expect_screen "all(line in kept for line in open('streamed.txt').read().splitlines())"
 
-# The plain line comes in time, in words that a log can keep.
+# The plain line appears in time, without control characters.
 last='evaluate without a terminal'
 for _ in $(seq 300); do grep -q evaluating .plain || ! kill -0 $plain 2>/dev/null || sleep 0.1; done
 kill -s TERM $plain

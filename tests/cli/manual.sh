@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pages about options are made from the program: those of docs/options are current, those for man are well formed.
+# The program generates the pages about options: docs/options is up to date, and the man pages are well formed.
 . "$(dirname "$0")/expect.sh"
 
 run "$COMERA" manual markdown -o pages
@@ -27,7 +27,7 @@ expect_refused "'html' is none of man, markdown"
 run "$COMERA" manual man
 expect_refused '--output is missing'
 
-# Checks the files that `make install` puts in place; make package builds in the same folder.
+# Checks the files that `make install` installs. `make package` builds in the same folder.
 if [ -f "${COMERA%/*}/cmake_install.cmake" ]; then
   run cmake --install "${COMERA%/*}" --prefix "$work/root"
   expect_exit 0

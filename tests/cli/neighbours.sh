@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Files and folders of the user beside an output, whatever their names, stay as they are; what a killed process left goes with the next one.
+# Files and folders beside an output do not change, whatever their names. Leftovers of a killed process are removed by
+# the next.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -21,7 +22,7 @@ for name in "${names[@]}"; do
 done
 mkdir -p folder.tmp/checkpoints.old && printf 'precious\n' >folder.tmp/checkpoints.old/thing
 
-# precious: they are all there; leftovers: of killed processes nothing is.
+# precious: all files of the user exist. leftovers: no file of a killed process exists.
 precious() {
   for name in "${names[@]}" folder.tmp/checkpoints.old; do
     [ "$(cat "$name/thing" 2>&1)" = precious ] || fail "$name/thing is as it was"
@@ -56,7 +57,7 @@ expect_exit 0
 precious
 no_leftovers
 
-# A run that is replaced loses what a run writes, and nothing else.
+# A replaced run loses only files that a run writes.
 for name in run/checkpoints.old run/checkpoints.tmp run/recipe.toml.tmp run/model.safetensors.tmp run/notes; do
   mkdir "$name"
   printf 'precious\n' >"$name/thing"
@@ -70,7 +71,7 @@ run "$COMERA" pretrain "${tiny[@]}" -o photos --force
 expect_refused 'photos holds files but no run'
 [ "$(cat photos/model.safetensors)" = precious ] || fail "photos/model.safetensors is as it was"
 
-# What is read is read before the old run goes: a model or a teacher that turns out to be damaged costs nothing.
+# All inputs are read before the old run is removed, so a damaged model or teacher causes no loss.
 cp -r model damaged
 python3 - <<'E2'
 import json
@@ -95,7 +96,7 @@ for pair in "damaged" "model --teacher damaged"; do
   expect_no_file never
 done
 
-# Unfinished work has a fixed name: a folder of the user there is refused, whatever is in it.
+# The folder of unfinished work has a fixed name. A folder of the user with that name is refused, whatever it contains.
 mkdir work.partial && printf 'precious\n' >work.partial/thing && names+=(work.partial)
 mkdir work.onnx.partial && printf 'precious\n' >work.onnx.partial/key && printf 'precious\n' >work.onnx.partial/thing &&
   names+=(work.onnx.partial)
@@ -109,7 +110,7 @@ expect_refused 'linked.partial: is a link'
 expect_equal "$(ls theirs)" ''
 precious
 
-# The data of a large graph goes beside it.
+# The data file of a large graph is written beside it.
 printf 'precious\n' >large.onnx.data
 run "$COMERA" tensorize graph.onnx -o large.onnx --ratio 1.3
 expect_refused 'large.onnx.data: exists already'
@@ -117,11 +118,12 @@ run "$COMERA" export model -o large.onnx
 expect_refused 'large.onnx.data: exists already'
 expect_equal "$(cat large.onnx.data)" precious
 
-# Killed at any change, the same command again: the neighbours are there, and of the killed one nothing is.
+# Killed at any change of the file system, then the same command again: the neighbours exist, and no leftovers do.
 commands=("tensorize model -o killed --ratio 1.3" "tensorize model -o killed --ratio 1.3,2"
   "tensorize graph.onnx -o killed.onnx --ratio 1.3"
   "tensorize graph.onnx --ratio 1.3 --dry-run" "export model -o killed" "export model -o killed.onnx"
-  "export model -o killed --to safetensors" "evaluate model --data dev.tsv --text text --label label --predictions killed"
+  "export model -o killed --to safetensors"
+  "evaluate model --data dev.tsv --text text --label label --predictions killed"
   "tokenizer train --data corpus.txt --vocab-size 40 -o killed --force")
 for command in "${commands[@]}"; do
   for fault in 1 4 11 30 80 1000; do
@@ -130,7 +132,7 @@ for command in "${commands[@]}"; do
     [ "$code" = 137 ] || break
     # shellcheck disable=SC2086
     run "$COMERA" $command
-    if grep -q 'exists already' .err; then # killed when the output was complete: it is as good as any
+    if grep -q 'exists already' .err; then  # the kill came after the complete output was written
       rm -rf killed killed.onnx
       # shellcheck disable=SC2086
       run "$COMERA" $command

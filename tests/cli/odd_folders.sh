@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Model folders with pipes, devices and links, and files that change: every verb ends at once, with a sentence, and follows links to files only.
+# Model folders with pipes, devices, links and changing files: every verb ends at once with a message; only links to
+# files are followed.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -10,7 +11,7 @@ cp run/config.json run/model.safetensors run/vocab.txt model/
 printf 'secret\n' >outside/passwd
 head -c 1000000 /dev/zero >outside/large
 
-# refused FOLDER MESSAGE: every verb that reads the folder, within ten seconds.
+# refused FOLDER MESSAGE: every verb that reads the folder refuses it within ten seconds.
 refused() {
   for verb in "inspect $1" "evaluate $1 --data dev.tsv --text text --label label" \
     "finetune $1 --data train.tsv --text text --label label --steps 1 -o new" \
@@ -34,7 +35,7 @@ mkfifo data.tsv
 run timeout 10 "$COMERA" evaluate model --data data.tsv --text text --label label
 expect_refused 'data.tsv: is a pipe'
 
-# What goes along: links to files (as in caches of the hub), nothing behind links to folders, no pipe and no device.
+# Copied side files: targets of links to files (as in hub caches). Links to folders, pipes and devices are left out.
 rm -rf odd && cp -r model odd
 mkdir odd/blobs
 mv odd/model.safetensors odd/blobs/1234 && ln -s blobs/1234 odd/model.safetensors
@@ -56,7 +57,7 @@ for verb in "tensorize odd -o out --ratio 1.01" "export odd -o out" \
   [ "$(du -sk out | cut -f 1)" -lt 8000 ] || fail "the copy is small"
 done
 
-# A log file that is a pipe without a reader would keep the program waiting.
+# A log file that is a pipe without a reader would block the program.
 mkfifo log
 run timeout 60 "$COMERA" inspect odd --log-file log
 expect_refused 'log: is a pipe that no program reads'

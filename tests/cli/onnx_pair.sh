@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A graph and its data file appear together: a run that is killed at any write leaves both, or nothing that the next run does not remove.
+# A graph and its data file appear together: a run killed at any write leaves both, or only files that the next run
+# removes.
 [ -w /dev/shm ] && export TMPDIR=/dev/shm
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
@@ -9,7 +10,7 @@ run "$COMERA" pretrain "${tiny[@]}" --form dense -o model
 expect_exit 0
 run "$COMERA" export model -o plain.onnx --form dense
 expect_exit 0
-# The same graph with the numbers of its large tensors in a second file, as ONNX's own tools write it.
+# The same graph with its large tensors in a second file, in the layout of ONNX's own tools.
 cat >split.py <<'E2'
 def varint(data, at):
     value = shift = 0
@@ -32,7 +33,8 @@ def fields(data):
         yield key >> 3, value
         at = end
 def field(key, value):
-    return number(key << 3) + number(value) if isinstance(value, int) else number(key << 3 | 2) + number(len(value)) + value
+    if isinstance(value, int): return number(key << 3) + number(value)
+    return number(key << 3 | 2) + number(len(value)) + value
 blob = b""
 def tensor(data):
     global blob
@@ -42,7 +44,8 @@ def tensor(data):
     entries = {"location": "graph.onnx.data", "offset": str(len(blob)), "length": str(len(raw))}
     blob += raw
     out = b"".join(field(key, value) for key, value in parts if key != 9)
-    return out + b"".join(field(13, field(1, k.encode()) + field(2, v.encode())) for k, v in entries.items()) + field(14, 1)
+    out += b"".join(field(13, field(1, k.encode()) + field(2, v.encode())) for k, v in entries.items())
+    return out + field(14, 1)
 model = b""
 for key, value in fields(open("plain.onnx", "rb").read()):
     if key == 7: value = b"".join(field(k, tensor(v) if k == 5 else v) for k, v in fields(value))
@@ -60,7 +63,7 @@ expect_file small.onnx.data
 [ "$failures" = 0 ] || finish
 mkdir whole && mv small.onnx* whole
 
-# half: the data lies there without its graph. none: of a killed run nothing else does.
+# half: counts data files without a graph. none: a killed run left no other file.
 half=0
 none() { expect_equal "$(find . -name '*.comera' -o -name '.comera.*' -o -name '*.partial')" ''; }
 same() {
@@ -88,7 +91,7 @@ done
 [ "$half" -gt 0 ] || fail "one of the kills leaves the data alone"
 rm -rf small.onnx*
 
-# What the user puts there after the kill is not the killed run's: it stays.
+# Files that the user creates there after the kill are kept.
 for ((fault = 1; fault < 1000; ++fault)); do
   run env COMERA_FAULT_AT=$fault "${command[@]}"
   [ -e small.onnx.data ] && [ ! -e small.onnx ] && break
@@ -100,7 +103,7 @@ expect_refused 'small.onnx.data: exists already'
 expect_file small.onnx.data
 rm -rf small.onnx* .small.onnx*
 
-# Reports go beside the graph: other files of their names are not replaced, those of an earlier run are.
+# Reports are written beside the graph. Reports of an earlier run are replaced, other files of these names are not.
 for ending in report.json report.html; do
   printf 'precious\n' >"small.onnx.$ending"
   run "${command[@]}"
@@ -113,13 +116,13 @@ rm small.onnx small.onnx.data
 run "${command[@]}"
 same
 
-# A neighbour of that name is no part of a graph that --force replaces.
+# A neighbour with that name does not belong to the graph that --force replaces.
 run "$COMERA" export model -o forced.onnx
 printf 'precious\n' >forced.onnx.data
 run "$COMERA" export model -o forced.onnx --force
 expect_exit 0
 expect_equal "$(cat forced.onnx.data)" precious
-# The data of a graph that becomes one file goes with it.
+# If --force replaces a graph by one without a data file, the old data file is removed.
 cp graph.onnx forced.onnx && sed -i 's/graph.onnx.data/force.onnx.data/g' forced.onnx && mv forced.onnx force.onnx &&
   cp graph.onnx.data force.onnx.data
 run "$COMERA" export model -o force.onnx --force

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# An output that is an input, holds one or lies in one is refused by every verb, and nothing is touched; so is a second name of a file.
+# Every verb refuses an output that is an input, contains one or is inside one, also by a hard link, and changes no
+# file.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -21,7 +22,7 @@ fingerprint() {
 }
 fingerprint >before
 
-# refused REGEX VERB...: by a sentence, with everything as it was.
+# refused REGEX VERB...: refused with a message, and no file changes.
 refused() {
   local message=$1
   shift
@@ -81,7 +82,7 @@ refused 'both name' evaluate model --data dev.tsv "${columns[@]}" --predictions 
 expect_no_file new
 expect_no_file out
 
-# Text that comes by redirection is an input too.
+# A redirected stdin is an input too.
 last='predict --npy with stdin from the same file'
 # shellcheck disable=SC2094  # that the program refuses it is the test
 "$COMERA" predict model --npy corpus.txt <corpus.txt >.out 2>.err
@@ -89,7 +90,7 @@ code=$?
 expect_refused ': is stdin'
 [ "$(wc -l <corpus.txt)" = 4 ] || fail "the text is there"
 
-# The recipe of a run from elsewhere names what it reads: its own folder is refused.
+# The recipe of a foreign run names its inputs. An input inside the run's own folder is refused.
 run "$COMERA" pretrain "${tiny[@]}" -o run
 expect_exit 0
 rm -r run/checkpoints
@@ -98,7 +99,7 @@ sed -i 's|"train.tsv"|"run/train.tsv"|' run/recipe.toml
 run "$COMERA" pretrain --resume run
 expect_refused ': holds --data run/train.tsv'
 
-# What does not harm is done: beside an input, and in the place of a link, whose target stays.
+# Harmless outputs are written: beside an input, and in place of a link, whose target is kept.
 run "$COMERA" finetune model "${go[@]}" -o model2
 expect_exit 0
 ln -s "$PWD/corpus.txt" predictions

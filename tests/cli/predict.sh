@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# predict answers when the input pauses; an object per line; files in place of stdin; empty lines stay empty.
+# predict answers when the input pauses; one object per line; files instead of stdin; empty lines have empty answers.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -14,7 +14,7 @@ run "$COMERA" finetune labels --task embed --teacher labels --distill hidden --d
   --seq 8 --quiet -o vectors
 expect_exit 0
 
-# An answer comes while the input is open; the lines that came together are answered together.
+# An answer is printed while the input is open. Lines that arrive together are answered together.
 cat >talk.py <<'PY'
 import json, os, select, subprocess, sys, time
 program, model, *options = sys.argv[1:]
@@ -52,11 +52,12 @@ for model in labels vectors stories; do
   done
 done
 
-# Tokens come one by one.
+# Tokens are printed one by one.
 cat >stream.py <<'PY'
 import os, subprocess, sys
-read, write = os.pipe2(os.O_DIRECT)  # every write of the program is a packet of its own
-talk = subprocess.Popen([sys.argv[1], "predict", "stories", "--max-tokens", "12", "--quiet"], stdin=subprocess.PIPE, stdout=write, bufsize=0)
+read, write = os.pipe2(os.O_DIRECT)  # each write of the program is one packet
+talk = subprocess.Popen([sys.argv[1], "predict", "stories", "--max-tokens", "12", "--quiet"],
+                        stdin=subprocess.PIPE, stdout=write, bufsize=0)
 os.close(write)
 talk.stdin.write(b"red round\n")
 talk.stdin.close()
@@ -71,7 +72,7 @@ run python3 stream.py "$COMERA"
 expect_exit 0
 expect_out '^[0-9]+ red round'
 
-# One object per line, numbered, equal to what --json and plain lines say.
+# One numbered object per line, with the values of --json and of the plain output.
 input=$'round red\n\nsquare green\n'
 run_with "$input" "$COMERA" predict labels --jsonl
 expect_exit 0

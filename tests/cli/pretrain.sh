@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on a toy task: learn, look, evaluate, predict, resume; and what is refused before anything is written.
+# The main workflow on a toy task: train, inspect, evaluate, predict, resume; refused calls that write no file.
 . "$(dirname "$0")/expect.sh"
 
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
@@ -12,7 +12,8 @@ for name, count in (("train.tsv", 240), ("dev.tsv", 60)):
         out.write("label\ttext\tsecond\n")
         for _ in range(count):
             word = random.choice(words)
-            out.write(f"{word}\t{random.choice(['round', 'square'])} {word} {random.choice(['round', 'square'])}\tand\n")
+            first, last = random.choice(["round", "square"]), random.choice(["round", "square"])
+            out.write(f"{word}\t{first} {word} {last}\tand\n")
 PY
 model=(--model encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 16 --rank 4
   --embedding-rank 4 --dropout 0 --order 2
@@ -36,7 +37,8 @@ expect_out '^peak '
 
 run "$COMERA" pretrain "${learn[@]}" -o run --json
 expect_exit 0
-expect_err '^step 10/60  loss [0-9.]+  lr [0-9.e-]+  gnorm [0-9.]+  rank [0-9.]+  ratio [0-9.]+x  [0-9.]+ ms  [0-9.]+k? tok/s  peak [0-9.]+ [KMG]iB  eta '
+expect_err "^step 10/60  loss [0-9.]+  lr [0-9.e-]+  gnorm [0-9.]+  rank [0-9.]+  ratio [0-9.]+x  [0-9.]+ ms  \
+[0-9.]+k? tok/s  peak [0-9.]+ [KMG]iB  eta "
 expect_err '^step 20  dev loss'
 expect_json "d['schema_version'] == 1 and d['accuracy'] > 0.9 and d['end'] == 'steps' and d['step'] == 60"
 expect_json "d['memory']['planned_peak'] > 0 and d['memory']['measured_peak'] > 0 and d['step_ms'] > 0"
@@ -63,7 +65,7 @@ expect_json "len(d['runs']) == 2 and d['runs'][0]['accuracy'] > 0.9 and d['runs'
     and d['runs'][0]['step_ms'] > 0"
 run "$COMERA" inspect --runs run
 expect_out '^run +steps +dev accuracy +parameters +bytes +ratio +ms per step .*peak memory'
-# A run that has ended is left as it is.
+# A run that has ended does not change.
 cp run/report.json before.json
 run "$COMERA" pretrain --resume run
 expect_exit 0
@@ -94,11 +96,12 @@ expect_refused 'stdin: line 1: .*UTF-8'
 run_with $'a\tb\tc\n' "$COMERA" predict run
 expect_refused 'stdin:1: has more than two columns'
 
-# The same from two halves: stopped by a signal after a save, resumed from the recipe alone.
+# The same run in two parts: stopped by a signal after a checkpoint, resumed from the recipe alone.
 "$COMERA" pretrain "${learn[@]}" --steps 100000 -o long --save-every 10 -q 2>.err &
 pid=$!
 for _ in $(seq 600); do
-  compgen -G 'long/checkpoints/step-*/state.json' >/dev/null && break # any: the first is soon replaced by later ones
+  # any checkpoint: later ones soon replace the first
+  compgen -G 'long/checkpoints/step-*/state.json' >/dev/null && break
   sleep 0.05
 done
 kill -TERM "$pid"

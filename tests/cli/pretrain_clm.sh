@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A decoder from text to text: learn in TT form and dense, evaluate with a stride, write; and what is refused.
+# A decoder on text: train in TT form and dense, evaluate with a stride, generate; refused calls.
 . "$(dirname "$0")/expect.sh"
 
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
@@ -68,7 +68,7 @@ expect_json "d['loss'] < 1.2"
 run "$COMERA" evaluate dense --data dev.txt --require 'perplexity<3.3'
 expect_exit 0
 
-# Killed and resumed is the same run.
+# A killed and resumed run ends with the same bytes.
 run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 \
   -o again --quiet
 rm -r again/checkpoints/step-0*80 again/checkpoints/step-80 2>/dev/null

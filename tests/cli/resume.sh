@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run that is stopped or killed at any instant goes on to the bytes of an undisturbed one.
+# A run that is stopped or killed at any time resumes to the bytes of an uninterrupted run.
 . "$(dirname "$0")/expect.sh"
 
 # 200 rows of three labels, made of the letters of a vocabulary of 40 pieces.
@@ -31,14 +31,14 @@ same_as_whole() {
     "$1/checkpoints/step-00000040/optimizer.safetensors"
 }
 
-# --resume starts where there is nothing to go on from, and a second one changes nothing.
+# --resume starts a new run if there is none, and does not change a finished one.
 run "$COMERA" pretrain "${options[@]}" -o once --resume
 expect_exit 0
 run "$COMERA" pretrain --resume once
 expect_exit 0
 same_as_whole once
 
-# SIGTERM and SIGINT: the step is finished, a checkpoint saved, 128 + n.
+# SIGTERM and SIGINT: the run finishes the step, saves a checkpoint and ends with 128 + n.
 for signal in TERM:143 INT:130; do
   name=stopped-${signal%:*}
   "$COMERA" pretrain "${options[@]}" --log-every 1 -o "$name" >.out 2>.err &
@@ -54,7 +54,7 @@ for signal in TERM:143 INT:130; do
   same_as_whole "$name"
 done
 
-# SIGKILL at random instants of one run, which goes on each time.
+# SIGKILL at random times of one run, which resumes each time.
 RANDOM=11
 for _ in $(seq 20); do
   "$COMERA" pretrain "${options[@]}" -o killed --resume >.out 2>.err &
@@ -67,7 +67,7 @@ run "$COMERA" pretrain "${options[@]}" -o killed --resume
 expect_exit 0
 same_as_whole killed
 
-# The end at every 7th write, fsync or rename.
+# Abort at every 7th write, fsync or rename.
 for ((fault = 1; fault < 1000; fault += 7)); do
   last="pretrain with COMERA_FAULT_AT=$fault"
   COMERA_FAULT_AT=$fault "$COMERA" pretrain "${options[@]}" -o faulty --force >.out 2>.err
@@ -79,7 +79,7 @@ for ((fault = 1; fault < 1000; fault += 7)); do
   same_as_whole faulty
 done
 
-# What would change the result is refused by name; so is other data.
+# Options that would change the result are refused by name; other data is refused too.
 run "$COMERA" pretrain "${options[@]}" --lr 2e-3 -o whole --resume
 expect_refused '--lr was 0.001 and is 0.002'
 run "$COMERA" pretrain "${options[@]}" -o whole
@@ -88,7 +88,7 @@ sed -i '2s/class./class1/;3s/class./class0/' train.tsv
 run "$COMERA" pretrain --resume whole
 expect_refused 'training data changed'
 
-# A name that a recipe cannot keep: refused before the run, which nothing could resume.
+# A file name that a recipe cannot store is refused before the run, because no run could be resumed from it.
 cp train.tsv $'tr\xffain.tsv'
 run "$COMERA" pretrain "${options[@]}" --data $'tr\xffain.tsv' -o unreadable
 expect_refused 'is no UTF-8, which a recipe must be'

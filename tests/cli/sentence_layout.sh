@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Folders of sentence-transformers whose transformer lies in a folder of its own: every verb reads them as it reads the flat ones.
+# sentence-transformers folders with the transformer in a subfolder: every verb treats them like the flat ones.
 . "$(dirname "$0")/expect.sh"
 python3 "$tests/../scripts/make_checkpoint.py" flat --architecture bert --layers 1 --hidden 32 --intermediate 64 \
   --vocabulary 40 --heads 2 --shards 1 --type F32
@@ -8,13 +8,15 @@ printf '{"max_seq_length": 12}' >flat/sentence_bert_config.json
 mkdir flat/1_Pooling
 printf '{"pooling_mode_cls_token": true}' >flat/1_Pooling/config.json
 
-# modules FOLDER PLACE KIND...: the transformer in PLACE, the pooling, and modules of KINDs.
+# modules FOLDER PLACE KIND...: writes modules.json with the transformer in PLACE, the pooling, and modules of KINDs.
 modules() {
   python3 - "$@" <<'E2'
 import json, sys
 folder, place, *kinds = sys.argv[1:]
-modules = [("Transformer", place), ("Pooling", "1_Pooling")] + [(kind, f"{i}_{kind}") for i, kind in enumerate(kinds, 2)]
-json.dump([{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (kind, path) in enumerate(modules)],
+modules = [("Transformer", place), ("Pooling", "1_Pooling")]
+modules += [(kind, f"{i}_{kind}") for i, kind in enumerate(kinds, 2)]
+json.dump([{"idx": i, "path": path, "type": f"sentence_transformers.models.{kind}"}
+           for i, (kind, path) in enumerate(modules)],
           open(f"{folder}/modules.json", "w"), indent=2)
 E2
 }
@@ -29,7 +31,8 @@ modules deep 0_Transformer Normalize
 printf 'a b c d e f g h\n%.0s' {1..40} >text.txt
 printf 'sentence1\tsentence2\tscore\na b\tb a\t0.9\nc\td e\t0.1\na a a\tf\t0.4\n' >scored.tsv
 
-# both ARGUMENTS...: the same on both folders, % standing for their name, with the same JSON on stdout but for names and times.
+# both ARGUMENTS...: runs the command on both folders, with % for the name. The JSON on stdout differs only in names and
+# times.
 both() {
   for name in flat deep; do
     run "$COMERA" "${@//%/$name}" --json
@@ -38,7 +41,9 @@ both() {
 import json, re, sys
 text = open(".out").read().replace(sys.argv[1], "NAME").replace("0_Transformer/", "")
 def kept(value):
-    if isinstance(value, dict): return {k: kept(v) for k, v in value.items() if not re.search("second|^ms|files|left_out|copied|time|per_", k)}
+    if isinstance(value, dict):
+        left_out = "second|^ms|files|left_out|copied|time|per_"
+        return {k: kept(v) for k, v in value.items() if not re.search(left_out, k)}
     return [kept(v) for v in value] if isinstance(value, list) else value
 print(json.dumps(kept(json.loads(text))))
 E2
@@ -67,7 +72,7 @@ for model in % small-% dense-%; do
 done
 [ -s deep.answer ] || fail "predict says something"
 
-# The layout stays, other files go along.
+# The layout is kept, and other files are copied.
 for folder in small-deep dense-deep; do
   for file in modules.json LICENSE 1_Pooling/config.json 0_Transformer/vocab.txt \
     0_Transformer/sentence_bert_config.json; do
@@ -77,7 +82,7 @@ for folder in small-deep dense-deep; do
   expect_same_bytes "$folder/modules.json" deep/modules.json
 done
 
-# A run and a graph have theirs on top, and say so.
+# In runs and exported graphs the transformer's files are at the top level, and modules.json has that path.
 for name in flat deep; do
   run "$COMERA" finetune "small-$name" --teacher "$name" --data text.txt --steps 2 --batch 4 -o "healed-$name" --quiet
   expect_exit 0
@@ -94,7 +99,7 @@ done
 run "$COMERA" finetune --resume healed-deep --steps 3 --override --quiet
 expect_exit 0
 
-# What lies elsewhere or is not supported is refused in one sentence.
+# Modules outside the folder and unsupported modules are refused with one line of message.
 mkdir outside
 cp deep/0_Transformer/* outside/
 ln -s ../outside deep/link
@@ -107,7 +112,9 @@ refused() {
     expect_no_file new
   done
 }
-modules deep link && refused "deep/modules.json: the path 'link' of module 'sentence_transformers.models.Transformer' is a link that leaves the folder"
+modules deep link &&
+  refused "deep/modules.json: the path 'link' of module 'sentence_transformers.models.Transformer' is a link that \
+leaves the folder"
 modules deep ../outside && refused "deep/modules.json: the path '../outside' .* leaves the folder"
 modules deep "$PWD/outside" && refused "leaves the folder"
 modules deep 0_BERT && refused "lies in '0_BERT', which is no folder of deep"

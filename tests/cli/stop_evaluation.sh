@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A signal in the middle of an evaluation: it is given up at once, a checkpoint says that it is due, and the run that goes on makes it.
+# A signal during an evaluation: the evaluation stops at once, the checkpoint marks it as due, and the resumed run makes
+# it.
 . "$(dirname "$0")/expect.sh"
 . "$(dirname "$0")/tiny_task.sh"
 
@@ -30,7 +31,8 @@ stopped_at() { # STEP
     expect_same_bytes "whole/$name" "stopped-$1/$name"
   done
   for key in loss accuracy; do
-    expect_equal "$(grep -o "\"split\":\"dev\".*\"$key\":[^,]*" "stopped-$1/metrics.jsonl" | sed 's/.*"loss"/"loss"/')" \
+    expect_equal "$(grep -o "\"split\":\"dev\".*\"$key\":[^,]*" "stopped-$1/metrics.jsonl" |
+      sed 's/.*"loss"/"loss"/')" \
       "$(grep -o "\"split\":\"dev\".*\"$key\":[^,]*" whole/metrics.jsonl | sed 's/.*"loss"/"loss"/')"
   done
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every table that a verb prints fits the terminal: no line of stdout is longer than COLUMNS. In a pipe and in csv nothing is left out.
+# Every printed table fits the terminal: no line of stdout exceeds COLUMNS. Pipes and csv get the complete table.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -33,7 +33,7 @@ expect_exit 0
 run "$COMERA" pretrain "${model[@]}" "${words[@]}" "${columns[@]}" --data long.tsv --dev long.tsv --form dense \
   -o $out-of-a-dense-model
 expect_exit 0
-run env COLUMNS=80 "$COMERA" pretrain --resume $out-of-a-tt-model # a run that has ended prints its table again
+run env COLUMNS=80 "$COMERA" pretrain --resume $out-of-a-tt-model  # a run that has ended prints its table again
 expect_exit 0
 expect_out 'dev accuracy'
 expect_out 'parameters'
@@ -61,7 +61,7 @@ fits "$COMERA" bench --table 300x64 --embedding-rank 4 --batch 1 --seq 16 --warm
 fits "$COMERA" export $tt -o graph --dry-run
 fits "$COMERA" export $tt -o plain --to safetensors --dry-run
 
-# Verbs that write: a folder for each width, named by the first argument.
+# Verbs that write files: one folder per width; the first argument is its name.
 written() {
   local folder=$1 width
   shift
@@ -91,7 +91,7 @@ fits "$COMERA" evaluate words --data corpus.txt
 fits "$COMERA" evaluate words --data corpus.txt --seq 8 --stride 4
 fits "$COMERA" evaluate words --against words --data lines.txt --seq 12
 
-# Through a terminal of 60 columns as with COLUMNS.
+# A terminal of 60 columns has the same effect as COLUMNS=60.
 python3 - "$COMERA" $tt $dense >.out <<'PTY' || fail 'a terminal of 60 columns gets tables of 60 columns'
 import fcntl, os, pty, struct, sys, termios
 program, *runs = sys.argv[1:]
@@ -115,7 +115,7 @@ print(max(map(len, lines)), "columns")
 sys.exit(status != 0 or max(map(len, lines)) > 60 or len(lines) < 10)
 PTY
 
-# A pipe gets the whole table, and so does csv under any width; what a terminal leaves out is named.
+# A pipe gets the whole table, and so does csv under any width. On a terminal the columns left out are named.
 run env -u COLUMNS "$COMERA" inspect $tt
 expect_out 'at the start'
 expect_out '^bert\.encoder\.layer\.0\.attention\.self\.query\.weight '

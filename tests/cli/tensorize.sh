@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dense checkpoints of every known shape become smaller, within the bytes that were asked for, and say what it cost.
+# Dense checkpoints of every known architecture become smaller, within the requested bytes, and the cost is reported.
 . "$(dirname "$0")/expect.sh"
 make="python3 $tests/../scripts/make_checkpoint.py"
 small="--layers 2 --hidden 64 --intermediate 128 --vocabulary 100 --heads 4"
@@ -38,7 +38,7 @@ expect_exit 0
 run "$COMERA" inspect small
 expect_exit 0
 expect_out 'lowrank'
-# One word for a form in both verbs, for tables too.
+# Both verbs use the same name for a form, also for tables.
 run "$COMERA" inspect small --json
 expect_json "(lambda made, shown: all(shown[name] == form for name, form in made.items()) \
     and 'lowrank' in made.values())(*({l['name']: l['form'] for l in r['layers']} \
@@ -46,7 +46,7 @@ expect_json "(lambda made, shown: all(shown[name] == form for name, form in made
 run "$COMERA" inspect small --verify bert
 expect_exit 0
 
-# The type of the weights stays, shards stay, a tied pair is one.
+# The element type of the weights and the shards are kept; tied weights are stored once.
 run "$COMERA" tensorize llama -o small_llama --ratio 1.5 --exclude '*embed*'
 expect_exit 0
 expect_file small_llama/model-00003-of-00003.safetensors
@@ -138,7 +138,7 @@ expect_out 'weights file'
 run "$COMERA" tensorize bert --ratio 3 --dry-run --json
 expect_json "d['plans'][0]['file_bytes'] * 3 <= d['plans'][0]['file_bytes_dense']"
 
-# A budget of the graph that becomes of it: never exceeded, and known to the byte before the graph is written.
+# A budget for the exported graph: never exceeded, and exact to the byte before the graph is written.
 printf 'a b c d e f g h i j k\n%.0s' {1..40} >text.txt
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k >bert/vocab.txt
 cp bert/vocab.txt half/
@@ -154,19 +154,20 @@ for case in 'bert 120000' 'half 120000' 'bert 80000 --calibrate text.txt' 'bert 
   expect_equal "$(stat -c %s counted.onnx)" "$planned"
   budget=${case#* }
   [ "$planned" -le "${budget%% *}" ] || fail "$case: the graph is within the budget"
-  [ "$((planned * 100))" -ge "$((${budget%% *} * 75))" ] || fail "$case: the budget is used"  # what chains of three cores may cost is kept free
+  # The planner keeps a reserve for chains of three cores, so the budget is not used completely.
+  [ "$((planned * 100))" -ge "$((${budget%% *} * 75))" ] || fail "$case: the budget is used"
 done
 run "$COMERA" tensorize bert -o none --budget 4096 --budget-of onnx
 expect_refused 'rank 1 everywhere'
 
-# Several ratios: a folder each and one page.
+# Several ratios: one folder each, and one page for all.
 run "$COMERA" tensorize bert -o many --ratio 1.5,2,4
 expect_exit 0
 expect_file many/report.html
 for ratio in 1.5 2 4; do expect_file "many/ratio-$ratio/model.safetensors"; done
 expect_same_bytes many/ratio-2/model.safetensors small/model.safetensors
 
-# The same with text, where the first block and the tables are shared between the ratios.
+# The same with calibration text. The ratios share the fit of the first block and the tables.
 for choice in '' '--exclude *embed*'; do
   rm -rf many_aware one_aware
   for output in 'many_aware --ratio 1.5,2,3' 'one_aware --ratio 2'; do
@@ -179,7 +180,7 @@ for choice in '' '--exclude *embed*'; do
   expect_exit 0
 done
 
-# How much text was read is in the certificate; more may be said, and is refused.
+# The certificate records the number of tokens read. Another --calibrate-tokens is refused.
 for tokens in 100 150 333; do
   rm -rf less
   run "$COMERA" tensorize bert -o less --ratio 2 --calibrate text.txt --calibrate-tokens "$tokens" --quiet
@@ -197,7 +198,7 @@ run "$COMERA" inspect less --verify bert --calibrate other.txt --quiet
 expect_exit 2
 expect_err 'give the same --calibrate'
 
-# A core that was changed is found out.
+# inspect --verify detects a changed core.
 cp -r small broken
 python3 - <<'E2'
 data = bytearray(open('broken/model.safetensors', 'rb').read())
@@ -208,7 +209,7 @@ run "$COMERA" inspect broken --verify bert
 expect_exit 1
 expect_err 'not as certified'
 
-# So is any other tensor that is not the dense model's, by its name; one that nothing speaks of; another type.
+# It also detects, by name, any other tensor that differs from the dense model, an additional tensor, and another type.
 cat >edit.py <<'E2'
 import json, struct, sys
 source, target, name, what = sys.argv[1:]
@@ -247,7 +248,7 @@ run "$COMERA" inspect broken --verify bert --json
 expect_exit 1
 expect_json "not d['holds'] and [l['name'] for l in d['layers'] if l['fault']] == ['stranger.bias'] \
     and d['other_tensors'] > 5"
-# Compressed in two goes, what the second left dense is the first dense model's still.
+# Compressed in two calls: the tensors that the second call left dense still equal those of the first dense model.
 run "$COMERA" tensorize bert -o once --rank 4 --include '*query'
 run "$COMERA" tensorize once -o twice --rank 4 --include '*key' --again
 expect_exit 0
@@ -256,7 +257,7 @@ expect_exit 0
 run "$COMERA" inspect small --verify half
 [ "$code" != 0 ] || fail "another dense model is not taken"
 
-# Matrices of any name, where --include names them; dense again they are called as before.
+# Weights of any name, if --include matches them. Exported to a dense folder, they have their original names.
 python3 - <<'E2'
 import json, struct
 values = {'blk.in_proj_weight': (48, 16), 'text_projection': (32, 32), 'blk.bias': (48,)}
@@ -282,7 +283,7 @@ run "$COMERA" inspect odd-dense --json
 expect_json "{l['name']: tuple(l['shape']) for l in d['layers']} == {'blk.in_proj_weight': (48, 16), \
     'text_projection': (32, 32), 'blk.bias': (48,)}"
 
-# A run that was killed goes on where it was, to the same bytes.
+# A killed run resumes to the same bytes.
 for at in 9 25 60; do
   rm -rf resumed resumed.partial
   run env COMERA_FAULT_AT=$at "$COMERA" tensorize bert -o resumed --ratio 2

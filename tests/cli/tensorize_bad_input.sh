@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tensorize cannot do it says in one sentence, and leaves nothing behind.
+# tensorize refuses invalid input with one line of message, and leaves no files.
 . "$(dirname "$0")/expect.sh"
 make="python3 $tests/../scripts/make_checkpoint.py"
 small="--layers 1 --hidden 32 --intermediate 64 --vocabulary 40 --heads 2"
@@ -33,7 +33,7 @@ printf x >taken/file
 run "$COMERA" tensorize bert -o taken --ratio 2
 expect_refused 'exists already'
 
-# Plans that are wrong.
+# Invalid plans.
 plan() { printf '%s' "$1" >plan.json; }
 plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "form": "lowrank", "rank": 3, "rnk": 1}]}'
 refused 'plan.json: layers\[0\]: unknown key "rnk"; did you mean rank' bert -o out --plan plan.json
@@ -46,7 +46,7 @@ refused 'comera_plan' bert -o out --plan plan.json
 plan '[['
 refused 'plan.json' bert -o out --plan plan.json
 
-# The plan says it all: what would say it otherwise is refused beside it.
+# The plan sets everything, so options that would set it too are refused.
 plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "form": "lowrank", "rank": 3}]}'
 for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' \
   '--allow-slower' '--exact-rows 0' '--exclude *key'; do
@@ -61,8 +61,8 @@ printf 'hi\nhi hi hi\n' >short.txt
 refused '1 lines of 4 tokens or more \(with \[CLS\]\), and 1 shorter ones, which do not count; 8 or more are needed' \
   bert -o out --ratio 2 --calibrate short.txt
 
-# Weights that are wrong.
-spoil() { # folder, tensor, Python that changes `data` (its bytes) or `header`
+# Invalid weights.
+spoil() {  # spoil FOLDER TENSOR PYTHON: Python changes `data` (the tensor's bytes) or `header`
   rm -rf bad
   cp -r "$1" bad
   python3 - "$2" "$3" <<'E2'

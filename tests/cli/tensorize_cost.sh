@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What compression cost is told: in the last line, in report.json and in the page; the same of any two models.
+# The cost of compression is reported in the last line, in report.json and in the page. evaluate --against reports the
+# same for any two models.
 . "$(dirname "$0")/expect.sh"
 make="python3 $tests/../scripts/make_checkpoint.py"
 small="--layers 2 --hidden 64 --intermediate 128 --vocabulary 100 --heads 4"
@@ -22,7 +23,8 @@ done >text.txt
 
 run "$COMERA" tensorize bert -o small --ratio 2
 expect_exit 0
-last_line '^cost: .*cosine of hidden states 0\.[0-9]+ .*the sample that is built in; text given with --calibrate keeps more'
+last_line '^cost: .*cosine of hidden states 0\.[0-9]+ .*the sample that is built in; text given with --calibrate '\
+'keeps more'
 expect_out '^cut: [01] of 1 tables, [0-9]+ of 8 attention layers, [0-9]+ of 4 feed-forward layers'
 run python3 -c "
 import json
@@ -36,14 +38,14 @@ run "$COMERA" tensorize bert -o aware --ratio 2 --calibrate text.txt --calibrate
 expect_exit 0
 last_line '^cost: .*held-out text of text.txt$'
 
-# Words that follow; several ratios, each with its cost, the hint once.
+# A decoder: loss of the next token. Several ratios: a cost for each, and one hint for all.
 run "$COMERA" tensorize llama -o words --ratio 1.3,2 --exclude '*embed*'
 expect_exit 0
 last_line '^cost: perplexity [0-9.]+ -> [0-9.]+, KL [0-9.]+ nats, the same likeliest word in .*keeps more'
 [ "$(grep -c '^cost: perplexity' .out)" = 2 ] || fail "each ratio has its cost"
 [ "$(grep -c 'keeps more' .out)" = 1 ] || fail "the hint stands once"
 
-# A model that does not run: left out, with the reason.
+# A model that comera cannot run: the cost is left out, with the reason.
 run "$COMERA" tensorize gpt2 -o small_gpt2 --rank 4 --exclude '*wte'
 expect_exit 0
 last_line '^cost: not measured: .*gpt2'

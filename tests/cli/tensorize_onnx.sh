@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An ONNX graph whose weights become chains: smaller, the rest untouched; and what is refused with nothing left behind.
+# An ONNX graph whose weights become chains: smaller, with all other parts unchanged; refused calls that leave no files.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -38,7 +38,7 @@ expect_exit 0
 expect_json "d['output'] == 'json.onnx' and d['totals']['ratio'] >= 1.3"
 expect_same_bytes json.onnx small.onnx
 
-# A budget counts the bytes of the graph; several ratios are a graph each.
+# A budget counts the bytes of the graph. Several ratios give one graph each.
 dense=$(stat -c %s model.onnx)
 run "$COMERA" tensorize model.onnx -o budget.onnx --budget $((dense * 2 / 3))
 expect_exit 0
@@ -51,7 +51,7 @@ expect_file many/ratio-2.onnx.report.json
 expect_file many/report.html
 expect_no_file many.partial
 
-# Weights in half precision stand behind a Cast; they are found, and stay in half precision.
+# Half-precision weights are inputs of a Cast. They are found, and their chains stay in half precision.
 run "$COMERA" export run -o half.onnx --form dense --dtype fp16
 run "$COMERA" tensorize half.onnx -o half_small.onnx --ratio 1.3
 expect_exit 0
@@ -67,7 +67,7 @@ expect_exit 0
 expect_same_bytes planned.onnx small.onnx
 expect_equal "$(find . -name '*.comera')" ''
 
-# A run that was killed goes on where it was, to the same bytes.
+# A killed run resumes to the same bytes.
 for at in 4 12 30 60; do
   rm -rf resumed.onnx*
   run env COMERA_FAULT_AT=$at "$COMERA" tensorize model.onnx -o resumed.onnx --ratio 1.3
@@ -94,7 +94,7 @@ expect_refused 'whole file is counted'
 run "$COMERA" tensorize model.onnx -o other.onnx --ratio 1.3 --calibrate corpus.txt
 expect_refused 'needs a model folder'
 
-# A graph that has chains keeps them, once that is asked for.
+# With --again, existing chains of a graph are kept.
 run "$COMERA" tensorize small.onnx -o other.onnx --ratio 1.2
 expect_refused 'small.onnx: is tensorized already, [0-9]+ of its weights are chains; use --again'
 run "$COMERA" tensorize model.onnx -o part.onnx --rank 8 --include '*word*'
@@ -106,7 +106,7 @@ expect_equal "$(($(stat -c %s whole.onnx) < $(stat -c %s part.onnx)))" 1
 run "$COMERA" tensorize whole.onnx -o other.onnx --rank 8
 expect_refused 'whole.onnx: is tensorized already'
 
-# Messages name the files that were given.
+# Messages name the files of the command line.
 python3 -c "
 data = open('model.onnx', 'rb').read()
 opset, middle = bytes([0x42, 2, 0x10, 17]), len(data) // 2

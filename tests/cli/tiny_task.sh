@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced behind expect.sh: a task and a model so small that learning it takes milliseconds.
+# Sourced after expect.sh: a task and a model that train in milliseconds.
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
 {
   printf 'label\ttext\tsecond\n'
@@ -16,7 +16,7 @@ words=(--tokenizer vocab.txt --seq 8 --batch 4 --steps 4 --quiet)
 columns=(--text text --label label)
 tiny=("${model[@]}" "${words[@]}" "${columns[@]}" --data train.tsv --dev dev.tsv)
 
-# Refused before anything is written: `refuses REGEX OPTION...`, on top of the model and the words.
+# refuses REGEX OPTION...: pretrain with the model, the vocabulary and these options is refused and writes no file.
 refuses() {
   local message=$1
   shift

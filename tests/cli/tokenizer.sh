@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# comera tokenizer: lines in, lines out, and what is refused.
+# comera tokenizer: lines in, lines out; refused calls.
 . "$(dirname "$0")/expect.sh"
 
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' the cat sat '##s' . >vocab.txt
@@ -43,7 +43,7 @@ run_with x "$COMERA" tokenizer encode --tokenizer bad.txt
 expect_exit 2
 expect_err 'bad.txt.*\[UNK\]'
 
-# Learned from text: the same bytes again, and what it learned comes back.
+# Training from text: two calls give the same bytes, and encoded text decodes to itself.
 for i in $(seq 200); do echo "the quick brown fox jumps over the lazy dog number $i"; done >corpus.txt
 run "$COMERA" tokenizer train --data corpus.txt --vocab-size 120 --sample 150 --seed 3 -o one --json
 expect_exit 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Two processes on one folder: one works, the other is refused by a sentence that names it; whatever the order, what is left is whole.
+# Two processes on one folder: one works, the other is refused with a message that names it. The result is always
+# complete.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -20,14 +21,14 @@ def lines(folder):
     kept = []
     for line in open(f"{folder}/metrics.jsonl"):
         line = json.loads(line)
-        kept.append((line["step"], line.get("split"), line.get("event")))  # losses are means since the run went on
-    return list(dict.fromkeys(kept))  # a finished run that goes on is evaluated again
+        kept.append((line["step"], line.get("split"), line.get("event")))  # losses are means since the resume
+    return list(dict.fromkeys(kept))  # a resumed finished run evaluates again
 a, b = lines(sys.argv[1]), lines(sys.argv[2])
 assert a == b, (a, b)
 E2
   expect_equal "$(find "$2" -name '*.comera' -o -name '.comera.*')" ''
 }
-# ends PID...: each with its exit code in $codes.
+# ends PID...: waits for the processes and stores their exit codes in $codes.
 ends() {
   codes=()
   for pid in "$@"; do
@@ -35,12 +36,12 @@ ends() {
     codes+=($?)
   done
 }
-# refused_by_lock FILE: that process was refused for the other one.
+# refused_by_lock FILE: that process was refused because of the other one.
 refused_by_lock() {
   grep -qE 'process [0-9]+ on [^ ]+ since .* writes to this folder|is not empty|made by somebody else|exists already' \
     "$1" || fail "$1 names the other process"
 }
-# One of the two processes of `codes` ended well, and the lock refused the other.
+# One of the two processes of `codes` succeeded, and the lock refused the other.
 expect_one_refused() {
   code="${codes[*]}"
   case "$code" in
@@ -50,7 +51,7 @@ expect_one_refused() {
   esac
 }
 
-# Two that begin at once, or shortly after each other: one ends, and its bytes are those of a run alone.
+# Two processes start at once or shortly after each other: one ends, with the bytes of a run alone.
 RANDOM=5
 for round in $(seq 10); do
   last="two runs at once, round $round"
@@ -64,7 +65,7 @@ for round in $(seq 10); do
   same whole both
 done
 
-# Two that go on with one run, one of them killed: it can always be gone on with, to the same bytes.
+# Two processes resume one run, and one of them is killed. The run can always be resumed, to the same bytes.
 for round in $(seq 12); do
   last="two resumes, round $round"
   rm -rf both
@@ -82,7 +83,8 @@ for round in $(seq 12); do
   same whole both
 done
 
-# --force beside a run: the run that works goes on, the other is refused and names it; afterwards it replaces it.
+# --force beside a working run: that run continues, and the other process is refused and names it. Later, --force
+# replaces it.
 for round in 1 2 3; do
   last="--force beside a live run, round $round"
   rm -rf both
@@ -90,7 +92,7 @@ for round in 1 2 3; do
   first=$!
   while kill -0 $first 2>/dev/null && [ ! -e both/checkpoints ]; do sleep 0.01; done
   run "$COMERA" pretrain "${options[@]}" --seed 4 -o both --force
-  kill -0 $first 2>/dev/null || continue # it was over before: nothing is shown
+  kill -0 $first 2>/dev/null || continue  # it had ended before, so the round tests nothing
   expect_refused "both: process $first on $(hostname) since .* writes to this folder"
   run "$COMERA" pretrain --resume both
   expect_refused "process $first on "
@@ -103,7 +105,7 @@ for round in 1 2 3; do
   same other both
 done
 
-# Two that compress into one folder: one ends, whole.
+# Two processes compress into one folder: one ends with complete output.
 run "$COMERA" pretrain --model encoder-small --layers 2 --hidden 64 --heads 2 --intermediate 128 --positions 16 \
   --form dense "${words[@]}" "${columns[@]}" \
   --data train.tsv -o dense

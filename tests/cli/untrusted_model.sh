@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Model folders of strangers: chains by one set of rules in every verb, tensors that nothing uses, names that drive a terminal, paths in circles.
+# Model folders of unknown origin: the same chain rules in every verb, unused tensors, control characters in names,
+# cyclic links.
 . "$(dirname "$0")/expect.sh"
 # shellcheck source=tiny_task.sh
 . "$tests/cli/tiny_task.sh" || exit 1
@@ -7,7 +8,10 @@
 run "$COMERA" pretrain "${tiny[@]}" --form tt -o run
 expect_exit 0
 cat >change.py <<'PY'
-"""change.py NAME PYTHON: a copy of the run as folder NAME, changed by statements that see tensors (name: [dtype, shape, bytes]) and config."""
+"""change.py NAME PYTHON: writes a copy of the run as folder NAME, changed by the statements.
+
+The statements read and change tensors (name: [dtype, shape, bytes]) and config.
+"""
 import json, shutil, struct, sys
 name, code = sys.argv[1:]
 blob = open("run/model.safetensors", "rb").read()
@@ -33,7 +37,7 @@ changed() {
   python3 change.py bad "$1" || fail "change: $1"
 }
 
-# What lies under a chain's name and is no part of it is a tensor like any other: exported, and named where it is not used.
+# A tensor with a chain's name prefix that is no part of the chain is an ordinary tensor: exported, and named if unused.
 changed 'tensors[query + ".tt.norm.weight"] = tensors[query + ".rank.weight"] = ["F32", [1], b"\0\0\x80?"]'
 run "$COMERA" export bad -o dense --to safetensors
 expect_exit 0
@@ -76,7 +80,8 @@ refused 'config["layer_norm_eps"] = -1' "the norms' epsilon -1 must lie between"
 refused 'config["layer_norm_eps"] = 1e308' "the norms' epsilon 1e308 must lie between"
 refused 'config["pad_token_id"] = -2**63' 'pad_token_id is -9223372036854775808; no size or id is that large'
 refused 'config["num_hidden_layers"] = 4096' 'tensor bert\.encoder\.layer\.1\..* is missing'
-changed 'tensors["classifier.bias"][2] = b"\xff\xff\x7f\x7f" * 3; tensors["bert.embeddings.LayerNorm.bias"][2] = b"\xff\xff\x7f\x7f" * 32'
+changed 'for name in "classifier.bias", "bert.embeddings.LayerNorm.bias":
+    tensors[name][2] = b"\xff\xff\x7f\x7f" * (len(tensors[name][2]) // 4)'
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_exit 1
 expect_err 'its answer is not a finite number'
@@ -85,8 +90,9 @@ run_with $'round red\n' "$COMERA" predict bad
 expect_exit 1
 expect_err 'its answer is not a finite number'
 
-# A label or a name that would drive the terminal.
-changed 'labels = {str(i): f"\x1b]0;{i}\x07\u009b2J" for i in range(3)}; config["id2label"] = labels; config["label2id"] = {v: int(k) for k, v in labels.items()}'
+# A label or a name with terminal control sequences.
+changed 'labels = {str(i): f"\x1b]0;{i}\x07\u009b2J" for i in range(3)}
+config["id2label"] = labels; config["label2id"] = {v: int(k) for k, v in labels.items()}'
 run_with $'round red\n' "$COMERA" predict bad
 expect_exit 0
 expect_out '^\\x1b\]0;[012]\\x07\\xc2\\x9b2J'
@@ -95,7 +101,7 @@ changed 'config["id2label"]["1"] = config["id2label"]["0"] = "\x1b[2J"'
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_refused "id2label has '.x1b\[2J' twice"
 
-# Paths in circles and names of 5,000 letters, wherever a path may stand.
+# Cyclic links and names of 5,000 letters, in every place for a path.
 ln -s circle circle
 long=$(printf 'a%.0s' $(seq 5000))
 for path in circle circle/inside "$long" "$long/b"; do

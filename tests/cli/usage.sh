@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Verbs, help, mistakes: what is said where, and with which exit code.
+# Verbs, help and usage errors: the text, its stream, and the exit code.
 . "$(dirname "$0")/expect.sh"
 
 run "$COMERA" --help
@@ -20,7 +20,7 @@ expect_no_err
 run "$COMERA" verzion
 expect_refused "unknown verb 'verzion'; did you mean version"
 
-# Words of the field, also misspelt, lead to ours.
+# Common terms of other programs, also misspelt, lead to the matching option or verb.
 while read -r typed meant; do
   run "$COMERA" "$typed"
   expect_refused "unknown verb '$typed'; did you mean $meant\\?"
@@ -66,7 +66,8 @@ for way in "version --help" "version -h" "help version" "--version --help"; do
   expect_no_err
 done
 
-# Every verb's help begins with its usage, has at most ten options of its own, and fits the terminal; --help-all has them all.
+# The help of every verb starts with its usage, has at most ten options of its own, and fits the terminal; --help-all
+# lists all options.
 verbs=$("$COMERA" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z][a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p')
 [ "$(printf '%s\n' "$verbs" | wc -l)" -ge 13 ] || fail 'all verbs are found'
 longest() { awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }' "$1"; }
@@ -90,7 +91,7 @@ for verb in pretrain finetune tensorize evaluate predict export bench 'tokenizer
   [ "$(options_shown)" = 10 ] || fail 'ten options are common'
 done
 
-# A flag that is on is printed with both spellings, and its default is the verb's.
+# A flag that is on by default is printed with both spellings and the verb's own default.
 run "$COMERA" tensorize --help-all
 expect_out '--\[no-\]gauge '
 expect_out '--\[no-\]sequential '
@@ -102,7 +103,7 @@ run "$COMERA" finetune --help-all
 grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on with a target, else off)' ||
   fail 'in finetune ranks are adapted where there is a target'
 
-# --data trains, measures, or is answered.
+# The help of --data depends on the verb: training, evaluation or prediction.
 run "$COMERA" evaluate --help-all
 expect_out '--data .*'
 grep -q 'files to evaluate on' .out || fail "what evaluate reads is no training data"
@@ -110,11 +111,11 @@ if grep -q 'training files' .out; then fail "what evaluate reads is no training 
 run "$COMERA" predict --help
 expect_out 'answer the lines or rows of these files'
 
-# Underscores are dashes.
+# Underscores in option names count as dashes.
 run "$COMERA" version --log_file "$work/log"
 expect_exit 0
 
-# stdout that cannot be written is a failure, not silence.
+# A failed write to stdout is an error with a message.
 if [ -e /dev/full ]; then
   last="comera --help >/dev/full"
   "$COMERA" --help >/dev/full 2>.err
@@ -133,13 +134,14 @@ done
 run "$COMERA" completion csh
 expect_refused "'csh' is none of bash, zsh, fish"
 
-# The bash script works in a bash.
+# The completion script works in bash.
 # shellcheck disable=SC2016
 run bash -c '. ./completion.bash; COMP_WORDS=(comera version --de); COMP_CWORD=2; _comera; echo "${COMPREPLY[@]}"'
 expect_out '^--device$'
-complete_with() { # LAST WORD BEFORE IT...: what bash offers, one word
+complete_with() {  # complete_with LAST WORD BEFORE IT...: runs the completion of bash, one word
   # shellcheck disable=SC2016
-  run bash -c '. ./completion.bash; last=$1; shift; COMP_WORDS=(comera "$@" "$last"); COMP_CWORD=$#; COMP_CWORD=$((COMP_CWORD + 1)); _comera; echo ${COMPREPLY[@]}' \
+  run bash -c '. ./completion.bash; last=$1; shift; COMP_WORDS=(comera "$@" "$last"); COMP_CWORD=$#
+    COMP_CWORD=$((COMP_CWORD + 1)); _comera; echo ${COMPREPLY[@]}' \
     - "$@"
   expect_exit 0
   expect_no_err

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the program says of itself, fast; and the three sentences about CUDA, with libraries that stand in for driver and backend.
+# comera --version: content and start-up time; the three messages about CUDA, with stub libraries as driver and backend.
 . "$(dirname "$0")/expect.sh"
 
 run "$COMERA" --version
@@ -27,7 +27,7 @@ for _ in range(20):
 print(f"{1e3 * best:.1f} ms")
 sys.exit(best > 0.010 * float(sys.argv[2]))
 PY
-# Sanitizers start slowly.
+# Programs with sanitizers start slowly.
 slower=1
 if grep -qa '__asan_init\|__tsan_init' "$COMERA"; then slower=50; fi
 run python3 time.py "$COMERA" "$slower"
@@ -43,7 +43,7 @@ if command -v cc >/dev/null; then
   : >lib/libcomera_cuda.so
   export LD_LIBRARY_PATH=$work/driver
   mkdir driver
-  # cuInit answers 100 where there is no card, 35 where the driver is too old.
+  # cuInit returns 100 without a GPU, 35 if the driver is too old.
   driver() {
     cat >driver.c <<C
 #include <stddef.h>

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What version 0.1.0 left (v0_1_0/make.sh made it): its runs go on to the bytes that it came to itself, and every file that it wrote is read.
+# Files of version 0.1.0 (made by v0_1_0/make.sh): its runs resume to the bytes that 0.1.0 wrote, and every file is
+# readable.
 . "$(dirname "$0")/expect.sh"
 cp -r "$tests"/cli/v0_1_0/* . && rm make.sh
 fixed=(--threads 1 --isa v3)
 
-# resumed VERB NAME: the run goes on from its checkpoint without checksums, to the model of NAME.whole; then once more from one with checksums.
+# resumed VERB NAME: resumes from a checkpoint without checksums to the model of NAME.whole, then from one with
+# checksums.
 resumed() {
   cp -r "$2" again
   run "$COMERA" "$1" --resume again "${fixed[@]}"
@@ -22,7 +24,7 @@ resumed pretrain ranks # before the ranks fall
 resumed pretrain late  # while they fall
 resumed finetune healed
 
-# What it said of its models.
+# The measures and tensors of its models.
 cat >compare.py <<'E2'
 import json, struct, sys
 def tensors(path):
@@ -64,7 +66,7 @@ run "$COMERA" inspect --runs dense
 expect_exit 0
 expect_out '^dense +12 '
 
-# Files of options, a recipe, a plan; a model as the start of another run.
+# Option files, a recipe, a plan; a model as the start of another run.
 run "$COMERA" pretrain --config options.toml -o fresh --dry-run
 expect_exit 0
 run "$COMERA" pretrain --config dense/recipe.toml -o repeated --quiet
@@ -78,7 +80,7 @@ run "$COMERA" finetune tensorized --data train.tsv --text text --label label --s
   -o further
 expect_exit 0
 
-# An older run is replaced, and unfinished work of that version is refused: it has no mark.
+# An older run is replaced. Unfinished work of that version is refused, because it has no mark.
 run "$COMERA" pretrain --config dense/recipe.toml -o late --force --quiet
 expect_exit 0
 expect_same_bytes late/model.safetensors dense/model.safetensors
@@ -86,7 +88,7 @@ run "$COMERA" tensorize wide -o unfinished --ratio 1.3
 expect_refused "unfinished.partial: .* none of this program's; move it, or name another output"
 expect_file unfinished.partial/key
 
-# Without checksums a file that is missing is told all the same.
+# Without checksums a missing file is still an error.
 cp -r ranks lost && rm lost/checkpoints/step-00000006/optimizer.safetensors
 run "$COMERA" pretrain --resume lost --quiet
 expect_refused 'step-00000006/optimizer.safetensors'

@@ -1,5 +1,5 @@
-// Any bytes as a plain, gzip or zstd file: refused with a sentence, or bytes that are the same however many are asked
-// for at once.
+// Reads any bytes as a plain, gzip or zstd file. Either an error with a message, or the same bytes for every size of
+// the read requests.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ using namespace comera;
 
 namespace {
 
-constexpr std::size_t most = 16 << 20;  // a bomb goes on for longer than a fuzzer has time
+constexpr std::size_t most = 16 << 20;  // limit, because a decompression bomb would take too long
 
 std::string unpacked(const std::string& path, std::size_t step) {
   const auto stream = data::ByteStream::open(path);

@@ -1,5 +1,5 @@
-// Any bytes as a config.json: refused with a sentence, or a `comera` block that survives writing and whose own tensors
-// describe() accepts.
+// Reads any bytes as a config.json. Either an error with a message, or a `comera` block that survives writing and whose
+// own tensors describe() accepts.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

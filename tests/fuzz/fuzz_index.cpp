@@ -1,4 +1,4 @@
-// Any bytes as an index of shards: refused with a sentence, or file names that stay in their folder.
+// Reads any bytes as an index of shards. Either an error with a message, or file names inside their folder.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

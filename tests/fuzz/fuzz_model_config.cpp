@@ -1,5 +1,5 @@
-// Any bytes as the config.json of an encoder and of a decoder: refused with a sentence, or a model of sizes that can be
-// multiplied.
+// Reads any bytes as the config.json of an encoder and of a decoder. Either an error with a message, or a model whose
+// sizes can be multiplied without overflow.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

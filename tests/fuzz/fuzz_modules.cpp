@@ -1,4 +1,4 @@
-// Any bytes as modules.json: refused with a sentence, or folders that stay inside.
+// Reads any bytes as modules.json. Either an error with a message, or paths inside the folder.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

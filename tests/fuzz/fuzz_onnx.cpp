@@ -1,5 +1,5 @@
-// Any bytes as an ONNX model: refused with a sentence, or a graph whose initialisers hold the bytes of their shapes,
-// and whose constants have readers that read them.
+// Reads any bytes as an ONNX model. Either an error with a message, or a graph whose initialisers have the bytes of
+// their shapes and whose constants have nodes that use them.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

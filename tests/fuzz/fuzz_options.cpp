@@ -1,4 +1,4 @@
-// Any bytes as a --config file: refused with a sentence, or values that survive --dump-config.
+// Reads any bytes as a --config file. Either an error with a message, or values that survive --dump-config.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Any bytes as a plan of tensorize and as a --layer rule: refused with a sentence, or a plan that survives writing and
-// whose chains are whole.
+// Reads any bytes as a plan of tensorize and as a --layer rule. Either an error with a message, or a plan that survives
+// writing and whose chains are complete.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Any bytes as TSV, CSV and JSONL: refused with a sentence, or rows whose texts lie within what was read.
+// Reads any bytes as TSV, CSV and JSONL. Either an error with a message, or rows whose texts lie within the bytes read.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

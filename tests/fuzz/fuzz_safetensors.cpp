@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file: refused with a sentence, or described by headers that are true of the file.
+// Reads any bytes as a safetensors file. Either an error with a message, or headers that describe the file correctly.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

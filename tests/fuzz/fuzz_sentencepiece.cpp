@@ -1,6 +1,6 @@
-// Any bytes as a SentencePiece model and as a precompiled_charsmap. A model is refused with a sentence, or encodes any
-// text into its ids; a map that is accepted is walked here as the library walks it, on a copy whose end
-// AddressSanitizer watches.
+// Reads any bytes as a SentencePiece model and as a precompiled_charsmap. A model is either an error with a message, or
+// it encodes any text into its ids. An accepted map is walked here like in the library, on a copy whose end
+// AddressSanitizer checks.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +19,7 @@ using namespace comera;
 
 namespace {
 
-// Darts::DoubleArray::commonPrefixSearch() and what Normalizer does with its results.
+// Copies Darts::DoubleArray::commonPrefixSearch() and the use of its results in Normalizer.
 void walk(const std::vector<std::uint32_t>& units, const std::unique_ptr<char[]>& texts, std::size_t texts_size,
           std::string_view key) {
   const auto unit = [&](std::size_t index) { return index < units.size() ? units[index] : (std::abort(), 0U); };
@@ -71,7 +71,7 @@ void try_to(const Check& check) {
 
 }  // namespace
 
-// The first bytes are a text: as many as the first one tells.
+// The first byte is the length of the text; the text follows it.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   if (input.empty()) return 0;

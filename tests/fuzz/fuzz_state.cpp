@@ -1,5 +1,5 @@
-// Any bytes as a state.json, as they are (version 1) and with the right checksum (version 2): refused with a sentence,
-// or a state that survives writing and whose ranks fit the model or are refused.
+// Reads any bytes as a state.json, unchanged (version 1) and with the right checksum (version 2). Either an error with
+// a message, or a state that survives writing and whose ranks fit the model or are refused.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ void try_to_read(const std::string& text) {
     for (const auto& [name, form] : smaller.forms)
       for (std::size_t k = 0; k < form.ranks.size(); ++k)
         if (form.ranks[k] < 0 || form.ranks[k] > model.forms.at(name).ranks.at(k)) std::abort();
-    // Only ranks of a model are ever written.
+    // A state is written only with ranks of a model.
     const std::string written = state.to_json();
     if (train::TrainState::from_json(written, "written").to_json() != written) std::abort();
   } catch (const InputError&) {

@@ -1,4 +1,5 @@
-// Any bytes as the tokenizer_config.json beside a vocab.txt: refused with a sentence, or a tokenizer that reads a text.
+// Reads any bytes as the tokenizer_config.json beside a vocab.txt. Either an error with a message, or a tokenizer that
+// encodes a text.
 #include <stdlib.h>
 
 #include <cstdint>

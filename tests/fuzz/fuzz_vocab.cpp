@@ -1,5 +1,5 @@
-// Any bytes as a vocab.txt and a text to encode (after the first null byte): refused with a sentence, or ids of the
-// vocabulary.
+// Reads any bytes as a vocab.txt and, after the first null byte, a text to encode. Either an error with a message, or
+// ids of the vocabulary.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

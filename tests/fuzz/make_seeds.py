@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Writes for every fuzz target a seed corpus into FOLDER/<target>/, a dictionary FOLDER/<target>.dict, and inputs of megabytes into
-FOLDER/large/<target>/, which are run once each."""
+"""Writes the seed corpus of every fuzz target.
+
+FOLDER/<target>/ gets the seeds and FOLDER/<target>.dict the dictionary. FOLDER/large/<target>/ gets inputs of
+megabytes, which are run once each.
+"""
 
 import gzip
 import json
@@ -22,21 +25,24 @@ CHAIN = {"kind": "tt", "shape": [6, 4], "orientation": "in_out", "in_modes": [2,
          "ranks": [1, 2, 3, 2, 1], "initial_ranks": [1, 2, 4, 2, 1], "diagonals": "beside"}
 TABLE = {"kind": "ttm", "shape": [7, 6], "row_modes": [4, 2], "column_modes": [3, 2], "ranks": [1, 3, 1],
          "initial_ranks": [1, 3, 1], "diagonals": "folded"}
-SORTED = {"kind": "tt", "shape": [6, 8], "orientation": "in_out", "in_modes": [4, 2], "out_modes": [6], "ranks": [1, 3, 4, 1],
-          "initial_ranks": [1, 3, 4, 1], "diagonals": "folded", "sorted": True, "gauge": True}
-PAIR = {**SORTED, "shape": [8, 6], "in_modes": [8], "ranks": [1, 4, 1], "initial_ranks": [1, 4, 1], "sorted": False, "conv1d": True}
+SORTED = {"kind": "tt", "shape": [6, 8], "orientation": "in_out", "in_modes": [4, 2], "out_modes": [6],
+          "ranks": [1, 3, 4, 1], "initial_ranks": [1, 3, 4, 1], "diagonals": "folded", "sorted": True, "gauge": True}
+PAIR = {**SORTED, "shape": [8, 6], "in_modes": [8], "ranks": [1, 4, 1], "initial_ranks": [1, 4, 1], "sorted": False,
+        "conv1d": True}
 BLOCK = {"model_type": "bert", "hidden_size": 4,
-         "comera": {"version": 1, "threshold": 0.01, "model": {}, "tensors": {"a.query": CHAIN, "words": TABLE, "b": SORTED, "c": PAIR}}}
+         "comera": {"version": 1, "threshold": 0.01, "model": {},
+                    "tensors": {"a.query": CHAIN, "words": TABLE, "b": SORTED, "c": PAIR}}}
 EMPTIED = {"comera": {"version": 1, "tensors": {"a": {**CHAIN, "ranks": [1, 0, 0, 0, 1]}}}}
 
-PLANS = [{"name": "up", "shape": [32, 16], "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8], "ranks": [1, 4, 12, 8, 1], "gauge": False},
+PLANS = [{"name": "up", "shape": [32, 16], "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8],
+          "ranks": [1, 4, 12, 8, 1], "gauge": False},
          {"name": "down", "form": "lowrank", "rank": 7, "gauge": True}, {"name": "conv", "form": "auto", "rank": 3},
          {"name": "words", "form": "ttm", "row_modes": [10, 10], "column_modes": [4, 4], "rank": 7},
          {"name": "wide", "form": "dense", "reason": "large"}]
 
 
 def message(*fields):
-    """Protobuf: a number as a varint, anything else with its length in front; all numbers here are below 128."""
+    """Protobuf: a number is a varint; any other value follows its length. All numbers here are below 128."""
     out = b""
     for number, value in fields:
         payload = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
@@ -49,7 +55,7 @@ def onnx_node(op, inputs, output, *attributes):
 
 
 def onnx_model(dims, raw, nodes, *extra):
-    """Nodes are made already, or the input and the output of a MatMul."""
+    """`nodes` has finished nodes, or the input and the output of a MatMul."""
     nodes = [one if isinstance(one, bytes) else onnx_node("MatMul", (one[0], "w"), one[1]) for one in nodes]
     tensor = message(*[(1, dim) for dim in dims], (2, 1), (8, "w"), (9, raw), *extra)
     graph = message(*[(1, one) for one in nodes], (5, tensor), (11, message((1, "x"))), (12, message((1, "y"))))
@@ -72,12 +78,15 @@ def varint(value):
 
 
 def field(number, payload):
-    """Of protobuf, of any length."""
+    """A protobuf field of any length."""
     return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
 def charsmap(blocks=3, texts=b"x\0y\0"):
-    """A double array in which "a" becomes "x" and "b" becomes "y"; unit 0 is the root, whose children begin at 256, 600 and 601 are leaves."""
+    """A double array that maps "a" to "x" and "b" to "y".
+
+    Unit 0 is the root, whose children begin at 256; units 600 and 601 are leaves.
+    """
     units = [0x80000000] * (256 * blocks)
     units[0] = 256 << 10
     for letter, leaf, value in (("a", 600, 0), ("b", 601, 2)):
@@ -92,96 +101,140 @@ def piece(text, score=0.0, kind=1):
 
 
 def sentencepiece(table, pieces=("x", "y", "\u2581", "\u2581x", "xy"), kind=1):
-    """The first byte tells how long the text in front of the model is."""
+    """The first byte is the length of the text before the model."""
     body = piece("<unk>", 0, 2) + b"".join(piece(text, -i, kind) for i, text in enumerate(pieces))
     model = body + field(2, bytes([3 << 3, 1])) + field(3, field(1, b"nfkc") + field(2, table))
     return b"\x05ab xy" + model
 
 
-BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 8, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
-        "id2label": {"0": "a", "1": "b"}}
-LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1,
-         "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "eos_token_id": [2]}
+BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 30, "hidden_size": 8,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 8,
+        "layer_norm_eps": 1e-12,
+        "hidden_dropout_prob": 0.1, "id2label": {"0": "a", "1": "b"}}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "hidden_size": 8,
+         "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16,
+         "rms_norm_eps": 1e-6,
+         "rope_theta": 10000.0, "eos_token_id": [2]}
 
-POSITION = {"epoch": 0, "step": 6, "window": 0, "samples": 24, "file": 0, "offset": 120, "line": 7, "token": 0, "inside": 0}
-RANKS = {"late": True, "reached": False, "target_loss": 1.1, "target_size": 90.0, "surrogate_start": 1.0, "late_step": 4, "late_size": 120.0,
-         "recent": [1.1, 1.0], "fallen": 2, "cut": 3, "sensitivity": [[[0.5, 0.25]]]}
+POSITION = {"epoch": 0, "step": 6, "window": 0, "samples": 24, "file": 0, "offset": 120, "line": 7, "token": 0,
+            "inside": 0}
+RANKS = {"late": True, "reached": False, "target_loss": 1.1, "target_size": 90.0, "surrogate_start": 1.0,
+         "late_step": 4, "late_size": 120.0, "recent": [1.1, 1.0], "fallen": 2, "cut": 3,
+         "sensitivity": [[[0.5, 0.25]]]}
 OLD_STATE = {"schema_version": 1, "step": 6, "data": json.dumps(POSITION),
-             "rank_table": {"bert.encoder.layer.0.attention.self.query": [1, 3, 4, 2, 1]}, "ranks": json.dumps(RANKS), "seconds": 0.5,
-             "metrics_bytes": 1200, "tokens": 96, "best_step": 3, "best_loss": 1.0, "best_accuracy": 0.5, "evaluations_without_gain": 1,
-             "evaluation_due": False, "recent_losses": [1.1, 1.0], "first_loss": 0.0}
+             "rank_table": {"bert.encoder.layer.0.attention.self.query": [1, 3, 4, 2, 1]}, "ranks": json.dumps(RANKS),
+             "seconds": 0.5, "metrics_bytes": 1200, "tokens": 96, "best_step": 3, "best_loss": 1.0,
+             "best_accuracy": 0.5,
+             "evaluations_without_gain": 1, "evaluation_due": False, "recent_losses": [1.1, 1.0], "first_loss": 0.0}
 LATER = {f"{group}_{name}": 1 for group, names in {"evaluation": ["step", "loss", "accuracy", "seconds", "counted"],
          "stretch": ["loss", "correct", "seconds", "steps", "tokens", "counted"],
          "means": ["loss", "accuracy", "step_ms", "tokens_per_second"]}.items() for name in names}
-STATE = {**OLD_STATE, **LATER, "schema_version": 2, "files": {"model.safetensors": "00"}, "best_files": {"model.safetensors": "00"}}
+STATE = {**OLD_STATE, **LATER, "schema_version": 2, "files": {"model.safetensors": "00"},
+         "best_files": {"model.safetensors": "00"}}
 
 SEEDS = {
-    "fuzz_state": [json.dumps(OLD_STATE).encode(), json.dumps(STATE).encode(), json.dumps({**STATE, "rank_table": {}, "ranks": "{}"}).encode()],
-    "fuzz_sentencepiece": [sentencepiece(charsmap()), sentencepiece(b""), sentencepiece(charsmap(), ("a", "aa", "aaa"), 4), b"\x03abc" + charsmap()],
-    "fuzz_model_config": [json.dumps(BERT).encode(), json.dumps(LLAMA).encode(), json.dumps({**BERT, **BLOCK, "model_type": "bert"}).encode()],
-    "fuzz_byte_stream": [b"plain text\n", gzip.compress(b"a line\n" * 50), bytes.fromhex("28b52ffd2005290000") + b"hello", b"PAR1"],
-    "fuzz_tokenizer_config": [b'{"do_lower_case": true, "strip_accents": null, "tokenize_chinese_chars": false}', b"[]"],
+    "fuzz_state": [json.dumps(OLD_STATE).encode(), json.dumps(STATE).encode(),
+                   json.dumps({**STATE, "rank_table": {}, "ranks": "{}"}).encode()],
+    "fuzz_sentencepiece": [sentencepiece(charsmap()), sentencepiece(b""),
+                           sentencepiece(charsmap(), ("a", "aa", "aaa"), 4), b"\x03abc" + charsmap()],
+    "fuzz_model_config": [json.dumps(BERT).encode(), json.dumps(LLAMA).encode(),
+                          json.dumps({**BERT, **BLOCK, "model_type": "bert"}).encode()],
+    "fuzz_byte_stream": [b"plain text\n", gzip.compress(b"a line\n" * 50),
+                         bytes.fromhex("28b52ffd2005290000") + b"hello", b"PAR1"],
+    "fuzz_tokenizer_config": [b'{"do_lower_case": true, "strip_accents": null, "tokenize_chinese_chars": false}',
+                              b"[]"],
     "fuzz_safetensors": [
         safetensors({}),
-        safetensors({"__metadata__": {"format": "pt"}, "w": tensor("F32", [2], 0, 8), "b": tensor("BF16", [1, 2], 8, 12)}, bytes(12)),
-        safetensors({"e": tensor("F64", [0, 3], 0, 0), "s": tensor("U8", [], 0, 1), "x.tt.0": tensor("F16", [1], 1, 3)}, bytes(3)),
+        safetensors({"__metadata__": {"format": "pt"}, "w": tensor("F32", [2], 0, 8),
+                     "b": tensor("BF16", [1, 2], 8, 12)}, bytes(12)),
+        safetensors({"e": tensor("F64", [0, 3], 0, 0), "s": tensor("U8", [], 0, 1), "x.tt.0": tensor("F16", [1], 1, 3)},
+                    bytes(3)),
         safetensors({"w": tensor("F32", [1 << 60, 16], 0, 0)}),
         safetensors(b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{}}', bytes(4)),
     ],
-    "fuzz_config": [json.dumps(BLOCK, indent=1).encode(), json.dumps(EMPTIED).encode(), b'{"a": [1.5e3, true, null, "\\u00e9"]}'],
-    "fuzz_modules": [b'[{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}, {"type": "x.Pooling", "path": "../y"}]'],
-    "fuzz_index": [b'{"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00001.safetensors", "b": "../x.safetensors"}}'],
+    "fuzz_config": [json.dumps(BLOCK, indent=1).encode(), json.dumps(EMPTIED).encode(),
+                    b'{"a": [1.5e3, true, null, "\\u00e9"]}'],
+    "fuzz_modules": [b'[{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}, '
+                     b'{"type": "x.Pooling", "path": "../y"}]'],
+    "fuzz_index": [b'{"metadata": {"total_size": 8}, '
+                   b'"weight_map": {"a": "model-00001-of-00001.safetensors", "b": "../x.safetensors"}}'],
     "fuzz_onnx": [onnx_model([1, 1], bytes(4), [("x", "y")]), onnx_model([1, 1], bytes(4), [("z", "y"), ("y", "z")]),
                   onnx_model([2, 2], b"", [("x", "y")], EXTERNAL, (14, 1)),
                   onnx_model([2, 2], bytes(16), READERS)],
-    "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\ntarget_size = "1.5MB"\nsave-every = "20m"\n',
+    "fuzz_options": [b'verb = "pretrain"\nrank = 8\nlr = 1e-3\nform = "tt"\ndata = ["a.tsv", "b"]\n'
+                     b'target_size = "1.5MB"\nsave-every = "20m"\n',
                      b"label = 'x'\nshuffle = true\nsave_every = 500\n[hashes]\n"],
-    "fuzz_plan": [json.dumps({"comera_plan": 1, "ratio": 2.5, "layers": PLANS}, indent=1).encode(), b"*query=form:tt;modes:4x4|32;rank:8;gauge:off",
-                  json.dumps({"comera_plan": 1, "layers": [{**PLANS[0], "ranks": [1, 5, 12, 8, 1]}, {**PLANS[1], "rank": 17}]}).encode()],
-    "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n", b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
-                  b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n{"hypothesis": 1, "label": 2, "premise": true}\n'],
-    "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(), b"[UNK]\n[CLS]\n[CLS]\n"],
+    "fuzz_plan": [json.dumps({"comera_plan": 1, "ratio": 2.5, "layers": PLANS}, indent=1).encode(),
+                  b"*query=form:tt;modes:4x4|32;rank:8;gauge:off",
+                  json.dumps({"comera_plan": 1, "layers": [{**PLANS[0], "ranks": [1, 5, 12, 8, 1]},
+                                                           {**PLANS[1], "rank": 17}]}).encode()],
+    "fuzz_rows": [b"premise\thypothesis\tlabel\na b\tc\tyes\nd\te\tno\n",
+                  b"label\tpremise\thypothesis\r\n1\tx\t\xc3\xa9\r\n",
+                  b'{"premise": "a", "hypothesis": "b\\n", "label": "x"}\n'
+                  b'{"hypothesis": 1, "label": 2, "premise": true}\n'],
+    "fuzz_vocab": [VOCAB.encode() + b"\0hello, hElloing ab!", VOCAB.encode() + "\0été 中a".encode(),
+                   b"[UNK]\n[CLS]\n[CLS]\n"],
 }
 MANY = 100_000
 NESTED = b"[" * 5_000_000
 LARGE = {
     "fuzz_state": [json.dumps({**OLD_STATE, "rank_table": {f"layer {i}": [1, 2, 1] for i in range(MANY)}}).encode(),
-                   json.dumps({**STATE, "ranks": json.dumps({**RANKS, "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),
+                   json.dumps({**STATE, "ranks": json.dumps({**RANKS,
+                                                             "sensitivity": [[[0.5] * 100] * 100] * 100})}).encode(),
                    json.dumps({**STATE, "data": "[" * 5_000_000}).encode(), NESTED],
-    "fuzz_safetensors": [safetensors({f"layers.{i}.weight": tensor("F32", [1], 4 * i, 4 * i + 4) for i in range(MANY)}, bytes(4 * MANY)),
-                         safetensors(b'{"w":{"dtype":"F32","data_offsets":[0,4],"shape":[' + b"1," * 5_000_000 + b"1]}}", bytes(4)), safetensors(NESTED)],
-    "fuzz_config": [json.dumps({"comera": {"version": 1, "tensors": {f"layer.{i}": CHAIN for i in range(20_000)}}}).encode(), NESTED],
+    "fuzz_safetensors": [safetensors({f"layers.{i}.weight": tensor("F32", [1], 4 * i, 4 * i + 4) for i in range(MANY)},
+                                     bytes(4 * MANY)),
+                         safetensors(b'{"w":{"dtype":"F32","data_offsets":[0,4],"shape":[' + b"1," * 5_000_000 +
+                                     b"1]}}", bytes(4)), safetensors(NESTED)],
+    "fuzz_config": [json.dumps({"comera": {"version": 1,
+                                           "tensors": {f"layer.{i}": CHAIN for i in range(20_000)}}}).encode(), NESTED],
     "fuzz_modules": [json.dumps([{"type": "Transformer", "path": str(i)} for i in range(MANY)]).encode(), NESTED],
-    "fuzz_index": [json.dumps({"weight_map": {f"layers.{i}.weight": "model.safetensors" for i in range(MANY)}}).encode(), NESTED],
-    "fuzz_model_config": [json.dumps({**BERT, "id2label": {str(i): f"label {i}" for i in range(MANY)}}).encode(), json.dumps({**LLAMA, "num_hidden_layers": 4096}).encode(),
+    "fuzz_index": [json.dumps({"weight_map": {f"layers.{i}.weight": "model.safetensors"
+                                              for i in range(MANY)}}).encode(), NESTED],
+    "fuzz_model_config": [json.dumps({**BERT, "id2label": {str(i): f"label {i}" for i in range(MANY)}}).encode(),
+                          json.dumps({**LLAMA, "num_hidden_layers": 4096}).encode(),
                           json.dumps({**LLAMA, "eos_token_id": list(range(MANY))}).encode(), NESTED],
-    "fuzz_options": [b".".join([b"a"] * 1_000_000) + b" = 1\n", b"data = [" + b'"x",' * 1_000_000 + b"]\n", b"x = " + NESTED],
-    "fuzz_plan": [json.dumps({"comera_plan": 1, "layers": [{"name": f"layer {i}", "form": "auto", "rank": 1} for i in range(MANY)]}).encode(), NESTED],
-    "fuzz_rows": [b"premise\thypothesis\tlabel\n" + b"a b\tc\tyes\n" * MANY, b"premise\thypothesis\tlabel\n" + b"x" * 10_000_000 + b"\ty\tz\n"],
-    "fuzz_vocab": [VOCAB.encode() + b"".join(b"word%d\n" % i for i in range(MANY)) + b"\0" + b"hello " * MANY, VOCAB.encode() + b"\0" + b"x" * 5_000_000],
+    "fuzz_options": [b".".join([b"a"] * 1_000_000) + b" = 1\n", b"data = [" + b'"x",' * 1_000_000 + b"]\n",
+                     b"x = " + NESTED],
+    "fuzz_plan": [json.dumps({"comera_plan": 1,
+                              "layers": [{"name": f"layer {i}", "form": "auto", "rank": 1}
+                                         for i in range(MANY)]}).encode(), NESTED],
+    "fuzz_rows": [b"premise\thypothesis\tlabel\n" + b"a b\tc\tyes\n" * MANY,
+                  b"premise\thypothesis\tlabel\n" + b"x" * 10_000_000 + b"\ty\tz\n"],
+    "fuzz_vocab": [VOCAB.encode() + b"".join(b"word%d\n" % i for i in range(MANY)) + b"\0" + b"hello " * MANY,
+                   VOCAB.encode() + b"\0" + b"x" * 5_000_000],
     "fuzz_tokenizer_config": [NESTED, b'{"added": {' + b",".join(b'"%d": 1' % i for i in range(MANY)) + b"}}"],
     "fuzz_byte_stream": [gzip.compress(bytes(100_000_000)), b"x" * 10_000_000],
-    "fuzz_sentencepiece": [sentencepiece(charsmap(4000)), sentencepiece(charsmap(), [f"piece {i}" for i in range(MANY)]),
+    "fuzz_sentencepiece": [sentencepiece(charsmap(4000)),
+                           sentencepiece(charsmap(), [f"piece {i}" for i in range(MANY)]),
                            sentencepiece(charsmap(), ["a" * i for i in range(1, 1000)], 4)],
 }
 WORDS = {
     "fuzz_state": [*STATE, *POSITION, *RANKS, "1e300", "-1", "9223372036854775808", "null", "checksum"],
     "fuzz_sentencepiece": ["\\x12", "\\x1a", "\\x00\\x00\\x04\\x00", "\\xff\\xff\\xff\\x7f"],
-    "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id", "layer_norm_eps", "rope_theta",
-                          "rope_scaling", "head_dim", "id2label", "1e308", "-1", "9223372036854775807", "comera"],
+    "fuzz_model_config": ["model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                          "pad_token_id", "layer_norm_eps", "rope_theta", "rope_scaling", "head_dim", "id2label",
+                          "1e308", "-1", "9223372036854775807", "comera"],
     "fuzz_byte_stream": ["\\x1f\\x8b\\x08", "\\x28\\xb5\\x2f\\xfd", "PAR1"],
     "fuzz_tokenizer_config": ["do_lower_case", "strip_accents", "tokenize_chinese_chars", "true", "null"],
-    "fuzz_safetensors": ["dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16", "F64", ".tt.0", ".rank.0", "1152921504606846976"],
-    "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation", "in_out", "in_modes", "out_modes",
-                    "row_modes", "column_modes", "ranks", "initial_ranks", "diagonals", "beside", "folded", "sorted", "gauge", "conv1d", "true", "1099511627776"],
+    "fuzz_safetensors": ["dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16", "F64", ".tt.0",
+                         ".rank.0", "1152921504606846976"],
+    "fuzz_config": ["comera", "version", "threshold", "model", "tensors", "kind", "ttm", "tt", "shape", "orientation",
+                    "in_out", "in_modes", "out_modes", "row_modes", "column_modes", "ranks", "initial_ranks",
+                    "diagonals", "beside", "folded", "sorted",
+                    "gauge", "conv1d", "true", "1099511627776"],
     "fuzz_modules": ["Transformer", "type", "path", "../", "./"],
     "fuzz_index": ["weight_map", ".safetensors", "../"],
-    "fuzz_onnx": ["location", "offset", "length", "Gather", "Gemm", "Constant", "Identity", "Transpose", "Cast", "axis", "perm", "value", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
-    "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]", "1e308", "inf", "nan"],
-    "fuzz_plan": ["comera_plan", "ratio", "layers", "name", "shape", "form", "dense", "auto", "tt", "ttm", "lowrank", "rank", "ranks", "in_modes",
-                  "out_modes", "row_modes", "column_modes", "gauge", "reason", "up", "down", "conv", "words", "wide", "1099511627776", "true"],
-    "fuzz_rows": ["premise", "hypothesis", "label", "premise,hypothesis,label", ",", "\\x22", "\\x09", "\\x0d\\x0a", "\\xef\\xbb\\xbf"],
+    "fuzz_onnx": ["location", "offset", "length", "Gather", "Gemm", "Constant", "Identity", "Transpose", "Cast", "axis",
+                  "perm", "value", "\\x3a", "\\x2a", "\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x7f"],
+    "fuzz_options": ["verb", "rank", "lr", "form", "data", "target-size", "save-every", "label", "shuffle", "[hashes]",
+                     "1e308", "inf", "nan"],
+    "fuzz_plan": ["comera_plan", "ratio", "layers", "name", "shape", "form", "dense", "auto", "tt", "ttm", "lowrank",
+                  "rank", "ranks", "in_modes", "out_modes", "row_modes", "column_modes", "gauge", "reason", "up",
+                  "down", "conv", "words", "wide",
+                  "1099511627776", "true"],
+    "fuzz_rows": ["premise", "hypothesis", "label", "premise,hypothesis,label", ",", "\\x22", "\\x09", "\\x0d\\x0a",
+                  "\\xef\\xbb\\xbf"],
     "fuzz_vocab": ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]", "##", "\\xcc\\x81", "\\xe4\\xb8\\xad"],
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each for SECONDS_EACH (default 3); what was tried stays in BUILD/corpus for the next run.
+# Builds the fuzz targets and runs each for SECONDS_EACH (default 3). The inputs stay in BUILD/corpus for the next run.
 #   tests/fuzz/run.sh [BUILD_FOLDER] [SECONDS_EACH] [TARGET...]
 set -euo pipefail
 source_folder=$(cd "$(dirname "$0")/../.." && pwd)

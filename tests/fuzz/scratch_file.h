@@ -1,4 +1,4 @@
-// A file for readers that open one: in memory, written again for every input.
+// An in-memory file for readers that open a path; rewritten for every input.
 #pragma once
 
 #include <sys/mman.h>

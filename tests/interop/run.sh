@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What other programs make of our files, on the real checkpoints below COMERA_DATA: `make interop`, or tests/interop/run.sh BUILD.
-# Two virtual environments are made below BUILD and kept (torch comes with gigabytes): transformers and sentence-transformers in one,
-# optimum-onnx, which wants an older transformers, in the other. COMERA_TRANSFORMERS_PYTHON and COMERA_OPTIMUM_PYTHON name interpreters that
-# have them already.
+# Reads our files with other programs, on the real checkpoints below COMERA_DATA: `make interop`, or
+# tests/interop/run.sh BUILD. Two virtual environments are made below BUILD and kept, because torch needs gigabytes: one
+# with transformers and sentence-transformers, one with optimum-onnx, which needs an older transformers.
+# COMERA_TRANSFORMERS_PYTHON and COMERA_OPTIMUM_PYTHON name interpreters that have them already.
 set -euo pipefail
 export HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TQDM_DISABLE=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +13,7 @@ if [ -z "${COMERA_DATA:-}" ]; then
   exit 77
 fi
 
-# environment NAME PYTHON PACKAGES...: leaves the interpreter in $python.
+# environment NAME PYTHON PACKAGES...: stores the interpreter in $python.
 environment() {
   local folder=$build/$1
   python=$2
@@ -31,7 +31,7 @@ trap 'rm -rf "$work"' EXIT
 checkpoints=$COMERA_DATA/checkpoints
 command -v zstd > /dev/null || { echo "the program zstd is not installed: not compared" >&2; exit 77; }
 
-# step WORDS...: runs a command; says what it was when it fails, with what it printed.
+# step WORDS...: runs a command. If it fails, prints its output and the command.
 step() {
   "$@" > "$work/log" 2>&1 || { cat "$work/log" >&2; echo "failed: $*" >&2; exit 1; }
 }
@@ -41,7 +41,7 @@ step "$comera" export "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-dense" --
 step "$comera" export "$checkpoints/stories15M" -o "$work/stories-onnx" --form dense --with-past
 step "$comera" export "$checkpoints/stories15M" -o "$work/stories-plain" --form dense
 
-# A calibrated folder, whose chains sort their inputs and leave an identity block out, and what two steps of healing make of it.
+# A calibrated folder, whose chains have sorted inputs and a gauge, and the same folder after two steps of healing.
 zstd -dc "$COMERA_DATA/text/wordnet_glosses.txt.zst" | awk 'NR % 40 == 1' > "$work/sentences.txt"
 step "$comera" tensorize "$checkpoints/all-MiniLM-L6-v2" -o "$work/minilm-tt" --ratio 1.6 \
   --exclude '*embeddings*,pooler*' \
@@ -62,14 +62,15 @@ step "$comera" finetune "$checkpoints/all-MiniLM-L6-v2" --data "$work/pairs.tsv"
   --label score --steps 4 --batch 16 --seq 64 \
   --save-dtype fp32 -o "$work/minilm-scores"
 
-# The layout of older folders of sentence-transformers: the transformer in a folder of its own.
+# The layout of older sentence-transformers folders: the transformer in a subfolder.
 mkdir "$work/minilm-deep" "$work/minilm-deep/1_Pooling"
 cp -r "$checkpoints/all-MiniLM-L6-v2" "$work/minilm-deep/0_Transformer"
 printf '{"word_embedding_dimension": 384, "pooling_mode_mean_tokens": true}' > "$work/minilm-deep/1_Pooling/config.json"
 python3 -c '
 import json, sys
 modules = [("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-print(json.dumps([{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"} for i, (path, kind) in enumerate(modules)]))
+print(json.dumps([{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+                  for i, (path, kind) in enumerate(modules)]))
 ' > "$work/minilm-deep/modules.json"
 step "$comera" export "$work/minilm-deep" -o "$work/minilm-deep-dense" --to safetensors --form dense
 step "$comera" tensorize "$work/minilm-deep" -o "$work/minilm-deep-small" --ratio 1.6 --exclude '*embeddings*'
@@ -87,7 +88,8 @@ environment transformers-venv "${COMERA_TRANSFORMERS_PYTHON:-}" numpy torch tran
 "$python" "$here/with_transformers.py" "$comera" "$checkpoints" "$work"
 environment optimum-venv "${COMERA_OPTIMUM_PYTHON:-}" numpy torch optimum-onnx onnxruntime sentencepiece
 "$python" "$here/with_optimum.py" "$checkpoints" "$work"
-# At 1.6 of the whole file two thirds of the products are gone, so halves that are not faster than dense are computed wrongly.
+# At ratio 1.6 of the whole file two thirds of the products are saved. Factors that are not faster than dense are
+# therefore a defect.
 graphs=("$work"/minilm-healed-onnx-{dense,factors,tt}/model.onnx)
 "$python" "$here/../export/interop/against_onnxruntime.py" faster 8 64 "${graphs[@]}"
 echo "everything agrees; it took $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""optimum's ONNX Runtime models load the exported folders and answer as transformers does (what it said lies in WORK).
+"""optimum's ONNX Runtime models load the exported folders; their outputs equal those of transformers, read from WORK.
 
 usage: with_optimum.py CHECKPOINTS WORK
 """
@@ -23,7 +23,8 @@ def check_features():
     answer = ORTModelForFeatureExtraction.from_pretrained(f"{WORK}/minilm-onnx")(**inputs).last_hidden_state.numpy()
     mask = kept["attention_mask"].astype(bool)
     apart = np.abs(answer - kept["hidden"])[mask].max()
-    # Six layers of post-LN: hidden states of up to about 3, each of the two runtimes within a few units of the last place per layer.
+    # Six layers of post-LN: hidden states of up to about 3. Each of the two runtimes is within a few units in the last
+    # place per layer.
     expect(apart < 2e-5, f"hidden states are {apart} from transformers'")
     print(f"MiniLM in ORTModelForFeatureExtraction: hidden states within {apart:.1e}")
 
@@ -35,7 +36,8 @@ def check_chains(name):
     mask = kept["attention_mask"][:, :, None]
     ours = np.load(f"{WORK}/minilm-{name}.npy")
     for form in ("tt", "factors", "dense"):
-        hidden = ORTModelForFeatureExtraction.from_pretrained(f"{WORK}/minilm-{name}-onnx-{form}")(**inputs).last_hidden_state.numpy()
+        model = ORTModelForFeatureExtraction.from_pretrained(f"{WORK}/minilm-{name}-onnx-{form}")
+        hidden = model(**inputs).last_hidden_state.numpy()
         mean = (hidden * mask).sum(1) / mask.sum(1)
         apart = np.abs(mean - ours).max()
         expect(apart < 2e-5, f"minilm-{name}, form {form}: embeddings are {apart} from comera's")
@@ -49,7 +51,8 @@ def check_generation(folder, use_cache):
     ids = tokens[:, :5]
     made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=40, do_sample=False)
     expect(torch.equal(made, tokens), f"{folder}: greedy tokens {made.tolist()} instead of {tokens.tolist()}")
-    print(f"stories15M in ORTModelForCausalLM, {'with' if use_cache else 'without'} past: transformers' {made.shape[1] - 5} greedy tokens")
+    print(f"stories15M in ORTModelForCausalLM, {'with' if use_cache else 'without'} past: transformers' "
+          f"{made.shape[1] - 5} greedy tokens")
 
 
 if __name__ == "__main__":

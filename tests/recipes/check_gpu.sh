@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/check_gpu.sh from its first line to its last on a machine without a card: --device cuda is taken to the CPU, benches answer with what was
-# written down before, and the programs that need a card pass or fail at once.
+# Runs scripts/check_gpu.sh completely on a machine without a GPU: --device cuda becomes the CPU, benches print stored
+# answers, and the programs that need a GPU pass or fail at once.
 set -euo pipefail
 scripts=$(cd "$(dirname "$0")/../../scripts" && pwd)
 folder=$(mktemp -d)
@@ -21,15 +21,17 @@ exec "$COMERA" "\${words[@]}"
 STUB
 printf '#!/bin/sh\nexit 0\n' > "$folder/test_kernels"
 printf '#!/bin/sh\necho "a model differs"; exit 3\n' > "$folder/test_models"
-# A PyTorch that cannot be used, wherever the test runs.
+# A python3 without a usable PyTorch, on every machine.
 mkdir "$folder/programs"
 printf '#!/bin/sh\ncase $1 in -c) exit 1 ;; esac\nexec %s "$@"\n' "$(command -v python3)" > "$folder/programs/python3"
 printf '#!/bin/sh\nexit 0\n' > "$folder/programs/compute-sanitizer"
 chmod +x "$folder"/comera "$folder"/test_* "$folder"/programs/*
 cat > "$folder/answer.json" << 'JSON'
 {"peak_gflops": 1000, "copy_gb_per_s": 1000, "rows": [
-  {"work": "step", "median_ms": 3, "min_ms": 3, "max_ms": 3, "gflops": null, "peak_bytes": 1048576, "joules": 0.5, "launches": 490},
-  {"work": "tokens", "median_ms": 1, "min_ms": 1, "max_ms": 1, "gflops": 1, "peak_bytes": null, "joules": 0.2, "moved_bytes": 600000000}]}
+  {"work": "step", "median_ms": 3, "min_ms": 3, "max_ms": 3, "gflops": null, "peak_bytes": 1048576,
+   "joules": 0.5, "launches": 490},
+  {"work": "tokens", "median_ms": 1, "min_ms": 1, "max_ms": 1, "gflops": 1, "peak_bytes": null,
+   "joules": 0.2, "moved_bytes": 600000000}]}
 JSON
 
 report=$folder/out/gpu-report.md
@@ -53,10 +55,10 @@ wants '^\| linear 768x3072 at 65536 tokens tt bf16, tokens \| roofline, share of
 wants '^\| mnli-6enc 32 x 128 tt bf16, step \| pytorch dense bf16 compiled, time \| not measured \| 2.5x \|  \|$'
 python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$folder/out/gpu-report.jsonl"
 grep -q '^30 losses, largest relative difference' "$folder/out/gpu-pinned-loss.log"
-# Stopped by the signal, somewhere before its end.
+# The signal stopped the run before its end.
 grep -q '^stopped with status 143 after [0-9]* of 300 steps' "$folder/out/gpu-resume.log"
 
-# Out of time: nothing more is begun, and that is said.
+# With BUDGET=0 no part is started, and the log reports it.
 PATH=$folder/programs:$PATH COMERA_BUILD=$folder BUDGET=0 "$scripts/check_gpu.sh" "$folder/out" > "$folder/log" 2>&1
 wants '^- kernels: not run, no time was left$'
 wants '^\| mnli-6enc 32 x 128 tt bf16 \| not run, no time was left'

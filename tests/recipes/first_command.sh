@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# README's first command, typed as a stranger would: in a bare Debian 12 that has git, make and certificates, in a clone of this checkout
-# (what is committed of it). Only the training is shortened. ccache is there too, so that what `make test` compiled is not compiled again:
-# the clone lies at the path of this checkout, compilers and options are the same, and so are the objects.
+# Runs README's first command in a bare Debian 12 that has git, make and certificates, in a clone of this checkout (its
+# committed files). Only the training is shorter. ccache avoids a second compilation of the objects of `make test`: the
+# path of the clone, the compilers and the options are the same as here.
 #
 #   tests/recipes/first_command.sh BUILD      the bare system is made in BUILD/bare, some 3 GB, and removed again
 #
-# Needs root, debootstrap, git and a mirror of Debian; ends with 77 and says so where one of them is missing.
+# Needs root, debootstrap, git and a mirror of Debian. Ends with 77 and a message if one of them is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source=$PWD
@@ -13,7 +13,7 @@ build=$(realpath "$1")
 root=$build/bare
 log=$build/bare.log
 release=bookworm
-home=/var/tmp  # of who types it
+home=/var/tmp  # home of the user who runs it
 cache=$home/.cache/ccache
 
 skip() { echo "SKIPPED: README's first command was not tried on a bare machine: $1" && exit 77; }
@@ -26,7 +26,7 @@ if [ "${IN_OWN_NAMESPACE:-}" != 1 ]; then
   wget -q --spider --timeout=60 --tries=2 "$(third_party/sentencepiece.sh --mirror)/dists/$release/InRelease" ||
     skip "no mirror of Debian can be reached"
   unshare --mount true || skip "nothing can be mounted here"
-  # Mounts below are visible to the script that starts here alone, so none is left behind and none is removed with the folder.
+  # The mounts below are private to the script that starts here, so none stays and none is removed with the folder.
   rm -rf "$root"
   status=0
   IN_OWN_NAMESPACE=1 unshare --mount "$0" "$build" || status=$?
@@ -38,7 +38,7 @@ mirror=$(third_party/sentencepiece.sh --mirror)
 echo "== a bare Debian from $mirror"
 debootstrap --variant=minbase --include=git,make,ca-certificates,ccache "$release" "$root" "$mirror" > "$log" 2>&1 ||
   fail "debootstrap failed"
-# This machine's own way to packages: sources, proxies, certificates, names.
+# Package sources, proxies, certificates and host names of this machine.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian*; do
   [ ! -s "$file" ] || cp "$file" "$root$file"
@@ -47,7 +47,7 @@ apt-config dump | grep -iE '^Acquire::(https?|ftp)::.*(proxy|cainfo|verify)' > \
   "$root/etc/apt/apt.conf.d/99-of-the-host" || true
 cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/"
 chroot "$root" update-ca-certificates >> "$log" 2>&1
-# Nothing here has to outlive a crash.
+# The bare system need not survive a crash, so dpkg may skip its syncs.
 echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/unsafe-io"
 
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc" || skip "nothing can be mounted here"

@@ -11,11 +11,13 @@ SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "gpu_report.py"
 
 
 def row(work, ms, **more):
-    return {"work": work, "median_ms": ms, "min_ms": ms, "max_ms": ms, "gflops": None, "peak_bytes": None, "joules": None, **more}
+    return {"work": work, "median_ms": ms, "min_ms": ms, "max_ms": ms, "gflops": None, "peak_bytes": None,
+            "joules": None, **more}
 
 
 def peer(ms, **more):
-    return {"program": "torch 2", "work": "step", "form": "dense", "dtype": "bf16", "compile": False, "optimizer": "adamw", "graph": "none",
+    return {"program": "torch 2", "work": "step", "form": "dense", "dtype": "bf16", "compile": False,
+            "optimizer": "adamw", "graph": "none",
             "median_ms": ms, "min_ms": ms, "max_ms": ms, "peak_bytes": 30 << 20, "joules": 0.5, **more}
 
 
@@ -48,7 +50,8 @@ class Report(unittest.TestCase):
         memory = found["mnli-6enc 1 x 128 tt bf16 step", "pytorch dense bf16 galore", "peak_bytes"]
         self.assertEqual((memory["value"], memory["at_least"], memory["met"]), (7.5, 15, False))
         self.assertIn("| mnli-6enc 1 x 128 tt bf16, step | pytorch dense bf16 galore, time | 10.00x | 8x | yes |", text)
-        self.assertIn("| mnli-6enc 1 x 128 tt bf16, step | pytorch dense bf16 galore, memory | 7.50x | 15x | no |", text)
+        self.assertIn("| mnli-6enc 1 x 128 tt bf16, step | pytorch dense bf16 galore, memory | 7.50x | 15x | no |",
+                      text)
 
     def test_what_was_not_measured_is_not_met(self):
         self.add("mnli-6enc 32 x 128 tt bf16", {"rows": [row("step", 2.0)]})
@@ -69,11 +72,13 @@ class Report(unittest.TestCase):
         name = "linear 768x3072 at 4096 tokens tt bf16"
         # 1 ms at 1000 GB/s; the peer copies at 2000 GB/s.
         tokens = row("tokens", 1.0, gflops=100.0, moved_bytes=10**9)
-        self.add(name, {"rows": [row("step", 3.0), tokens, row("cores", 1.0)], "peak_gflops": 1e5, "copy_gb_per_s": 1000.0})
+        self.add(name, {"rows": [row("step", 3.0), tokens, row("cores", 1.0)], "peak_gflops": 1e5,
+                        "copy_gb_per_s": 1000.0})
         _, found = self.ratios()
         self.assertAlmostEqual(found[name + " tokens", "roofline", "bound"]["value"], 1.0)
         self.add("rates", {**peer(0), "work": "rates", "peak_gflops": 1e4, "copy_gb_per_s": 2000.0})
-        self.lines.write_text("".join(line + "\n" for line in self.lines.read_text().splitlines() if '"ratio"' not in line))
+        self.lines.write_text("".join(line + "\n"
+                                      for line in self.lines.read_text().splitlines() if '"ratio"' not in line))
         text, found = self.ratios()
         self.assertAlmostEqual(found[name + " tokens", "roofline", "bound"]["value"], 0.5)
         self.assertIn("| roofline, share of the bound | 50 % | 50 % | yes |", text)
@@ -87,15 +92,20 @@ class Report(unittest.TestCase):
         self.assertFalse(line["met"])
 
     def test_cores_of_a_model_are_its_merges(self):
-        text = self.add("model", {"rows": [row("step", 9.0, joules=0.25, launches=490), row("tt_merge", 0.5), row("tt_merge_backward", 1.0)]})
-        self.assertEqual(text, "| model | comera | step | 9.000 | 0.250 |  | 490 |\n| model | comera | cores | 1.500 |  |  |  |\n")
+        text = self.add("model", {"rows": [row("step", 9.0, joules=0.25, launches=490), row("tt_merge", 0.5),
+                                           row("tt_merge_backward", 1.0)]})
+        self.assertEqual(text, "| model | comera | step | 9.000 | 0.250 |  | 490 |\n"
+                               "| model | comera | cores | 1.500 |  |  |  |\n")
 
     def test_an_epoch_says_what_it_was_taken_from(self):
-        answer = {"program": "comera", "work": "epoch", "median_ms": 2.0, "steps": 600, "epoch_steps": 3071, "epoch_seconds": 6.142, "peak_bytes": 1 << 20,
+        answer = {"program": "comera", "work": "epoch", "median_ms": 2.0, "steps": 600, "epoch_steps": 3071,
+                  "epoch_seconds": 6.142, "peak_bytes": 1 << 20,
                   "joules": None}
-        self.assertIn("(from 600 steps: 6.1 s for 3071 steps) | comera | step | 2.000 |  | 1 |  |", self.add("epoch mnli-6enc 128 x 128 tt bf16", answer))
+        self.assertIn("(from 600 steps: 6.1 s for 3071 steps) | comera | step | 2.000 |  | 1 |  |",
+                      self.add("epoch mnli-6enc 128 x 128 tt bf16", answer))
         self.add("epoch mnli-6enc 128 x 128", peer(5.0, work="epoch", compile=True))
-        self.assertTrue(self.ratios()[1]["epoch mnli-6enc 128 x 128 tt bf16 step", "pytorch dense bf16 compiled", "median_ms"]["met"])
+        self.assertTrue(self.ratios()[1]["epoch mnli-6enc 128 x 128 tt bf16 step", "pytorch dense bf16 compiled",
+                                         "median_ms"]["met"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# recipes/minilm.sh settles who computes before it fetches anything: a program that is named and missing is refused, one that is not named is built.
+# recipes/minilm.sh checks the program before it downloads anything: a named program must exist, and without a name it
+# is built.
 . "$(dirname "$0")/../cli/expect.sh"
 mkdir -p tree/recipes tree/third_party bin
 cp "$tests/../recipes/minilm.sh" tree/recipes/
-# What would build or fetch says so instead, and stops.
+# Stubs for the scripts that build or download: they print their name and stop.
 printf '#!/bin/sh\necho "install.sh $*"\n' >tree/third_party/install.sh
 printf '#!/bin/sh\necho "make $*"\n' >bin/make
 printf '#!/bin/sh\necho "python3 $*"\nexit 3\n' >bin/python3

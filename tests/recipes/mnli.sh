@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recipes/mnli.sh from data to tables, with a model so small that it takes seconds and the CPU can stand in for the card.
+# recipes/mnli.sh from data to tables, with a model that trains in seconds and the CPU in place of the GPU.
 . "$(dirname "$0")/../cli/expect.sh"
 recipe=$tests/../recipes/mnli.sh
 program=$COMERA
@@ -11,7 +11,10 @@ for word in "\$@"; do
   case \$word in
     cuda) word=cpu ;;
     bf16) word=fp32 ;;
-    mnli-6enc) words+=(encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 128 --order 2 --embedding-order 2) && continue ;;
+    mnli-6enc)
+      words+=(encoder-small --layers 1 --hidden 32 --heads 2 --intermediate 64 --positions 128 --order 2
+        --embedding-order 2) && continue
+      ;;
     30 | 32) word=4 ;;
   esac
   words+=("\$word")
@@ -34,7 +37,7 @@ run "$recipe" --device cuda "$PWD/runs"
 expect_exit 0
 expect_out '^\| dense \| [0-9.]+ % \| [0-9,]+ \| 1.0x \| .* \| 62.2 %, 256 MB \|$'
 expect_out '^\| late-0.2 \| [0-9.]+ % \| '
-# Dense has all epochs, early its own, late runs what comes after.
+# dense has all epochs, early its own, late the remaining ones.
 expect_equal "$(awk -F ' *[|] *' '$8 ~ /%|^$/ && $3 ~ /^[0-9]+$/ { print $2 $3 }' .out | tr '\n' ' ')" \
   "dense1 dense2 dense3 dense4 early1 early2 late-0.83 late-0.84 late-0.53 late-0.54 late-0.23 late-0.24 "
 bytes() { sed -n 's/^ *"file_bytes": \([0-9]*\).*/\1/p' "runs/$1/report.json"; }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make deb: the package holds program, manual and completion, says what it needs, and lintian finds no error. In a folder of its own.
+# make deb: the package holds program, manual and completion, declares its dependencies, and passes lintian. Uses a
+# build folder of its own.
 #
 #   tests/recipes/package_deb.sh BUILD
 set -euo pipefail

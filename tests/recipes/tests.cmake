@@ -1,12 +1,15 @@
-# The scripts under recipes/ that prepare data; each is tested by a script of its stem.
+# Scripts under recipes/ that prepare data. Each has a test script with the same stem.
 add_test(NAME "recipes: wordnet" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/wordnet.sh)
 set_tests_properties("recipes: wordnet" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")
-# README's first command where nothing is installed. Early, because most of its time is waiting for packages.
-add_test(NAME "recipes: README's first command on a bare machine" COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/first_command.sh ${CMAKE_BINARY_DIR})
-set_tests_properties("recipes: README's first command on a bare machine" PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 3000 COST 2000)
-add_test(NAME "recipes: Debian package" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/package_deb.sh ${CMAKE_BINARY_DIR})
+# README's first command on a machine without dependencies. Started early, because it mostly waits for packages.
+add_test(NAME "recipes: README's first command on a bare machine"
+  COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/first_command.sh ${CMAKE_BINARY_DIR})
+set_tests_properties("recipes: README's first command on a bare machine" PROPERTIES
+  SKIP_RETURN_CODE 77 TIMEOUT 3000 COST 2000)
+add_test(NAME "recipes: Debian package"
+  COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/package_deb.sh ${CMAKE_BINARY_DIR})
 set_tests_properties("recipes: Debian package" PROPERTIES SKIP_RETURN_CODE 77)
-# What make check-gpu runs, on a machine without a card.
+# The steps of make check-gpu, on a machine without a GPU.
 add_test(NAME "recipes: gpu report" COMMAND ${CMAKE_SOURCE_DIR}/tests/recipes/gpu_report_test.py)
 add_test(NAME "recipes: check_gpu" COMMAND bash ${CMAKE_SOURCE_DIR}/tests/recipes/check_gpu.sh)
 set_tests_properties("recipes: check_gpu" PROPERTIES ENVIRONMENT "COMERA=${CMAKE_BINARY_DIR}/comera")

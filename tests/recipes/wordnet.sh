@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recipes/wordnet.sh on a small data.noun: format, labels, a fixed split, texts that never stand on both sides.
+# recipes/wordnet.sh on a small data.noun: format, labels, a fixed split, and no text in both parts.
 . "$(dirname "$0")/../cli/expect.sh"
 recipe=$tests/../recipes/wordnet.sh
 

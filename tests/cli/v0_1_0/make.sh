@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Makes the files beside this script, with the program of version 0.1.0 (commit 4c8db834f239):  COMERA=path/to/its/comera make.sh
-# tests/cli/version_0_1_0.sh reads them with the program of today. NAME is a run that was killed, NAME.whole the model that 0.1.0 brought it to.
+# Makes the files beside this script with the program of version 0.1.0 (commit 4c8db834f239):
+# COMERA=path/to/its/comera make.sh
+# tests/cli/version_0_1_0.sh reads them with the current program. NAME is a killed run, NAME.whole the model of the same
+# run when 0.1.0 completed it.
 set -euo pipefail
 : "${COMERA:?names the program of version 0.1.0}"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +22,7 @@ data=(--data train.tsv --dev train.tsv --text text --label label)
 steps=(--seq 8 --batch 4 --steps 12 --save-every 3 --eval-every 3 --keep 1 --lr 1e-2)
 ranks=(--form tt --rank 4 --embedding-rank 4 --order 2 --embedding-order 2 --target-ratio 1.2 --lr-ranks 0.05)
 
-# killed NAME STEP VERB ARGUMENTS...: the run as it was left when its checkpoint of STEP was there, and the model of the same run at its end.
+# killed NAME STEP VERB ARGUMENTS...: keeps the run as it was at the checkpoint of STEP, and the model at its end.
 killed() {
   local name=$1 step=$2 verb=$3
   shift 3
