@@ -116,7 +116,7 @@ const char* sentence_of(CudaState state) {
     case CudaState::no_driver:
       return "no driver: libcuda.so.1 is missing or does not start; install the NVIDIA driver, or use --device cpu";
     case CudaState::no_device:
-      return "no device: the driver sees no card; look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
+      return "no device: the driver finds no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu";
   }
   return "";
 }

@@ -23,7 +23,7 @@ std::vector<Option> against_options() {
 
 int evaluate_against(const OptionValues& values) {
   for (const char* name : {"label", "stride", "predictions"})
-    if (values.given(name)) fail_input("[evaluate] --{}: --against reads texts alone; leave it out", name);
+    if (values.given(name)) fail_input("[evaluate] --{}: --against reads only texts; leave it out", name);
   const std::string &after = values.positionals()[0], &before = values.text("against");
   io::require_model_folder("[evaluate]", after);
   io::require_model_folder("[evaluate] --against", before);

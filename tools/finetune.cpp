@@ -222,7 +222,7 @@ std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& se
     open_data(values, setup, folder, {});
     return setup.data->labels();
   }
-  if (known.empty()) log_info("the plan is made for a head of two labels; --data says how many there are");
+  if (known.empty()) log_info("the plan assumes a head of two labels; give --data for the real number");
   return known.empty() ? std::vector<std::string>{"0", "1"} : known;
 }
 

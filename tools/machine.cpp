@@ -30,7 +30,7 @@ int card_of(const std::string& device) {
   if ((device.size() > 4 && device[4] != ':') || error != std::errc{} || end != digits.data() + digits.size() ||
       card < 0)
     fail_input(
-        "[device] --device {}: want cuda or cuda:N with the number of a card; comera --version --device cuda lists "
+        "[device] --device {}: want cuda or cuda:N with the number of a GPU; comera --version --device cuda lists "
         "them",
         device);
   return card;
@@ -38,12 +38,12 @@ int card_of(const std::string& device) {
 
 const kernels::CudaDevice& usable(const std::vector<kernels::CudaDevice>& cards, int card) {
   if (card >= static_cast<int>(cards.size()))
-    fail_input("[device] --device cuda:{}: this machine has {} card{}, numbered from 0; use --device cuda:{}", card,
+    fail_input("[device] --device cuda:{}: this machine has {} GPU{}, numbered from 0; use --device cuda:{}", card,
                cards.size(), cards.size() == 1 ? "" : "s", cards.size() - 1);
   const kernels::CudaDevice& found = cards[static_cast<std::size_t>(card)];
   if (10 * found.major + found.minor < kernels::least_capability)
     fail_input(
-        "[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another card, or "
+        "[device] cuda:{} is {} of compute capability {}.{}; the kernels need {}.{} or newer; use another GPU, or "
         "--device cpu",
         card, found.name, found.major, found.minor, kernels::least_capability / 10, kernels::least_capability % 10);
   return found;
@@ -60,7 +60,7 @@ kernels::CudaDevice open_cuda(const std::string& device, OpenMachine& open) {
   if (!backend) fail_input("[device] {}", error);
   void* stream = nullptr;
   if (backend->device.open(card, &stream) != kernels::Status::ok)
-    fail_input("[device] cuda:{} does not start: {}; look at nvidia-smi, or use --device cpu", card,
+    fail_input("[device] cuda:{} does not start: {}; check nvidia-smi, or use --device cpu", card,
                backend->device.failure());
   open.stream = {stream, backend->device.close};
   open.machine.backend = backend;

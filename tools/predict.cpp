@@ -99,7 +99,7 @@ int run_predict(const OptionValues& given) {
   const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
   if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
   if (values.has("npy"))
-    fail_input("[predict] --npy: {} is a {}; only embeddings go into such a file", stored.folder,
+    fail_input("[predict] --npy: {} is a {}; only embeddings are written to such a file", stored.folder,
                decoder                                                      ? "decoder"
                : models::common(stored.spec).task == data::Task::regression ? "regression"
                                                                             : "classifier");

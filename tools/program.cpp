@@ -132,7 +132,7 @@ int run_verb(const Verb& typed, Arguments arguments) {
   const Verb* verb = &typed;
   const std::string run = typed.table().find("resume") ? resumed_run(arguments) : "";
   if (const Verb* began = verb_of_run(run); began && began->name != typed.name) {
-    log_info("{} is a run of {}: it goes on as comera {} --resume {}", run, began->name, began->name, run);
+    log_info("{} is a run of {}: it continues as comera {} --resume {}", run, began->name, began->name, run);
     verb = began;
   }
   const OptionTable table = verb->table();
@@ -153,7 +153,7 @@ int resume_run(Arguments arguments) {
   const Verb* verb = verb_of_run(run);
   if (!verb)
     fail_input("[comera] --resume {}: {}", run,
-               path_exists(run) ? "there is no run to go on with in that folder" : "no such folder");
+               path_exists(run) ? "there is no run to resume in that folder" : "no such folder");
   return run_verb(*verb, std::move(arguments));
 }
 

@@ -40,14 +40,14 @@ void tell_whole_numbers(const OptionValues& values, const std::vector<std::strin
   constexpr std::size_t few = 20;
   if (values.given("task") || labels.size() <= few || !std::all_of(labels.begin(), labels.end(), data::is_whole_number))
     return;
-  log_info("the {} whole numbers of column '{}' are as many classes; --task regression learns them as numbers",
+  log_info("the {} whole numbers of column '{}' become one class each; --task regression learns them as numbers",
            labels.size(), values.text("label"));
 }
 
 data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Dataset& dataset) {
   const data::ScoreMoments moments = data::moments_of_scores(dataset);
   if (moments.count > 0 && moments.deviation == 0)
-    fail_input("[data] {}: every label of column '{}' is {:g}; a regression learns what makes labels differ",
+    fail_input("[data] {}: every label of column '{}' is {:g}; a regression needs labels that differ",
                dataset.files().front(), values.text("label"), moments.mean);
   return moments;
 }

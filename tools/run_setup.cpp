@@ -69,7 +69,7 @@ std::optional<std::string> recipe_to_resume(const OptionValues& values) {
   const auto recipe = train::read_recipe(folder);
   if (!recipe && !values.has("data"))
     fail_input("[{}] --resume {}: {}", values.table().verb(), folder,
-               is_folder(folder) ? "there is no run to go on with in that folder; it has no recipe.toml"
+               is_folder(folder) ? "there is no run to resume in that folder; it has no recipe.toml"
                                  : "no such folder; name the folder of a run");
   return recipe;
 }

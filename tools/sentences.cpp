@@ -23,8 +23,7 @@ train::EmbeddingOptions embedding_options(const OptionValues& values) {
 std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, const std::vector<InputText>& texts) {
   std::vector<std::string> lines;
   for (const InputText& text : texts) {
-    if (text.texts.size() > 1)
-      fail_input("[predict] {}: embeds one text of a line or row, and two came", stored.folder);
+    if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text per line or row, but two came", stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
   train::EmbeddingOptions options = embedding_options(values);
@@ -46,7 +45,7 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
     fail_input(
         "[evaluate] {} gives embeddings, which are measured on pairs of sentences: --text names {}; name the two "
         "columns (--text A,B) and their "
-        "score (--label); a model of labels is made of it by comera finetune {} --label COLUMN",
+        "score (--label); to make a classifier of it, use comera finetune {} --label COLUMN",
         stored.folder,
         values.list("text").empty() ? "no column" : fmt::format("'{}' alone", fmt::join(values.list("text"), ",")),
         stored.folder);

@@ -57,7 +57,7 @@ void check_lengths(const OptionValues& values, const models::ModelSpec& spec, co
   const models::Spec& common = models::common(spec);
   const std::string& verb = values.table().verb();
   if (tokenizer.vocab_size() > common.vocabulary)
-    fail_input("[{}] {}: the tokenizer has {} pieces, the model knows {}; use the tokenizer that it was trained with",
+    fail_input("[{}] {}: the tokenizer has {} pieces, the model has {}; use the tokenizer that it was trained with",
                verb, tokenizer.source(), tokenizer.vocab_size(), common.vocabulary);
   if (values.integer("seq") > common.positions)
     fail_input("[{}] --seq {} is longer than the model's {} positions; use --seq {} or less", verb,

@@ -20,7 +20,8 @@ std::string target_of(const OptionValues& values, data::Task task) {
                values.text("distill-distance"));
   if (word == "automatic") return logits ? "logits" : "hidden";
   if (word == "logits" && task == data::Task::embed)
-    fail_input("[finetune] --distill logits: the task has neither labels nor words; use hidden or embedding");
+    fail_input(
+        "[finetune] --distill logits: the task has neither labels nor tokens to predict; use hidden or embedding");
   if (word == "embedding" && task != data::Task::embed)
     fail_input("[finetune] --distill embedding: only the task embed has embeddings");
   return word;
@@ -33,7 +34,7 @@ void check_vocabulary(const OptionValues& values, const RunSetup& setup, const m
                teacher.positions, values.integer("seq"), teacher.positions);
   const std::int64_t own = models::common(setup.spec).vocabulary;
   if (teacher.vocabulary != own)
-    fail_input("[finetune] --teacher {}: knows {} pieces, the student {}; a teacher must have the student's vocabulary",
+    fail_input("[finetune] --teacher {}: has {} pieces, the student {}; a teacher must have the student's vocabulary",
                folder, teacher.vocabulary, own);
   const auto tokenizer = open_tokenizer(values, folder);
   if (!values.has("tokenizer") && tokenizer->hash() != setup.tokenizer->hash())
@@ -55,15 +56,15 @@ models::ModelSpec teacher_spec(const std::string& folder, const std::string& tar
   if (target == "logits" && student.task == data::Task::regression) {
     if (stored.task != student.task)
       fail_input(
-          "[finetune] --teacher {}: its task is {}, the student's regression; use --distill hidden or a teacher that "
-          "learned numbers",
+          "[finetune] --teacher {}: its task is {}, the student's regression; use --distill hidden or a teacher for "
+          "regression",
           folder, data::name_of(stored.task));
     return spec;
   }
   if (target == "logits") {
     if (stored.task != data::Task::classify || stored.labels != student.labels)
       fail_input(
-          "[finetune] --teacher {}: does not tell the student's {} labels apart; use --distill hidden or another "
+          "[finetune] --teacher {}: is no classifier of the student's {} labels; use --distill hidden or another "
           "teacher",
           folder, student.labels.size());
     return spec;

@@ -56,8 +56,8 @@ void check_plan(const OptionValues& values) {
   const std::vector<std::string> beside = given_of(
       values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
   if (!beside.empty())
-    fail_input("[tensorize] --plan {}: the plan says all of every layer; edit it, or leave out {}", values.text("plan"),
-               fmt::join(beside, ", "));
+    fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
+               values.text("plan"), fmt::join(beside, ", "));
 }
 
 compress::Goal goal_of(const OptionValues& values) {
@@ -65,7 +65,7 @@ compress::Goal goal_of(const OptionValues& values) {
   if (given.size() != 1)
     fail_input(
         "[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
-        given.empty() ? "nothing says how small the model becomes" : fmt::format("{} came", fmt::join(given, " and ")));
+        given.empty() ? "the size of the result is not given" : fmt::format("{} came", fmt::join(given, " and ")));
   compress::Goal goal;
   for (const std::string& text : values.list("ratio")) {
     const std::optional<double> ratio = parse_real(text);
@@ -165,8 +165,7 @@ std::vector<Option> goal_options() {
   return {{.name = "output",
            .type = OptionType::path,
            .group = "Output",
-           .help = "folder to write; for an ONNX graph the file to write (with several ratios a folder of files); must "
-                   "not exist",
+           .help = "folder to write, or a file for an ONNX graph (several ratios: a folder of files); must not exist",
            .short_name = 'o',
            .in_config = false,
            .synonyms = {"output-dir", "out", "save-to"},
@@ -189,11 +188,7 @@ std::vector<Option> goal_options() {
            .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result "
                    "(fp32, form tt)",
            .choices = {"weights", "onnx"}},
-          {.name = "rank",
-           .type = OptionType::integer,
-           .group = "Size",
-           .help = "the same rank for all weights",
-           .minimum = 1},
+          {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "rank of all weights", .minimum = 1},
           {.name = "tol",
            .type = OptionType::real,
            .group = "Size",

@@ -38,12 +38,14 @@ void check_options(const OptionValues& values, const std::string& output, bool s
     fail_input(
         "[tensorize] --calibrate needs a model folder; an ONNX graph is tensorized weight by weight, leave it out");
   if (values.given("budget-of") && values.text("budget-of") != "onnx")
-    fail_input("[tensorize] --budget-of weights: of an ONNX graph the whole file is counted; leave it out");
+    fail_input("[tensorize] --budget-of weights: for an ONNX graph the whole file is counted; leave it out");
   if (output.empty()) return;
   if (!several && !output.ends_with(".onnx"))
-    fail_input("[tensorize] --output '{}': an ONNX graph becomes one; name a file that ends in .onnx", output);
+    fail_input(
+        "[tensorize] --output '{}': the output of an ONNX graph is an ONNX graph; name a file that ends in .onnx",
+        output);
   if (several && output.ends_with(".onnx"))
-    fail_input("[tensorize] --output '{}': several ratios make a graph each; name a folder for them", output);
+    fail_input("[tensorize] --output '{}': each of several ratios gets a graph; name a folder for them", output);
   if (path_exists(output) && (!several || !is_empty_folder(output)))
     fail_input("[tensorize] {}: exists already; name another {}, or remove it first", output,
                several ? "folder" : "file");

@@ -22,7 +22,7 @@ std::vector<Option> tokenizer_options() {
           {.name = "case",
            .type = OptionType::choice,
            .default_text = "automatic",
-           .help = "case of a vocab.txt: keep upper and lower case, or convert to lower case",
+           .help = "letter case of the tokens in a vocab.txt",
            .choices = {"automatic", "cased", "uncased"}},
           {.name = "special",
            .type = OptionType::flag,

@@ -136,8 +136,8 @@ int train_and_report(const OptionValues& values, const RunSetup& setup) {
   return_freed_memory();
   const train::RunResult result = learn(values, setup, steps);
   if (result.end == train::RunEnd::signal) {
-    log_info("stopped by signal {} after step {}; go on with: comera {} --resume {}", result.signal, result.step, verb,
-             setup.folder);
+    log_info("stopped by signal {} after step {}; continue with: comera {} --resume {}", result.signal, result.step,
+             verb, setup.folder);
     return 128 + result.signal;
   }
   // A run that had already ended keeps its report, because this call has measured no step.

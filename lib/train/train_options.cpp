@@ -138,7 +138,7 @@ Metric best_by(const OptionValues& values, data::Task task) {
 
 Option data_format_option(const char* group) {
   return choice(group, "data-format", "automatic", {"automatic", "text", "csv", "tsv", "jsonl"},
-                "format of the data files; automatic: from the file names");
+                "format of the data files, if their names do not show it");
 }
 
 std::vector<Option> data_options() {
@@ -160,8 +160,7 @@ std::vector<Option> data_options() {
       data_format_option(g),
       also(row(g, "tokenizer", OptionType::path, "", "vocab.txt, a SentencePiece .model, or a folder with one"),
            {"vocab", "vocabulary", "tokenizer-name"}),
-      choice(g, "case", "automatic", {"automatic", "cased", "uncased"},
-             "case of a vocab.txt: keep upper and lower case, or convert to lower case"),
+      choice(g, "case", "automatic", {"automatic", "cased", "uncased"}, "letter case of the tokens in a vocab.txt"),
       also(count(g, "seq", "128", 3, "longest sequence in tokens, specials included"),
            {"max-length", "max-seq-length", "sequence-length", "context-length", "block-size"}),
       also(count(g, "batch", "32", 1, "sequences per micro-batch"),

@@ -95,7 +95,7 @@ expect_err "step [0-9]+: the loss or a gradient is not finite .*; \
 (the last good checkpoint is diverged/checkpoints/step-|there is no good checkpoint)"
 failing=$(sed -n 's/.*step \([0-9]*\): the loss.*/\1/p' .err)
 if grep -q "step-$(printf %08d $((failing - 1)));" .err; then
-  fail "the weights that gave the loss are not called good"
+  fail "the checkpoint with the diverged weights is not called good"
 fi
 
 # A closed pipe on stdout ends the program without a message. A failed write to stdout is an error.

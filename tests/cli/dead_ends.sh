@@ -42,7 +42,7 @@ for folder in /nope nope; do
   expect_refused "--resume $folder: no such folder"
 done
 run "$COMERA" finetune --resume "$PWD"
-expect_refused 'there is no run to go on with in that folder; it has no recipe.toml'
+expect_refused 'there is no run to resume in that folder; it has no recipe.toml'
 run "$COMERA" finetune dense "${go[@]}" --steps 6 --save-every 3 "${columns[@]}" --data train.tsv -o on
 expect_exit 0
 for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' '--resume=again' \
@@ -53,7 +53,7 @@ for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' 
   run "$COMERA" $way --threads 1
   expect_exit 0
   expect_same_bytes again/model.safetensors on/model.safetensors
-  case "$way" in pretrain*) expect_err 'again is a run of finetune: it goes on as comera finetune --resume again' ;
+  case "$way" in pretrain*) expect_err 'again is a run of finetune: it continues as comera finetune --resume again' ;
   esac
   rm -r again
 done

@@ -67,7 +67,7 @@ for ((fault = 1; fault < 1000; ++fault)); do
   expect_exit 0
   last="finetune --resume after COMERA_FAULT_AT=$fault"
   files run >killed.files
-  diff whole.files killed.files >.err || fail "the folder is that of a whole run"
+  diff whole.files killed.files >.err || fail "the folder equals that of an uninterrupted run"
   run_with "$sentences" "$COMERA" predict run
   cmp -s whole.answer .out || fail "predictions after a kill at write $fault are those of a whole run"
 done

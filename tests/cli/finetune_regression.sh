@@ -156,7 +156,7 @@ expect_exit 0
 { printf 'text\tscore\n'; for i in $(seq 0 24); do printf 'round red\t%s\n' "$i"; done; } >years.tsv
 run "$COMERA" finetune body --data years.tsv --text text --label score --seq 10 --batch 8 --steps 1 -o years
 expect_exit 0
-expect_err "25 whole numbers of column 'score' are as many classes; --task regression"
+expect_err "25 whole numbers of column 'score' become one class each; --task regression"
 
 # Refused calls.
 refuse() {  # refuse MESSAGE LABEL OPTION...

@@ -49,7 +49,7 @@ for type in F16:fp16:float16 BF16:bf16:bfloat16; do
   holds "set(types('on-$word/checkpoints/step-00000006/optimizer.safetensors').values()) == {'F32'}"
   expect_equal "$(stat -c %s "on-$word/model.safetensors")" "$(tail -n 1 "on-$word/metrics.jsonl" |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes"])')"
-  grep -q "\"torch_dtype\": \"$torch\"" "on-$word/config.json" || fail "config.json says $torch"
+  grep -q "\"torch_dtype\": \"$torch\"" "on-$word/config.json" || fail "config.json has $torch"
   run "$COMERA" evaluate "on-$word" --data dev.tsv "${columns[@]}" --seq 8 --json
   expect_exit 0
 

@@ -61,8 +61,8 @@ PY
 
 run_refused "its task is clm, the student's mlm; use --distill hidden" finetune masked --teacher next \
   --distill logits "${go[@]}" --data corpus.txt
-run_refused 'the task has neither labels nor words' finetune masked --task embed --teacher masked --distill logits \
-  "${go[@]}" --data corpus.txt
+run_refused 'the task has neither labels nor tokens to predict' finetune masked --task embed --teacher masked \
+  --distill logits "${go[@]}" --data corpus.txt
 pretrain short "${model[@]}" --task mlm --form dense --positions 8
 run_refused 'has 8 positions, --seq is 16' finetune masked --teacher short --distill logits "${go[@]}" --seq 16 \
   --data corpus.txt

@@ -33,7 +33,7 @@ last='tensorize while it fits layers'
 expect_exit 143
 [ $took -lt $limit ] || fail "it ends within $limit ms; it took $took"
 expect_err "^$going_on\$"
-ls small.partial/plan-* >/dev/null 2>&1 || fail "what was done is kept"
+ls small.partial/plan-* >/dev/null 2>&1 || fail "finished work is kept"
 run "$COMERA" tensorize "${options[@]}" -o small
 expect_exit 0
 expect_same_bytes whole/model.safetensors small/model.safetensors

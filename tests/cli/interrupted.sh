@@ -27,9 +27,9 @@ interrupted() {
   expect_exit "$([ "$signal" = INT ] && echo 130 || echo 143)"
   [ $took -lt $limit ] || fail "it ends within $limit ms; it took $took"
   expect_err "^$answer\$"
-  grep -q 'error:\|bug' .err && fail "no error is told"
+  grep -q 'error:\|bug' .err && fail "no error is printed"
   after=$(find . ! -path "$kept*" | sort)
-  [ "$after" = "$before" ] || fail "nothing is left: $(diff <(echo "$before") <(echo "$after"))"
+  [ "$after" = "$before" ] || fail "no files are left: $(diff <(echo "$before") <(echo "$after"))"
 }
 # until_ready PID: waits until the process catches SIGINT, or has ended.
 until_ready() {

@@ -24,7 +24,7 @@ with_link() {
     mkdir -p "$(dirname "run/$name")"
     ln -s "$PWD/outside/$target" "run/$name"
     run "$COMERA" pretrain "${options[@]}" -o run "$way"
-    diff -r outside kept >/dev/null || fail "what $name leads to is as it was ($way)"
+    diff -r outside kept >/dev/null || fail "the target of $name is unchanged ($way)"
     expect_refused "run/$name: is a link"
     [ -L "run/$name" ] || fail "the link is still there"
   done
@@ -77,7 +77,7 @@ swapped() {
   code=$?
   last="a run whose folder $1 becomes a link"
   expect_exit 143
-  diff -r outside kept >>.err || fail "what the link leads to is as it was"
+  diff -r outside kept >>.err || fail "the target of the link is unchanged"
 }
 swapped run
 cmp -s moved/model.safetensors moved/checkpoints/step-*/model.safetensors ||

@@ -8,7 +8,7 @@ expect_no_out
 for page in pages/*.md "$tests/../docs/options"/*.md; do
   last="cmp docs/options/${page##*/}"
   cmp -s "pages/${page##*/}" "$tests/../docs/options/${page##*/}" ||
-    fail "docs/options/${page##*/} is what the program says: run make docs"
+    fail "docs/options/${page##*/} is up to date: run make docs"
 done
 
 run "$COMERA" manual man -o man1

@@ -25,7 +25,7 @@ mkdir -p folder.tmp/checkpoints.old && printf 'precious\n' >folder.tmp/checkpoin
 # precious: all files of the user exist. leftovers: no file of a killed process exists.
 precious() {
   for name in "${names[@]}" folder.tmp/checkpoints.old; do
-    [ "$(cat "$name/thing" 2>&1)" = precious ] || fail "$name/thing is as it was"
+    [ "$(cat "$name/thing" 2>&1)" = precious ] || fail "$name/thing is unchanged"
   done
 }
 no_leftovers() { expect_equal "$(find . -name '*.comera' -o -name '.comera.*')" ''; }
@@ -69,7 +69,7 @@ precious
 mkdir photos && printf 'precious\n' >photos/model.safetensors
 run "$COMERA" pretrain "${tiny[@]}" -o photos --force
 expect_refused 'photos holds files but no run'
-[ "$(cat photos/model.safetensors)" = precious ] || fail "photos/model.safetensors is as it was"
+[ "$(cat photos/model.safetensors)" = precious ] || fail "photos/model.safetensors is unchanged"
 
 # All inputs are read before the old run is removed, so a damaged model or teacher causes no loss.
 cp -r model damaged
@@ -89,7 +89,7 @@ for pair in "damaged" "model --teacher damaged"; do
   run "$COMERA" finetune $pair --seq 8 --batch 4 --steps 2 --quiet --data train.tsv "${columns[@]}" -o run --force
   expect_refused 'damaged'
   find run -type f -not -name '.*' -exec md5sum {} + | sort >after
-  cmp -s before after || fail "the run that would be replaced is as it was"
+  cmp -s before after || fail "the run to be replaced is unchanged"
   # shellcheck disable=SC2086
   run "$COMERA" finetune $pair --seq 8 --batch 4 --steps 2 --quiet --data train.tsv "${columns[@]}" -o never
   expect_refused 'damaged'
@@ -142,7 +142,7 @@ for command in "${commands[@]}"; do
     rm -rf killed killed.onnx*
   done
   expect_exit 0
-  [ "$fault" -gt 1 ] || fail "there is a change to be killed at"
+  [ "$fault" -gt 1 ] || fail "the command changes the file system"
   rm -rf killed killed.onnx*
 done
 precious

@@ -29,7 +29,7 @@ refused() {
   run "$COMERA" "$@"
   expect_refused "$message"
   fingerprint >after
-  cmp -s before after || { fail "nothing is touched"; diff before after | head; }
+  cmp -s before after || { fail "no file has changed"; diff before after | head; }
 }
 
 go=(--seq 8 --batch 4 --steps 2 --quiet --data train.tsv "${columns[@]}")
@@ -105,6 +105,6 @@ expect_exit 0
 ln -s "$PWD/corpus.txt" predictions
 run "$COMERA" evaluate model --data train.tsv "${columns[@]}" --predictions predictions
 expect_exit 0
-[ "$(head -c 5 corpus.txt)" = round ] || fail "what the link led to is as it was"
+[ "$(head -c 5 corpus.txt)" = round ] || fail "the target of the link is unchanged"
 [ "$(head -c 5 predictions)" = label ] || fail "predictions are written"
 finish

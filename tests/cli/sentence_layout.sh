@@ -70,7 +70,7 @@ for model in % small-% dense-%; do
   for name in flat deep; do run_with $'a b c\nd\n' "$COMERA" predict "${model//%/$name}" && mv .out "$name.answer"; done
   expect_same_bytes flat.answer deep.answer
 done
-[ -s deep.answer ] || fail "predict says something"
+[ -s deep.answer ] || fail "predict prints an answer"
 
 # The layout is kept, and other files are copied.
 for folder in small-deep dense-deep; do

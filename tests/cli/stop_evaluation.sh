@@ -22,9 +22,9 @@ stopped_at() { # STEP
   code=$?
   last="pretrain stopped in its evaluation at step $1"
   expect_exit 143
-  ! grep -q "step $1  dev" .err || fail "the evaluation at step $1 is given up"
+  ! grep -q "step $1  dev" .err || fail "the evaluation at step $1 is stopped"
   grep -q '"evaluation_due": true' "stopped-$1/checkpoints/step-0000000$1/state.json" ||
-    fail "the checkpoint says that an evaluation is due"
+    fail "the checkpoint marks the evaluation as due"
   run "$COMERA" pretrain --resume "stopped-$1"
   expect_exit 0
   for name in model.safetensors config.json checkpoints/step-00000004/optimizer.safetensors; do

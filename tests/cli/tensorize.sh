@@ -62,7 +62,7 @@ run "$COMERA" tensorize gpt2 -o small_gpt2 --rank 4 --exclude '*wte'
 expect_exit 0
 run "$COMERA" inspect small_gpt2 --verify gpt2
 expect_exit 0
-grep -q '"conv1d": true' small_gpt2/config.json || fail "Conv1D is said to be one"
+grep -q '"conv1d": true' small_gpt2/config.json || fail "the chain is marked as Conv1D"
 
 # Every form; a tolerance; the same command gives the same bytes.
 for form in tt ttm lowrank auto; do
@@ -71,15 +71,15 @@ for form in tt ttm lowrank auto; do
   case $form in
     tt) expect_err 'form tt is a form of linear layers; tables take ttm' ;;
     ttm) expect_err 'form ttm is a form of tables; linear layers take tt' ;;
-    *) if grep -q 'is a form of' .err; then fail "nothing to say"; fi ;;
+    *) if grep -q 'is a form of' .err; then fail "no hint for this form"; fi ;;
   esac
   run "$COMERA" inspect "form_$form" --verify bert
   expect_exit 0
 done
 run "$COMERA" tensorize bert --rank 6 --form tt --exclude '*embeddings*' --dry-run
-if grep -q 'is a form of' .err; then fail "there are no tables"; fi
+if grep -q 'is a form of' .err; then fail "no hint without tables"; fi
 run "$COMERA" tensorize bert --rank 6 --form tt --layer '*embeddings*=form:dense' --dry-run
-if grep -q 'is a form of' .err; then fail "a rule says what tables take"; fi
+if grep -q 'is a form of' .err; then fail "the rule selects the form of tables, so no hint is printed"; fi
 run "$COMERA" tensorize bert -o again_auto --rank 6 --threads 1
 expect_same_bytes form_auto/model.safetensors again_auto/model.safetensors
 expect_same_bytes form_auto/config.json again_auto/config.json
@@ -234,7 +234,7 @@ run "$COMERA" inspect small --verify bert
 expect_exit 0
 expect_err 'more tensors are those of bert, byte for byte'
 for case in 'bit:its numbers are not' 'shape:it is .*, the dense model' 'missing:here it is missing' \
-  'added:no certificate speaks of it'; do
+  'added:no certificate lists it'; do
   for tensor in embeddings.LayerNorm.weight encoder.layer.1.output.dense.bias; do
     run python3 edit.py small broken "$tensor" "${case%%:*}"
     expect_exit 0
@@ -255,7 +255,7 @@ expect_exit 0
 run "$COMERA" inspect twice --verify bert
 expect_exit 0
 run "$COMERA" inspect small --verify half
-[ "$code" != 0 ] || fail "another dense model is not taken"
+[ "$code" != 0 ] || fail "another dense model is refused"
 
 # Weights of any name, if --include matches them. Exported to a dense folder, they have their original names.
 python3 - <<'E2'

@@ -51,7 +51,8 @@ plan '{"comera_plan": 1, "layers": [{"name": "encoder.layer.0.output.dense", "fo
 for beside in '--layer *key=rank:3' '--form auto' '--order 2' '--gauge' '--no-gauge' '--uniform' '--floor 0.5' \
   '--allow-slower' '--exact-rows 0' '--exclude *key'; do
   # shellcheck disable=SC2086  # an option and its value
-  refused "the plan says all of every layer; edit it, or leave out --[a-z-]*$" bert -o out --plan plan.json $beside
+  refused "the plan defines every layer completely; edit it, or leave out --[a-z-]*$" bert -o out \
+    --plan plan.json $beside
 done
 refused 'leave out --layer, --uniform$' bert -o out --plan plan.json --uniform --layer '*key=rank:3'
 

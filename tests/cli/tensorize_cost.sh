@@ -31,7 +31,7 @@ import json
 d = json.load(open('small/report.json'))
 assert 0 < d['cost']['hidden_cosine'] < 1 and d['cost']['tokens'] > 100 and d['kinds']['tables']['of'] == 1, d['cost']"
 expect_exit 0
-grep -q 'cosine of hidden states' small/report.html || fail "the page says what it cost"
+grep -q 'cosine of hidden states' small/report.html || fail "the page reports the cost"
 run "$COMERA" tensorize bert -o small_1 --ratio 2 --threads 1 --json
 expect_json "d['cost'] == json.load(open('small/report.json'))['cost']"
 run "$COMERA" tensorize bert -o aware --ratio 2 --calibrate text.txt --calibrate-tokens 2000
@@ -43,7 +43,7 @@ run "$COMERA" tensorize llama -o words --ratio 1.3,2 --exclude '*embed*'
 expect_exit 0
 last_line '^cost: perplexity [0-9.]+ -> [0-9.]+, KL [0-9.]+ nats, the same likeliest word in .*keeps more'
 [ "$(grep -c '^cost: perplexity' .out)" = 2 ] || fail "each ratio has its cost"
-[ "$(grep -c 'keeps more' .out)" = 1 ] || fail "the hint stands once"
+[ "$(grep -c 'keeps more' .out)" = 1 ] || fail "the hint appears once"
 
 # A model that comera cannot run: the cost is left out, with the reason.
 run "$COMERA" tensorize gpt2 -o small_gpt2 --rank 4 --exclude '*wte'
@@ -75,5 +75,5 @@ expect_refused 'different tokenizers'
 run "$COMERA" evaluate small --against bert --require 'accuracy>=1'
 expect_refused 'there is no metric .accuracy.; use cosine, '
 run "$COMERA" evaluate small --against bert --data text.txt --label x
-expect_refused '--against reads texts alone'
+expect_refused '--against reads only texts'
 finish

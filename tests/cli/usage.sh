@@ -101,13 +101,13 @@ grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(d
   fail 'ranks are adapted in pretrain by default'
 run "$COMERA" finetune --help-all
 grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on with a target, else off)' ||
-  fail 'in finetune ranks are adapted where there is a target'
+  fail 'in finetune ranks are adapted if there is a target'
 
 # The help of --data depends on the verb: training, evaluation or prediction.
 run "$COMERA" evaluate --help-all
 expect_out '--data .*'
-grep -q 'files to evaluate on' .out || fail "what evaluate reads is no training data"
-if grep -q 'training files' .out; then fail "what evaluate reads is no training data"; fi
+grep -q 'files to evaluate on' .out || fail "evaluate has no training data in its help"
+if grep -q 'training files' .out; then fail "evaluate has no training data in its help"; fi
 run "$COMERA" predict --help
 expect_out 'answer the lines or rows of these files'
 

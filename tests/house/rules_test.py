@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each rule script must find a planted breach: a copy of the tree is broken in one place and the script run on it."""
+"""Each rule script must find a planted breach: it runs on a copy of the tree with one breach."""
 
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("kernels", "lib", "models", "tools", "tests", "third_party", "cmake", "scripts", "recipes")
 
-# script, file to write, its text, what the script must say
+# script, file to write, its text, expected part of the script's output
 BREACHES = [
     ("check_layering.py", "lib/core/breach.h", '#include "lib/train/loop.h"\n', "lies above it"),
     ("check_layering.py", "lib/core/breach.h", '#include "error.h"\n', "write it from the root"),

@@ -23,9 +23,7 @@ std::string file_in(const std::string& run, int step, const char* name) {
 
 }  // namespace
 
-TEST_CASE(
-    "a damaged file of the last checkpoint is named with the checkpoint before, which --override goes on from to the "
-    "same bytes") {
+TEST_CASE("a damaged file of the last checkpoint is named with the checkpoint before, from which --override resumes") {
   const toy::TestFolder folder;
   toy::Job().run(folder / "whole");
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json", "state.json"}) {
