@@ -53,7 +53,8 @@ for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' 
   run "$COMERA" $way --threads 1
   expect_exit 0
   expect_same_bytes again/model.safetensors on/model.safetensors
-  case "$way" in pretrain*) expect_err 'again is a run of finetune: it continues as comera finetune --resume again' ;
+  case "$way" in
+    pretrain*) expect_err 'again is a run of finetune: it continues as comera finetune --resume again' ;;
   esac
   rm -r again
 done
