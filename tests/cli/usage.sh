@@ -96,7 +96,7 @@ run "$COMERA" tensorize --help-all
 expect_out '--\[no-\]gauge '
 expect_out '--\[no-\]sequential '
 run "$COMERA" pretrain --help-all
-expect_out '--\[no-\]adapt-ranks  *removes entries of rank'
+expect_out '--\[no-\]adapt-ranks  *remove entries of rank'
 grep -A 5 -F -- '--[no-]adapt-ranks' .out | tr -d '\n' | tr -s ' ' | grep -q '(default: on)' ||
   fail 'ranks are adapted in pretrain by default'
 run "$COMERA" finetune --help-all
