@@ -22,7 +22,7 @@ endforeach()
 # Rooms for planning and output, and CLI11 with toml++, which are all templates: higher optimisation costs a third of
 # the build time and gains nothing. The loops over numbers and text are in kernels, lib/tt, lib/io, lib/data,
 # lib/compress and lib/export.
-set(COMERA_LIGHT_ROOMS lib/plan lib/layers lib/train models lib/report)
+set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
 set_source_files_properties(lib/core/options.cpp lib/core/options_toml.cpp
