@@ -9,9 +9,8 @@ if(COMERA_POISON OR CMAKE_BUILD_TYPE STREQUAL "Debug")
 endif()
 
 # One build of kernels/cpu per instruction set; the program picks one at start (kernels/cpu_backend.h).
-set(COMERA_ISAS v3 v4 v4bf16)
+set(COMERA_ISAS v3 v4)
 set(COMERA_ISA_FLAGS_v3 -march=x86-64-v3)
 set(COMERA_ISA_FLAGS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
-set(COMERA_ISA_FLAGS_v4bf16 -march=x86-64-v4 -mavx512bf16 -mprefer-vector-width=512)
 # GCC's AVX-512 headers read a variable that they never initialise.
 set(COMERA_ISA_WARNINGS -Wno-uninitialized -Wno-maybe-uninitialized)

@@ -19,14 +19,11 @@ foreach(isa ${COMERA_ISAS})
   target_sources(comera_kernels PRIVATE $<TARGET_OBJECTS:comera_kernels_${isa}>)
 endforeach()
 
-# Rooms for planning and output, and CLI11 with toml++, which are all templates: higher optimisation costs a third of
-# the build time and gains nothing. The loops over numbers and text are in kernels, lib/tt, lib/io, lib/data,
-# lib/compress and lib/export.
+# Rooms without loops over numbers or text: higher optimisation costs a third of the build time and gains nothing. Those
+# loops are in kernels, lib/tt and lib/data.
 set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
-set_source_files_properties(lib/core/options.cpp lib/core/options_toml.cpp
-  PROPERTIES COMPILE_OPTIONS "${COMERA_LIGHT_OPTIMISATION}")
 
 set(below comera_kernels)
 foreach(room ${COMERA_ROOMS})

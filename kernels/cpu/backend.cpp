@@ -9,7 +9,6 @@ static Backend make_table() {
   Backend b;
   b.name = "cpu";
   b.memory = host_memory();
-  b.variant = COMERA_TEXT(COMERA_ISA);
   add_attention(b);
   add_cast(b);
   add_cross_entropy(b);

@@ -1,14 +1,12 @@
-// Everything in kernels/cpu is compiled once per instruction set, into a namespace with its name (COMERA_ISA: v3, v4,
-// v4bf16). The linker must not merge this code with that of another set. Therefore functions live in this namespace or
-// are static, and the hot path uses no inline functions of the standard library, only headers without code such as
+// Everything in kernels/cpu is compiled once per instruction set, into a namespace with its name (COMERA_ISA: v3, v4).
+// The linker must not merge this code with that of another set. Therefore functions live in this namespace or are
+// static, and the hot path uses no inline functions of the standard library, only headers without code such as
 // <cstdint>.
 #pragma once
 
 #define COMERA_JOIN_(a, b) a##b
 #define COMERA_JOIN(a, b) COMERA_JOIN_(a, b)
 #define COMERA_CPU COMERA_JOIN(cpu_, COMERA_ISA)
-#define COMERA_TEXT_(a) #a
-#define COMERA_TEXT(a) COMERA_TEXT_(a)
 
 namespace comera::kernels::COMERA_CPU {
 

@@ -58,9 +58,9 @@ Array join(const Array& a, const Array& b) {
   return both;
 }
 
-Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision precision) {
+Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision precision, std::uint64_t noise) {
   const Arrays inputs = graph_inputs(file.model(), tokens);
-  if (!has_past(file.model())) return evaluate(file, inputs, precision);
+  if (!has_past(file.model())) return evaluate(file, inputs, precision, noise);
   const std::int64_t half = tokens.length / 2;
   Arrays first, second;
   for (const char* name : {"input_ids", "position_ids", "attention_mask"}) {
@@ -69,10 +69,10 @@ Arrays run_graph(io::OnnxFile& file, const RandomTokens& tokens, Precision preci
   }
   second["attention_mask"] = inputs.at("attention_mask");
   add_empty_past(file.model(), tokens.sequences, first);
-  Arrays begun = evaluate(file, first, precision);
+  Arrays begun = evaluate(file, first, precision, noise);
   for (auto& [name, array] : begun)
     if (name.starts_with("present.")) second["past_key_values." + name.substr(8)] = std::move(array);
-  Arrays ended = evaluate(file, second, precision);
+  Arrays ended = evaluate(file, second, precision, noise);
   ended["logits"] = join(begun.at("logits"), ended.at("logits"));
   return ended;
 }
@@ -220,12 +220,16 @@ std::vector<double> model_answers(const models::Spec& spec, train::Engine& engin
   COMERA_CHECK(false);
 }
 
-Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens) {
+Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens,
+           std::uint64_t float_runs) {
   const models::Spec& common = models::common(spec);
-  const auto asked = [&](Precision precision) {
-    return graph_answers({common, tokens, run_graph(file, tokens, precision)});
+  const auto asked = [&](Precision precision, std::uint64_t noise = 0) {
+    return graph_answers({common, tokens, run_graph(file, tokens, precision, noise)});
   };
-  return {model_answers(common, engine, tokens), asked(Precision::doubled), asked(Precision::single)};
+  Answer answer{model_answers(common, engine, tokens), asked(Precision::doubled), {}};
+  for (std::uint64_t noise = 0; noise < float_runs; ++noise)
+    answer.graph_singles.push_back(asked(Precision::single, noise));
+  return answer;
 }
 
 }  // namespace comera::exporting

@@ -13,6 +13,8 @@ std::vector<double> model_answers(const models::Spec& spec, train::Engine& engin
 
 // Runs model and graph on `tokens`. `engine` holds the model's weights and returns hidden states. A graph with a past
 // reads the tokens in two parts, so that its past is used.
-Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens);
+// `float_runs`: runs of the graph in float; all but the first with random rounding.
+Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens,
+           std::uint64_t float_runs);
 
 }  // namespace comera::exporting

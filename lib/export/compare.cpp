@@ -45,7 +45,8 @@ void add_batch(Difference& difference, const Answer& answer) {
   const auto larger = [](double most, double value) { return std::isnan(value) || value > most ? value : most; };
   for (std::size_t i = 0; i < answer.model.size(); ++i) {
     difference.largest = larger(difference.largest, std::fabs(answer.model[i] - answer.graph[i]));
-    difference.single_error = larger(difference.single_error, std::fabs(answer.graph_single[i] - answer.graph[i]));
+    for (const std::vector<double>& single : answer.graph_singles)
+      difference.single_error = larger(difference.single_error, std::fabs(single[i] - answer.graph[i]));
     difference.magnitude = larger(difference.magnitude, std::fabs(answer.graph[i]));
   }
   difference.values += static_cast<std::int64_t>(answer.model.size());

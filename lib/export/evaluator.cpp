@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <span>
 #include <unordered_map>
 
@@ -56,8 +57,8 @@ std::span<const std::byte> bytes_inside(const TensorProto& tensor) {
 template <class T>
 class Run {
  public:
-  Run(const onnx::GraphProto& graph, const Arrays& inputs, const BytesOf& bytes_of)
-      : graph_(graph), bytes_of_(bytes_of) {
+  Run(const onnx::GraphProto& graph, const Arrays& inputs, const BytesOf& bytes_of, std::uint64_t noise)
+      : graph_(graph), bytes_of_(bytes_of), noise_(noise), random_(noise) {
     for (const TensorProto& tensor : graph.initializer()) initialisers_[tensor.name()] = &tensor;
     for (const onnx::ValueInfoProto& input : graph.input()) take(input.name(), inputs);
     for (int i = 0; i < graph.node_size(); ++i)
@@ -97,6 +98,7 @@ class Run {
     check_stop();
     const onnx::NodeProto& node = graph_.node(index);
     Operator<T> run = find_arithmetic<T>(node.op_type());
+    const bool rounds = run != nullptr && noise_ != 0;
     if (!run) run = find_shaping<T>(node.op_type());
     if (!run || node.output_size() != 1)
       fail_input("[export] node {}: operator {} is not evaluated", node.name(), node.op_type());
@@ -104,6 +106,8 @@ class Run {
     for (const std::string& input : node.input()) find(input);
     for (const std::string& input : node.input()) call.inputs.push_back(find(input));
     ValueOf<T> made = run(call);
+    if (rounds)
+      for (T& real : made.reals) real *= static_cast<T>(random_() & 1 ? 1 + 0x1p-23 : 1 - 0x1p-23);
     for (const std::string& input : node.input())
       if (last_use_[input] == index) values_.erase(input);
     values_[node.output(0)] = std::move(made);
@@ -111,24 +115,27 @@ class Run {
 
   const onnx::GraphProto& graph_;
   const BytesOf& bytes_of_;
+  std::uint64_t noise_;
+  std::mt19937_64 random_;
   std::unordered_map<std::string, const TensorProto*> initialisers_;
   std::unordered_map<std::string, ValueOf<T>> values_;
   std::unordered_map<std::string, int> last_use_;
 };
 
-Arrays run(const onnx::ModelProto& model, const Arrays& inputs, Precision precision, const BytesOf& bytes_of) {
-  if (precision == Precision::single) return Run<float>(model.graph(), inputs, bytes_of).run();
-  return Run<double>(model.graph(), inputs, bytes_of).run();
+Arrays run(const onnx::ModelProto& model, const Arrays& inputs, Precision precision, std::uint64_t noise,
+           const BytesOf& bytes_of) {
+  if (precision == Precision::single) return Run<float>(model.graph(), inputs, bytes_of, noise).run();
+  return Run<double>(model.graph(), inputs, bytes_of, 0).run();
 }
 
 }  // namespace
 
-Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision) {
-  return run(model, inputs, precision, bytes_inside);
+Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision, std::uint64_t noise) {
+  return run(model, inputs, precision, noise, bytes_inside);
 }
 
-Arrays evaluate(io::OnnxFile& file, const Arrays& inputs, Precision precision) {
-  return run(file.model(), inputs, precision, [&](const TensorProto& tensor) { return file.bytes(tensor); });
+Arrays evaluate(io::OnnxFile& file, const Arrays& inputs, Precision precision, std::uint64_t noise) {
+  return run(file.model(), inputs, precision, noise, [&](const TensorProto& tensor) { return file.bytes(tensor); });
 }
 
 }  // namespace comera::exporting

@@ -24,10 +24,12 @@ using Arrays = std::map<std::string, Array>;
 
 enum class Precision : std::uint8_t { single, doubled };
 
-// The outputs of the graph for these inputs, computed in float or in double. Weights are read as stored. InputError: an
-// unknown operator or attribute, a missing input, shapes that do not fit.
-Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision);
-Arrays evaluate(io::OnnxFile& file, const Arrays& inputs,
-                Precision precision);  // with weights in a second file
+// The outputs of the graph for these inputs, computed in float or in double. Weights are read as stored. `noise`: 0, or
+// the seed of a float run in which every result of an arithmetic node is multiplied by 1 + 2^-23 or 1 - 2^-23 at random
+// (Monte Carlo arithmetic, Parker 1997). InputError: an unknown operator or attribute, a missing input, shapes that do
+// not fit.
+Arrays evaluate(const onnx::ModelProto& model, const Arrays& inputs, Precision precision, std::uint64_t noise = 0);
+// With weights in a second file.
+Arrays evaluate(io::OnnxFile& file, const Arrays& inputs, Precision precision, std::uint64_t noise = 0);
 
 }  // namespace comera::exporting

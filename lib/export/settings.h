@@ -22,7 +22,7 @@ const char* name_of(GraphForm form);
 // The difference between the outputs of a model and of its graph.
 struct Difference {
   double largest = 0;       // |model - graph|, the graph in double
-  double single_error = 0;  // |graph in float - graph in double|
+  double single_error = 0;  // |graph in float - graph in double|, the worst of several runs
   double bound = 0;         // of `largest`
   double magnitude = 0;     // largest |graph|
   std::int64_t values = 0;  // number of compared values

@@ -118,7 +118,7 @@ TEST_CASE("a graph that differs by more than rounding is detected") {
   const onnx::ModelProto model = model_of({"MatMul", {matrix, reals({3, 1}, {1, 1, 1})}});
   const auto difference = [&](double off, WeightType type) {
     Difference found;
-    add_batch(found, {{10 + off, 1}, {10, 1}, {10 + 1e-6, 1}});
+    add_batch(found, {{10 + off, 1}, {10, 1}, {{10 + 1e-6, 1}, {10, 1}}});
     finish(found, model, type);
     CHECK(found.values == 2);
     return found;
@@ -129,8 +129,27 @@ TEST_CASE("a graph that differs by more than rounding is detected") {
   CHECK_FALSE(difference(std::nan(""), WeightType::f16).fine());
   // A small sample without error still allows for one rounding.
   Difference exact;
-  add_batch(exact, {{1 + 0x1p-24}, {1}, {1}});
+  add_batch(exact, {{1 + 0x1p-24}, {1}, {{1}}});
   finish(exact, model, WeightType::f32);
   CHECK(exact.bound == 4 * 0x1p-24);
   CHECK(exact.fine());
+}
+
+TEST_CASE("random rounding moves arithmetic nodes by one rounding, and no others") {
+  const auto noisy = [](const OneNode& node, std::uint64_t noise) {
+    return evaluate(model_of(node),
+                    node.inputs.size() == 1 ? Arrays{{"a", matrix}} : Arrays{{"a", matrix}, {"b", node.inputs[1]}},
+                    Precision::single, noise)
+        .at("y");
+  };
+  const OneNode sum{"Add", {matrix, reals({3}, {0, 0, 0})}};
+  CHECK(noisy(sum, 0).reals == matrix.reals);
+  const Array first = noisy(sum, 1), second = noisy(sum, 2);
+  CHECK(first.reals == noisy(sum, 1).reals);
+  CHECK(first.reals != second.reals);
+  for (std::size_t i = 0; i < matrix.reals.size(); ++i) {
+    CHECK(first.reals[i] != matrix.reals[i]);
+    CHECK(std::fabs(first.reals[i] - matrix.reals[i]) <= 0x1p-22 * matrix.reals[i]);
+  }
+  CHECK(noisy({"Reshape", {matrix, integers({1}, {6})}}, 1).reals == matrix.reals);
 }
