@@ -33,7 +33,7 @@ ModelSpec with_head(const ModelSpec& spec, Task task, const std::vector<std::str
 }
 
 void unfold(Spec& spec) {
-  for (auto& [name, form] : spec.forms) form.chain.folded = form.chain.gauge = false;
+  for (auto& [name, form] : spec.forms) form.folded = form.layout.gauge = false;
 }
 
 std::string name_prefix(const ModelSpec& spec) {

@@ -28,16 +28,10 @@ std::string shown(const Json& value) {
 io::ChainSpec chain_of(const layers::TensorTrain& train) {
   io::ChainSpec chain;
   chain.name = train.name;
-  chain.kind = train.form == Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt;
   chain.shape = {train.rows, train.columns};
-  chain.modes = train.modes;
-  chain.in_count = train.form == Form::ttm ? 0 : train.middle();
-  chain.folded = train.chain.folded;
-  chain.sorted = train.chain.sorted;
-  chain.gauge = train.chain.gauge;
-  chain.exact = train.chain.exact;
-  chain.ranks = train.ranks;
+  chain.layout = train.layout;
   chain.initial_ranks = train.initial_ranks;
+  chain.folded = train.folded;
   return chain;
 }
 
@@ -152,19 +146,14 @@ void read_forms(Spec& spec, const std::vector<WeightSite>& sites, const ConfigRe
       fail_input("{}: comera block: the model has no weight {} that can be a tensor train", name,
                  printable(chain.name));
     const WeightSite* site = found->second;
-    if (chain.shape != io::FileShape{site->rows, site->columns} || (chain.kind == io::ChainKind::ttm) != site->table)
+    if (chain.shape != io::FileShape{site->rows, site->columns} || chain.table() != site->table)
       fail_input("{}: comera block: {} is a {} of shape {}; the model's sizes make it a {} of [{}, {}]", name,
-                 chain.name, chain.kind == io::ChainKind::ttm ? "table" : "linear weight", io::to_string(chain.shape),
+                 chain.name, chain.table() ? "table" : "linear weight", io::to_string(chain.shape),
                  site->table ? "table" : "linear weight", site->rows, site->columns);
-    const Form form = site->table ? Form::ttm : chain.modes.size() == 2 ? Form::lowrank : Form::tt;
     if (chain.conv1d)
       fail_input("{}: comera block: {} is stored [in, out]; this architecture's weights are [out, in]", reader.name(),
                  chain.name);
-    spec.forms[chain.name] = {form,
-                              chain.modes,
-                              chain.ranks,
-                              chain.initial_ranks,
-                              {chain.in_count, chain.folded, chain.sorted, chain.gauge, chain.exact}};
+    spec.forms[chain.name] = {layers::Storage::chain, chain.layout, chain.initial_ranks, chain.folded};
   }
 }
 

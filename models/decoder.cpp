@@ -15,11 +15,9 @@ using layers::Outputs;
 using layers::SavePolicy;
 
 std::unique_ptr<layers::Table> vocabulary_table(Builder& builder, const DecoderSpec& spec, const char* name) {
-  const WeightForm form = spec.form_of(name);
   const double deviation =
       1 / std::sqrt(static_cast<double>(spec.hidden));  // the logits of the first step have deviation 1
-  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, form.form, form.modes, form.ranks,
-                              form.initial_ranks, form.chain.folded, form.chain.exact});
+  return make_table(builder, {name, spec.vocabulary, spec.hidden, deviation, spec.form_of(name)});
 }
 
 class Decoder final : public layers::Model {

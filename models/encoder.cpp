@@ -20,16 +20,13 @@ class Embeddings {
   Embeddings(Builder& builder, const EncoderSpec& spec)
       : hidden_(spec.hidden), offset_(spec.pre_norm ? spec.pad + 1 : 0), has_types_(spec.types > 0) {
     const EncoderNames names(spec);
-    const WeightForm form = spec.form_of(names.word);
     // A tied decoder uses the table as its weight. Rows of deviation 1 would give initial logits of deviation
     // sqrt(hidden).
     const double deviation = spec.task == Task::mlm ? 1 / std::sqrt(static_cast<double>(spec.hidden)) : 1;
-    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, form.form, form.modes,
-                                  form.ranks, form.initial_ranks, form.chain.folded, form.chain.exact});
+    words_ = make_table(builder, {names.word, spec.vocabulary, spec.hidden, deviation, spec.form_of(names.word)});
     const double small = deviation * spec.position_deviation;
-    positions_ =
-        make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small, Form::dense, {}, {}, {}});
-    if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small, Form::dense, {}, {}, {}});
+    positions_ = make_table(builder, {names.position, spec.positions + offset_, spec.hidden, small});
+    if (has_types_) types_ = make_table(builder, {names.type, spec.types, spec.hidden, small});
     norm_.emplace(builder, names.embedding_norm, spec.hidden,
                   layers::ResidualNorm::Settings{kernels::NormKind::layer, spec.epsilon, 0, spec.dropout});
   }

@@ -67,13 +67,11 @@ Choice choose(const WeightSite& site, const FormRules& rules, std::vector<bool>&
 
 WeightForm form_from(const WeightSite& site, const Choice& choice) {
   require_fit(choice.modes, site);
-  WeightForm form;
-  form.form = site.table ? Form::ttm : choice.form;
-  form.modes = choice.modes;
-  form.ranks = tt::uniform_ranks(site.table ? tt::table_entry_sizes(choice.modes) : choice.modes, choice.rank,
-                                 "[model] " + site.name);
-  form.initial_ranks = form.ranks;
-  return form;
+  tt::Layout layout;
+  layout.kind = site.table ? tt::Kind::ttm : tt::Kind::tt;
+  layout.modes = choice.modes;
+  layout.ranks = tt::uniform_ranks(layout.entry_sizes(), choice.rank, "[model] " + site.name);
+  return layers::chain_form(std::move(layout));
 }
 
 // Checks that the ranks can result from `largest` by rank removal: no rank is larger, and the outer ranks are equal.
@@ -89,11 +87,20 @@ void require_smaller(const std::string& name, const tt::Sizes& ranks, const tt::
 
 Form parse_form(const Rule& rule, const std::string& text) {
   for (const Form form : {Form::dense, Form::tt, Form::lowrank})
-    if (text == layers::name_of(form)) return form;
+    if (text == name_of(form)) return form;
   fail_rule(rule, "[model]", fmt::format("there is no form '{}'; use dense, tt or lowrank", text));
 }
 
 }  // namespace
+
+const char* name_of(Form form) {
+  switch (form) {
+    case Form::dense: return "dense";
+    case Form::tt: return "tt";
+    case Form::lowrank: return "lowrank";
+  }
+  return "?";
+}
 
 LayerRule parse_layer_rule(const std::string& text) {
   const Rule words = parse_rule(text, "[model]");
@@ -137,8 +144,8 @@ void apply_ranks(Spec& spec, const layers::RankTable& ranks) {
     const auto found = spec.forms.find(name);
     if (found == spec.forms.end())
       fail_input("[model] {} has ranks but no tensor-train form; the checkpoint is damaged or of another model", name);
-    require_smaller(name, row, found->second.ranks);
-    found->second.ranks = row;
+    require_smaller(name, row, found->second.layout.ranks);
+    found->second.layout.ranks = row;
   }
 }
 

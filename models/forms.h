@@ -7,6 +7,9 @@
 
 namespace comera::models {
 
+enum class Form : std::uint8_t { dense, tt, lowrank };
+const char* name_of(Form form);
+
 // An exception for the weights whose name matches `pattern`.
 struct LayerRule {
   std::string pattern;
@@ -16,7 +19,7 @@ struct LayerRule {
 };
 
 struct FormRules {
-  Form form = Form::tt;  // dense, tt or lowrank
+  Form form = Form::tt;
   std::int64_t rank = 30, embedding_rank = 32;
   int order = 3, embedding_order = 4;            // modes per side
   std::vector<std::vector<std::int64_t>> modes;  // each entry applies to every weight of its size

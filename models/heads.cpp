@@ -52,8 +52,8 @@ class TextOutputs {
         pooler_(LinearSet::make(builder, {spec.linear(EncoderNames(spec).head_dense, spec.hidden)}, spec.hidden,
                                 Activation::tanh)),
         site_(builder.dropout_site()),
-        classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs(), Form::dense, {}, {}, {}}},
-                                    spec.hidden, Activation::none)) {}
+        classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs()}}, spec.hidden,
+                                    Activation::none)) {}
 
   // Returns [B, outputs]; the caller drops it.
   Tensor forward(Pass& pass, const Value& x) {

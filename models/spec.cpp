@@ -10,10 +10,7 @@ WeightForm Spec::form_of(const std::string& name) const {
   return found == forms.end() ? WeightForm{} : found->second;
 }
 
-layers::LinearSpec Spec::linear(const std::string& name, std::int64_t out) const {
-  WeightForm form = form_of(name);
-  return {name, out, form.form, form.modes, form.ranks, form.initial_ranks, form.chain};
-}
+layers::LinearSpec Spec::linear(const std::string& name, std::int64_t out) const { return {name, out, form_of(name)}; }
 
 void check_size(const char* key, std::int64_t value, std::int64_t most) {
   if (value < 1 || value > most) fail_input("[model] {} is {}; it must lie between 1 and {}", key, value, most);

@@ -12,14 +12,7 @@
 namespace comera::models {
 
 using data::Task;
-using layers::Form;
-
-// The form of one weight; its name has no ".weight". Modes and ranks as in lib/tt/modes.h; empty for dense weights.
-struct WeightForm {
-  Form form = Form::dense;
-  std::vector<std::int64_t> modes, ranks, initial_ranks;
-  layers::ChainShape chain = {};
-};
+using layers::WeightForm;
 
 // A weight that can have another form. `columns` is the input width of a linear layer. The order in files is [rows,
 // columns].

@@ -79,26 +79,29 @@ Sizes sizes_of(const OptionValues& values, const char* option, const char* examp
 
 report::LinearBench linear_of(const OptionValues& values) {
   const auto [in, out] = sizes_of(values, "linear", "768x3072");
-  report::LinearBench bench{.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}};
+  report::LinearBench bench{.in = in, .out = out};
   if (values.text("form") == "dense") return bench;
   const std::int64_t rank = values.has("rank") ? values.integer("rank") : 30;
-  bench.form = values.text("form") == "lowrank" ? layers::Form::lowrank : layers::Form::tt;
-  bench.modes = bench.form == layers::Form::lowrank
-                    ? tt::Sizes{in, out}
-                    : tt::linear_modes(in, out, static_cast<int>(values.integer("order")));
-  bench.ranks = tt::uniform_ranks(bench.modes, rank, "[bench] --linear " + values.text("linear"));
+  tt::Layout layout;
+  layout.modes = values.text("form") == "lowrank"
+                     ? tt::Sizes{in, out}
+                     : tt::linear_modes(in, out, static_cast<int>(values.integer("order")));
+  layout.ranks = tt::uniform_ranks(layout.modes, rank, "[bench] --linear " + values.text("linear"));
+  bench.form = layers::chain_form(std::move(layout));
   return bench;
 }
 
 report::LookupBench lookup_of(const OptionValues& values) {
   const auto [rows, columns] = sizes_of(values, "table", "30522x768");
-  report::LookupBench bench{.rows = rows, .columns = columns, .form = layers::Form::dense, .modes = {}, .ranks = {}};
+  report::LookupBench bench{.rows = rows, .columns = columns};
   if (values.text("form") == "dense") return bench;
   if (values.text("form") != "tt") fail_input("[bench] --table {}: want --form tt or dense", values.text("table"));
   const std::int64_t rank = values.has("embedding-rank") ? values.integer("embedding-rank") : 32;
-  bench.form = layers::Form::ttm;
-  bench.modes = tt::table_modes(rows, columns, static_cast<int>(values.integer("embedding-order")));
-  bench.ranks = tt::uniform_ranks(tt::table_entry_sizes(bench.modes), rank, "[bench] --table " + values.text("table"));
+  tt::Layout layout;
+  layout.kind = tt::Kind::ttm;
+  layout.modes = tt::table_modes(rows, columns, static_cast<int>(values.integer("embedding-order")));
+  layout.ranks = tt::uniform_ranks(layout.entry_sizes(), rank, "[bench] --table " + values.text("table"));
+  bench.form = layers::chain_form(std::move(layout));
   return bench;
 }
 

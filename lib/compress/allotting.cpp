@@ -13,24 +13,21 @@ namespace {
 void apply(const LayerRule& rule, LayerPlan& plan) {
   if (rule.form) plan.form = *rule.form;
   if (rule.rank) plan.rank = *rule.rank;
-  if (rule.gauge) plan.gauge = *rule.gauge;
-  if (rule.exact) plan.exact = *rule.exact;
-  if (rule.in_modes.empty()) return;
-  plan.in_modes = rule.in_modes;
-  plan.out_modes = rule.out_modes;
+  if (rule.gauge) plan.layout.gauge = *rule.gauge;
+  if (rule.exact) plan.layout.exact_rows = *rule.exact;
+  if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
 }
 
 // With calibration, a tt has two input modes and one output mode. Then the input cores can be fitted to the inputs, and
 // the last core can have a gauge.
 void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
-  if (!plan.in_modes.empty()) return;
+  if (!plan.layout.modes.empty()) return set_modes(plan, plan.layout.in_modes(), plan.layout.out_modes());
   const tt::Sizes modes = plan.form == PlannedForm::ttm
                               ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
                               : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
   const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
-  plan.in_modes.assign(modes.begin(), middle);
-  plan.out_modes.assign(middle, modes.end());
-  if (plan.form == PlannedForm::tt && calibrated && !settings.order) plan.out_modes = {candidate.out()};
+  const bool one_output = plan.form == PlannedForm::tt && calibrated && !settings.order;
+  set_modes(plan, {modes.begin(), middle}, one_output ? tt::Sizes{candidate.out()} : tt::Sizes{middle, modes.end()});
 }
 
 // tt applies only to linear layers, ttm only to tables. first_plan() uses the other form for the other kind.
@@ -56,12 +53,12 @@ LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool 
   LayerPlan plan;
   plan.name = candidate.name;
   plan.form = settings.form;
-  plan.gauge = settings.gauge;
-  if (candidate.table) plan.exact = settings.exact_rows;
+  plan.layout.gauge = settings.gauge;
+  if (candidate.table) plan.layout.exact_rows = settings.exact_rows;
   if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
   for (std::size_t i = 0; i < settings.rules.size(); ++i)
     if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
-  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.exact = 0;
+  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
   if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
     default_modes(plan, candidate, settings, calibrated);
   LayerPlan checked = plan;
@@ -114,10 +111,10 @@ void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& cu
     return;
   }
   plan.form = PlannedForm::keep_dense;
-  if (plan.exact > 0) {
-    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.exact, candidate.in(),
-                              candidate.out());
-    plan.exact = 0;
+  if (plan.layout.exact_rows > 0) {
+    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.layout.exact_rows,
+                              candidate.in(), candidate.out());
+    plan.layout.exact_rows = 0;
     return;
   }
   plan.reason = fmt::format("above rank {} it would be {} than dense {} x {}",

@@ -69,10 +69,7 @@ constexpr std::int64_t large = 2048;  // above it, a spectrum takes many seconds
 
 tt::Chain table_pair(tt::Pair pair) {
   tt::Chain chain;
-  chain.kind = tt::Kind::ttm;
-  chain.in_modes = {pair.left.rows, 1};
-  chain.out_modes = {1, pair.right.columns};
-  chain.ranks = {1, pair.left.columns, 1};
+  chain.layout = tt::ttm_layout({pair.left.rows, 1}, {1, pair.right.columns}, {1, pair.left.columns, 1});
   chain.cores = {std::move(pair.left.values), std::move(pair.right.values)};
   return chain;
 }
@@ -129,9 +126,9 @@ const std::vector<double>& LayerFactors::losses() const { return curve_->losses(
 
 tt::Chain LayerFactors::fit_table(const LayerPlan& plan) const {
   if (plan.form != PlannedForm::ttm) return table_pair(curve_->pair(weight_, plan.rank));
-  const tt::Sizes ranks = chain_of(plan, candidate_).ranks;
-  return tt::ttm_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = ranks, .tolerance = {}, .middle_rank = {}},
-                     fitted_weights(evidence_))
+  const tt::Sizes ranks = chain_of(plan, candidate_).layout.ranks;
+  return tt::ttm_svd(weight_, plan.layout.in_modes(), plan.layout.out_modes(),
+                     {.ranks = ranks, .tolerance = {}, .middle_rank = {}}, fitted_weights(evidence_))
       .chain;
 }
 
@@ -140,6 +137,7 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   if (candidate_.table) {
     tt::Chain chain = fit_table(plan);
     chain.exact_ids = evidence_.exact_rows;
+    chain.layout.exact_rows = std::ssize(chain.exact_ids);
     for (const std::int32_t row : chain.exact_ids)
       chain.exact_rows.insert(chain.exact_rows.end(), weight_.row(row), weight_.row(row) + weight_.columns);
     return chain;
@@ -148,21 +146,21 @@ tt::Chain LayerFactors::fit(const LayerPlan& plan) const {
   if (plan.form == PlannedForm::automatic && evidence_.inputs) {
     tt::Search search;
     search.bytes = static_cast<std::int64_t>(planned_bytes(plan, candidate_));
-    search.storage = {element, plan.gauge};
+    search.storage = {element, plan.layout.gauge};
     search.shrinkage = {0, 0.03, 0.1};
     return tt::best_candidate(target(), evidence_.inputs->fit.moment, evidence_.inputs->held.moment, search).chain;
   }
   tt::Chain chain;
   if (plan.form != PlannedForm::tt)
     chain = tt::chain_of_pair(curve_->pair(weight_, plan.rank));
-  else if (evidence_.inputs && plan.in_modes.size() == 2 && plan.out_modes.size() == 1)
+  else if (evidence_.inputs && wanted.layout.inputs() == 2 && wanted.layout.cores() == 3)
     chain = tt::fit_order3(target(), evidence_.inputs->fit.moment,
-                           {plan.in_modes[0], plan.in_modes[1], wanted.ranks[1], plan.rank});
+                           {wanted.layout.modes[0], wanted.layout.modes[1], wanted.layout.ranks[1], plan.rank});
   else
-    chain =
-        tt::tt_svd(weight_, plan.in_modes, plan.out_modes, {.ranks = wanted.ranks, .tolerance = {}, .middle_rank = {}})
-            .chain;
-  return plan.gauge && chain.out_modes.size() == 1 ? tt::fix_gauge(std::move(chain)) : chain;
+    chain = tt::tt_svd(weight_, wanted.layout.in_modes(), wanted.layout.out_modes(),
+                       {.ranks = wanted.layout.ranks, .tolerance = {}, .middle_rank = {}})
+                .chain;
+  return wanted.layout.gauge ? tt::fix_gauge(std::move(chain)) : chain;
 }
 
 Matrix LayerFactors::approximation(std::int64_t rank) const {
@@ -191,13 +189,14 @@ void LayerFactors::measure_outputs(const tt::Chain& chain, LayerOutcome& outcome
 void LayerFactors::measure(const tt::Chain& chain, LayerOutcome& outcome) const {
   outcome.error_of_optimum = outcome.rel_error = tt::chain_error(weight_, chain);
   if (evidence_.given()) measure_outputs(chain, outcome);
-  if (chain.kind == tt::Kind::ttm && chain.in_modes.back() != 1) {
+  const tt::Layout& layout = chain.layout;
+  if (layout.kind == tt::Kind::ttm && layout.in_modes().back() != 1) {
     const double bound =
-        tt::ttm_error_bound(weight_, chain.in_modes, chain.out_modes, chain.ranks, fitted_weights(evidence_));
+        tt::ttm_error_bound(weight_, layout.in_modes(), layout.out_modes(), layout.ranks, fitted_weights(evidence_));
     if (bound > 0) outcome.optimum = bound;  // the bound is 0 if all rows that count are exact
     return;
   }
-  const auto rank = static_cast<std::size_t>(chain.kind == tt::Kind::tt ? chain.middle() : chain.ranks[1]);
+  const auto rank = static_cast<std::size_t>(layout.ranks[layout.middle()]);
   if (rank < losses().size()) outcome.optimum = square_root_of_ratio(curve_->best_loss(rank), losses()[0]);
 }
 
@@ -223,18 +222,11 @@ io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate) {
   io::ChainSpec spec;
   spec.name = candidate.name;
   spec.bare = candidate.bare();
-  spec.kind = chain.kind == tt::Kind::tt ? io::ChainKind::tt : io::ChainKind::ttm;
   spec.shape = candidate.shape;
-  spec.modes = chain.in_modes;
-  spec.modes.insert(spec.modes.end(), chain.out_modes.begin(), chain.out_modes.end());
-  spec.ranks = spec.initial_ranks = chain.ranks;
+  spec.layout = chain.layout;
+  spec.initial_ranks = chain.layout.ranks;
   spec.folded = true;
-  spec.exact = static_cast<std::int64_t>(chain.exact_ids.size());
-  if (chain.kind == tt::Kind::ttm) return spec;
-  spec.in_count = chain.in_modes.size();
-  spec.sorted = !chain.order.empty();
-  spec.gauge = !chain.gauge.empty();
-  spec.conv1d = candidate.conv1d;
+  spec.conv1d = !spec.table() && candidate.conv1d;
   return spec;
 }
 
@@ -246,22 +238,6 @@ void round_to(tt::Chain& chain, io::StoredType type) {
               : type == io::StoredType::BF16 ? bf16_to_float(float_to_bf16(number))
                                              : number;
     }
-}
-
-tt::Chain load_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, std::optional<double> threshold) {
-  io::ChainTensors tensors = io::read_chain(folder, spec, threshold);
-  tt::Chain chain;
-  chain.kind = spec.kind == io::ChainKind::tt ? tt::Kind::tt : tt::Kind::ttm;
-  const auto middle = spec.modes.begin() + static_cast<std::ptrdiff_t>(spec.middle());
-  chain.in_modes.assign(spec.modes.begin(), middle);
-  chain.out_modes.assign(middle, spec.modes.end());
-  chain.ranks = spec.ranks;
-  for (const std::vector<float>& core : tensors.cores) chain.cores.emplace_back(core.begin(), core.end());
-  chain.order = std::move(tensors.order);
-  chain.gauge = std::move(tensors.gauge);
-  chain.exact_ids = std::move(tensors.exact_ids);
-  chain.exact_rows.assign(tensors.exact_rows.begin(), tensors.exact_rows.end());
-  return chain;
 }
 
 std::string hash_chain(const io::SafetensorsFile& file, const io::ChainSpec& spec, io::StoredType type) {

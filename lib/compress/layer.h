@@ -92,8 +92,6 @@ std::vector<double> layer_losses(const Candidate& candidate, tt::Matrix weight, 
 io::ChainSpec describe(const tt::Chain& chain, const Candidate& candidate);
 // Rounds the numbers to the stored type.
 void round_to(tt::Chain& chain, io::StoredType type);
-// Loads a chain from a folder.
-tt::Chain load_chain(const io::ModelFolder& folder, const io::ChainSpec& spec, std::optional<double> threshold);
 // XXH3 of the tensors of a stored chain, in the order of tensors_of().
 std::string hash_chain(const io::SafetensorsFile& file, const io::ChainSpec& spec, io::StoredType type);
 

@@ -54,6 +54,12 @@ FileShape sizes_at(const Json& json, const char* key, const std::string& where) 
   return sizes;
 }
 
+// Entry sizes of the layout without an identity block, whose size is not known before the ranks are.
+tt::Sizes entry_sizes(tt::Layout layout) {
+  layout.gauge = false;
+  return layout.entry_sizes();
+}
+
 bool has_modes(PlannedForm form) { return form == PlannedForm::tt || form == PlannedForm::ttm; }
 
 // Reads either "rank", one rank for the middle bond (ttm: for every bond), or "ranks", the rank of every bond.
@@ -65,14 +71,13 @@ void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
   if (!has_modes(plan.form))
     fail_input("{}: \"ranks\" belongs to tt and ttm; a {} has one bond, write \"rank\"", where, name_of(plan.form));
   if (json.contains("rank")) fail_input("{}: \"rank\" and \"ranks\" are both there; keep one of them", where);
-  plan.ranks = sizes_at(json, "ranks", where);
-  const std::size_t cores =
-      plan.form == PlannedForm::tt ? plan.in_modes.size() + plan.out_modes.size() : plan.in_modes.size();
-  if (plan.ranks.size() != cores + 1)
-    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, plan.ranks.size(), cores,
+  FileShape& ranks = plan.layout.ranks = sizes_at(json, "ranks", where);
+  const std::size_t cores = plan.layout.cores();
+  if (ranks.size() != cores + 1)
+    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, ranks.size(), cores,
                cores + 1);
-  plan.rank = plan.form == PlannedForm::tt ? plan.ranks[plan.in_modes.size()]
-                                           : *std::max_element(plan.ranks.begin(), plan.ranks.end());
+  plan.rank =
+      plan.form == PlannedForm::tt ? ranks[plan.layout.middle()] : *std::max_element(ranks.begin(), ranks.end());
 }
 
 LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::string& where) {
@@ -86,19 +91,21 @@ LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::st
     fail_input("{}: shape is not {}, which the model has; is the plan that of another model?", where,
                io::to_string(candidate.shape));
   if (has_modes(plan.form)) {
-    const bool tt = plan.form == PlannedForm::tt;
-    plan.in_modes = sizes_at(json, tt ? "in_modes" : "row_modes", where);
-    plan.out_modes = sizes_at(json, tt ? "out_modes" : "column_modes", where);
+    const bool is_tt = plan.form == PlannedForm::tt;
+    set_modes(plan, sizes_at(json, is_tt ? "in_modes" : "row_modes", where),
+              sizes_at(json, is_tt ? "out_modes" : "column_modes", where));
+    if (!is_tt && plan.layout.modes.size() != 2 * plan.layout.in_count)
+      fail_input("{}: row and column modes must be equally many", where);
   }
   if (json.contains("reason")) plan.reason = text_at(json, "reason", where);
   if (const auto found = json.find("gauge"); found != json.end()) {
     if (!found->is_boolean()) fail_input("{}: \"gauge\" must be true or false", where);
-    plan.gauge = found->get<bool>();
+    plan.layout.gauge = found->get<bool>();
   }
   if (plan.form == PlannedForm::keep_dense) return plan;
   if (const auto found = json.find("exact_rows"); found != json.end()) {
     if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
-    plan.exact = found->get<std::int64_t>();
+    plan.layout.exact_rows = found->get<std::int64_t>();
   }
   read_ranks(json, plan, where);
   check_layer(plan, candidate, where);
@@ -126,19 +133,14 @@ void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item)
   }
 }
 
-tt::Sizes entry_sizes(const LayerPlan& plan) {
-  tt::Sizes modes = plan.in_modes;
-  modes.insert(modes.end(), plan.out_modes.begin(), plan.out_modes.end());
-  return plan.form == PlannedForm::ttm ? tt::table_entry_sizes(modes) : modes;
-}
-
 // The rank of every bond. The middle bond (ttm: every inner bond) is at most `rank`; all others are as large as their
 // neighbours allow.
-tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
-  if (!plan.ranks.empty()) return plan.ranks;
+tt::Sizes ranks_of(const tt::Layout& layout, std::int64_t rank) {
+  if (!layout.ranks.empty()) return layout.ranks;
+  const tt::Sizes sizes = entry_sizes(layout);
   tt::Sizes ranks = tt::largest_ranks(sizes);
   for (std::size_t k = 1; k + 1 < ranks.size(); ++k)
-    if (plan.form == PlannedForm::ttm || k == plan.in_modes.size()) ranks[k] = std::min(ranks[k], plan.rank);
+    if (layout.kind == tt::Kind::ttm || k == layout.middle()) ranks[k] = std::min(ranks[k], rank);
   for (std::size_t k = 1; k < ranks.size(); ++k) ranks[k] = std::min(ranks[k], ranks[k - 1] * sizes[k - 1]);
   for (std::size_t k = ranks.size() - 1; k-- > 0;) ranks[k] = std::min(ranks[k], ranks[k + 1] * sizes[k]);
   return ranks;
@@ -146,16 +148,14 @@ tt::Sizes ranks_of(const LayerPlan& plan, const tt::Sizes& sizes) {
 
 // Requires that every bond is at most as large as its neighbours allow. Otherwise the chain would be smaller than the
 // plan.
-void check_ranks(const LayerPlan& plan, const std::string& where) {
-  const tt::Sizes sizes = entry_sizes(plan);
-  if (plan.ranks.front() != 1 || plan.ranks.back() != 1)
-    fail_input("{}: the first and the last of \"ranks\" must be 1", where);
+void check_ranks(const tt::Layout& layout, const std::string& where) {
+  const tt::Sizes sizes = entry_sizes(layout), &ranks = layout.ranks;
+  if (ranks.front() != 1 || ranks.back() != 1) fail_input("{}: the first and the last of \"ranks\" must be 1", where);
   const tt::Sizes largest = tt::largest_ranks(sizes);
-  for (std::size_t k = 1; k + 1 < plan.ranks.size(); ++k) {
-    const std::int64_t limit = std::min({largest[k], plan.ranks[k - 1] * sizes[k - 1], plan.ranks[k + 1] * sizes[k]});
-    if (plan.ranks[k] > limit)
-      fail_input("{}: rank {} at bond {} exceeds {}, the largest that its neighbours allow", where, plan.ranks[k], k,
-                 limit);
+  for (std::size_t k = 1; k + 1 < ranks.size(); ++k) {
+    const std::int64_t limit = std::min({largest[k], ranks[k - 1] * sizes[k - 1], ranks[k + 1] * sizes[k]});
+    if (ranks[k] > limit)
+      fail_input("{}: rank {} at bond {} exceeds {}, the largest that its neighbours allow", where, ranks[k], k, limit);
   }
 }
 
@@ -182,27 +182,29 @@ LayerRule parse_layer_rule(const std::string& text) {
 }
 
 io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate) {
-  LayerPlan shaped = plan;
-  if (plan.form == PlannedForm::lowrank || plan.form == PlannedForm::automatic) {
-    shaped.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
-    shaped.in_modes = candidate.table ? FileShape{candidate.in(), 1} : FileShape{candidate.in()};
-    shaped.out_modes = candidate.table ? FileShape{1, candidate.out()} : FileShape{candidate.out()};
-  }
   io::ChainSpec chain;
   chain.name = candidate.name;
-  chain.kind = shaped.form == PlannedForm::ttm ? io::ChainKind::ttm : io::ChainKind::tt;
   chain.shape = candidate.shape;
-  chain.modes = shaped.in_modes;
-  chain.modes.insert(chain.modes.end(), shaped.out_modes.begin(), shaped.out_modes.end());
-  chain.ranks = chain.initial_ranks = ranks_of(shaped, entry_sizes(shaped));
   chain.folded = true;
   chain.bare = candidate.bare();
-  chain.exact = plan.exact;
-  if (chain.kind == io::ChainKind::ttm) return chain;
-  chain.in_count = shaped.in_modes.size();
-  chain.conv1d = candidate.conv1d;
-  chain.gauge = plan.gauge && shaped.out_modes.size() == 1;
+  chain.conv1d = !candidate.table && candidate.conv1d;
+  tt::Layout& layout = chain.layout = plan.layout;
+  if (!has_modes(plan.form))
+    layout = candidate.table ? tt::ttm_layout({candidate.in(), 1}, {1, candidate.out()}, {})
+                             : tt::tt_layout({candidate.in()}, {candidate.out()}, {});
+  layout.ranks = ranks_of(layout, plan.rank);
+  layout.gauge = plan.layout.gauge && !chain.table() && layout.cores() == layout.inputs() + 1;
+  layout.exact_rows = plan.layout.exact_rows;
+  chain.initial_ranks = layout.ranks;
   return chain;
+}
+
+void set_modes(LayerPlan& plan, const tt::Sizes& in, const tt::Sizes& out) {
+  tt::Layout& layout = plan.layout;
+  layout.kind = plan.form == PlannedForm::ttm ? tt::Kind::ttm : tt::Kind::tt;
+  layout.modes = in;
+  layout.modes.insert(layout.modes.end(), out.begin(), out.end());
+  layout.in_count = in.size();
 }
 
 void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::string& where) {
@@ -213,17 +215,17 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
     fail_input("{}: tt is a form of linear layers; use ttm, lowrank or auto for a table", where);
   // Padding rows allow a ttm larger bonds than the table itself could fill.
   const std::int64_t largest =
-      plan.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
+      plan.layout.ranks.empty() || plan.form == PlannedForm::tt ? std::min(candidate.in(), candidate.out()) : plan.rank;
   if (plan.rank < 1 || plan.rank > largest)
     fail_input("{}: rank {} is not between 1 and {}, the largest possible for {} x {}", where, plan.rank, largest,
                candidate.in(), candidate.out());
-  if (plan.exact != 0 && !candidate.table)
+  if (plan.layout.exact_rows != 0 && !candidate.table)
     fail_input("{}: exact rows are those of a table that is looked up; a linear layer has none", where);
-  if (plan.exact < 0 || (plan.exact > 0 && plan.exact >= candidate.in()))
+  if (plan.layout.exact_rows < 0 || (plan.layout.exact_rows > 0 && plan.layout.exact_rows >= candidate.in()))
     fail_input(
         "{}: {} exact rows are not between 0 and {}, one below the {} rows of the table; to keep all of them leave the "
         "table dense",
-        where, plan.exact, candidate.in() - 1, candidate.in());
+        where, plan.layout.exact_rows, candidate.in() - 1, candidate.in());
   if (!has_modes(plan.form)) return;
   const auto bounded = [](const FileShape& modes) {
     std::int64_t product = 1;
@@ -231,25 +233,26 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
       product = product > (std::int64_t{1} << 40) / mode ? (std::int64_t{1} << 40) + 1 : product * mode;
     return product;
   };
-  const std::int64_t first = bounded(plan.in_modes), second = bounded(plan.out_modes);
+  const std::int64_t first = bounded(plan.layout.in_modes()), second = bounded(plan.layout.out_modes());
   const bool padded = plan.form == PlannedForm::ttm;
-  if (padded && plan.in_modes.size() != plan.out_modes.size())
+  if (padded && plan.layout.modes.size() != 2 * plan.layout.in_count)
     fail_input("{}: row and column modes must be equally many", where);
   if (second != candidate.out() ||
       (padded ? first < candidate.in() || first >= 2 * candidate.in() : first != candidate.in()))
     fail_input("{}: the modes multiply to {} and {}, but the weight is {} x {}", where, first, second, candidate.in(),
                candidate.out());
-  if (!plan.ranks.empty()) check_ranks(plan, where);
+  if (!plan.layout.ranks.empty()) check_ranks(plan.layout, where);
 }
 
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type) {
+  const tt::Layout& layout = chain.layout;
   std::vector<io::TensorToWrite> tensors;
-  for (std::size_t k = 0; k < chain.cores(); ++k) tensors.push_back({chain.core_name(k), type, chain.core_shape(k)});
-  if (chain.sorted) tensors.push_back({chain.order_name(), io::StoredType::I32, {chain.in()}});
-  if (chain.gauge) tensors.push_back({chain.gauge_name(), io::StoredType::I32, {chain.ranks[chain.middle()]}});
-  if (chain.exact > 0) {
-    tensors.push_back({chain.exact_ids_name(), io::StoredType::I32, {chain.exact}});
-    tensors.push_back({chain.exact_rows_name(), type, {chain.exact, chain.shape[1]}});
+  for (std::size_t k = 0; k < layout.cores(); ++k) tensors.push_back({chain.core_name(k), type, layout.core_shape(k)});
+  if (layout.sorted) tensors.push_back({chain.order_name(), io::StoredType::I32, {chain.rows()}});
+  if (layout.gauge) tensors.push_back({chain.gauge_name(), io::StoredType::I32, {layout.ranks[layout.middle()]}});
+  if (layout.exact_rows > 0) {
+    tensors.push_back({chain.exact_ids_name(), io::StoredType::I32, {layout.exact_rows}});
+    tensors.push_back({chain.exact_rows_name(), type, {layout.exact_rows, chain.columns()}});
   }
   return tensors;
 }
@@ -274,17 +277,17 @@ Json to_json(const Plan& plan, const std::vector<Candidate>& candidates) {
     const LayerPlan& layer = plan.layers[i];
     Json entry{{"name", layer.name}, {"shape", candidates[i].shape}, {"form", name_of(layer.form)}};
     if (has_modes(layer.form)) {
-      const bool tt = layer.form == PlannedForm::tt;
-      entry[tt ? "in_modes" : "row_modes"] = layer.in_modes;
-      entry[tt ? "out_modes" : "column_modes"] = layer.out_modes;
+      const bool is_tt = layer.form == PlannedForm::tt;
+      entry[is_tt ? "in_modes" : "row_modes"] = layer.layout.in_modes();
+      entry[is_tt ? "out_modes" : "column_modes"] = layer.layout.out_modes();
     }
     if (layer.form != PlannedForm::keep_dense) {
       if (has_modes(layer.form))
-        entry["ranks"] = chain_of(layer, candidates[i]).ranks;
+        entry["ranks"] = chain_of(layer, candidates[i]).layout.ranks;
       else
         entry["rank"] = layer.rank;
-      if (!candidates[i].table) entry["gauge"] = layer.gauge;
-      if (layer.exact > 0) entry["exact_rows"] = layer.exact;
+      if (!candidates[i].table) entry["gauge"] = layer.layout.gauge;
+      if (layer.layout.exact_rows > 0) entry["exact_rows"] = layer.layout.exact_rows;
     }
     if (!layer.reason.empty()) entry["reason"] = layer.reason;
     json["layers"].push_back(std::move(entry));
@@ -306,7 +309,7 @@ Plan parse_plan(const std::string& text, const std::string& file, const std::vec
     plan.ratio = ratio->get<double>();
   }
   for (const Candidate& candidate : candidates)
-    plan.layers.push_back({candidate.name, PlannedForm::keep_dense, {}, {}, 0, true, "not in the plan"});
+    plan.layers.push_back({.name = candidate.name, .reason = "not in the plan"});
   std::set<std::string> seen;
   for (std::size_t i = 0; i < layers->size(); ++i) {
     std::string where = fmt::format("{}: layers[{}]", file, i);

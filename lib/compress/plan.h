@@ -15,13 +15,11 @@ const char* name_of(PlannedForm form);  // dense, auto, tt, ttm, lowrank
 struct LayerPlan {
   std::string name;  // of the weight, without ".weight"
   PlannedForm form = PlannedForm::keep_dense;
-  io::FileShape in_modes, out_modes;  // tt and ttm (row modes, column modes)
+  // tt and ttm: kind, modes and ranks; empty ranks: as large as the middle bond allows. Every form: the identity block
+  // in the last core, if the form allows one, and the number of exact rows of a table.
+  tt::Layout layout = {.gauge = true};
   std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
-  bool gauge = true;        // identity block in the last core, if the form allows one
   std::string reason = {};  // the reason why it stays dense
-  std::int64_t exact = 0;   // tables only: number of exact rows
-  // tt and ttm: rank of every bond, both ends included; empty: as large as the middle bond allows.
-  io::FileShape ranks = {};
 };
 
 struct Plan {
@@ -46,6 +44,8 @@ struct LayerRule {
 };
 LayerRule parse_layer_rule(const std::string& text);
 
+// Sets kind and modes of a plan of form tt or ttm.
+void set_modes(LayerPlan& plan, const tt::Sizes& in, const tt::Sizes& out);
 // The chain of a plan as the file describes it: modes and largest ranks. Not for dense and automatic.
 io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate);
 // InputError if `plan` does not fit the candidate. The message starts with `where`.

@@ -9,7 +9,6 @@
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
 #include "lib/core/task_progress.h"
-#include "lib/io/chain_form.h"
 
 namespace comera::compress {
 namespace {
@@ -29,7 +28,7 @@ std::vector<std::vector<std::byte>> stored_bytes_of(const tt::Chain& chain, io::
   }
   if (chain.exact_ids.empty()) return all;
   std::vector<std::byte>& rows = all.emplace_back();
-  const std::size_t row_bytes = static_cast<std::size_t>(chain.columns()) * io::size_of(type);
+  const std::size_t row_bytes = static_cast<std::size_t>(chain.layout.columns()) * io::size_of(type);
   for (const std::int32_t id : chain.exact_ids) {
     const auto row = dense.subspan(static_cast<std::size_t>(id) * row_bytes, row_bytes);
     rows.insert(rows.end(), row.begin(), row.end());
@@ -107,7 +106,7 @@ class Runner {
   // The same number in every plan that cuts the table.
   std::int64_t exact_rows_of(std::size_t i) const {
     std::int64_t exact = 0;
-    for (const Planned& planned : plans_) exact = std::max(exact, planned.plan.layers[i].exact);
+    for (const Planned& planned : plans_) exact = std::max(exact, planned.plan.layers[i].layout.exact_rows);
     return exact;
   }
 
@@ -168,7 +167,7 @@ class Runner {
 
   tt::Matrix stored_weight(std::size_t p, std::size_t i) const {
     const io::ModelFolder stored(work_.layer_path(p, i));
-    tt::Matrix weight = tt::expand(load_chain(stored, *outcomes_[p][i].chain, {}));
+    tt::Matrix weight = tt::expand(tt::to_double(io::read_chain(stored, *outcomes_[p][i].chain, {})));
     return weight.rows > candidates_[i].in() ? tt::first_rows(weight, candidates_[i].in()) : weight;
   }
 
@@ -199,7 +198,7 @@ class Runner {
     round_to(chain, candidate.type);
     tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
     outcome.chain = describe(chain, candidate);
-    outcome.form = io::form_name(outcome.chain->kind, outcome.chain->modes);
+    outcome.form = tt::form_name(outcome.chain->layout);
     outcome.parameters = tt::stored_numbers(chain);
     outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
     factors.measure(chain, outcome);

@@ -187,7 +187,7 @@ struct Tensorizer::Work {
       check_stop();
       const Candidate& candidate = candidates()[i];
       if (spectra)
-        measure(i, table_evidence(owner.moments_.get(), candidate, first[i].exact));
+        measure(i, table_evidence(owner.moments_.get(), candidate, first[i].layout.exact_rows));
       else
         add_curve(i, straight_losses(std::min(candidate.in(), candidate.out())));
       task.advance();

@@ -94,12 +94,11 @@ class Verifier {
 
   Candidate candidate_of(const io::ChainSpec& chain) const {
     const io::ModelFolder::Entry& entry = dense_entry(chain);
-    return {chain.name,   entry.tensor.name, chain.kind == io::ChainKind::ttm,
-            chain.conv1d, entry.tensor.type, entry.tensor.shape};
+    return {chain.name, entry.tensor.name, chain.table(), chain.conv1d, entry.tensor.type, entry.tensor.shape};
   }
 
   Matrix expanded(const io::ChainSpec& chain) const {
-    Matrix fitted = tt::expand(load_chain(compressed_, chain, threshold_));
+    Matrix fitted = tt::expand(tt::to_double(io::read_chain(compressed_, chain, threshold_)));
     const Candidate candidate = candidate_of(chain);
     return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
   }
@@ -109,7 +108,7 @@ class Verifier {
   void measure_outputs(std::map<std::string, std::optional<double>>& outputs) {
     const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
     for (const auto& [name, chain] : chains_)
-      if (sequential && chain.kind == io::ChainKind::ttm) moments_->replace(name, expanded(chain));
+      if (sequential && chain.table()) moments_->replace(name, expanded(chain));
     const auto compressed = [&](const std::string& layer) { return chains_.contains(layer); };
     moments_->visit({sequential, Part::all, compressed}, [&](const MomentGroup& group) {
       for (const std::string& name : group.layers) {
@@ -130,15 +129,15 @@ class Verifier {
     check.name = chain.weight_name();
     check.stored_rel_error = layer.rel_error;
     check.stored_output_error = layer.output_error;
-    check.rel_error =
-        tt::chain_error(read_weight(dense_, candidate_of(chain)), load_chain(compressed_, chain, threshold_));
+    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)),
+                                      tt::to_double(io::read_chain(compressed_, chain, threshold_)));
     if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
     const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
     if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
       check.fault = "the dense weight is not the one that it was made from";
     else if (!core || hash_chain(compressed_.file_of(*core), chain, core->tensor.type) != layer.chain_hash)
-      check.fault = chain.exact > 0 ? "the cores or exact rows are not the ones that were written"
-                                    : "the cores are not the ones that were written";
+      check.fault = chain.layout.exact_rows > 0 ? "the cores or exact rows are not the ones that were written"
+                                                : "the cores are not the ones that were written";
     else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
       check.fault = "its error is not the one that was certified";
     else if (check.output_error && layer.output_error &&

@@ -43,7 +43,7 @@ class DecoderGraph {
   Name head(const Name& x) {
     const std::string name = spec_.tied ? DecoderNames::word : DecoderNames::head;
     const io::ChainSpec* chain = build_.weights.chain_spec(name);
-    if (chain && chain->kind == io::ChainKind::tt) return linear(build_, name, x, spec_.hidden, spec_.vocabulary);
+    if (chain && !chain->table()) return linear(build_, name, x, spec_.hidden, spec_.vocabulary);
     return tied_decoder(build_, name, x, spec_.vocabulary, spec_.hidden);
   }
 

@@ -49,9 +49,9 @@ io::Metadata metadata() { return {{"format", "pt"}}; }
 
 // In the orientation of the file.
 Matrix dense_weight(const WeightReader& weights, const io::ChainSpec& spec) {
-  if (spec.kind == io::ChainKind::ttm) return weights.table(spec.name, spec.shape[0], spec.shape[1]);
-  Matrix weight = weights.linear(spec.name, spec.in(), spec.out());
-  return spec.conv1d ? weight : transposed(weight);
+  if (spec.table()) return weights.table(spec.name, spec.rows(), spec.columns());
+  Matrix weight = weights.linear(spec.name, spec.rows(), spec.columns());
+  return spec.conv1d ? weight : tt::transposed(weight);
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ struct Half {
   std::int64_t rows = 0, columns = 0;
 };
 
-std::string core_name(const Chain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.name, k); }
+std::string core_name(const StoredChain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.spec.name, k); }
 
 // A core as the matrix [rows, ..].
-Half core(Graph& graph, const Chain& chain, std::size_t k, std::int64_t rows) {
-  const std::int64_t columns = chain.core_elements(k) / rows;
-  return {graph.weight(core_name(chain, k), {rows, columns}, chain.cores[k]), rows, columns};
+Half core(Graph& graph, const StoredChain& chain, std::size_t k, std::int64_t rows) {
+  const std::int64_t columns = tt::product(chain.layout().core_shape(k)) / rows;
+  return {graph.weight(core_name(chain, k), {rows, columns}, chain.numbers.cores[k]), rows, columns};
 }
 
 Half multiply(Graph& graph, const Half& a, const Half& b) {
@@ -33,44 +33,46 @@ Half reshape(Graph& graph, const Half& half, std::int64_t rows) {
 }
 
 // [in, R]
-Half merged_left(Graph& graph, const Chain& chain) {
-  Half left = core(graph, chain, 0, chain.left_modes[0]);
-  for (std::size_t k = 1; k < chain.middle(); ++k) {
-    left = multiply(graph, left, core(graph, chain, k, chain.ranks[k]));
-    left = reshape(graph, left, left.rows * chain.left_modes[k]);
+Half merged_left(Graph& graph, const StoredChain& chain) {
+  Half left = core(graph, chain, 0, chain.layout().modes[0]);
+  for (std::size_t k = 1; k < chain.layout().middle(); ++k) {
+    left = multiply(graph, left, core(graph, chain, k, chain.layout().ranks[k]));
+    left = reshape(graph, left, left.rows * chain.layout().modes[k]);
   }
-  if (!chain.order.empty())
-    left.name = graph.node("Gather", {left.name, graph.indices(chain.name + ".rows", chain_rows(chain))},
-                           {{"axis", std::int64_t{0}}});
+  if (chain.layout().sorted)
+    left.name =
+        graph.node("Gather", {left.name, graph.indices(chain.spec.name + ".rows", tt::inverse(chain.numbers.order))},
+                   {{"axis", std::int64_t{0}}});
   return left;
 }
 
-Name identity(Graph& graph, const Chain& chain, std::int64_t size) {
+Name identity(Graph& graph, const StoredChain& chain, std::int64_t size) {
   if (graph.opset() >= 9) return graph.node("EyeLike", {graph.node("ConstantOfShape", {graph.integers({size, size})})});
   std::vector<std::int32_t> places(static_cast<std::size_t>(size));
   std::iota(places.begin(), places.end(), 0);
-  const Name across = graph.indices(chain.name + ".diagonal", places);
+  const Name across = graph.indices(chain.spec.name + ".diagonal", places);
   return graph.node("Cast", {graph.node("Equal", {graph.reshape(across, {size, 1}), across})},
                     {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
 }
 
 // The columns of [identity | core] in the order of the outputs. The identity block that the gauge omits is restored
 // when the file is loaded.
-Half with_identity(Graph& graph, const Chain& chain, const Half& rest) {
+Half with_identity(Graph& graph, const StoredChain& chain, const Half& rest) {
   const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
-  const Name columns = graph.indices(chain.name + ".columns", gauge_columns(chain));
-  return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.columns};
+  const Name columns =
+      graph.indices(chain.spec.name + ".columns", tt::gauge_positions(chain.numbers.gauge, chain.spec.columns()));
+  return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.spec.columns()};
 }
 
 // [R, out]
-Half merged_right(Graph& graph, const Chain& chain) {
-  const std::size_t middle = chain.middle(), last = chain.cores.size();
-  Half right = core(graph, chain, last - 1, chain.ranks[last - 1]);
+Half merged_right(Graph& graph, const StoredChain& chain) {
+  const std::size_t middle = chain.layout().middle(), last = chain.layout().cores();
+  Half right = core(graph, chain, last - 1, chain.layout().ranks[last - 1]);
   for (std::size_t k = last - 1; k-- > middle;) {
-    right = multiply(graph, core(graph, chain, k, chain.ranks[k] * chain.right_modes[k - middle]), right);
-    right = reshape(graph, right, chain.ranks[k]);
+    right = multiply(graph, core(graph, chain, k, chain.layout().ranks[k] * chain.layout().modes[k]), right);
+    right = reshape(graph, right, chain.layout().ranks[k]);
   }
-  return chain.gauge.empty() ? right : with_identity(graph, chain, right);
+  return !chain.layout().gauge ? right : with_identity(graph, chain, right);
 }
 
 LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
@@ -80,16 +82,16 @@ LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
 }
 
 // Two factors are only useful if they hold fewer numbers than the dense weight.
-bool worth_factors(const Chain& chain) {
-  if (chain.empty()) return true;
-  const std::int64_t rank = chain.ranks[chain.middle()];
-  return rank * (chain.rows + chain.columns) < chain.rows * chain.columns;
+bool worth_factors(const StoredChain& chain) {
+  if (chain.layout().empty()) return true;
+  const std::int64_t rank = chain.rank();
+  return rank * (chain.spec.rows() + chain.spec.columns()) < chain.spec.rows() * chain.spec.columns();
 }
 
 Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
   const io::ChainSpec* spec = build.weights.chain_spec(name);
   if (spec && build.form != GraphForm::dense) {
-    const Chain chain = build.weights.chain(*spec);
+    const StoredChain chain = build.weights.chain(*spec);
     if (build.form == GraphForm::tt || worth_factors(chain)) return times_chain(build, chain, x);
   }
   return build.graph.node(
@@ -103,16 +105,19 @@ struct TableHalf {
   std::int64_t rows = 1, columns = 1;
 };
 
-TableHalf merged_table_left(Graph& graph, const Chain& chain) {
-  TableHalf half{
-      graph.weight(core_name(chain, 0), {chain.left_modes[0], chain.right_modes[0] * chain.ranks[1]}, chain.cores[0]),
-      chain.left_modes[0], chain.right_modes[0]};
-  for (std::size_t k = 1; k < chain.middle(); ++k) {
-    const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
+TableHalf merged_table_left(Graph& graph, const StoredChain& chain) {
+  TableHalf half{graph.weight(core_name(chain, 0),
+                              {chain.layout().modes[0],
+                               chain.layout().modes[chain.layout().cores() + 0] * chain.layout().ranks[1]},
+                              chain.numbers.cores[0]),
+                 chain.layout().modes[0], chain.layout().modes[chain.layout().cores() + 0]};
+  for (std::size_t k = 1; k < chain.layout().middle(); ++k) {
+    const std::int64_t m = chain.layout().modes[k], n = chain.layout().modes[chain.layout().cores() + k],
+                       r = chain.layout().ranks[k + 1];
     const Half next = multiply(graph,
-                               {graph.reshape(half.name, {half.rows * half.columns, chain.ranks[k]}),
-                                half.rows * half.columns, chain.ranks[k]},
-                               core(graph, chain, k, chain.ranks[k]));
+                               {graph.reshape(half.name, {half.rows * half.columns, chain.layout().ranks[k]}),
+                                half.rows * half.columns, chain.layout().ranks[k]},
+                               core(graph, chain, k, chain.layout().ranks[k]));
     const Name split = graph.reshape(next.name, {half.rows, half.columns, m, n, r});
     half = {graph.reshape(graph.transpose(split, {0, 2, 1, 3, 4}), {half.rows * m, half.columns * n * r}),
             half.rows * m, half.columns * n};
@@ -120,18 +125,21 @@ TableHalf merged_table_left(Graph& graph, const Chain& chain) {
   return half;
 }
 
-TableHalf merged_table_right(Graph& graph, const Chain& chain) {
-  const std::size_t middle = chain.middle();
-  if (middle == chain.cores.size()) return {graph.weight(chain.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
+TableHalf merged_table_right(Graph& graph, const StoredChain& chain) {
+  const std::size_t middle = chain.layout().middle();
+  if (middle == chain.layout().cores())
+    return {graph.weight(chain.spec.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
   // The shape is [R, rows, columns] until the end of the loop.
-  const std::int64_t rank = chain.ranks[middle];
+  const std::int64_t rank = chain.layout().ranks[middle];
   Name name = core(graph, chain, middle, rank).name;
-  std::int64_t rows = chain.left_modes[middle], columns = chain.right_modes[middle];
-  for (std::size_t k = middle + 1; k < chain.cores.size(); ++k) {
-    const std::int64_t m = chain.left_modes[k], n = chain.right_modes[k], r = chain.ranks[k + 1];
+  std::int64_t rows = chain.layout().modes[middle], columns = chain.layout().modes[chain.layout().cores() + middle];
+  for (std::size_t k = middle + 1; k < chain.layout().cores(); ++k) {
+    const std::int64_t m = chain.layout().modes[k], n = chain.layout().modes[chain.layout().cores() + k],
+                       r = chain.layout().ranks[k + 1];
     const std::int64_t height = rank * rows * columns;
-    const Half next = multiply(graph, {graph.reshape(name, {height, chain.ranks[k]}), height, chain.ranks[k]},
-                               core(graph, chain, k, chain.ranks[k]));
+    const Half next =
+        multiply(graph, {graph.reshape(name, {height, chain.layout().ranks[k]}), height, chain.layout().ranks[k]},
+                 core(graph, chain, k, chain.layout().ranks[k]));
     name = graph.transpose(graph.reshape(next.name, {rank * rows, columns, m, n, r}), {0, 2, 1, 3, 4});
     rows *= m;
     columns *= n;
@@ -144,20 +152,21 @@ struct TablePair {
   TableHalf left, right;
 };
 
-TablePair table_pair(GraphBuild& build, const Chain& chain) {
+TablePair table_pair(GraphBuild& build, const StoredChain& chain) {
   Graph& graph = build.graph;
   if (build.form == GraphForm::tt) return {merged_table_left(graph, chain), merged_table_right(graph, chain)};
-  const TableHalves halves = halves_of(chain);
-  const Name left = graph.weight(chain.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
+  const tt::TableFactorsOf<float> halves = tt::table_factors(chain.numbers);
+  const Name left =
+      graph.weight(chain.spec.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
   const Name right =
-      graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
+      graph.weight(chain.spec.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
   return {{left, halves.left_rows, halves.left_columns}, {right, halves.right_rows, halves.right_columns}};
 }
 
 // ids [..] -> left row by the quotient, right row by the remainder, and their product.
-Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const TablePair& pair) {
+Name lookup_halves(Graph& graph, const StoredChain& chain, const Name& ids, const TablePair& pair) {
   const auto& [left, right] = pair;
-  const std::int64_t rank = chain.ranks[chain.middle()];
+  const std::int64_t rank = chain.rank();
   if (right.rows == 1) {  // one right factor for all rows, so no copy per token
     const Name rows = graph.reshape(graph.node("Gather", {left.name, ids}), {0, 0, left.columns, rank});
     return graph.reshape(graph.node("MatMul", {rows, graph.reshape(right.name, {rank, right.columns})}),
@@ -170,28 +179,29 @@ Name lookup_halves(Graph& graph, const Chain& chain, const Name& ids, const Tabl
   return graph.reshape(graph.node("MatMul", {a, b}), {0, 0, left.columns * right.columns});
 }
 
-Name exact_ids(Graph& graph, const Chain& chain) {
-  return graph.node("Cast", {graph.indices(chain.name + ".exact.ids", chain.exact_ids)},
+Name exact_ids(Graph& graph, const StoredChain& chain) {
+  return graph.node("Cast", {graph.indices(chain.spec.name + ".exact.ids", chain.numbers.exact_ids)},
                     {{"to", std::int64_t{onnx::TensorProto::INT64}}});
 }
 
-Name exact_rows(Graph& graph, const Chain& chain) {
-  return graph.weight(chain.name + ".exact.rows", {chain.exact_rows.rows, chain.exact_rows.columns},
-                      chain.exact_rows.values);
+Name exact_rows(Graph& graph, const StoredChain& chain) {
+  return graph.weight(chain.spec.name + ".exact.rows", {chain.layout().exact_rows, chain.spec.columns()},
+                      chain.numbers.exact_rows);
 }
 
-Name exact_places(Graph& graph, const Chain& chain, const Name& ids) {
-  return graph.reshape(ids, {chain.exact_rows.rows, 1});
+Name exact_places(Graph& graph, const StoredChain& chain, const Name& ids) {
+  return graph.reshape(ids, {chain.layout().exact_rows, 1});
 }
 
 // The output `y` of the chain for `ids`, overwritten for ids of exact rows. `place_of` holds a position in the exact
 // rows for every id of the vocabulary, 0 for ids without an exact row. An id is exact if it
 // equals the id of the exact row at that position.
-Name with_exact_rows(Graph& graph, const Chain& chain, const Name& ids, const Name& y) {
-  if (chain.exact_ids.empty()) return y;
+Name with_exact_rows(Graph& graph, const StoredChain& chain, const Name& ids, const Name& y) {
+  if (chain.layout().exact_rows == 0) return y;
   const Name own = exact_ids(graph, chain);
-  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.rows})});
-  const Name count = graph.node("Range", {graph.integer(0), graph.integer(chain.exact_rows.rows), graph.integer(1)});
+  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.spec.rows()})});
+  const Name count =
+      graph.node("Range", {graph.integer(0), graph.integer(chain.layout().exact_rows), graph.integer(1)});
   const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
   const Name place = graph.node("Gather", {place_of, ids});
   const Name is_exact = graph.node("Equal", {graph.node("Gather", {own, place}), ids});
@@ -209,32 +219,30 @@ const char* name_of(GraphForm form) {
   return form == GraphForm::tt ? "tt" : form == GraphForm::factors ? "factors" : "dense";
 }
 
-LinearConstants linear_constants(GraphBuild& build, const Chain& chain) {
+LinearConstants linear_constants(GraphBuild& build, const StoredChain& chain) {
   Graph& graph = build.graph;
-  if (build.form == GraphForm::tt && !chain.empty())
+  if (build.form == GraphForm::tt && !chain.layout().empty())
     return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
   // An empty chain becomes a zero chain of rank 1, which gives the shape of the outputs.
-  const auto zeros = [](std::int64_t rows, std::int64_t columns) {
-    return Matrix{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
-  };
-  const Factors factors = chain.empty() ? Factors{zeros(chain.rows, 1), zeros(1, chain.columns)} : factors_of(chain);
-  return {graph.weight(chain.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values),
-          graph.weight(chain.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values)};
+  const tt::FactorsOf<float> factors =
+      chain.layout().empty() ? tt::FactorsOf<float>{Matrix(chain.spec.rows(), 1), Matrix(1, chain.spec.columns())}
+                             : tt::factors(chain.numbers);
+  return {graph.weight(chain.spec.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values),
+          graph.weight(chain.spec.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values)};
 }
 
-TableConstants table_constants(GraphBuild& build, const Chain& chain) {
+TableConstants table_constants(GraphBuild& build, const StoredChain& chain) {
   const TablePair pair = table_pair(build, chain);
-  return {pair.left.name,  pair.right.name,   pair.left.columns, chain.ranks[chain.middle()],
-          pair.right.rows, pair.right.columns};
+  return {pair.left.name, pair.right.name, pair.left.columns, chain.rank(), pair.right.rows, pair.right.columns};
 }
 
-Name times_chain(GraphBuild& build, const Chain& chain, const Name& x) {
+Name times_chain(GraphBuild& build, const StoredChain& chain, const Name& x) {
   const LinearConstants halves = linear_constants(build, chain);
   return build.graph.node("MatMul",
                           {halves.left.empty() ? x : build.graph.node("MatMul", {x, halves.left}), halves.right});
 }
 
-Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids) {
+Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids) {
   return with_exact_rows(build.graph, chain, ids, lookup_halves(build.graph, chain, ids, table_pair(build, chain)));
 }
 
@@ -250,7 +258,7 @@ Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::in
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, name);
   const io::ChainSpec* spec = build.weights.chain_spec(name);
-  if (!spec || build.form == GraphForm::dense || spec->empty())
+  if (!spec || build.form == GraphForm::dense || spec->layout.empty())
     return graph.node("Gather", {dense_table_name(build, name, rows, columns), ids});
   return lookup_chain(build, build.weights.chain(*spec), ids);
 }
@@ -259,18 +267,18 @@ Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std
   Graph& graph = build.graph;
   const Graph::Scope scope(graph, "decoder");
   const io::ChainSpec* spec = build.weights.chain_spec(name);
-  if (!spec || build.form == GraphForm::dense || spec->empty())
+  if (!spec || build.form == GraphForm::dense || spec->layout.empty())
     return graph.node("MatMul", {x, graph.transpose(dense_table_name(build, name, rows, columns), {1, 0})});
   // The whole table from its factors: [left rows, 1, left columns, R] [right rows, R, right columns], then rows and
   // columns are merged.
-  const Chain chain = build.weights.chain(*spec);
-  const std::int64_t rank = chain.ranks[chain.middle()];
+  const StoredChain chain = build.weights.chain(*spec);
+  const std::int64_t rank = chain.rank();
   const auto [left, right] = table_pair(build, chain);
   const Name a = graph.reshape(left.name, {left.rows, 1, left.columns, rank});
   const Name b = graph.reshape(right.name, {right.rows, rank, right.columns});
   const Name table = graph.reshape(graph.node("MatMul", {a, b}), {left.rows * right.rows, columns});
   Name used = graph.node("Slice", {table, graph.integers({0}), graph.integers({rows}), graph.integers({0})});
-  if (!chain.exact_ids.empty())
+  if (chain.layout().exact_rows > 0)
     used =
         graph.node("ScatterND", {used, exact_places(graph, chain, exact_ids(graph, chain)), exact_rows(graph, chain)});
   return graph.node("MatMul", {x, graph.transpose(used, {1, 0})});

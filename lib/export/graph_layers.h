@@ -21,18 +21,18 @@ Name linear(GraphBuild& build, const std::string& name, const Name& x, std::int6
 struct LinearConstants {
   Name left, right;  // [in, R], [R, out]
 };
-LinearConstants linear_constants(GraphBuild& build, const Chain& chain);  // in form tt or factors
+LinearConstants linear_constants(GraphBuild& build, const StoredChain& chain);  // in form tt or factors
 // See TableHalves.
 struct TableConstants {
   Name left, right;  // [left rows, left columns * rank], [right rows, rank * right columns]
   std::int64_t left_columns = 0, rank = 0, right_rows = 0, right_columns = 0;
 };
-TableConstants table_constants(GraphBuild& build, const Chain& chain);
+TableConstants table_constants(GraphBuild& build, const StoredChain& chain);
 // x W of a chain, without a bias, in form tt or factors.
-Name times_chain(GraphBuild& build, const Chain& chain, const Name& x);
+Name times_chain(GraphBuild& build, const StoredChain& chain, const Name& x);
 // Rows of a table by ids: [.., columns].
 Name lookup(GraphBuild& build, const std::string& name, const Name& ids, std::int64_t rows, std::int64_t columns);
-Name lookup_chain(GraphBuild& build, const Chain& chain, const Name& ids);
+Name lookup_chain(GraphBuild& build, const StoredChain& chain, const Name& ids);
 // x tableᵀ, the decoder of a language model that shares its table.
 Name tied_decoder(GraphBuild& build, const std::string& name, const Name& x, std::int64_t rows, std::int64_t columns);
 // Over the last axis, with `<name>.weight` and `<name>.bias`.

@@ -28,7 +28,7 @@ class Put {
  public:
   Put(GraphBuild& build, std::int64_t opset) : build_(build), opset_(opset) {}
 
-  void add(const OnnxWeight& weight, const Chain& chain) {
+  void add(const OnnxWeight& weight, const StoredChain& chain) {
     ++weights_;
     const OnnxConstant& constant = weight.constant;
     if (constant.node < 0)
@@ -38,10 +38,10 @@ class Put {
     if (constant.other.empty()) gone_nodes_.insert(constant.views.begin(), constant.views.end());
     build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16
                                                                                       : WeightType::f32);
-    if (chain.table && !is_plain(chain)) return add_table(weight, chain);
-    const LinearConstants whole = chain.table ? plain_table(chain) : linear_constants(build_, chain);
+    if (chain.spec.table() && !is_plain(chain)) return add_table(weight, chain);
+    const LinearConstants whole = chain.spec.table() ? plain_table(chain) : linear_constants(build_, chain);
     // The chain of a table has rows first. A pair that replaces a table has them last.
-    const bool transposed = weight.transposed != (weight.table && !chain.table);
+    const bool transposed = weight.transposed != (weight.table && !chain.spec.table());
     if (!constant.other.empty()) restore(constant, whole, transposed);
     for (const OnnxReader& reader : constant.readers) {
       SplitPair& pair =
@@ -72,13 +72,12 @@ class Put {
 
  private:
   // True for a pair of factors: one right factor for all rows, and no padding rows.
-  static bool is_plain(const Chain& chain) {
-    const auto first = static_cast<std::ptrdiff_t>(chain.middle());
+  static bool is_plain(const StoredChain& chain) {
+    const tt::Sizes rows = chain.layout().in_modes(), columns = chain.layout().out_modes();
+    const auto first = static_cast<std::ptrdiff_t>(chain.layout().middle());
     const auto is_one = [](std::int64_t size) { return size == 1; };
-    const std::int64_t rows =
-        std::accumulate(chain.left_modes.begin(), chain.left_modes.end(), std::int64_t{1}, std::multiplies<>());
-    return rows == chain.rows && std::all_of(chain.left_modes.begin() + first, chain.left_modes.end(), is_one) &&
-           std::all_of(chain.right_modes.begin(), chain.right_modes.begin() + first, is_one);
+    return chain.layout().rows() == chain.spec.rows() && std::all_of(rows.begin() + first, rows.end(), is_one) &&
+           std::all_of(columns.begin(), columns.begin() + first, is_one);
   }
 
   // Restores the matrix under its own name, for nodes that read it as it is. A runtime multiplies it out when it loads
@@ -100,27 +99,28 @@ class Put {
       restored_nodes_[constant.node] = std::move(node);
   }
 
-  LinearConstants plain_table(const Chain& chain) {
+  LinearConstants plain_table(const StoredChain& chain) {
     const TableConstants halves = table_constants(build_, chain);
     return {halves.left, build_.graph.reshape(halves.right, {halves.rank, halves.right_columns})};
   }
 
-  void add_table(const OnnxWeight& weight, const Chain& chain) {
+  void add_table(const OnnxWeight& weight, const StoredChain& chain) {
     Graph& graph = build_.graph;
     const TableConstants halves = table_constants(build_, chain);
     for (const OnnxReader& reader : weight.constant.readers) {
       TableConstants typed = halves;
       typed.left = typed_once(weight.name, halves.left, reader.type);
       typed.right = typed_once(weight.name, halves.right, reader.type);
-      tables_[reader.node] = {.halves = typed,
-                              .as_columns = reader.how == How::columns,
-                              .from_the_end = opset_ >= 11,
-                              .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
-                              .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
-                              .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.columns}) : "",
-                              .width = graph.integers({chain.columns}),
-                              .rows = opset_ >= 11 ? graph.integer(chain.rows) : "",
-                              .right_rows = graph.integer(halves.right_rows)};
+      tables_[reader.node] = {
+          .halves = typed,
+          .as_columns = reader.how == How::columns,
+          .from_the_end = opset_ >= 11,
+          .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
+          .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
+          .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.spec.columns()}) : "",
+          .width = graph.integers({chain.spec.columns()}),
+          .rows = opset_ >= 11 ? graph.integer(chain.spec.rows()) : "",
+          .right_rows = graph.integer(halves.right_rows)};
     }
   }
 
@@ -239,7 +239,7 @@ std::int64_t put_chains(onnx::ModelProto& model, const WeightReader& weights, Gr
   Put put(build, opset);
   for (const OnnxWeight& weight : find_weights(model)) {
     const io::ChainSpec* spec = weights.chain_spec(weight.name);
-    const bool fits = spec && !spec->empty() && (weight.table || spec->kind == io::ChainKind::tt);
+    const bool fits = spec && !spec->layout.empty() && (weight.table || !spec->table());
     if (!fits) continue;
     const Graph::Scope scope(made, weight.name);
     put.add(weight, weights.chain(*spec));

@@ -178,7 +178,7 @@ void write_weights_folder(io::OnnxFile& file, const std::string& path) {
                                   file.path(), printable(weight.name), i, values[i]);
                           if (weight.table != weight.transposed) return sink.floats(values);
                           const auto& dims = weight.constant.tensor->dims();
-                          sink.floats(transposed({dims.end()[-2], dims.end()[-1], values}).values);
+                          sink.floats(tt::transposed(Matrix(dims.end()[-2], dims.end()[-1], values)).values);
                         });
   write_file_atomic(join_path(path, "config.json"), "{}\n");
 }

@@ -5,7 +5,6 @@
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
 #include "lib/core/log.h"
-#include "lib/io/chain_form.h"
 #include "lib/io/chain_parts.h"
 #include "lib/io/tt_format.h"
 
@@ -46,16 +45,11 @@ class Describer {
   TensorForm chain_form(const ChainSpec& chain) {
     TensorForm form;
     form.name = chain.weight_name();
-    form.kind = chain.kind == ChainKind::tt ? "linear" : "embedding";
-    form.form = form_name(chain.kind, chain.modes);
+    form.kind = chain.table() ? "embedding" : "linear";
+    form.form = tt::form_name(chain.layout);
     form.shape = chain.shape;
-    form.modes = chain.modes;
-    form.ranks = chain.ranks;
+    form.layout = chain.layout;
     form.initial_ranks = chain.initial_ranks;
-    form.in_count = chain.kind == ChainKind::tt ? chain.middle() : 0;
-    form.sorted = chain.sorted;
-    form.gauge = chain.gauge;
-    form.exact = chain.exact;
     form.parameters_dense = elements_of(chain.shape);
     if (find(form.name))
       fail_input("{}: holds both {} and its chain {}.tt.*; one of them must go", place_, printable(form.name),
@@ -129,11 +123,6 @@ class Describer {
 };
 
 }  // namespace
-
-const char* form_name(ChainKind kind, const FileShape& modes) {
-  if (kind == ChainKind::tt) return modes.size() == 2 ? "lowrank" : "tt";
-  return modes.size() == 4 && modes[1] == 1 && modes[2] == 1 ? "lowrank" : "ttm";
-}
 
 std::vector<TensorForm> describe(std::span<const ModelFolder::Entry> entries, const ComeraBlock& block,
                                  const std::string& place) {

@@ -59,38 +59,25 @@ void multiply_columns(std::vector<float>& core, const std::vector<float>& diagon
 
 }  // namespace
 
-ChainTensors read_chain(const ModelFolder& folder, const ChainSpec& chain, std::optional<double> threshold) {
-  ChainTensors tensors;
-  if (chain.exact > 0) {
-    tensors.exact_ids = rising_indices(folder, chain.exact_ids_name(), chain.exact, chain.shape[0]);
-    tensors.exact_rows = finite_floats(folder, chain.exact_rows_name(), {chain.exact, chain.shape[1]});
+tt::FloatChain read_chain(const ModelFolder& folder, const ChainSpec& spec, std::optional<double> threshold) {
+  const tt::Layout& layout = spec.layout;
+  tt::FloatChain chain;
+  chain.layout = layout;
+  if (layout.exact_rows > 0) {
+    chain.exact_ids = rising_indices(folder, spec.exact_ids_name(), layout.exact_rows, spec.rows());
+    chain.exact_rows = finite_floats(folder, spec.exact_rows_name(), {layout.exact_rows, spec.columns()});
   }
-  if (chain.empty()) return tensors;
-  for (std::size_t k = 0; k < chain.cores(); ++k) {
-    tensors.cores.push_back(finite_floats(folder, chain.core_name(k), chain.core_shape(k)));
-    if (!chain.folded && k + 1 < chain.cores())
-      multiply_columns(tensors.cores.back(), finite_floats(folder, chain.diagonal_name(k), {chain.ranks[k + 1]}),
+  if (layout.empty()) return chain;
+  for (std::size_t k = 0; k < layout.cores(); ++k) {
+    chain.cores.push_back(finite_floats(folder, spec.core_name(k), layout.core_shape(k)));
+    if (!spec.folded && k + 1 < layout.cores())
+      multiply_columns(chain.cores.back(), finite_floats(folder, spec.diagonal_name(k), {layout.ranks[k + 1]}),
                        threshold);
   }
-  if (chain.sorted) tensors.order = distinct_indices(folder, chain.order_name(), chain.in(), chain.in());
-  if (chain.gauge)
-    tensors.gauge = distinct_indices(folder, chain.gauge_name(), chain.ranks[chain.middle()], chain.out());
-  return tensors;
-}
-
-std::vector<float> restore_gauge(std::span<const float> stored, std::span<const std::int32_t> gauge, std::int64_t out) {
-  const auto rank = static_cast<std::int64_t>(gauge.size()), kept = out - rank;
-  std::vector<std::int64_t> unit(static_cast<std::size_t>(out), -1);
-  for (std::int64_t r = 0; r < rank; ++r) unit[static_cast<std::size_t>(gauge[static_cast<std::size_t>(r)])] = r;
-  std::vector<float> full(static_cast<std::size_t>(rank * out), 0.0f);
-  for (std::int64_t column = 0, from = 0; column < out; ++column) {
-    const std::int64_t row = unit[static_cast<std::size_t>(column)];
-    if (row >= 0) full[static_cast<std::size_t>(row * out + column)] = 1;
-    for (std::int64_t r = 0; r < rank && row < 0; ++r)
-      full[static_cast<std::size_t>(r * out + column)] = stored[static_cast<std::size_t>(r * kept + from)];
-    from += row < 0;
-  }
-  return full;
+  if (layout.sorted) chain.order = distinct_indices(folder, spec.order_name(), spec.rows(), spec.rows());
+  if (layout.gauge)
+    chain.gauge = distinct_indices(folder, spec.gauge_name(), layout.ranks[layout.middle()], spec.columns());
+  return chain;
 }
 
 }  // namespace comera::io

@@ -56,9 +56,10 @@ std::int64_t bounded_product(std::span<const std::int64_t> sizes) {
 }
 
 void check_ranks(const ChainSpec& chain, const FileShape& ranks, const char* key, const std::string& where) {
-  if (ranks.size() != chain.cores() + 1 || ranks.front() != 1 || ranks.back() != 1)
+  const std::size_t cores = chain.layout.cores();
+  if (ranks.size() != cores + 1 || ranks.front() != 1 || ranks.back() != 1)
     fail_input("{}: \"{}\" {} must be {} numbers, the first and the last of them 1", where, key, to_string(ranks),
-               chain.cores() + 1);
+               cores + 1);
   const auto zeros = std::count(ranks.begin(), ranks.end(), 0);
   if (zeros != 0 && zeros != static_cast<std::ptrdiff_t>(ranks.size()) - 2)
     fail_input("{}: \"{}\" {}: where one inner rank is 0 all must be", where, key, to_string(ranks));
@@ -73,8 +74,8 @@ bool flag_from(const Json& json, const char* key, const std::string& where) {
 
 // Keys that are valid for a TT but not for a TTM.
 void read_extras(ChainSpec& chain, const Json& json, const std::string& where) {
-  chain.sorted = flag_from(json, "sorted", where);
-  chain.gauge = flag_from(json, "gauge", where);
+  chain.layout.sorted = flag_from(json, "sorted", where);
+  chain.layout.gauge = flag_from(json, "gauge", where);
   chain.conv1d = flag_from(json, "conv1d", where);
 }
 
@@ -91,25 +92,27 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
   if (!json.is_object()) fail_input("{}: is not an object", where);
   ChainSpec chain;
   chain.name = name;
-  const bool tt = text_from(json, "kind", {"tt", "ttm"}, where) == "tt";
-  chain.kind = tt ? ChainKind::tt : ChainKind::ttm;
-  const char* const first = tt ? "in_modes" : "row_modes";
-  const char* const second = tt ? "out_modes" : "column_modes";
+  const bool is_tt = text_from(json, "kind", {"tt", "ttm"}, where) == "tt";
+  tt::Layout& layout = chain.layout;
+  layout.kind = is_tt ? tt::Kind::tt : tt::Kind::ttm;
+  const char* const first = is_tt ? "in_modes" : "row_modes";
+  const char* const second = is_tt ? "out_modes" : "column_modes";
   std::vector<std::string> known{"kind", "shape", first, second, "ranks", "initial_ranks", "diagonals", "bare"};
-  if (tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
-  if (!tt) known.emplace_back("exact");
+  if (is_tt) known.insert(known.end(), {"orientation", "sorted", "gauge", "conv1d"});
+  if (!is_tt) known.emplace_back("exact");
   check_keys(json, known, where);
-  if (tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
-  if (!tt) chain.exact = exact_from(json, where);
+  if (is_tt) text_from(json, "orientation", {"in_out"}, where), read_extras(chain, json, where);
+  if (!is_tt) layout.exact_rows = exact_from(json, where);
   chain.bare = flag_from(json, "bare", where);
   chain.folded = text_from(json, "diagonals", {"beside", "folded"}, where) == "folded";
   chain.shape = sizes_from(json, "shape", 1, where);
-  chain.modes = sizes_from(json, first, 1, where);
+  layout.modes = sizes_from(json, first, 1, where);
   const FileShape rest = sizes_from(json, second, 1, where);
-  if (!tt && rest.size() != chain.modes.size()) fail_input("{}: {} and {} must be equally many", where, first, second);
-  chain.in_count = tt ? chain.modes.size() : 0;
-  chain.modes.insert(chain.modes.end(), rest.begin(), rest.end());
-  chain.ranks = sizes_from(json, "ranks", 0, where);
+  if (!is_tt && rest.size() != layout.modes.size())
+    fail_input("{}: {} and {} must be equally many", where, first, second);
+  layout.in_count = layout.modes.size();
+  layout.modes.insert(layout.modes.end(), rest.begin(), rest.end());
+  layout.ranks = sizes_from(json, "ranks", 0, where);
   chain.initial_ranks = sizes_from(json, "initial_ranks", 1, where);
   check_chain(chain, where);
   return chain;
@@ -119,31 +122,24 @@ ChainSpec chain_from(const std::string& name, const Json& json, const std::strin
 
 Metadata weights_metadata() { return {{"format", "pt"}, {metadata_version_key, std::to_string(format_version)}}; }
 
-bool ChainSpec::empty() const { return std::find(ranks.begin(), ranks.end(), 0) != ranks.end(); }
-
-FileShape ChainSpec::core_shape(std::size_t k) const {
-  if (gauge && k + 1 == cores()) return {ranks[k], modes[k] - ranks[k], 1};
-  if (kind == ChainKind::tt) return {ranks[k], modes[k], ranks[k + 1]};
-  return {ranks[k], modes[k], modes[cores() + k], ranks[k + 1]};
-}
-
 std::string ChainSpec::core_name(std::size_t k) const { return fmt::format("{}.tt.{}", name, k); }
 std::string ChainSpec::diagonal_name(std::size_t k) const { return fmt::format("{}.rank.{}", name, k); }
 
 std::vector<ChainPart> parts_of(const ChainSpec& chain) {
+  const tt::Layout& layout = chain.layout;
   using Kind = ChainPart::Kind;
   std::vector<ChainPart> parts;
-  if (chain.exact > 0) {
-    parts.push_back({Kind::indices, chain.exact_ids_name(), {chain.exact}});
-    parts.push_back({Kind::rows, chain.exact_rows_name(), {chain.exact, chain.shape[1]}});
+  if (layout.exact_rows > 0) {
+    parts.push_back({Kind::indices, chain.exact_ids_name(), {layout.exact_rows}});
+    parts.push_back({Kind::rows, chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]}});
   }
-  if (chain.empty()) return parts;
-  for (std::size_t k = 0; k < chain.cores(); ++k)
-    parts.push_back({Kind::core, chain.core_name(k), chain.core_shape(k)});
-  for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k)
-    parts.push_back({Kind::diagonal, chain.diagonal_name(k), {chain.ranks[k + 1]}});
-  if (chain.sorted) parts.push_back({Kind::indices, chain.order_name(), {chain.in()}});
-  if (chain.gauge) parts.push_back({Kind::indices, chain.gauge_name(), {chain.ranks[chain.middle()]}});
+  if (layout.empty()) return parts;
+  for (std::size_t k = 0; k < layout.cores(); ++k)
+    parts.push_back({Kind::core, chain.core_name(k), layout.core_shape(k)});
+  for (std::size_t k = 0; k + 1 < layout.cores() && !chain.folded; ++k)
+    parts.push_back({Kind::diagonal, chain.diagonal_name(k), {layout.ranks[k + 1]}});
+  if (layout.sorted) parts.push_back({Kind::indices, chain.order_name(), {chain.rows()}});
+  if (layout.gauge) parts.push_back({Kind::indices, chain.gauge_name(), {layout.ranks[layout.middle()]}});
   return parts;
 }
 
@@ -151,10 +147,11 @@ namespace {
 
 // Rejects cores above the limit. Every size computed from ranks and modes then stays below 2^63.
 void check_core_sizes(const ChainSpec& chain, const std::string& where) {
-  for (const FileShape* ranks : {&chain.ranks, &chain.initial_ranks})
-    for (std::size_t k = 0; k < chain.cores(); ++k) {
-      const std::int64_t second = chain.kind == ChainKind::ttm ? chain.modes[chain.cores() + k] : 1;
-      const std::array<std::int64_t, 4> sizes{std::max<std::int64_t>((*ranks)[k], 1), chain.modes[k], second,
+  const tt::Layout& layout = chain.layout;
+  for (const FileShape* ranks : {&layout.ranks, &chain.initial_ranks})
+    for (std::size_t k = 0; k < layout.cores(); ++k) {
+      const std::int64_t second = layout.kind == tt::Kind::ttm ? layout.modes[layout.cores() + k] : 1;
+      const std::array<std::int64_t, 4> sizes{std::max<std::int64_t>((*ranks)[k], 1), layout.modes[k], second,
                                               std::max<std::int64_t>((*ranks)[k + 1], 1)};
       if (bounded_product(sizes) > largest_size)
         fail_input("{}: ranks {} and {} around core {} make it larger than 2^40 elements", where, sizes[0], sizes[3],
@@ -163,40 +160,42 @@ void check_core_sizes(const ChainSpec& chain, const std::string& where) {
 }
 
 void check_gauge(const ChainSpec& chain, const std::string& where) {
-  if (!chain.gauge) return;
-  if (chain.kind != ChainKind::tt || chain.cores() != chain.middle() + 1 || !chain.folded)
+  const tt::Layout& layout = chain.layout;
+  if (!layout.gauge) return;
+  if (layout.kind != tt::Kind::tt || layout.cores() != layout.inputs() + 1 || !chain.folded)
     fail_input("{}: \"gauge\" needs one out mode and folded diagonals", where);
-  const std::int64_t rank = chain.ranks[chain.middle()];
-  if (rank > chain.modes.back())
-    fail_input("{}: rank {} is above the {} outputs, so no identity block fits in", where, rank, chain.modes.back());
+  const std::int64_t rank = layout.ranks[layout.middle()];
+  if (rank > layout.modes.back())
+    fail_input("{}: rank {} is above the {} outputs, so no identity block fits in", where, rank, layout.modes.back());
 }
 
 }  // namespace
 
 void check_chain(const ChainSpec& chain, const std::string& where) {
+  const tt::Layout& layout = chain.layout;
   if (chain.shape.size() != 2 || bounded_product(chain.shape) > largest_size)
     fail_input("{}: shape {} is not that of a matrix of at most 2^40 elements", where, to_string(chain.shape));
-  const std::span<const std::int64_t> modes(chain.modes);
-  const std::int64_t first = bounded_product(modes.first(chain.middle())),
-                     second = bounded_product(modes.subspan(chain.middle()));
-  if (chain.kind == ChainKind::tt && (first != chain.in() || second != chain.out()))
+  const std::span<const std::int64_t> modes(layout.modes);
+  const std::int64_t first = bounded_product(modes.first(layout.inputs())),
+                     second = bounded_product(modes.subspan(layout.inputs()));
+  if (layout.kind == tt::Kind::tt && (first != chain.rows() || second != chain.columns()))
     fail_input("{}: in_modes and out_modes {} multiply to {} and {}, not to the {} inputs and {} outputs", where,
-               to_string(chain.modes), first, second, chain.in(), chain.out());
-  if (chain.kind == ChainKind::ttm && (first < chain.shape[0] || first > largest_size || second != chain.shape[1]))
+               to_string(layout.modes), first, second, chain.rows(), chain.columns());
+  if (layout.kind == tt::Kind::ttm && (first < chain.shape[0] || first > largest_size || second != chain.shape[1]))
     fail_input(
         "{}: row_modes and column_modes {} multiply to {} and {}; {} rows or a few more and {} columns are wanted",
-        where, to_string(chain.modes), first, second, chain.shape[0], chain.shape[1]);
-  if (chain.cores() == 0) fail_input("{}: has no modes", where);
-  check_ranks(chain, chain.ranks, "ranks", where);
+        where, to_string(layout.modes), first, second, chain.shape[0], chain.shape[1]);
+  if (layout.cores() == 0) fail_input("{}: has no modes", where);
+  check_ranks(chain, layout.ranks, "ranks", where);
   check_ranks(chain, chain.initial_ranks, "initial_ranks", where);
-  for (std::size_t k = 0; k < chain.ranks.size(); ++k)
-    if (chain.ranks[k] > chain.initial_ranks[k])
-      fail_input("{}: rank {} at bond {} is above the initial rank {}", where, chain.ranks[k], k,
+  for (std::size_t k = 0; k < layout.ranks.size(); ++k)
+    if (layout.ranks[k] > chain.initial_ranks[k])
+      fail_input("{}: rank {} at bond {} is above the initial rank {}", where, layout.ranks[k], k,
                  chain.initial_ranks[k]);
   check_core_sizes(chain, where);
   check_gauge(chain, where);
-  if (chain.exact > chain.shape[0])
-    fail_input("{}: {} exact rows are more than the {} rows of the table", where, chain.exact, chain.shape[0]);
+  if (layout.exact_rows > chain.shape[0])
+    fail_input("{}: {} exact rows are more than the {} rows of the table", where, layout.exact_rows, chain.shape[0]);
 }
 
 Json to_json(const ComeraBlock& block) {
@@ -205,20 +204,20 @@ Json to_json(const ComeraBlock& block) {
   if (!block.model.empty()) json["model"] = Json::parse(block.model);
   Json& tensors = json["tensors"] = Json::object();
   for (const ChainSpec& chain : block.chains) {
-    const bool tt = chain.kind == ChainKind::tt;
-    const auto middle = chain.modes.begin() + static_cast<std::ptrdiff_t>(chain.middle());
-    Json entry{{"kind", tt ? "tt" : "ttm"}, {"shape", chain.shape}};
-    if (tt) entry["orientation"] = "in_out";
-    entry[tt ? "in_modes" : "row_modes"] = FileShape(chain.modes.begin(), middle);
-    entry[tt ? "out_modes" : "column_modes"] = FileShape(middle, chain.modes.end());
-    entry["ranks"] = chain.ranks;
+    const tt::Layout& layout = chain.layout;
+    const bool is_tt = !chain.table();
+    Json entry{{"kind", is_tt ? "tt" : "ttm"}, {"shape", chain.shape}};
+    if (is_tt) entry["orientation"] = "in_out";
+    entry[is_tt ? "in_modes" : "row_modes"] = layout.in_modes();
+    entry[is_tt ? "out_modes" : "column_modes"] = layout.out_modes();
+    entry["ranks"] = layout.ranks;
     entry["initial_ranks"] = chain.initial_ranks;
     entry["diagonals"] = chain.folded ? "folded" : "beside";
     if (chain.bare) entry["bare"] = true;
-    if (chain.sorted) entry["sorted"] = true;
-    if (chain.gauge) entry["gauge"] = true;
+    if (layout.sorted) entry["sorted"] = true;
+    if (layout.gauge) entry["gauge"] = true;
     if (chain.conv1d) entry["conv1d"] = true;
-    if (chain.exact > 0) entry["exact"] = chain.exact;
+    if (layout.exact_rows > 0) entry["exact"] = layout.exact_rows;
     tensors[chain.name] = std::move(entry);
   }
   return json;
@@ -253,9 +252,9 @@ std::optional<ComeraBlock> parse_comera_block(const Json& config, const std::str
 
 void check_diagonals(const ModelFolder& folder, const ComeraBlock& block) {
   for (const ChainSpec& chain : block.chains) {
-    if (chain.empty() || chain.folded) continue;
-    for (std::size_t k = 0; k + 1 < chain.cores(); ++k) {
-      const std::vector<float> diagonal = folder.read_floats(chain.diagonal_name(k), {chain.ranks[k + 1]});
+    if (chain.layout.empty() || chain.folded) continue;
+    for (std::size_t k = 0; k + 1 < chain.layout.cores(); ++k) {
+      const std::vector<float> diagonal = folder.read_floats(chain.diagonal_name(k), {chain.layout.ranks[k + 1]});
       if (!std::all_of(diagonal.begin(), diagonal.end(), [](float value) { return std::isfinite(value); }))
         fail_input(
             "{}: tensor {}: holds a value that is not finite; the run diverged or the file is damaged, take an earlier "

@@ -9,9 +9,9 @@ namespace comera::layers {
 namespace {
 
 Shape core_shape(const TensorTrain& train, std::size_t k) {
-  const std::size_t cores = train.sizes.size();
-  if (train.form == Form::ttm) return {train.ranks[k], train.modes[k], train.modes[cores + k], train.ranks[k + 1]};
-  return {train.ranks[k], train.sizes[k], train.ranks[k + 1]};
+  const tt::Sizes sizes = train.layout.core_shape(k);
+  if (sizes.size() == 3) return {sizes[0], sizes[1], sizes[2]};
+  return {sizes[0], sizes[1], sizes[2], sizes[3]};
 }
 
 Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
@@ -19,9 +19,9 @@ Parameter core(const TensorTrain& train, std::size_t k, double deviation) {
   parameter.name = fmt::format("{}.tt.{}", train.name, k);
   parameter.role = Role::core;
   parameter.shape = core_shape(train, k);
-  const double order = static_cast<double>(train.sizes.size());
+  const double order = static_cast<double>(train.layout.cores());
   parameter.init = {Init::Kind::normal,
-                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.ranks[k + 1]))};
+                    std::pow(deviation, 1 / order) / std::sqrt(static_cast<double>(train.layout.ranks[k + 1]))};
   parameter.decay = true;
   parameter.from_halves = true;
   return parameter;
@@ -31,7 +31,7 @@ Parameter diagonal(const TensorTrain& train, std::size_t k) {
   Parameter parameter;
   parameter.name = fmt::format("{}.rank.{}", train.name, k);
   parameter.role = Role::diagonal;
-  parameter.shape = {train.ranks[k + 1]};
+  parameter.shape = {train.layout.ranks[k + 1]};
   parameter.init = {Init::Kind::constant, 1};
   parameter.from_halves = true;
   return parameter;
@@ -41,11 +41,10 @@ Parameter diagonal(const TensorTrain& train, std::size_t k) {
 
 std::size_t add_tensor_train(Builder& builder, TensorTrain train, double deviation) {
   builder.parameters_dense += train.rows * train.columns;
-  const bool empty = std::any_of(train.ranks.begin(), train.ranks.end(), [](std::int64_t rank) { return rank == 0; });
-  if (!empty) {
-    for (std::size_t k = 0; k < train.sizes.size(); ++k)
+  if (!train.layout.empty()) {
+    for (std::size_t k = 0; k < train.layout.cores(); ++k)
       train.cores.push_back(builder.parameters.add(core(train, k, deviation)));
-    for (std::size_t k = 0; !train.chain.folded && k + 1 < train.sizes.size(); ++k)
+    for (std::size_t k = 0; !train.folded && k + 1 < train.layout.cores(); ++k)
       train.diagonals.push_back(builder.parameters.add(diagonal(train, k)));
   }
   builder.trains.push_back(std::move(train));

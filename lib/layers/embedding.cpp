@@ -67,16 +67,16 @@ class DenseTable final : public Table {
 };
 
 // Finds the bond that splits the merging work most evenly: the sum of the factors' sizes is smallest there.
-int best_cut(const TensorTrain& train) {
-  const int order = static_cast<int>(train.sizes.size());
-  int best = 1;
+int best_cut(const tt::Layout& layout) {
+  const std::size_t order = layout.cores();
+  std::size_t best = 1;
   double best_cost = 0;
-  for (int cut = 1; cut < order; ++cut) {
-    double left = static_cast<double>(train.ranks[cut]), right = left;
-    for (int k = 0; k < order; ++k) (k < cut ? left : right) *= static_cast<double>(train.sizes[k]);
+  for (std::size_t cut = 1; cut < order; ++cut) {
+    double left = static_cast<double>(layout.ranks[cut]), right = left;
+    for (std::size_t k = 0; k < order; ++k) (k < cut ? left : right) *= static_cast<double>(layout.entry_size(k));
     if (cut == 1 || left + right < best_cost) best = cut, best_cost = left + right;
   }
-  return best;
+  return static_cast<int>(best);
 }
 
 class TtmEmbedding final : public Table {
@@ -89,22 +89,18 @@ class TtmEmbedding final : public Table {
         columns_(spec.columns) {
     TensorTrain train;
     train.name = spec.name;
-    train.form = Form::ttm;
     train.rows = spec.rows, train.columns = spec.columns;
-    train.modes = spec.modes;
-    const std::size_t order = spec.modes.size() / 2;
-    for (std::size_t k = 0; k < order; ++k) train.sizes.push_back(spec.modes[k] * spec.modes[order + k]);
-    train.ranks = spec.ranks;
-    train.initial_ranks = spec.initial_ranks;
-    train.chain.folded = spec.folded;
-    train.chain.exact = spec.exact;
-    if (spec.exact > 0) add_exact_rows(builder, spec, train);
+    const tt::Layout& layout = train.layout = spec.form.layout;
+    train.initial_ranks = spec.form.initial_ranks;
+    train.folded = spec.form.folded;
+    if (layout.exact_rows > 0) add_exact_rows(builder, spec, train);
+    const std::size_t order = layout.cores();
     table_.d = static_cast<int>(order);
-    table_.cut = best_cut(train);
-    std::copy_n(spec.modes.begin(), order, table_.row_modes);
-    std::copy_n(spec.modes.begin() + static_cast<std::ptrdiff_t>(order), order, table_.column_modes);
-    std::copy(spec.ranks.begin(), spec.ranks.end(), table_.ranks);
-    empty_ = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t rank) { return rank == 0; });
+    table_.cut = best_cut(layout);
+    std::copy_n(layout.modes.begin(), order, table_.row_modes);
+    std::copy_n(layout.modes.begin() + static_cast<std::ptrdiff_t>(order), order, table_.column_modes);
+    std::copy(layout.ranks.begin(), layout.ranks.end(), table_.ranks);
+    empty_ = layout.empty();
     train_ = add_tensor_train(builder, train, spec.deviation);
     add_halves(builder, spec.name);
   }
@@ -189,11 +185,11 @@ class TtmEmbedding final : public Table {
   static void add_exact_rows(Builder& builder, const TableSpec& spec, TensorTrain& train) {
     Parameter rows;
     rows.name = spec.name + ".exact.rows";
-    rows.shape = {spec.exact, spec.columns};
+    rows.shape = {train.layout.exact_rows, spec.columns};
     rows.init = {Init::Kind::normal, spec.deviation};
     rows.decay = true;
     train.exact_rows = builder.parameters.add(std::move(rows));
-    train.exact_ids.resize(static_cast<std::size_t>(spec.exact));
+    train.exact_ids.resize(static_cast<std::size_t>(train.layout.exact_rows));
     std::iota(train.exact_ids.begin(), train.exact_ids.end(), 0);
   }
 
@@ -246,7 +242,8 @@ class TtmEmbedding final : public Table {
 }  // namespace
 
 std::unique_ptr<Table> make_table(Builder& builder, const TableSpec& spec) {
-  if (spec.form == Form::dense) return std::make_unique<DenseTable>(builder, spec);
+  require_supported(spec.form, spec.name);
+  if (spec.form.dense()) return std::make_unique<DenseTable>(builder, spec);
   return std::make_unique<TtmEmbedding>(builder, spec);
 }
 

@@ -13,10 +13,7 @@ struct TableSpec {
   std::string name;  // Hugging Face name, without ".weight"
   std::int64_t rows = 0, columns = 0;
   double deviation = 1;  // standard deviation of an entry at the start
-  Form form = Form::dense;
-  std::vector<std::int64_t> modes, ranks, initial_ranks;  // ttm
-  bool folded = false;                                    // ttm: without diagonals
-  std::int64_t exact = 0;                                 // ttm: number of exact rows
+  WeightForm form = {};  // dense or ttm
 };
 
 class Table {

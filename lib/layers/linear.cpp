@@ -21,7 +21,8 @@ LinearSet LinearSet::make(Builder& builder, const std::vector<LinearSpec>& specs
   std::vector<LinearSpec> trains;
   std::vector<int> train_outputs;
   for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
-    if (specs[i].form == Form::dense) {
+    require_supported(specs[i].form, specs[i].name);
+    if (specs[i].form.dense()) {
       set.members_.push_back({make_dense_linear(builder, specs[i], in, activation), {i}});
     } else {
       trains.push_back(specs[i]);

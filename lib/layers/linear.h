@@ -8,14 +8,11 @@
 
 namespace comera::layers {
 
-// One output of a linear layer. `modes` and `ranks` are those of lib/tt/modes.h. A low-rank pair has the modes {in,
-// out}.
+// One output of a linear layer.
 struct LinearSpec {
   std::string name;  // Hugging Face name of the layer, without ".weight"
   std::int64_t out = 0;
-  Form form = Form::dense;
-  std::vector<std::int64_t> modes, ranks, initial_ranks;
-  ChainShape chain = {};
+  WeightForm form = {};
   bool bias = true;
 };
 

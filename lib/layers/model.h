@@ -12,40 +12,22 @@
 #include "lib/layers/saved.h"
 #include "lib/layers/step_state.h"
 #include "lib/layers/stream_weights.h"
+#include "lib/layers/weight_form.h"
 
 namespace comera::layers {
 
-enum class Form : std::uint8_t { dense, tt, lowrank, ttm };
-const char* name_of(Form form);
-
-// Optional parts of a chain beyond modes and ranks (lib/io/FORMAT.md). TTM tables use `folded` and `exact` only.
-struct ChainShape {
-  std::size_t in_count = 0;  // tt: number of input modes; 0: half of the modes
-  bool folded = false;       // no diagonals: they are multiplied into the cores
-  bool sorted = false;       // tt: inputs were permuted before they were split into modes
-  // tt with one output mode, folded: the right factor contains an identity block, which is not stored.
-  bool gauge = false;
-  std::int64_t exact = 0;  // ttm: number of exact rows
-};
-
 // A weight in tensor-train form for rank adaptation: a chain of cores with diagonals on the inner bonds.
 struct TensorTrain {
-  std::string name;  // of the dense weight, without ".weight"
-  Form form = Form::tt;
+  std::string name;                    // of the dense weight, without ".weight"
   std::int64_t rows = 0, columns = 0;  // of the dense weight in file order: linear [out, in], table [vocabulary, width]
-  std::vector<std::int64_t> modes;     // tt: in modes then out modes; ttm: row modes then column modes
-  std::vector<std::int64_t> sizes;     // s_k: entries of core k per pair of rank indices
-  std::vector<std::int64_t> ranks;     // cores + 1, first and last 1; all inner 0: the layer is its bias
-  std::vector<std::int64_t> initial_ranks;
-  ChainShape chain;
+  tt::Layout layout;
+  tt::Sizes initial_ranks;
+  bool folded = false;                       // no diagonals: they are multiplied into the cores
   std::vector<std::int32_t> order;           // sorted: row order[p] of the weight [in, out] is row p of the chain
   std::vector<std::int32_t> gauge;           // gauge: column gauge[r] of the right factor is the unit vector e_r
   std::vector<std::int32_t> exact_ids;       // exact: row exact_ids[e] of the table is row e of exact_rows; ascending
   std::vector<Parameter*> cores, diagonals;  // empty if the ranks are 0; diagonals also if folded
   Parameter* exact_rows = nullptr;           // [E, columns] if there are exact rows
-
-  // tt: the bond between in and out modes
-  std::size_t middle() const { return chain.in_count != 0 ? chain.in_count : modes.size() / 2; }
 };
 
 // Ranks by the name of the tensor train, to build a smaller model.

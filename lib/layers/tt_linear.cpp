@@ -18,9 +18,9 @@ class TtLinear final : public Linear {
       : in_(in), activation_(activation), halves_(builder.halves), step_gradients_(builder.step_gradients) {
     COMERA_CHECK(specs.size() <= kernels::max_outputs);
     for (const LinearSpec& spec : specs) {
-      const std::int64_t rank = spec.ranks[spec.chain.in_count != 0 ? spec.chain.in_count : spec.ranks.size() / 2];
-      const bool empty = std::any_of(spec.ranks.begin(), spec.ranks.end(), [](std::int64_t r) { return r == 0; });
-      outputs_.push_back({spec.out, empty ? 0 : kernels::padded_rank(rank), width_, nullptr, -1, -1});
+      const tt::Layout& layout = spec.form.layout;
+      const std::int64_t rank = layout.empty() ? 0 : kernels::padded_rank(layout.ranks[layout.middle()]);
+      outputs_.push_back({spec.out, rank, width_, nullptr, -1, -1});
       width_ += outputs_.back().rank;
     }
     left_ = halves_.add(specs[0].name + ".left", plan::Kind::scratch, builder.dtype, {in, width_});
@@ -89,13 +89,12 @@ class TtLinear final : public Linear {
 
   // Allocates order and gauge. They are arbitrary until the real ones are loaded.
   static void add_indices(TensorTrain& train) {
-    const std::int64_t rank = train.ranks[train.middle()];
-    if (train.chain.gauge) {
-      COMERA_CHECK(train.chain.folded && train.modes.size() == train.middle() + 1);
-      train.sizes.back() -= rank;
-      train.gauge.resize(static_cast<std::size_t>(rank));
+    const tt::Layout& layout = train.layout;
+    if (layout.gauge) {
+      COMERA_CHECK(train.folded && layout.cores() == layout.inputs() + 1);
+      train.gauge.resize(static_cast<std::size_t>(layout.ranks[layout.middle()]));
     }
-    if (train.chain.sorted) train.order.resize(static_cast<std::size_t>(train.columns));
+    if (layout.sorted) train.order.resize(static_cast<std::size_t>(train.columns));
     std::iota(train.gauge.begin(), train.gauge.end(), 0);
     std::iota(train.order.begin(), train.order.end(), 0);
   }
@@ -103,12 +102,10 @@ class TtLinear final : public Linear {
   void add_output(Builder& builder, const LinearSpec& spec, Output& output) {
     TensorTrain train;
     train.name = spec.name;
-    train.form = spec.form;
     train.rows = spec.out, train.columns = in_;
-    train.modes = train.sizes = spec.modes;
-    train.ranks = spec.ranks;
-    train.initial_ranks = spec.initial_ranks;
-    train.chain = spec.chain;
+    train.layout = spec.form.layout;
+    train.initial_ranks = spec.form.initial_ranks;
+    train.folded = spec.form.folded;
     add_indices(train);
     const std::size_t index = add_tensor_train(builder, train, linear_deviation(in_, spec.out));
     output.right = halves_.add(spec.name + ".right", plan::Kind::scratch, builder.dtype, {output.rank, spec.out});

@@ -34,12 +34,13 @@ void TtMerger::drop_indices(Walk& walk) {
 void TtMerger::describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix) {
   const TensorTrain& train = trains_[item.train];
   matrix = {};
-  matrix.d = static_cast<int>(train.middle());
-  matrix.e = static_cast<int>(train.sizes.size()) - matrix.d;
-  std::copy(train.sizes.begin(), train.sizes.end(), matrix.modes);
+  const tt::Layout& layout = train.layout;
+  matrix.d = static_cast<int>(layout.inputs());
+  matrix.e = static_cast<int>(layout.cores()) - matrix.d;
+  for (std::size_t k = 0; k < layout.cores(); ++k) matrix.modes[k] = layout.entry_size(k);
   matrix.order = input(walk, train.order);
   matrix.gauge = input(walk, train.gauge);
-  std::copy(train.ranks.begin(), train.ranks.end(), matrix.ranks);
+  std::copy(layout.ranks.begin(), layout.ranks.end(), matrix.ranks);
   for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.cores[k] = train.cores[k]->value.data;
   for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.diagonals[k] = train.diagonals[k]->value.data;
   matrix.threshold = threshold;

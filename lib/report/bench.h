@@ -36,16 +36,14 @@ std::optional<double> bound_ms(const BenchReport& report, const BenchRow& row);
 // and the gradients of all cores.
 struct LinearBench {
   std::int64_t in = 0, out = 0;
-  layers::Form form = layers::Form::tt;
-  std::vector<std::int64_t> modes, ranks;  // of lib/tt/modes.h; empty for dense
+  layers::WeightForm form = {};
 };
 BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench, const BenchOptions& options);
 
 // Times one word table without a model, with batch * length uniformly drawn ids.
 struct LookupBench {
   std::int64_t rows = 0, columns = 0;
-  layers::Form form = layers::Form::ttm;
-  std::vector<std::int64_t> modes, ranks;  // empty for dense
+  layers::WeightForm form = {};
 };
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options);
 

@@ -11,7 +11,7 @@ class LinearAlone final : public LayerAlone {
   LinearAlone(const plan::Machine& machine, const LinearBench& bench, std::int64_t tokens)
       : LayerAlone(machine), in_(bench.in), out_(bench.out), tokens_(tokens) {
     layers::Builder build = builder();
-    layers::LinearSpec spec{"layer", bench.out, bench.form, bench.modes, bench.ranks, bench.ranks};
+    layers::LinearSpec spec{"layer", bench.out, bench.form};
     set_ = layers::LinearSet::make(build, {spec}, bench.in, kernels::Activation::none);
     take_memory();
   }
@@ -65,7 +65,9 @@ class LinearAlone final : public LayerAlone {
   };
   // Elements of the left and right factor without padded ranks, or of W.
   std::int64_t weights() const {
-    return has_cores() ? trains_.front().ranks[trains_.front().middle()] * (in_ + out_) : in_ * out_;
+    if (!has_cores()) return in_ * out_;
+    const tt::Layout& layout = trains_.front().layout;
+    return layout.ranks[layout.middle()] * (in_ + out_);
   }
   std::size_t bytes(std::int64_t elements) const {
     return static_cast<std::size_t>(elements) * size_of(machine_.dtype);

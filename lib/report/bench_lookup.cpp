@@ -78,8 +78,6 @@ BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench,
   spec.name = "table";
   spec.rows = bench.rows, spec.columns = bench.columns;
   spec.form = bench.form;
-  spec.modes = bench.modes;
-  spec.ranks = spec.initial_ranks = bench.ranks;
   TableAlone layer(machine, spec, options);
   return bench_layer(layer, memory, options);
 }

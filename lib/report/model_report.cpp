@@ -58,10 +58,10 @@ Json layer_json(const io::TensorForm& layer, const Totals& model) {
   json["kind"] = layer.kind;
   json["shape"] = layer.shape;
   json["form"] = layer.form;
-  json["modes"] = layer.modes;
-  json["ranks"] = layer.ranks;
+  json["modes"] = layer.layout.modes;
+  json["ranks"] = layer.layout.ranks;
   json["initial_ranks"] = layer.initial_ranks;
-  if (layer.exact > 0) json["exact_rows"] = layer.exact;
+  if (layer.layout.exact_rows > 0) json["exact_rows"] = layer.layout.exact_rows;
   json["parameters"] = layer.parameters;
   json["parameters_dense"] = layer.parameters_dense;
   json["rank_entries"] = layer.rank_entries;
@@ -99,9 +99,10 @@ Facts facts_of(const ModelReport& report) {
 std::string bars_of(const io::TensorForm& layer) {
   RankBars bars;
   double scale = 0;
-  for (const auto* ranks : {&layer.ranks, &layer.initial_ranks})
+  for (const auto* ranks : {&layer.layout.ranks, &layer.initial_ranks})
     for (const std::int64_t rank : *ranks) scale = std::max(scale, static_cast<double>(rank));
-  for (std::size_t k = 1; k + 1 < layer.ranks.size(); ++k) bars.now.push_back(static_cast<double>(layer.ranks[k]));
+  for (std::size_t k = 1; k + 1 < layer.layout.ranks.size(); ++k)
+    bars.now.push_back(static_cast<double>(layer.layout.ranks[k]));
   for (std::size_t k = 1; k + 1 < layer.initial_ranks.size(); ++k)
     bars.start.push_back(static_cast<double>(layer.initial_ranks[k]));
   return "<figure><figcaption>" + escape_html(printable(short_name(layer.name))) + "</figcaption>" +
@@ -110,14 +111,14 @@ std::string bars_of(const io::TensorForm& layer) {
 
 void add_ranks(Page& page, const ModelReport& report) {
   if (std::none_of(report.layers.begin(), report.layers.end(),
-                   [](const io::TensorForm& layer) { return layer.ranks.size() > 2; }))
+                   [](const io::TensorForm& layer) { return layer.layout.ranks.size() > 2; }))
     return;
   page.heading("Ranks per bond")
       .paragraph(
           "Each bar is an inner bond of the weight: its rank now (blue, the number below) and at the start (grey).");
   page.raw("<div class=\"small\">\n");
   for (const io::TensorForm& layer : report.layers)
-    if (layer.ranks.size() > 2) page.raw(bars_of(layer));
+    if (layer.layout.ranks.size() > 2) page.raw(bars_of(layer));
   page.raw("</div>\n");
 }
 
@@ -169,8 +170,8 @@ Table layer_table(const ModelReport& report) {
                          {"ratio", "ratio", Unit::ratio},
                          {"share", "share", Unit::share}});
   for (const io::TensorForm& layer : report.layers) {
-    table.rows.push_back(
-        weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.modes, layer.ranks, layer.exact));
+    table.rows.push_back(weight_cells(layer.name, layer.kind, layer.shape, layer.form, layer.layout.modes,
+                                      layer.layout.ranks, layer.layout.exact_rows));
     append(table.rows.back(), {list_or_nothing(layer.initial_ranks), layer.parameters, whole(layer.bytes),
                                ratio_of(layer), share_of(layer.parameters, report.totals.parameters)});
   }
@@ -239,7 +240,7 @@ Table compare_table(const ModelReport& a, const ModelReport& b) {
   const Cell none;
   for (const auto& [x, y] : pairs_of(a, b))
     table.rows.push_back({x ? x->name : y->name, x ? Cell(x->form) : none, y ? Cell(y->form) : none,
-                          x ? list_or_nothing(x->ranks) : none, y ? list_or_nothing(y->ranks) : none,
+                          x ? list_or_nothing(x->layout.ranks) : none, y ? list_or_nothing(y->layout.ranks) : none,
                           x ? Cell(x->parameters) : none, y ? Cell(y->parameters) : none, x ? whole(x->bytes) : none,
                           y ? whole(y->bytes) : none, x && y ? quotient(x->parameters, y->parameters) : none});
   table.totals.push_back({std::string("model"), none, none, none, none, a.totals.parameters, b.totals.parameters,

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "lib/core/reals.h"
-#include "lib/io/chain_form.h"
 
 namespace comera::report {
 namespace {
@@ -15,17 +14,15 @@ namespace {
 io::TensorForm form_of(const layers::TensorTrain& train, std::size_t element) {
   io::TensorForm form;
   form.name = train.name + ".weight";
-  form.kind = train.form == layers::Form::ttm ? "embedding" : "linear";
-  form.form = io::form_name(train.form == layers::Form::ttm ? io::ChainKind::ttm : io::ChainKind::tt, train.modes);
+  form.kind = train.layout.kind == tt::Kind::ttm ? "embedding" : "linear";
+  form.form = tt::form_name(train.layout);
   form.shape = {train.rows, train.columns};
-  form.modes = train.modes;
-  form.ranks = train.ranks;
+  form.layout = train.layout;
   form.initial_ranks = train.initial_ranks;
   form.parameters_dense = train.rows * train.columns;
   for (const layers::Parameter* core : train.cores) form.parameters += core->shape.elements();
   for (const layers::Parameter* diagonal : train.diagonals) form.rank_entries += diagonal->shape.elements();
   if (train.exact_rows) form.parameters += train.exact_rows->shape.elements();
-  form.exact = train.chain.exact;
   form.bytes = static_cast<std::uint64_t>(form.parameters + form.rank_entries) * element;
   form.bytes_dense = static_cast<std::uint64_t>(form.parameters_dense) * element;
   return form;

@@ -22,8 +22,8 @@ std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::
                               const std::string& form, const io::ChainSpec* chain, std::uint64_t dense,
                               std::uint64_t bytes) {
   std::vector<Cell> cells =
-      weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->modes : io::FileShape{},
-                   chain ? chain->ranks : io::FileShape{}, chain ? chain->exact : 0);
+      weight_cells(name, is_table ? "embedding" : "linear", shape, form, chain ? chain->layout.modes : io::FileShape{},
+                   chain ? chain->layout.ranks : io::FileShape{}, chain ? chain->layout.exact_rows : 0);
   append(cells, {whole(dense), whole(bytes),
                  static_cast<double>(dense) / static_cast<double>(std::max<std::uint64_t>(1, bytes))});
   return cells;

@@ -32,11 +32,12 @@ Json layer_json(const LayerOutcome& layer, bool graph) {
             {"kind", layer.table ? "embedding" : "linear"},
             {"shape", layer.shape},
             {"form", layer.form}};
-  json["modes"] = layer.chain ? layer.chain->modes : io::FileShape{};
-  json["ranks"] = layer.chain ? layer.chain->ranks : io::FileShape{};
+  json["modes"] = layer.chain ? layer.chain->layout.modes : io::FileShape{};
+  json["ranks"] = layer.chain ? layer.chain->layout.ranks : io::FileShape{};
   if (layer.chain)
-    json["in_count"] = layer.chain->middle(), json["sorted"] = layer.chain->sorted, json["gauge"] = layer.chain->gauge;
-  if (layer.chain && layer.chain->exact > 0) json["exact_rows"] = layer.chain->exact;
+    json["in_count"] = layer.chain->layout.inputs(), json["sorted"] = layer.chain->layout.sorted,
+    json["gauge"] = layer.chain->layout.gauge;
+  if (layer.chain && layer.chain->layout.exact_rows > 0) json["exact_rows"] = layer.chain->layout.exact_rows;
   json["parameters"] = layer.parameters;
   json["parameters_dense"] = layer.parameters_dense;
   json["bytes"] = layer.bytes;
@@ -117,14 +118,15 @@ LayerLines tensorize_layers(const Result& result) {
   table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio", "bytes_dense"};
   Reasons reasons;
   for (const LayerOutcome& layer : result.layers) {
-    const bool pair = !layer.chain || layer.chain->ranks.size() <= 3;  // the modes of a pair are its shape
+    const bool pair = !layer.chain || layer.chain->layout.ranks.size() <= 3;  // the modes of a pair are its shape
     const io::FileShape none;
-    table.rows.push_back({weight_name(layer.name, layer.bare, result.graph), layer.shape,
-                          reasons.marked(form_words(layer.form, layer.chain ? layer.chain->exact : 0), layer.reason),
-                          list_or_nothing(pair ? none : layer.chain->modes),
-                          list_or_nothing(layer.chain ? layer.chain->ranks : none), whole(layer.bytes_dense),
-                          whole(layer.bytes), ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error),
-                          rounded(layer.optimum), maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
+    table.rows.push_back(
+        {weight_name(layer.name, layer.bare, result.graph), layer.shape,
+         reasons.marked(form_words(layer.form, layer.chain ? layer.chain->layout.exact_rows : 0), layer.reason),
+         list_or_nothing(pair ? none : layer.chain->layout.modes),
+         list_or_nothing(layer.chain ? layer.chain->layout.ranks : none), whole(layer.bytes_dense), whole(layer.bytes),
+         ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error), rounded(layer.optimum),
+         maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
   }
   std::vector<Cell> total(table.columns.size());
   total[0] = stored_file(result.graph);

@@ -53,7 +53,7 @@ std::vector<Chain> read_chains(const Weights& weights) {
   std::vector<Chain> chains;
   for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
     if (train.cores.empty()) continue;
-    Chain chain{train.name, train.sizes, {}};
+    Chain chain{train.name, train.layout.entry_sizes(), {}};
     for (const Parameter* diagonal : train.diagonals) {
       const HostBytes host(weights.machine(), diagonal->value);
       std::vector<double>& values = chain.diagonals.emplace_back();
@@ -131,8 +131,8 @@ Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target) {
 double surrogate_at_start(const Model& model) {
   double sum = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
-    for (std::size_t k = 0; k < train.sizes.size(); ++k)
-      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.sizes[k]) *
+    for (std::size_t k = 0; k < train.layout.cores(); ++k)
+      sum += static_cast<double>(train.initial_ranks[k]) * static_cast<double>(train.layout.entry_size(k)) *
              static_cast<double>(train.initial_ranks[k + 1]);
   return sum;
 }

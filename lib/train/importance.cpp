@@ -9,7 +9,8 @@ namespace {
 
 // Number of parameters of one entry of the bond behind core `bond`: a column of that core and a row of the next.
 double cost_of(const layers::TensorTrain& train, std::size_t bond) {
-  return static_cast<double>(train.ranks[bond] * train.sizes[bond] + train.sizes[bond + 1] * train.ranks[bond + 2]);
+  return static_cast<double>(train.layout.ranks[bond] * train.layout.entry_size(bond) +
+                             train.layout.entry_size(bond + 1) * train.layout.ranks[bond + 2]);
 }
 
 }  // namespace

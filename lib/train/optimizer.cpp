@@ -29,8 +29,8 @@ void Optimizer::fill_chains() {
   for (const layers::TensorTrain& train : weights_.model().tensor_trains()) {
     if (train.diagonals.empty()) continue;
     chain->cores = static_cast<int>(train.cores.size());
-    std::copy(train.sizes.begin(), train.sizes.end(), chain->sizes);
-    std::copy(train.ranks.begin(), train.ranks.end(), chain->ranks);
+    for (std::size_t k = 0; k < train.cores.size(); ++k) chain->sizes[k] = train.layout.entry_size(k);
+    std::copy(train.layout.ranks.begin(), train.layout.ranks.end(), chain->ranks);
     for (std::size_t bond = 0; bond < train.diagonals.size(); ++bond) {
       chain->diagonals[bond] = train.diagonals[bond]->value.data;
       chain->d_diagonals[bond] = sink_.gradient(static_cast<std::size_t>(train.diagonals[bond]->index)).data;

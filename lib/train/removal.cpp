@@ -77,7 +77,7 @@ layers::RankTable ranks_of(const Model& model, const Kept& kept) {
   layers::RankTable table;
   auto bonds = kept.begin();
   for (const layers::TensorTrain& train : model.tensor_trains()) {
-    std::vector<std::int64_t>& ranks = table[train.name] = train.ranks;
+    std::vector<std::int64_t>& ranks = table[train.name] = train.layout.ranks;
     if (train.cores.empty()) continue;
     const bool dead = std::any_of(bonds->begin(), bonds->end(), [](const Indices& bond) { return bond.empty(); });
     for (std::size_t k = 0; k < bonds->size(); ++k)

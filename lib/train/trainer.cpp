@@ -24,7 +24,7 @@ double mean_of(const std::vector<double>& values) {
 std::int64_t inner_bonds(const Model& model) {
   std::int64_t bonds = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
-    if (!train.chain.folded) bonds += static_cast<std::int64_t>(train.sizes.size()) - 1;
+    if (!train.folded) bonds += static_cast<std::int64_t>(train.layout.cores()) - 1;
   return bonds;
 }
 
@@ -324,7 +324,7 @@ StepReport Trainer::report_of() const {
   std::int64_t stored = 0;
   for (const layers::TensorTrain& train : model.tensor_trains())
     for (const Parameter* core : train.cores)
-      if (!train.chain.folded) stored += core->shape.elements();
+      if (!train.folded) stored += core->shape.elements();
   report.has_ranks = inner_bonds(model) > 0;
   const double active =
       static_cast<double>(model.parameters().count() - stored) + (report.has_ranks ? state.rank.size : 0);
@@ -396,7 +396,8 @@ void Trainer::save() {
   state_.seconds = seconds();
   state_.ranks = ranks_->progress();
   state_.rank_table.clear();
-  for (const layers::TensorTrain& train : engine_->model().tensor_trains()) state_.rank_table[train.name] = train.ranks;
+  for (const layers::TensorTrain& train : engine_->model().tensor_trains())
+    state_.rank_table[train.name] = train.layout.ranks;
   state_.metrics_bytes = metrics_->sync();
   folder_.save(engine_->weights(), state_);
   folder_.prune(options_.keep, state_);

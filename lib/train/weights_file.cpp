@@ -52,9 +52,9 @@ std::vector<io::TensorToWrite> tensors_of(const Model& model, FileTypes types) {
       tensors.push_back(
           {train.name + ".exact.ids", io::StoredType::I32, {static_cast<std::int64_t>(train.exact_ids.size())}});
     if (train.cores.empty()) continue;
-    if (train.chain.sorted)
+    if (train.layout.sorted)
       tensors.push_back({train.name + ".order", io::StoredType::I32, {static_cast<std::int64_t>(train.order.size())}});
-    if (train.chain.gauge)
+    if (train.layout.gauge)
       tensors.push_back({train.name + ".gauge", io::StoredType::I32, {static_cast<std::int64_t>(train.gauge.size())}});
   }
   return tensors;
@@ -266,8 +266,9 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
                entry.tensor.name, io::to_string(entry.tensor.shape), io::to_string({rank, columns - rank, 1}));
   std::vector<float> stored(static_cast<std::size_t>(entry.tensor.elements()));
   source.folder().file_of(entry).read_floats(entry.tensor, stored);
-  const std::vector<float> full =
-      io::restore_gauge(stored, source.indices(train.name + ".gauge", rank, columns), columns);
+  const std::vector<float> full = tt::with_gauge(tt::FloatMatrix(rank, columns - rank, std::move(stored)),
+                                                 source.indices(train.name + ".gauge", rank, columns))
+                                      .values;
   std::vector<std::byte> bytes(core.value.bytes());
   const Tensor host{bytes.data(), core.value.dtype, core.shape, -1};
   for (std::size_t i = 0; i < full.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), full[i]);
@@ -279,11 +280,13 @@ void get_without_gauge(const Machine& machine, const Source& source, const layer
 std::vector<const Parameter*> get_chains(const Source& source, Weights& weights) {
   std::vector<const Parameter*> done;
   for (layers::TensorTrain& train : weights.model().tensor_trains()) {
-    if (train.exact_rows) train.exact_ids = source.rising(train.name + ".exact.ids", train.chain.exact, train.rows);
+    if (train.exact_rows)
+      train.exact_ids = source.rising(train.name + ".exact.ids", train.layout.exact_rows, train.rows);
     if (train.cores.empty()) continue;
-    if (train.chain.sorted) train.order = source.indices(train.name + ".order", train.columns, train.columns);
-    if (train.chain.gauge) train.gauge = source.indices(train.name + ".gauge", train.ranks[train.middle()], train.rows);
-    if (train.chain.gauge || !source.find(train.name + ".gauge")) continue;
+    if (train.layout.sorted) train.order = source.indices(train.name + ".order", train.columns, train.columns);
+    if (train.layout.gauge)
+      train.gauge = source.indices(train.name + ".gauge", train.layout.ranks[train.layout.middle()], train.rows);
+    if (train.layout.gauge || !source.find(train.name + ".gauge")) continue;
     get_without_gauge(weights.machine(), source, train);
     done.push_back(train.cores.back());
   }
@@ -303,7 +306,7 @@ std::map<std::string, const std::vector<std::int32_t>*> indices_of(const Model& 
 // True for a core that the file stores with a gauge and the model without.
 bool without_gauge(const Source& source, const Model& model, const Parameter& parameter) {
   return std::ranges::any_of(model.tensor_trains(), [&](const layers::TensorTrain& train) {
-    return !train.cores.empty() && train.cores.back() == &parameter && !train.chain.gauge &&
+    return !train.cores.empty() && train.cores.back() == &parameter && !train.layout.gauge &&
            source.find(train.name + ".gauge");
   });
 }

@@ -198,7 +198,7 @@ Candidate best_candidate(const Matrix& weight, const Matrix& fit_moment, const M
   Judge judge(weight, fit_moment, held_moment, search);
   const Candidate pair = best_pair(judge);
   const auto possible = static_cast<double>(std::min(weight.rows, weight.columns));
-  if (search.order3 && static_cast<double>(pair.chain.middle()) <= highest_share * possible)
+  if (search.order3 && static_cast<double>(pair.chain.layout.ranks[1]) <= highest_share * possible)
     try_order3(judge, pair.shrinkage);
   Candidate chosen = std::move(*judge.best);
   chosen.fit_error = output_error(weight, expand(chosen.chain), fit_moment);

@@ -10,23 +10,9 @@
 namespace comera::tt {
 namespace {
 
-Matrix with_identity(const Matrix& rest, const std::vector<std::int32_t>& gauge, std::int64_t columns) {
-  Matrix full(rest.rows, columns);
-  std::vector<bool> unit(static_cast<std::size_t>(columns));
-  for (std::size_t r = 0; r < gauge.size(); ++r) {
-    unit[static_cast<std::size_t>(gauge[r])] = true;
-    full(static_cast<std::int64_t>(r), gauge[r]) = 1;
-  }
-  for (std::int64_t j = 0, from = 0; j < columns; ++j) {
-    if (unit[static_cast<std::size_t>(j)]) continue;
-    for (std::int64_t r = 0; r < rest.rows; ++r) full(r, j) = rest(r, from);
-    ++from;
-  }
-  return full;
-}
-
 // Writes the exact rows into `table`, whose row 0 is row `first` of the chain.
-void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
+template <class Scalar>
+void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::int64_t first = 0) {
   for (std::size_t e = 0; e < chain.exact_ids.size(); ++e) {
     const std::int64_t row = chain.exact_ids[e] - first;
     if (row < 0 || row >= table.rows) continue;
@@ -35,14 +21,50 @@ void put_exact_rows(const Chain& chain, Matrix& table, std::int64_t first = 0) {
   }
 }
 
-// Multiplies out the cores of a ttm, with axes in the order of the cores. Then sorts the entries into rows and columns.
-Matrix expand_table(const Chain& chain) {
-  const Matrix merged = merge_cores(chain, 0, chain.size());
-  const Places at = places(chain.in_modes, chain.out_modes);
-  Matrix table(chain.rows(), chain.columns());
-  for (std::int64_t i = 0; i < table.rows; ++i) {
-    const double* from = merged.values.data() + at.rows[static_cast<std::size_t>(i)];
-    for (std::int64_t j = 0; j < table.columns; ++j) table(i, j) = from[at.columns[static_cast<std::size_t>(j)]];
+// From left to right: [(r_begin s_begin .. s_{end-1}) x r_end]; the identity if there are no cores.
+template <class Scalar>
+MatrixOf<Scalar> merge_right(const ChainOf<Scalar>& chain, std::size_t begin, std::size_t end) {
+  const Sizes& ranks = chain.layout.ranks;
+  if (begin == end) {
+    MatrixOf<Scalar> one(ranks[begin], ranks[begin]);
+    for (std::int64_t i = 0; i < one.rows; ++i) one(i, i) = 1;
+    return one;
+  }
+  MatrixOf<Scalar> merged(std::ssize(chain.cores[begin]) / ranks[begin + 1], ranks[begin + 1], chain.cores[begin]);
+  for (std::size_t k = begin + 1; k < end; ++k) {
+    const std::int64_t left = ranks[k], right = ranks[k + 1], rows = merged.rows;
+    const MatrixOf<Scalar> core(left, std::ssize(chain.cores[k]) / left, chain.cores[k]);
+    merged = reshaped(multiply(merged, core), rows * core.columns / right, right);
+  }
+  return merged;
+}
+
+// From right to left: [r_begin x (s_begin .. s_{end-1} r_end)].
+template <class Scalar>
+MatrixOf<Scalar> merge_left(const ChainOf<Scalar>& chain, std::size_t begin, std::size_t end) {
+  const Sizes& ranks = chain.layout.ranks;
+  MatrixOf<Scalar> merged(ranks[end - 1], std::ssize(chain.cores[end - 1]) / ranks[end - 1], chain.cores[end - 1]);
+  for (std::size_t k = end - 1; k-- > begin;) {
+    const MatrixOf<Scalar> core(std::ssize(chain.cores[k]) / ranks[k + 1], ranks[k + 1], chain.cores[k]);
+    const std::int64_t columns = core.rows / ranks[k] * merged.columns;
+    merged = reshaped(multiply(core, merged), ranks[k], columns);
+  }
+  return merged;
+}
+
+Sizes slice(const Sizes& sizes, std::size_t begin, std::size_t end) {
+  return Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(begin), sizes.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+template <class Scalar>
+MatrixOf<Scalar> expand_table(const ChainOf<Scalar>& chain) {
+  MatrixOf<Scalar> table(chain.layout.rows(), chain.layout.columns());
+  if (!chain.layout.empty()) {
+    const TableFactorsOf<Scalar> halves = table_factors(chain);
+    const MatrixOf<Scalar> right =
+        regrouped(halves.right, 1, halves.right_rows, halves.rank, halves.right_columns);  // [R x rows columns]
+    table = regrouped(multiply(reshaped(halves.left, halves.left_rows * halves.left_columns, halves.rank), right),
+                      halves.left_rows, halves.left_columns, halves.right_rows, halves.right_columns);
   }
   put_exact_rows(chain, table);
   return table;
@@ -60,51 +82,48 @@ void check_indices(const std::vector<std::int32_t>& indices, std::int64_t limit,
 }
 
 void check_extras(const Chain& chain, const std::string& what) {
-  check_indices(chain.order, chain.rows(), what, "order");
-  check_indices(chain.gauge, chain.columns(), what, "gauge");
-  if (!chain.order.empty() && (chain.kind != Kind::tt || static_cast<std::int64_t>(chain.order.size()) != chain.rows()))
-    fail_input("{}: order has {} entries; wanted one per input of a tt, {}", what, chain.order.size(), chain.rows());
-  check_indices(chain.exact_ids, chain.kind == Kind::ttm ? chain.rows() : 0, what, "the list of exact rows");
-  if (!std::is_sorted(chain.exact_ids.begin(), chain.exact_ids.end()) ||
-      static_cast<std::int64_t>(chain.exact_rows.size()) !=
-          static_cast<std::int64_t>(chain.exact_ids.size()) * chain.columns())
-    fail_input("{}: {} exact rows hold {} numbers; wanted ids that rise and {} numbers for each", what,
-               chain.exact_ids.size(), chain.exact_rows.size(), chain.columns());
-  if (!chain.gauge.empty() && (chain.kind != Kind::tt || chain.out_modes.size() != 1 ||
-                               static_cast<std::int64_t>(chain.gauge.size()) != chain.middle()))
+  const Layout& layout = chain.layout;
+  check_indices(chain.order, layout.rows(), what, "order");
+  check_indices(chain.gauge, layout.columns(), what, "gauge");
+  if (layout.sorted != !chain.order.empty() ||
+      (layout.sorted && (layout.kind != Kind::tt || std::ssize(chain.order) != layout.rows())))
+    fail_input("{}: order has {} entries; wanted one per input of a sorted tt, {}", what, chain.order.size(),
+               layout.rows());
+  check_indices(chain.exact_ids, layout.kind == Kind::ttm ? layout.rows() : 0, what, "the list of exact rows");
+  if (std::ssize(chain.exact_ids) != layout.exact_rows ||
+      !std::is_sorted(chain.exact_ids.begin(), chain.exact_ids.end()) ||
+      std::ssize(chain.exact_rows) != layout.exact_rows * layout.columns())
+    fail_input("{}: {} exact rows hold {} numbers; wanted {} ids that rise and {} numbers for each", what,
+               chain.exact_ids.size(), chain.exact_rows.size(), layout.exact_rows, layout.columns());
+  if (layout.gauge != !chain.gauge.empty() ||
+      (layout.gauge && (layout.kind != Kind::tt || layout.cores() != layout.inputs() + 1 ||
+                        std::ssize(chain.gauge) != layout.ranks[layout.middle()])))
     fail_input("{}: gauge has {} entries; wanted one per rank of a tt with one out mode", what, chain.gauge.size());
 }
 
 }  // namespace
 
-Sizes Chain::entry_sizes() const {
-  Sizes sizes = in_modes;
-  if (kind == Kind::tt) sizes.insert(sizes.end(), out_modes.begin(), out_modes.end());
-  if (kind == Kind::ttm)
-    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k] *= out_modes[k];
-  return sizes;
-}
-
-Sizes Chain::core_shape(std::size_t k) const {
-  if (kind == Kind::ttm) return {ranks[k], in_modes[k], out_modes[k], ranks[k + 1]};
-  const bool last = k + 1 == size();
-  const std::int64_t unit = last ? static_cast<std::int64_t>(gauge.size()) : 0;
-  return {ranks[k], k < in_modes.size() ? in_modes[k] : out_modes[k - in_modes.size()] - unit, ranks[k + 1]};
+Chain to_double(const FloatChain& chain) {
+  Chain wide{chain.layout, {}, chain.order, chain.gauge, chain.exact_ids, {}};
+  for (const std::vector<float>& core : chain.cores) wide.cores.emplace_back(core.begin(), core.end());
+  wide.exact_rows.assign(chain.exact_rows.begin(), chain.exact_rows.end());
+  return wide;
 }
 
 void check_chain(const Chain& chain, const std::string& what) {
-  if (chain.in_modes.empty() || chain.out_modes.empty() ||
-      (chain.kind == Kind::ttm && chain.in_modes.size() != chain.out_modes.size()))
-    fail_input("{}: {} in modes and {} out modes are no chain", what, chain.in_modes.size(), chain.out_modes.size());
-  if (chain.ranks.size() != chain.size() + 1 || chain.ranks.front() != 1 || chain.ranks.back() != 1 ||
-      chain.cores.size() != chain.size())
-    fail_input("{}: ranks {} and {} cores do not fit {} modes", what, to_string(chain.ranks), chain.cores.size(),
-               chain.size());
+  const Layout& layout = chain.layout;
+  const std::size_t in = layout.inputs(), out = layout.modes.size() - in;
+  if (in == 0 || out == 0 || (layout.kind == Kind::ttm && in != out))
+    fail_input("{}: {} in modes and {} out modes are no chain", what, in, out);
+  if (layout.ranks.size() != layout.cores() + 1 || layout.ranks.front() != 1 || layout.ranks.back() != 1 ||
+      chain.cores.size() != layout.cores())
+    fail_input("{}: ranks {} and {} cores do not fit {} modes", what, to_string(layout.ranks), chain.cores.size(),
+               layout.cores());
   check_extras(chain, what);
-  for (std::size_t k = 0; k < chain.size(); ++k) {
-    if (static_cast<std::int64_t>(chain.cores[k].size()) != product(chain.core_shape(k)))
+  for (std::size_t k = 0; k < layout.cores(); ++k) {
+    if (std::ssize(chain.cores[k]) != product(layout.core_shape(k)))
       fail_input("{}: core {} holds {} numbers; wanted the shape {}", what, k, chain.cores[k].size(),
-                 to_string(chain.core_shape(k)));
+                 to_string(layout.core_shape(k)));
     for (const double value : chain.cores[k])
       if (!std::isfinite(value)) fail_input("{}: core {} holds {}, which is not finite", what, k, value);
   }
@@ -124,58 +143,121 @@ std::int64_t stored_bytes(const Chain& chain, int bytes_per_number) {
   return stored_numbers(chain) * bytes_per_number + 4 * stored_indices(chain);
 }
 
-Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end) {
-  Matrix merged = reshaped(identity(chain.ranks[begin]), chain.ranks[begin], chain.ranks[begin]);
-  for (std::size_t k = begin; k < end; ++k) {
-    const std::int64_t left = chain.ranks[k], right = chain.ranks[k + 1];
-    const Matrix core(left, static_cast<std::int64_t>(chain.cores[k].size()) / left, chain.cores[k]);
-    const std::int64_t rows = static_cast<std::int64_t>(merged.values.size()) / left;
-    merged = multiply(reshaped(std::move(merged), rows, left), core);
-    merged = reshaped(std::move(merged), rows * core.columns / right, right);
-  }
-  return merged;
+Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end) { return merge_right(chain, begin, end); }
+
+template <class Scalar>
+FactorsOf<Scalar> factors(const ChainOf<Scalar>& chain) {
+  const Layout& layout = chain.layout;
+  COMERA_CHECK(layout.kind == Kind::tt && !layout.empty());
+  MatrixOf<Scalar> left = merge_right(chain, 0, layout.middle());
+  if (layout.sorted) left = scatter_rows(left, chain.order);
+  MatrixOf<Scalar> right = merge_left(chain, layout.middle(), layout.cores());
+  return {std::move(left), layout.gauge ? with_gauge(right, chain.gauge) : std::move(right)};
 }
 
-Pair halves(const Chain& chain) {
-  COMERA_CHECK(chain.kind == Kind::tt);
-  const std::size_t d = chain.in_modes.size();
-  const std::int64_t rank = chain.middle();
-  Matrix left = merge_cores(chain, 0, d);
-  if (!chain.order.empty()) left = scatter_rows(left, chain.order);
-  if (!chain.gauge.empty()) {
-    const Matrix rest(rank, chain.columns() - rank, chain.cores.back());
-    return {std::move(left), with_identity(rest, chain.gauge, chain.columns())};
-  }
-  return {std::move(left), reshaped(merge_cores(chain, d, chain.size()), rank, chain.columns())};
+template <class Scalar>
+TableFactorsOf<Scalar> table_factors(const ChainOf<Scalar>& chain) {
+  const Layout& layout = chain.layout;
+  COMERA_CHECK(layout.kind == Kind::ttm && !layout.empty());
+  const std::size_t middle = layout.middle(), last = layout.cores();
+  const Sizes rows = layout.in_modes(), columns = layout.out_modes();
+  const Places left = places(slice(rows, 0, middle), slice(columns, 0, middle));
+  const Places right = places(slice(rows, middle, last), slice(columns, middle, last));
+  TableFactorsOf<Scalar> made{std::ssize(left.rows),
+                              std::ssize(left.columns),
+                              layout.ranks[middle],
+                              std::ssize(right.rows),
+                              std::ssize(right.columns),
+                              {},
+                              {}};
+  const MatrixOf<Scalar> before = merge_right(chain, 0, middle), after = merge_right(chain, middle, last);
+  made.left = {made.left_rows, made.left_columns * made.rank};
+  for (std::int64_t i = 0; i < made.left_rows; ++i)
+    for (std::int64_t j = 0; j < made.left_columns; ++j)
+      std::copy_n(before.row(left.rows[static_cast<std::size_t>(i)] + left.columns[static_cast<std::size_t>(j)]),
+                  made.rank, made.left.row(i) + j * made.rank);
+  made.right = {made.right_rows, made.rank * made.right_columns};
+  for (std::int64_t i = 0; i < made.right_rows; ++i)
+    for (std::int64_t r = 0; r < made.rank; ++r)
+      for (std::int64_t j = 0; j < made.right_columns; ++j)
+        made.right(i, r * made.right_columns + j) = after.values[static_cast<std::size_t>(
+            r * made.right_rows * made.right_columns + right.rows[static_cast<std::size_t>(i)] +
+            right.columns[static_cast<std::size_t>(j)])];
+  return made;
 }
 
-Matrix expand(const Chain& chain) {
-  if (chain.kind == Kind::ttm) return expand_table(chain);
-  const Pair pair = halves(chain);
-  return multiply(pair.left, pair.right);
+template <class Scalar>
+MatrixOf<Scalar> expand(const ChainOf<Scalar>& chain) {
+  if (chain.layout.kind == Kind::ttm) return expand_table(chain);
+  if (chain.layout.empty()) return {chain.layout.rows(), chain.layout.columns()};
+  const FactorsOf<Scalar> both = factors(chain);
+  return multiply(both.left, both.right);
 }
 
 Chain chain_of_pair(Pair pair) {
   COMERA_CHECK(pair.left.columns == pair.right.rows);
   Chain chain;
-  chain.in_modes = {pair.left.rows};
-  chain.out_modes = {pair.right.columns};
-  chain.ranks = {1, pair.left.columns, 1};
+  chain.layout = tt_layout({pair.left.rows}, {pair.right.columns}, {1, pair.left.columns, 1});
   chain.cores = {std::move(pair.left.values), std::move(pair.right.values)};
   return chain;
 }
 
-Matrix gather_rows(const Matrix& a, const std::vector<std::int32_t>& order) {
-  Matrix b(a.rows, a.columns);
+std::vector<std::int32_t> gauge_positions(const std::vector<std::int32_t>& gauge, std::int64_t columns) {
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(columns), -1);
+  for (std::size_t r = 0; r < gauge.size(); ++r)
+    positions[static_cast<std::size_t>(gauge[r])] = static_cast<std::int32_t>(r);
+  auto next = static_cast<std::int32_t>(gauge.size());
+  for (std::int32_t& position : positions)
+    if (position < 0) position = next++;
+  return positions;
+}
+
+template <class Scalar>
+MatrixOf<Scalar> with_gauge(const MatrixOf<Scalar>& stored, const std::vector<std::int32_t>& gauge) {
+  const std::int64_t rank = std::ssize(gauge), columns = stored.columns + rank;
+  const std::vector<std::int32_t> positions = gauge_positions(gauge, columns);
+  MatrixOf<Scalar> full(stored.rows, columns);
+  for (std::int64_t r = 0; r < stored.rows; ++r)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const std::int64_t from = positions[static_cast<std::size_t>(j)];
+      full(r, j) = from >= rank ? stored(r, from - rank) : from == r ? Scalar{1} : Scalar{0};
+    }
+  return full;
+}
+
+std::vector<std::int32_t> inverse(const std::vector<std::int32_t>& order) {
+  std::vector<std::int32_t> places(order.size());
+  for (std::size_t p = 0; p < order.size(); ++p)
+    places[static_cast<std::size_t>(order[p])] = static_cast<std::int32_t>(p);
+  return places;
+}
+
+template <class Scalar>
+MatrixOf<Scalar> gather_rows(const MatrixOf<Scalar>& a, const std::vector<std::int32_t>& order) {
+  MatrixOf<Scalar> b(a.rows, a.columns);
   for (std::int64_t p = 0; p < a.rows; ++p) std::copy_n(a.row(order[static_cast<std::size_t>(p)]), a.columns, b.row(p));
   return b;
 }
 
-Matrix scatter_rows(const Matrix& a, const std::vector<std::int32_t>& order) {
-  Matrix b(a.rows, a.columns);
+template <class Scalar>
+MatrixOf<Scalar> scatter_rows(const MatrixOf<Scalar>& a, const std::vector<std::int32_t>& order) {
+  MatrixOf<Scalar> b(a.rows, a.columns);
   for (std::int64_t p = 0; p < a.rows; ++p) std::copy_n(a.row(p), a.columns, b.row(order[static_cast<std::size_t>(p)]));
   return b;
 }
+
+template FactorsOf<float> factors(const ChainOf<float>&);
+template FactorsOf<double> factors(const ChainOf<double>&);
+template TableFactorsOf<float> table_factors(const ChainOf<float>&);
+template TableFactorsOf<double> table_factors(const ChainOf<double>&);
+template MatrixOf<float> expand(const ChainOf<float>&);
+template MatrixOf<double> expand(const ChainOf<double>&);
+template MatrixOf<float> with_gauge(const MatrixOf<float>&, const std::vector<std::int32_t>&);
+template MatrixOf<double> with_gauge(const MatrixOf<double>&, const std::vector<std::int32_t>&);
+template MatrixOf<float> gather_rows(const MatrixOf<float>&, const std::vector<std::int32_t>&);
+template MatrixOf<double> gather_rows(const MatrixOf<double>&, const std::vector<std::int32_t>&);
+template MatrixOf<float> scatter_rows(const MatrixOf<float>&, const std::vector<std::int32_t>&);
+template MatrixOf<double> scatter_rows(const MatrixOf<double>&, const std::vector<std::int32_t>&);
 
 Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order) {
   Matrix b(a.rows, a.columns);
@@ -187,14 +269,14 @@ Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order) {
 }
 
 double chain_error(const Matrix& weight, const Chain& chain) {
-  if (chain.kind == Kind::ttm && !(chain.size() == 2 && chain.out_modes[0] == 1 && chain.in_modes[1] == 1)) {
+  if (chain.layout.kind == Kind::ttm && !chain.layout.pair()) {
     const Matrix fitted = expand(chain);
     return relative_error(weight, fitted.rows > weight.rows ? first_rows(fitted, weight.rows) : fitted);
   }
   constexpr std::int64_t strip = 1024;
-  const Pair pair = chain.kind == Kind::tt
-                        ? halves(chain)
-                        : Pair{folded(chain.cores[0], chain.ranks[1]), folded(chain.cores[1], chain.columns())};
+  const Pair pair = chain.layout.kind == Kind::tt ? factors(chain)
+                                                  : Pair{folded(chain.cores[0], chain.layout.ranks[1]),
+                                                         folded(chain.cores[1], chain.layout.columns())};
   double error = 0, norm = 0;
   for (std::int64_t first = 0; first < weight.rows; first += strip) {
     const std::int64_t rows = std::min(strip, weight.rows - first);

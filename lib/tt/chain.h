@@ -1,45 +1,36 @@
-// A weight as a chain of cores in double, with folded rank diagonals: a compressed tensor before it is written
-// (lib/io/FORMAT.md).
+// A weight as a chain of cores with folded rank diagonals (lib/io/FORMAT.md): its numbers, in double while they are
+// computed and in float as files hold them, and the algebra of chains.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lib/tt/layout.h"
 #include "lib/tt/matrix.h"
-#include "lib/tt/modes.h"
 
 namespace comera::tt {
 
-enum class Kind : std::uint8_t { tt, ttm };
-
-struct Chain {
-  Kind kind = Kind::tt;
-  // tt: of any two lengths >= 1, cores for the in modes first; ttm: row modes and column modes, the same number of
-  // each.
-  Sizes in_modes, out_modes;
-  Sizes ranks;  // of every bond, both ends included: cores + 1
-  std::vector<std::vector<double>> cores;
-  // tt only, otherwise empty. order [in]: row order[p] of the weight is row p of the chain.
-  std::vector<std::int32_t> order;
-  // tt with one out mode only, otherwise empty. gauge [R]: column gauge[r] of the last core is the unit vector e_r and
-  // is not stored. `cores` holds its other columns in rising order, [R, out - R, 1].
+template <class Scalar>
+struct ChainOf {
+  Layout layout;
+  std::vector<std::vector<Scalar>> cores;  // as Layout::core_shape(); none if the layout is empty
+  std::vector<std::int32_t> order;         // [in] if sorted: row order[p] of the weight is row p of the chain
+  // [R] if gauge: column gauge[r] of the last core is the unit vector e_r and is not stored. The core holds the other
+  // columns in rising order, [R, out - R, 1].
   std::vector<std::int32_t> gauge;
-  // ttm only, otherwise empty. Row exact_ids[e] of the table is row e of exact_rows [E, columns]; it replaces the value
-  // of the cores. The ids rise.
+  // Row exact_ids[e] of the table is row e of exact_rows [E, columns] and replaces the value of the cores. The ids
+  // rise.
   std::vector<std::int32_t> exact_ids;
-  std::vector<double> exact_rows;
-
-  std::size_t size() const { return kind == Kind::tt ? in_modes.size() + out_modes.size() : in_modes.size(); }
-  std::int64_t rows() const { return product(in_modes); }  // size of the matrix: inputs, or padded rows of a table
-  std::int64_t columns() const { return product(out_modes); }
-  std::int64_t middle() const { return kind == Kind::tt ? ranks[in_modes.size()] : 0; }  // the rank of bond d
-  Sizes entry_sizes() const;              // n_k of a tt, m_k n_k of a ttm
-  Sizes core_shape(std::size_t k) const;  // as stored: [r, n, r'] or [r, m, n, r']
+  std::vector<Scalar> exact_rows;
 };
+using Chain = ChainOf<double>;
+using FloatChain = ChainOf<float>;
 
-// InputError that begins with `what` if ranks, cores, order, gauge or exact rows do not fit together or a number is not
-// finite.
+Chain to_double(const FloatChain& chain);
+
+// InputError that begins with `what` if layout, cores, order, gauge or exact rows do not fit together or a number is
+// not finite.
 void check_chain(const Chain& chain, const std::string& what);
 
 std::int64_t stored_numbers(const Chain& chain);  // entries of the cores as stored, and of exact rows
@@ -50,15 +41,30 @@ std::int64_t stored_bytes(const Chain& chain, int bytes_per_number);
 // r_end]. Returns an identity if the range is empty.
 Matrix merge_cores(const Chain& chain, std::size_t begin, std::size_t end);
 
-// The factors at bond d of a tt: left [in x R] with rows in the order of the weight, right [R x out] with the gauge
-// written out.
-struct Pair {
-  Matrix left, right;
+// The factors at the middle bond of a tt: left [in x R] with rows in the order of the weight, right [R x out] with the
+// gauge written out. In float, every product is summed in double.
+template <class Scalar>
+struct FactorsOf {
+  MatrixOf<Scalar> left, right;
 };
-Pair halves(const Chain& chain);
+using Pair = FactorsOf<double>;
+template <class Scalar>
+FactorsOf<Scalar> factors(const ChainOf<Scalar>& chain);
 
-// The dense weight [in x out] of a tt, the table [padded rows x columns] of a ttm.
-Matrix expand(const Chain& chain);
+// The factors at the middle bond of a ttm. Row i of the table is row i / right_rows of `left`, as [left_columns, R],
+// times row i % right_rows of `right`, as [R, right_columns].
+template <class Scalar>
+struct TableFactorsOf {
+  std::int64_t left_rows = 0, left_columns = 0, rank = 0, right_rows = 0, right_columns = 0;
+  MatrixOf<Scalar> left, right;  // [left_rows x left_columns R], [right_rows x R right_columns]
+};
+template <class Scalar>
+TableFactorsOf<Scalar> table_factors(const ChainOf<Scalar>& chain);
+
+// The dense weight [in x out] of a tt, the table [padded rows x columns] of a ttm. Zero, exact rows excepted, if the
+// layout is empty.
+template <class Scalar>
+MatrixOf<Scalar> expand(const ChainOf<Scalar>& chain);
 
 Chain chain_of_pair(Pair pair);  // in_modes [in], out_modes [out]
 
@@ -67,10 +73,19 @@ Chain chain_of_pair(Pair pair);  // in_modes [in], out_modes [out]
 // mode, already has a gauge, or no well-conditioned block exists (an entry above 100 remains, or the product of the
 // factors changes).
 Chain fix_gauge(Chain chain, double bound = 1.5);
+// The position of each output column of a gauged right factor in [identity | stored columns], [columns].
+std::vector<std::int32_t> gauge_positions(const std::vector<std::int32_t>& gauge, std::int64_t columns);
+// The right factor [R x columns] of the stored columns [R x columns - R] and the identity block.
+template <class Scalar>
+MatrixOf<Scalar> with_gauge(const MatrixOf<Scalar>& stored, const std::vector<std::int32_t>& gauge);
 
+// The inverse of a permutation.
+std::vector<std::int32_t> inverse(const std::vector<std::int32_t>& order);
 // Rows of a matrix in the order `order` (row p of the result is row order[p]), and the inverse.
-Matrix gather_rows(const Matrix& a, const std::vector<std::int32_t>& order);
-Matrix scatter_rows(const Matrix& a, const std::vector<std::int32_t>& order);
+template <class Scalar>
+MatrixOf<Scalar> gather_rows(const MatrixOf<Scalar>& a, const std::vector<std::int32_t>& order);
+template <class Scalar>
+MatrixOf<Scalar> scatter_rows(const MatrixOf<Scalar>& a, const std::vector<std::int32_t>& order);
 // Rows and columns of a symmetric matrix in the order `order`.
 Matrix gather_both(const Matrix& a, const std::vector<std::int32_t>& order);
 

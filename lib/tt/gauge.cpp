@@ -75,8 +75,10 @@ double rounding(const Matrix& a, const Matrix& turn, const Matrix& rest) {
 }  // namespace
 
 Chain fix_gauge(Chain chain, double bound) {
-  const std::int64_t rank = chain.middle(), out = chain.kind == Kind::tt ? chain.columns() : 0;
-  if (chain.kind != Kind::tt || chain.out_modes.size() != 1 || !chain.gauge.empty() || rank > out) return chain;
+  Layout& layout = chain.layout;
+  if (layout.kind != Kind::tt || layout.cores() != layout.inputs() + 1 || layout.gauge) return chain;
+  const std::int64_t rank = layout.ranks[layout.middle()], out = layout.columns();
+  if (rank > out) return chain;
   const Matrix right(rank, out, chain.cores.back());
   std::optional<ColumnBasis> block = column_basis(right);
   if (!block) return chain;
@@ -91,11 +93,12 @@ Chain fix_gauge(Chain chain, double bound) {
     if (!solve_general(turn, rest)) return chain;
   }
   if (largest(rest).size > too_large || rounding(others, turn, rest) > 1e-9) return chain;
-  const std::size_t last = chain.in_modes.size() - 1;
+  const std::size_t last = layout.inputs() - 1;
   const Matrix core = folded(std::move(chain.cores[last]), rank);
   chain.cores[last] = multiply(core, turn).values;
   chain.cores.back() = std::move(rest.values);
   chain.gauge = std::move(block->columns);
+  layout.gauge = true;
   return chain;
 }
 

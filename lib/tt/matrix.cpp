@@ -11,6 +11,7 @@
 #include "kernels/thread_pool.h"
 #include "kernels/types.h"
 #include "lib/core/error.h"
+#include "lib/core/stop.h"
 
 namespace comera::tt {
 namespace {
@@ -190,9 +191,10 @@ Matrix identity(std::int64_t size) {
   return a;
 }
 
-Matrix transposed(const Matrix& a) {
+template <class T>
+MatrixOf<T> transposed(const MatrixOf<T>& a) {
   constexpr std::int64_t block = 32;
-  Matrix b(a.columns, a.rows);
+  MatrixOf<T> b(a.columns, a.rows);
   for (std::int64_t ii = 0; ii < a.rows; ii += block)
     for (std::int64_t jj = 0; jj < a.columns; jj += block)
       for (std::int64_t i = ii; i < std::min(ii + block, a.rows); ++i)
@@ -205,12 +207,9 @@ Matrix folded(std::vector<double> values, std::int64_t columns) {
   return Matrix(rows, columns, std::move(values));
 }
 
-Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns) {
-  return Matrix(rows, columns, std::move(a.values));
-}
-
-Matrix first_rows(const Matrix& a, std::int64_t count) {
-  return Matrix(count, a.columns, std::vector<double>(a.values.begin(), a.values.begin() + count * a.columns));
+template <class T>
+MatrixOf<T> first_rows(const MatrixOf<T>& a, std::int64_t count) {
+  return MatrixOf<T>(count, a.columns, std::vector<T>(a.values.begin(), a.values.begin() + count * a.columns));
 }
 
 Matrix first_columns(const Matrix& a, std::int64_t count) {
@@ -237,18 +236,43 @@ Matrix difference(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v) {
-  Matrix b(x * u, y * v);
+template <class T>
+MatrixOf<T> regrouped(const MatrixOf<T>& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v) {
+  MatrixOf<T> b(x * u, y * v);
   for (std::int64_t i = 0; i < x; ++i)
     for (std::int64_t j = 0; j < y; ++j)
       for (std::int64_t k = 0; k < u; ++k) std::copy_n(a.row(i * y + j) + k * v, v, b.row(i * u + k) + j * v);
   return b;
 }
 
+template Matrix transposed(const Matrix&);
+template FloatMatrix transposed(const FloatMatrix&);
+template Matrix first_rows(const Matrix&, std::int64_t);
+template FloatMatrix first_rows(const FloatMatrix&, std::int64_t);
+template Matrix regrouped(const Matrix&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+template FloatMatrix regrouped(const FloatMatrix&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+
 Matrix multiply(const Matrix& a, const Matrix& b) {
   COMERA_CHECK(a.columns == b.rows);
   Matrix c(a.rows, b.columns);
   product(plain(a), plain(b), a.columns, c);
+  return c;
+}
+
+FloatMatrix multiply(const FloatMatrix& a, const FloatMatrix& b) {
+  COMERA_CHECK(a.columns == b.rows);
+  FloatMatrix c(a.rows, b.columns);
+  std::vector<double> sums(static_cast<std::size_t>(b.columns));
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    check_stop();
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      const double factor = a(i, k);
+      const float* from = b.row(k);
+      for (std::int64_t j = 0; j < b.columns; ++j) sums[static_cast<std::size_t>(j)] += factor * from[j];
+    }
+    std::transform(sums.begin(), sums.end(), c.row(i), [](double sum) { return static_cast<float>(sum); });
+  }
   return c;
 }
 

@@ -55,17 +55,25 @@ void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
 void check_finite(const Matrix& a, const std::string& what);
 
 Matrix identity(std::int64_t size);
-Matrix transposed(const Matrix& a);
+template <class T>
+MatrixOf<T> transposed(const MatrixOf<T>& a);
 Matrix folded(std::vector<double> values, std::int64_t columns);  // values.size() / columns rows
-Matrix reshaped(Matrix a, std::int64_t rows, std::int64_t columns);
-Matrix first_rows(const Matrix& a, std::int64_t count);
+template <class T>
+MatrixOf<T> reshaped(MatrixOf<T> a, std::int64_t rows, std::int64_t columns) {
+  return MatrixOf<T>(rows, columns, std::move(a.values));
+}
+template <class T>
+MatrixOf<T> first_rows(const MatrixOf<T>& a, std::int64_t count);
 Matrix first_columns(const Matrix& a, std::int64_t count);
 // [(x y) x (u v)] -> [(x u) x (y v)]: row indices split as x y, column indices as u v; exchanges y and u.
-Matrix regrouped(const Matrix& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
+template <class T>
+MatrixOf<T> regrouped(const MatrixOf<T>& a, std::int64_t x, std::int64_t y, std::int64_t u, std::int64_t v);
 Matrix difference(const Matrix& a, const Matrix& b);
 void add(Matrix& a, const Matrix& b);  // a <- a + b
 
-Matrix multiply(const Matrix& a, const Matrix& b);     // a b
+Matrix multiply(const Matrix& a, const Matrix& b);  // a b
+// a b with every element summed in double in one order, so that the result is independent of the BLAS.
+FloatMatrix multiply(const FloatMatrix& a, const FloatMatrix& b);
 Matrix multiply_tn(const Matrix& a, const Matrix& b);  // aᵀ b
 Matrix multiply_nt(const Matrix& a, const Matrix& b);  // a bᵀ
 Matrix gram(const Matrix& a);                          // aᵀ a, exactly symmetric

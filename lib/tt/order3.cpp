@@ -172,9 +172,9 @@ Matrix Order3Problem::left(const Fit& fit) const {
 
 Chain Order3Problem::chain(Fit fit) const {
   Chain chain;
-  chain.in_modes = {fit.shape.first, fit.shape.second};
-  chain.out_modes = {sums_->weight.columns};
-  chain.ranks = {1, fit.shape.first_rank, fit.shape.rank, 1};
+  chain.layout = tt_layout({fit.shape.first, fit.shape.second}, {sums_->weight.columns},
+                           {1, fit.shape.first_rank, fit.shape.rank, 1});
+  chain.layout.sorted = !sums_->order.empty();
   chain.cores = {std::move(fit.first.values), std::move(fit.second.values), std::move(fit.last.values)};
   chain.order = sums_->order;
   return chain;

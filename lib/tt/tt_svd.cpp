@@ -81,16 +81,6 @@ Train split(Matrix rest, const Sizes& sizes, const std::vector<Limit>& limits) {
   return train;
 }
 
-Chain make_chain(Kind kind, const Sizes& in_modes, const Sizes& out_modes, Train& train) {
-  Chain chain;
-  chain.kind = kind;
-  chain.in_modes = in_modes;
-  chain.out_modes = out_modes;
-  chain.ranks = std::move(train.ranks);
-  chain.cores = std::move(train.cores);
-  return chain;
-}
-
 double table_error(const Matrix& table, const Chain& chain) {
   const Matrix fitted = first_rows(expand(chain), table.rows);
   return relative_error(table, fitted);
@@ -99,15 +89,16 @@ double table_error(const Matrix& table, const Chain& chain) {
 // Right-to-left QR sweep: every core but the first becomes orthonormal, and the remaining factor moves to its left
 // neighbour.
 void orthogonalise(Chain& chain) {
-  for (std::size_t k = chain.size() - 1; k > 0; --k) {
-    const std::int64_t left = chain.ranks[k];
+  Sizes& ranks = chain.layout.ranks;
+  for (std::size_t k = chain.cores.size() - 1; k > 0; --k) {
+    const std::int64_t left = ranks[k];
     const std::int64_t rest = static_cast<std::int64_t>(chain.cores[k].size()) / left;
     const Matrix core(left, rest, std::move(chain.cores[k]));
     Qr factors = qr(transposed(core));  // core = rᵀ qᵀ
     const Matrix neighbour = folded(std::move(chain.cores[k - 1]), left);
     chain.cores[k] = transposed(factors.q).values;
     chain.cores[k - 1] = multiply_nt(neighbour, factors.r).values;
-    chain.ranks[k] = factors.q.columns;
+    ranks[k] = factors.q.columns;
   }
 }
 
@@ -123,7 +114,8 @@ Fit tt_svd(const Matrix& weight, const Sizes& in_modes, const Sizes& out_modes, 
   Train train = split(weight, sizes, limits(truncation, sizes.size(), in_modes.size(), squared_norm(weight)));
   Fit fit;
   fit.discarded = std::move(train.discarded);
-  fit.chain = make_chain(Kind::tt, in_modes, out_modes, train);
+  fit.chain.layout = tt_layout(in_modes, out_modes, std::move(train.ranks));
+  fit.chain.cores = std::move(train.cores);
   fit.rel_error = relative_error(weight, expand(fit.chain));
   return fit;
 }
@@ -138,16 +130,16 @@ Fit ttm_svd(const Matrix& table, const Sizes& row_modes, const Sizes& column_mod
     fail_input("[ttm] {} row weights were given for a table of {} rows", row_weights.size(), table.rows);
   check_finite(table, "[ttm] table");
   Fit fit;
-  fit.chain.kind = Kind::ttm;
-  fit.chain.in_modes = row_modes;
-  fit.chain.out_modes = column_modes;
+  fit.chain.layout = ttm_layout(row_modes, column_modes, {});
   const ModeFactors factors = row_weights.empty() ? ModeFactors() : separable_factors(row_weights, row_modes);
   Matrix tensor = in_core_order(table, row_modes, column_modes,
                                 row_weights.empty() ? row_weights : row_factors(factors, table.rows));
   const double squared = squared_norm(tensor);
-  Train train = split(std::move(tensor), fit.chain.entry_sizes(), limits(truncation, row_modes.size(), 0, squared));
+  Train train =
+      split(std::move(tensor), fit.chain.layout.entry_sizes(), limits(truncation, row_modes.size(), 0, squared));
   fit.discarded = std::move(train.discarded);
-  fit.chain = make_chain(Kind::ttm, row_modes, column_modes, train);
+  fit.chain.layout.ranks = std::move(train.ranks);
+  fit.chain.cores = std::move(train.cores);
   if (!row_weights.empty()) {
     divide_rows(fit.chain, factors);
     refine_weighted(fit.chain, table, row_weights);
@@ -195,22 +187,22 @@ double ttm_error_bound(const Matrix& table, const Sizes& row_modes, const Sizes&
 }
 
 Fit round_chain(const Chain& chain, const Truncation& truncation) {
-  COMERA_CHECK(chain.gauge.empty());
+  COMERA_CHECK(!chain.layout.gauge);
   Fit fit;
   fit.chain = chain;
   orthogonalise(fit.chain);
   const double squared =
       squared_norm(Matrix(1, static_cast<std::int64_t>(fit.chain.cores[0].size()), fit.chain.cores[0]));
-  const std::vector<Limit> all = limits(truncation, chain.size(), chain.in_modes.size(), squared);
+  const std::vector<Limit> all = limits(truncation, chain.cores.size(), chain.layout.inputs(), squared);
   double lost = 0;
-  for (std::size_t k = 0; k + 1 < chain.size(); ++k) {
-    const std::int64_t rank = fit.chain.ranks[k + 1];
+  for (std::size_t k = 0; k + 1 < chain.cores.size(); ++k) {
+    const std::int64_t rank = fit.chain.layout.ranks[k + 1];
     Cut parts = cut(folded(std::move(fit.chain.cores[k]), rank), all[k + 1]);
     const std::int64_t beyond = static_cast<std::int64_t>(fit.chain.cores[k + 1].size()) / rank;
     const Matrix next(rank, beyond, std::move(fit.chain.cores[k + 1]));
     fit.discarded.push_back(squared > 0 ? std::sqrt(parts.lost / squared) : 0);
     lost += parts.lost;
-    fit.chain.ranks[k + 1] = parts.left.columns;
+    fit.chain.layout.ranks[k + 1] = parts.left.columns;
     fit.chain.cores[k] = std::move(parts.left.values);
     fit.chain.cores[k + 1] = multiply(parts.right, next).values;
   }

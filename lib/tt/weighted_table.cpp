@@ -36,8 +36,11 @@ struct Slot {
 };
 
 Slot slot_of(const Chain& chain, std::size_t k) {
-  Slot slot{k, chain.ranks[k], chain.ranks[k + 1], chain.in_modes[k], chain.out_modes[k], merge_cores(chain, 0, k), {}};
-  const Matrix rest = merge_cores(chain, k + 1, chain.size());
+  const Layout& layout = chain.layout;
+  const std::size_t d = layout.cores();
+  Slot slot{k, layout.ranks[k], layout.ranks[k + 1], layout.modes[k], layout.modes[d + k], merge_cores(chain, 0, k),
+            {}};
+  const Matrix rest = merge_cores(chain, k + 1, d);
   slot.right =
       transposed(reshaped(rest, slot.right_rank, static_cast<std::int64_t>(rest.values.size()) / slot.right_rank));
   return slot;
@@ -70,9 +73,10 @@ Matrix weights_of(const std::vector<double>& weights, std::int64_t before, std::
 
 // Solves for G[:, i, :, :] for every row index i of the slot's core. `wanted` [(r m n) x r'] holds the right sides.
 void solve_slices(const Chain& chain, const Slot& slot, const std::vector<double>& weights, Matrix& wanted) {
-  const std::size_t k = slot.core, d = chain.size();
-  const Matrix left = row_grams(slot.left, slice(chain.in_modes, 0, k), slice(chain.out_modes, 0, k));
-  const Matrix right = row_grams(slot.right, slice(chain.in_modes, k + 1, d), slice(chain.out_modes, k + 1, d));
+  const std::size_t k = slot.core, d = chain.layout.cores();
+  const Sizes rows = chain.layout.in_modes(), columns = chain.layout.out_modes();
+  const Matrix left = row_grams(slot.left, slice(rows, 0, k), slice(columns, 0, k));
+  const Matrix right = row_grams(slot.right, slice(rows, k + 1, d), slice(columns, k + 1, d));
   const std::int64_t r = slot.left_rank, s = slot.right_rank, n = slot.columns;
   Matrix side(r * s, n);
   for (std::int64_t i = 0; i < slot.mode; ++i) {
@@ -157,18 +161,18 @@ std::vector<double> row_factors(const ModeFactors& factors, std::int64_t rows) {
 
 void divide_rows(Chain& chain, const ModeFactors& factors) {
   for (std::size_t k = 0; k < factors.size(); ++k) {
-    const auto block = static_cast<std::size_t>(chain.out_modes[k] * chain.ranks[k + 1]),
-               mode = static_cast<std::size_t>(chain.in_modes[k]);
+    const Sizes shape = chain.layout.core_shape(k);
+    const auto block = static_cast<std::size_t>(shape[2] * shape[3]), mode = static_cast<std::size_t>(shape[1]);
     for (std::size_t at = 0; at < chain.cores[k].size(); ++at) chain.cores[k][at] /= factors[k][at / block % mode];
   }
 }
 
 void refine_weighted(Chain& chain, const Matrix& table, const std::vector<double>& row_weights, int sweeps) {
-  COMERA_CHECK(chain.kind == Kind::ttm && static_cast<std::int64_t>(row_weights.size()) == table.rows);
-  const Matrix tensor = in_core_order(table, chain.in_modes, chain.out_modes, row_weights);
+  COMERA_CHECK(chain.layout.kind == Kind::ttm && static_cast<std::int64_t>(row_weights.size()) == table.rows);
+  const Matrix tensor = in_core_order(table, chain.layout.in_modes(), chain.layout.out_modes(), row_weights);
   for (int sweep = 0; sweep < sweeps; ++sweep)
-    for (std::size_t k = 0; k < chain.size(); ++k) {
-      if (chain.ranks[k] * chain.ranks[k + 1] > widest_normal_matrix) continue;
+    for (std::size_t k = 0; k < chain.cores.size(); ++k) {
+      if (chain.layout.ranks[k] * chain.layout.ranks[k + 1] > widest_normal_matrix) continue;
       const Slot slot = slot_of(chain, k);
       const std::int64_t rest = static_cast<std::int64_t>(tensor.values.size()) / slot.left.rows;
       const Matrix half = multiply_tn(slot.left, reshaped(tensor, slot.left.rows, rest));

@@ -305,7 +305,8 @@ TEST_CASE("tensorize: calibration reduces output errors at no more bytes, and th
       for (const io::ChainSpec& chain : block->chains) {
         if (std::find(group.layers.begin(), group.layers.end(), chain.name) == group.layers.end()) continue;
         const Candidate candidate{chain.name, chain.name + ".weight", false, false, io::StoredType::F32, chain.shape};
-        const tt::Matrix weight = read_weight(dense, candidate), fitted = tt::expand(load_chain(made, chain, {}));
+        const tt::Matrix weight = read_weight(dense, candidate),
+                         fitted = tt::expand(tt::to_double(io::read_chain(made, chain, {})));
         double loss = 0;
         const tt::Matrix error = tt::difference(weight, fitted);
         loss = tt::dot(error, tt::multiply(group.held.moment, error)) /

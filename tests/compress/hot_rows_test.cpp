@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lib/core/error.h"
+#include "tests/compress/planned.h"
 
 using namespace comera;
 using namespace comera::compress;
@@ -67,15 +68,15 @@ TEST_CASE("exact rows: no more than the text uses, and only with counts from tex
   std::vector<double> weights(static_cast<std::size_t>(rows), 1);  // counts start at one
   weights[5] = 3, weights[9] = 2;
   Counted moments(weights);
-  std::vector<LayerPlan> plans{{"up", PlannedForm::lowrank, {}, {}, 3},
-                               {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 10}};
+  std::vector<LayerPlan> plans{planned("up", PlannedForm::lowrank, {}, {}, 3),
+                               planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 10)};
   settle_exact_rows(plans, &moments);
-  CHECK(plans[1].exact == 2);
+  CHECK(plans[1].layout.exact_rows == 2);
   plans[1].name = "others";
   CHECK_THROWS_WITH(settle_exact_rows(plans, &moments),
                     Contains("how often each of its rows is used") && Contains("others=exact:0"));
   CHECK_THROWS_WITH(settle_exact_rows(plans, nullptr), Contains("--calibrate"));
-  plans[1].exact = 0;
+  plans[1].layout.exact_rows = 0;
   settle_exact_rows(plans, nullptr);
 }
 
@@ -83,14 +84,14 @@ TEST_CASE("exact rows: stored bit for bit, and the chain fits the other rows bet
   const tt::Matrix table = random_table();
   Counted moments(counts());
   for (const PlannedForm form : {PlannedForm::lowrank, PlannedForm::ttm}) {
-    LayerPlan plan{"words", form, {10, 6}, {4, 3}, 3};
+    LayerPlan plan = planned("words", form, {10, 6}, {4, 3}, 3);
     tt::Matrix fitted[2];
     LayerOutcome outcomes[2];
     for (const bool exact : {false, true}) {
-      plan.exact = exact ? 3 : 0;
-      const LayerFactors factors(words(), table, table_evidence(&moments, words(), plan.exact), 0);
+      plan.layout.exact_rows = exact ? 3 : 0;
+      const LayerFactors factors(words(), table, table_evidence(&moments, words(), plan.layout.exact_rows), 0);
       const tt::Chain chain = factors.fit(plan);
-      CHECK(chain.exact_ids.size() == static_cast<std::size_t>(plan.exact));
+      CHECK(chain.exact_ids.size() == static_cast<std::size_t>(plan.layout.exact_rows));
       CHECK(static_cast<std::uint64_t>(tt::stored_bytes(chain, 4)) == planned_bytes(plan, words()));
       factors.measure(chain, outcomes[exact]);
       fitted[exact] = tt::expand(chain);

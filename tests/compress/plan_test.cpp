@@ -5,6 +5,7 @@
 
 #include "lib/compress/certificate.h"
 #include "lib/core/error.h"
+#include "tests/compress/planned.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;
@@ -56,9 +57,9 @@ std::vector<std::string> names_of(const std::vector<Candidate>& all) {
 
 TEST_CASE("compress plan: a written plan reads back, and layers not in the plan stay dense") {
   Plan plan;
-  plan.layers = {{"up", PlannedForm::tt, {4, 4}, {32}, 8},
-                 {"down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"},
-                 {"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12}};
+  plan.layers = {planned("up", PlannedForm::tt, {4, 4}, {32}, 8),
+                 planned("down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"),
+                 planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12)};
   const Plan again = parse_plan(io::json_text(to_json(plan, candidates())), "p.json", candidates());
   CHECK(to_json(again, candidates()) == to_json(plan, candidates()));
   const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})",
@@ -76,7 +77,7 @@ TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, a
   CHECK_THAT(refusal(std::string(words) + "1.5}"), Contains("whole number"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "rank": 3, "exact_rows": 2})"),
              Contains("a linear layer has none"));
-  const LayerPlan plan{"words", PlannedForm::lowrank, {}, {}, 3, true, "", 12};
+  const LayerPlan plan = planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12);
   CHECK(planned_bytes(plan, candidates()[2]) == 4 * (100 * 3 + 3 * 16) + 12 * (4 + 4 * 16));
   CHECK(parse_layer_rule("words=exact:7;rank:2").exact == 7);
   CHECK_THAT(message([] { parse_layer_rule("words=exact:many"); }), Contains("exact: (a number of rows)"));
@@ -85,9 +86,8 @@ TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, a
 TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may be edited") {
   Plan plan;
   plan.ratio = 2.5;
-  plan.layers = {{"up", PlannedForm::tt, {4, 4}, {4, 8}, 12},
-                 {"down", PlannedForm::tt, {8, 4}, {16}, 8},
-                 {"words", PlannedForm::ttm, {10, 10}, {4, 4}, 7}};
+  plan.layers = {planned("up", PlannedForm::tt, {4, 4}, {4, 8}, 12), planned("down", PlannedForm::tt, {8, 4}, {16}, 8),
+                 planned("words", PlannedForm::ttm, {10, 10}, {4, 4}, 7)};
   io::Json json = to_json(plan, candidates());
   CHECK(json["layers"][0]["ranks"] == io::Json({1, 4, 12, 8, 1}));
   CHECK(json["layers"][1]["ranks"] == io::Json({1, 8, 8, 1}));
@@ -96,7 +96,7 @@ TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may
   json["layers"][1]["ranks"] = {1, 2, 8, 1};
   const Plan edited = parse_plan(io::json_text(json), "p.json", candidates());
   CHECK(to_json(edited, candidates()) == json);
-  CHECK(chain_of(edited.layers[0], candidates()[0]).ranks == io::FileShape{1, 3, 9, 5, 1});
+  CHECK(chain_of(edited.layers[0], candidates()[0]).layout.ranks == io::FileShape{1, 3, 9, 5, 1});
   CHECK(planned_bytes(edited.layers[1], candidates()[1]) == 2 * (8 * 2 + 2 * 4 * 8 + 8 * (16 - 8)) + 4 * 8);
   const char* layer = R"({"name": "up", "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8], "ranks": )";
   CHECK(refusal(std::string(layer) + "[1, 4, 12, 8, 1]}") == "accepted");
@@ -112,12 +112,14 @@ TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may
 
 TEST_CASE("compress plan: bytes match the tensors that are written") {
   // 16 -> 32 at rank 8 with a gauge: factors of 16*8 + 8*(32-8), and 8 indices.
-  CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8}, candidates()[0]) == 2 * (16 * 8 + 8 * 24) + 4 * 8);
-  CHECK(planned_bytes({"up", PlannedForm::lowrank, {}, {}, 8, false}, candidates()[0]) == 2 * (16 * 8 + 8 * 32));
+  CHECK(planned_bytes(planned("up", PlannedForm::lowrank, {}, {}, 8), candidates()[0]) ==
+        2 * (16 * 8 + 8 * 24) + 4 * 8);
+  CHECK(planned_bytes(planned("up", PlannedForm::lowrank, {}, {}, 8, false), candidates()[0]) == 2 * (16 * 8 + 8 * 32));
   // 4 x 4 in, 32 out at rank 8: 4*4 + 4*4*8 + 8*24.
-  CHECK(planned_bytes({"up", PlannedForm::tt, {4, 4}, {32}, 8}, candidates()[0]) == 2 * (16 + 128 + 192) + 4 * 8);
-  CHECK(planned_bytes({"words", PlannedForm::lowrank, {}, {}, 3}, candidates()[2]) == 4 * (100 * 3 + 3 * 16));
-  CHECK(planned_bytes({"up", PlannedForm::keep_dense, {}, {}, 0}, candidates()[0]) == 2 * 16 * 32);
+  CHECK(planned_bytes(planned("up", PlannedForm::tt, {4, 4}, {32}, 8), candidates()[0]) ==
+        2 * (16 + 128 + 192) + 4 * 8);
+  CHECK(planned_bytes(planned("words", PlannedForm::lowrank, {}, {}, 3), candidates()[2]) == 4 * (100 * 3 + 3 * 16));
+  CHECK(planned_bytes(planned("up", PlannedForm::keep_dense, {}, {}, 0), candidates()[0]) == 2 * 16 * 32);
 }
 
 TEST_CASE("compress plan: a wrong plan is an error that names the place") {
@@ -185,7 +187,7 @@ TEST_CASE("compress candidates: by architecture, by pattern, tied weights once")
 TEST_CASE("compress certificate: reads back to six digits and is never longer than planned") {
   std::vector<LayerOutcome> layers(2);
   layers[0].name = "up";
-  layers[0].chain = chain_of({"up", PlannedForm::lowrank, {}, {}, 3}, candidates()[0]);
+  layers[0].chain = chain_of(planned("up", PlannedForm::lowrank, {}, {}, 3), candidates()[0]);
   layers[0].weight_hash = layers[0].chain_hash = std::string(32, 'a');
   layers[0].rel_error = 0.123456789;
   layers[0].output_error = 1.0 / 3e7;

@@ -48,45 +48,45 @@ Array random_rows(std::int64_t columns) {
 
 // An entry of the weight of a chain with order and gauge, computed from the plain chain. `row` is in the order of the
 // weight.
-double weight_entry(const Chain& chain, std::int64_t row, std::int64_t out) {
+double weight_entry(const StoredChain& chain, std::int64_t row, std::int64_t out) {
+  const auto& [order, gauge] = std::tie(chain.numbers.order, chain.numbers.gauge);
   std::int64_t in = row;
-  for (std::size_t p = 0; p < chain.order.size(); ++p)
-    if (chain.order[p] == row) in = static_cast<std::int64_t>(p);
-  if (chain.gauge.empty()) return linear_entry(chain, in, out);
-  Chain plain = chain;  // with the complete right factor in place of its stored columns
-  plain.gauge.clear();
-  plain.order.clear();
-  const std::int64_t rank = chain.ranks.end()[-2], stored = chain.columns - rank;
-  std::vector<float> whole(static_cast<std::size_t>(rank * chain.columns));
+  for (std::size_t p = 0; p < order.size(); ++p)
+    if (order[p] == row) in = static_cast<std::int64_t>(p);
+  if (gauge.empty()) return linear_entry(chain, in, out);
+  StoredChain plain = chain;  // with the complete right factor in place of its stored columns
+  plain.spec.layout.gauge = false;
+  const std::int64_t rank = std::ssize(gauge), columns = chain.spec.columns(), stored = columns - rank;
+  std::vector<float> whole(static_cast<std::size_t>(rank * columns));
   std::int64_t next = 0;
-  for (std::int64_t j = 0; j < chain.columns; ++j) {
-    const auto unit = std::find(chain.gauge.begin(), chain.gauge.end(), j);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    const auto unit = std::find(gauge.begin(), gauge.end(), j);
     for (std::int64_t r = 0; r < rank; ++r)
-      whole[static_cast<std::size_t>(r * chain.columns + j)] =
-          unit != chain.gauge.end() ? (unit - chain.gauge.begin() == r ? 1.0F : 0.0F)
-                                    : chain.cores.back()[static_cast<std::size_t>(r * stored + next)];
-    next += unit == chain.gauge.end();
+      whole[static_cast<std::size_t>(r * columns + j)] =
+          unit != gauge.end() ? (unit - gauge.begin() == r ? 1.0F : 0.0F)
+                              : chain.numbers.cores.back()[static_cast<std::size_t>(r * stored + next)];
+    next += unit == gauge.end();
   }
-  plain.cores.back() = whole;
+  plain.numbers.cores.back() = whole;
   return linear_entry(plain, in, out);
 }
 
 // Factors are merged in float: each entry has a few roundings of sums, whose terms have magnitude one here.
-void check_linear(const Chain& chain, GraphForm form) {
-  const Array x = random_rows(chain.rows);
+void check_linear(const StoredChain& chain, GraphForm form) {
+  const Array x = random_rows(chain.spec.rows());
   const Array y = run([&](GraphBuild& build, const Name& in) { return times_chain(build, chain, in); }, x, form);
-  REQUIRE(y.dims == std::vector<std::int64_t>{2, 3, chain.columns});
+  REQUIRE(y.dims == std::vector<std::int64_t>{2, 3, chain.spec.columns()});
   for (std::int64_t k = 0; k < 6; ++k)
-    for (std::int64_t j = 0; j < chain.columns; ++j) {
+    for (std::int64_t j = 0; j < chain.spec.columns(); ++j) {
       double sum = 0, magnitude = 0;
-      for (std::int64_t i = 0; i < chain.rows; ++i) {
-        const double term = x.reals[static_cast<std::size_t>(k * chain.rows + i)] * weight_entry(chain, i, j);
+      for (std::int64_t i = 0; i < chain.spec.rows(); ++i) {
+        const double term = x.reals[static_cast<std::size_t>(k * chain.spec.rows() + i)] * weight_entry(chain, i, j);
         sum += term;
         magnitude += std::fabs(term);
       }
       // Factors are rounded to float once per merge. The error is relative to sums of magnitudes over the ranks, at
       // most the ranks times the magnitude of the entry.
-      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.columns + j)] - sum) <=
+      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.spec.columns() + j)] - sum) <=
             0x1p-24 * 64 * (magnitude + 1));
     }
 }
@@ -107,18 +107,20 @@ TEST_CASE("a chain whose factors would be slower than its weight is multiplied o
 }
 
 TEST_CASE("graphs restore the order of inputs and the gauge") {
-  Chain chain = random_linear({3, 2}, {7}, {1, 3, 2, 1}, 6);
-  chain.order = {4, 0, 5, 2, 1, 3};
+  StoredChain chain = random_linear({3, 2}, {7}, {1, 3, 2, 1}, 6);
+  chain.numbers.order = {4, 0, 5, 2, 1, 3};
+  chain.spec.layout.sorted = chain.numbers.layout.sorted = true;
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) check_linear(chain, form);
-  chain.gauge = {5, 1};
-  chain.cores.back() = random_floats(2 * 5, 7);
+  chain.numbers.gauge = {5, 1};
+  chain.spec.layout.gauge = chain.numbers.layout.gauge = true;
+  chain.numbers.cores.back() = random_floats(2 * 5, 7);
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) check_linear(chain, form);
 }
 
 TEST_CASE("an empty chain gives zeros of the right shape") {
-  Chain chain = random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 8);
-  chain.ranks = {1, 0, 0, 0, 1};
-  chain.cores.clear();
+  StoredChain chain = random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 8);
+  chain.spec.layout.ranks = chain.numbers.layout.ranks = {1, 0, 0, 0, 1};
+  chain.numbers.cores.clear();
   const Array y = run([&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); }, random_rows(6),
                       GraphForm::tt);
   CHECK(y.dims == std::vector<std::int64_t>{2, 3, 8});
@@ -126,13 +128,13 @@ TEST_CASE("an empty chain gives zeros of the right shape") {
 }
 
 TEST_CASE("a table in a graph gives the rows of its chain") {
-  const auto check = [](const Chain& chain, GraphForm form) {
-    Array ids{{2, 3}, false, {}, {0, 1, chain.rows - 1, 5, 2, 3}};
+  const auto check = [](const StoredChain& chain, GraphForm form) {
+    Array ids{{2, 3}, false, {}, {0, 1, chain.spec.rows() - 1, 5, 2, 3}};
     const Array rows = run([&](GraphBuild& build, const Name& x) { return lookup_chain(build, chain, x); }, ids, form);
-    REQUIRE(rows.dims == std::vector<std::int64_t>{2, 3, chain.columns});
+    REQUIRE(rows.dims == std::vector<std::int64_t>{2, 3, chain.spec.columns()});
     for (std::size_t k = 0; k < ids.integers.size(); ++k)
-      for (std::int64_t j = 0; j < chain.columns; ++j)
-        CHECK(rows.reals[k * static_cast<std::size_t>(chain.columns) + static_cast<std::size_t>(j)] ==
+      for (std::int64_t j = 0; j < chain.spec.columns(); ++j)
+        CHECK(rows.reals[k * static_cast<std::size_t>(chain.spec.columns()) + static_cast<std::size_t>(j)] ==
               Approx(table_entry(chain, ids.integers[k], j)).epsilon(1e-5).margin(1e-5));
   };
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
@@ -146,17 +148,18 @@ TEST_CASE("a table in a graph gives the rows of its chain") {
 }
 
 TEST_CASE("exact rows overwrite rows of the chain, in look-ups and in a tied decoder") {
-  Chain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
-  chain.exact_ids = {1, 4, 10};
-  chain.exact_rows = {3, 6, random_floats(18, 5)};
-  const Matrix dense = dense_table(chain);
+  StoredChain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
+  chain.numbers.exact_ids = {1, 4, 10};
+  chain.numbers.exact_rows = random_floats(18, 5);
+  chain.spec.layout.exact_rows = chain.numbers.layout.exact_rows = 3;
+  const Matrix dense = tt::first_rows(tt::expand(chain.numbers), 11);
   for (std::int64_t i = 0; i < 11; ++i)
     for (std::int64_t j = 0; j < 6; ++j) {
-      const auto exact = std::find(chain.exact_ids.begin(), chain.exact_ids.end(), i);
+      const auto exact = std::find(chain.numbers.exact_ids.begin(), chain.numbers.exact_ids.end(), i);
       const double entry =
-          exact == chain.exact_ids.end()
+          exact == chain.numbers.exact_ids.end()
               ? table_entry(chain, i, j)
-              : chain.exact_rows.values[static_cast<std::size_t>((exact - chain.exact_ids.begin()) * 6 + j)];
+              : chain.numbers.exact_rows[static_cast<std::size_t>((exact - chain.numbers.exact_ids.begin()) * 6 + j)];
       CHECK(dense.values[static_cast<std::size_t>(i * 6 + j)] == Approx(entry).epsilon(1e-5).margin(1e-5));
     }
   const Array ids{{2, 3}, false, {}, {0, 1, 10, 4, 2, 1}};
@@ -196,7 +199,7 @@ TEST_CASE("GELU uses the error function") {
 }
 
 TEST_CASE("half precision rounds only the weights") {
-  const Chain chain = random_linear({3}, {2}, {1, 1, 1}, 30);
+  const StoredChain chain = random_linear({3}, {2}, {1, 1, 1}, 30);
   const Layer layer = [&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); };
   const Array x = random_rows(3), full = run(layer, x, GraphForm::tt),
               half = run(layer, x, GraphForm::tt, WeightType::f16);
@@ -205,8 +208,8 @@ TEST_CASE("half precision rounds only the weights") {
     CHECK(std::fabs(half.reals[i] - full.reals[i]) <= 2.01 * 0x1p-11 * 20);
     CHECK(half.reals[i] != full.reals[i]);
   }
-  Chain large = chain;
-  large.cores[0][0] = 70000;
+  StoredChain large = chain;
+  large.numbers.cores[0][0] = 70000;
   const Layer refused = [&](GraphBuild& build, const Name& in) { return times_chain(build, large, in); };
   CHECK_THROWS_AS(run(refused, x, GraphForm::tt, WeightType::f16), InputError);
 }

@@ -50,12 +50,12 @@ inline onnx::ModelProto empty_model() {
 
 // Writes a folder that holds only these chains, in the order of the block.
 inline void write_folder(const std::string& folder, const io::ComeraBlock& block,
-                         const std::vector<const Chain*>& chains) {
+                         const std::vector<const StoredChain*>& chains) {
   std::vector<io::TensorToWrite> tensors;
   for (std::size_t i = 0; i < chains.size(); ++i)
-    for (std::size_t k = 0; k < chains[i]->cores.size(); ++k)
-      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].core_shape(k),
-                         chains[i]->cores[k].data()});
+    for (std::size_t k = 0; k < chains[i]->numbers.cores.size(); ++k)
+      tensors.push_back({block.chains[i].core_name(k), io::StoredType::F32, block.chains[i].layout.core_shape(k),
+                         chains[i]->numbers.cores[k].data()});
   make_folders(folder);
   io::write_safetensors(join_path(folder, "model.safetensors"), tensors, io::weights_metadata());
   io::Json config;
@@ -77,20 +77,14 @@ inline void check_same(const Array& y, const Array& expected) {
 }
 
 // Two factors of rank 2, or of rank 4, which are multiplied out because of their size.
-inline Chain first_chain(bool multiplied, std::int64_t in, std::int64_t out) {
+inline StoredChain first_chain(bool multiplied, std::int64_t in, std::int64_t out) {
   return random_linear({in}, {out}, {1, multiplied ? 4 : 2, 1}, 10);
 }
 
-inline void write_first(const std::string& folder, const Chain& chain) {
+inline void write_first(const std::string& folder, const StoredChain& chain) {
   io::ComeraBlock block;
-  block.chains.push_back({.name = "first",
-                          .kind = io::ChainKind::tt,
-                          .shape = {chain.columns, chain.rows},
-                          .modes = {chain.rows, chain.columns},
-                          .ranks = chain.ranks,
-                          .initial_ranks = chain.ranks,
-                          .folded = true,
-                          .in_count = 1});
+  block.chains.push_back(chain.spec);
+  block.chains.back().name = "first";
   write_folder(folder, block, {&chain});
 }
 

@@ -41,12 +41,12 @@ void add_transpose(onnx::GraphProto& graph, const std::string& of, const std::st
 
 Array ids_of(const Sizes& dims, std::int64_t limit) {
   Array ids{dims, false, {}, {}};
-  for (std::int64_t i = 0; i < product_of(dims); ++i) ids.integers.push_back(i * 5 % limit);
+  for (std::int64_t i = 0; i < tt::product(dims); ++i) ids.integers.push_back(i * 5 % limit);
   return ids;
 }
 
 Array reals_of(const Sizes& dims) {
-  const std::vector<float> numbers = random_floats(product_of(dims), 7);
+  const std::vector<float> numbers = random_floats(tt::product(dims), 7);
   return {dims, true, {numbers.begin(), numbers.end()}, {}};
 }
 
@@ -86,21 +86,16 @@ TEST_CASE("columns of a chain are looked up by ids of any shape") {
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
   const Matrix whole = weights.linear("first", 6, 4);
-  check_put(dense, weights, turned ? transposed(whole) : whole, ids_of(shape, 4));
+  check_put(dense, weights, turned ? tt::transposed(whole) : whole, ids_of(shape, 4));
 }
 
 TEST_CASE("a table in both modes is read as its transpose, and ids below zero count from its end") {
   const TemporaryFolder folder;
   const bool stored_turned = GENERATE(false, true), columns = GENERATE(false, true);
-  const Chain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
+  const StoredChain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
   io::ComeraBlock block;
-  block.chains.push_back({.name = "first",
-                          .kind = io::ChainKind::ttm,
-                          .shape = {11, 6},
-                          .modes = {3, 2, 2, 2, 1, 3},
-                          .ranks = chain.ranks,
-                          .initial_ranks = chain.ranks,
-                          .folded = true});
+  block.chains.push_back(chain.spec);
+  block.chains.back().name = "first";
   write_folder(folder / "chains", block, {&chain});
   onnx::ModelProto model = model_of(17, 8);
   onnx::GraphProto& graph = *model.mutable_graph();
@@ -142,7 +137,7 @@ TEST_CASE("products with a matrix with leading sizes of 1 keep their number of d
   const Matrix whole = weights.linear("first", found[0].rows, found[0].columns);
   Sizes dims = batch;
   dims.insert(dims.end(), left ? std::initializer_list<std::int64_t>{4, 3} : std::initializer_list<std::int64_t>{3, 6});
-  check_put(dense, weights, left ? transposed(whole) : whole, reals_of(dims));
+  check_put(dense, weights, left ? tt::transposed(whole) : whole, reals_of(dims));
 }
 
 TEST_CASE("weights that branches read become chains in the graph of the reader, and inner names hide outer names") {

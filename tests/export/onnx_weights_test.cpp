@@ -37,33 +37,11 @@ onnx::ModelProto small_model() {
 
 // Writes a folder in which the weights `first` and `words` are chains. `plain`: the table is the [out, in] of a
 // low-rank pair, as for a weight that is not marked as a table.
-void write_chains(const std::string& folder, const Chain& first, const Chain& words, bool plain) {
-  Sizes modes = words.left_modes;
-  modes.insert(modes.end(), words.right_modes.begin(), words.right_modes.end());
-  io::ComeraBlock block;
-  block.chains.push_back({.name = "first",
-                          .kind = io::ChainKind::tt,
-                          .shape = {6, 4},
-                          .modes = {2, 2, 3, 2},
-                          .ranks = first.ranks,
-                          .initial_ranks = first.ranks,
-                          .folded = true});
-  block.chains.push_back({.name = "words",
-                          .kind = io::ChainKind::ttm,
-                          .shape = {6, 4},
-                          .modes = modes,
-                          .ranks = words.ranks,
-                          .initial_ranks = words.ranks,
-                          .folded = true});
-  if (plain)
-    block.chains.back() = {.name = "words",
-                           .kind = io::ChainKind::tt,
-                           .shape = {6, 4},
-                           .modes = {4, 6},
-                           .ranks = words.ranks,
-                           .initial_ranks = words.ranks,
-                           .folded = true,
-                           .in_count = 1};
+void write_chains(const std::string& folder, const StoredChain& first, const StoredChain& words, bool plain) {
+  io::ComeraBlock block{{first.spec, words.spec}, {}, {}};
+  block.chains[0].name = "first";
+  block.chains[1].name = "words";
+  if (plain) block.chains[1].layout = tt::tt_layout({4}, {6}, words.layout().ranks);
   write_folder(folder, block, {&first, &words});
 }
 
@@ -119,7 +97,7 @@ TEST_CASE("matrices are found behind Identity, Transpose and Cast, in Constant n
 
 TEST_CASE("a chain replaces a weight that is read through views") {
   const TemporaryFolder folder;
-  const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
+  const StoredChain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
   write_chains(folder / "chains", first, random_table(6, {6, 1}, {1, 4}, {1, 2, 1}, 20), false);
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
@@ -127,7 +105,7 @@ TEST_CASE("a chain replaces a weight that is read through views") {
   onnx::GraphProto& graph = *dense.mutable_graph();
   graph.add_input()->set_name("x");
   graph.add_output()->set_name("y");
-  add_matrix(graph, "first", 6, 4, transposed(weights.linear("first", 4, 6)).values);
+  add_matrix(graph, "first", 6, 4, tt::transposed(weights.linear("first", 4, 6)).values);
   add_node(graph, "Identity", {"first"}, "same");
   onnx::AttributeProto& order = *add_node(graph, "Transpose", {"same"}, "turned").add_attribute();
   order.set_name("perm");
@@ -156,7 +134,7 @@ TEST_CASE("candidates are written in the orientation of a folder") {
   io::OnnxFile file(folder / "m.onnx");
   write_weights_folder(file, folder / "weights");
   const io::ModelFolder weights(folder / "weights");
-  CHECK(weights.read_floats("first.weight", {6, 4}) == transposed({4, 6, random_floats(24, 2)}).values);
+  CHECK(weights.read_floats("first.weight", {6, 4}) == tt::transposed(Matrix(4, 6, random_floats(24, 2))).values);
   CHECK(weights.read_floats("second.weight", {5, 6}) == random_floats(30, 3));
   CHECK(weights.read_floats("words.weight", {6, 4}) == random_floats(24, 1));
 }
@@ -167,8 +145,8 @@ TEST_CASE("chains replace their weights") {
   const int kind = GENERATE(0, 1, 2);
   const bool plain = kind == 2;
   const Sizes row_modes = kind == 0 ? Sizes{3, 2} : Sizes{6, 1}, column_modes = kind == 0 ? Sizes{2, 2} : Sizes{1, 4};
-  const Chain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
-  const Chain words =
+  const StoredChain first = random_linear({2, 2}, {3, 2}, {1, 2, 1, 2, 1}, 10);
+  const StoredChain words =
       plain ? random_linear({4}, {6}, {1, 2, 1}, 20) : random_table(6, row_modes, column_modes, {1, 2, 1}, 20);
   write_chains(folder / "chains", first, words, plain);
   const io::ModelFolder chains(folder / "chains");
@@ -183,7 +161,7 @@ TEST_CASE("chains replace their weights") {
   };
   onnx::ModelProto dense = shortened();
   const Matrix w = weights.linear("first", 4, 6),
-               e = plain ? transposed(weights.linear("words", 4, 6)) : weights.table("words", 6, 4);
+               e = plain ? tt::transposed(weights.linear("words", 4, 6)) : weights.table("words", 6, 4);
   for (const auto& [index, matrix] : {std::pair{0, &e}, {1, &w}})
     dense.mutable_graph()->mutable_initializer(index)->mutable_raw_data()->assign(
         reinterpret_cast<const char*>(matrix->values.data()), 24 * sizeof(float));
@@ -270,7 +248,7 @@ TEST_CASE("a constant is a candidate on either side of a product, also with the 
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
   const Matrix whole = weights.linear("first", weight.rows, weight.columns);
-  set_numbers(dense, "first", weight.transposed ? transposed(whole) : whole);
+  set_numbers(dense, "first", weight.transposed ? tt::transposed(whole) : whole);
   onnx::ModelProto small = dense;
   CHECK(put_chains(small, weights, GraphForm::tt) == 1);
   io::check_onnx(small, "small");
@@ -307,7 +285,7 @@ TEST_CASE("a table that a product also reads becomes one chain with two readers"
   write_first(folder / "chains", first_chain(multiplied, 4, 6));
   const io::ModelFolder chains(folder / "chains");
   const WeightReader weights(chains);
-  set_numbers(dense, "first", transposed(weights.linear("first", 4, 6)));
+  set_numbers(dense, "first", tt::transposed(weights.linear("first", 4, 6)));
   onnx::ModelProto small = dense;
   CHECK(put_chains(small, weights, GraphForm::tt) == 1);
   io::check_onnx(small, "small");
@@ -362,7 +340,7 @@ TEST_CASE("a graph that has chains keeps them and accepts further chains under o
   CHECK(find_weights(model).empty());
   CHECK(find_matrices(model).left_out.empty());
   // Adds a dense weight. The constants of its chain have the same names as those of the first.
-  const Chain table = random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
+  const StoredChain table = random_table(6, {3, 2}, {2, 2}, {1, 2, 1}, 20);
   for (int again = 0; again < 2; ++again) {
     const std::string name = again == 0 ? "words" : "others";
     add_matrix(*model.mutable_graph(), name, 6, 4, random_floats(24, 1));
@@ -370,17 +348,12 @@ TEST_CASE("a graph that has chains keeps them and accepts further chains under o
     model.mutable_graph()->add_output()->set_name(name + "_rows");
     add_node(*model.mutable_graph(), "Gather", {name, name + "_ids"}, name + "_rows");
     io::ComeraBlock block;
-    block.chains.push_back({.name = name,
-                            .kind = io::ChainKind::ttm,
-                            .shape = {6, 4},
-                            .modes = {3, 2, 2, 2},
-                            .ranks = table.ranks,
-                            .initial_ranks = table.ranks,
-                            .folded = true});
+    block.chains.push_back(table.spec);
+    block.chains.back().name = name;
     std::vector<io::TensorToWrite> tensors;
-    for (std::size_t k = 0; k < table.cores.size(); ++k)
-      tensors.push_back(
-          {block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].core_shape(k), table.cores[k].data()});
+    for (std::size_t k = 0; k < table.numbers.cores.size(); ++k)
+      tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].layout.core_shape(k),
+                         table.numbers.cores[k].data()});
     make_folders(folder / name);
     io::write_safetensors(folder / name + "/model.safetensors", tensors, io::weights_metadata());
     io::Json config;

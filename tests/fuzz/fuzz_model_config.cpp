@@ -26,7 +26,8 @@ void try_to(const Read& read) {
     for (const auto& [name, form] : spec.forms) {
       std::int64_t product = 1;
       for (const std::int64_t mode : form.modes) product *= mode;
-      for (std::size_t k = 0; k + 1 < form.ranks.size(); ++k) chains += form.ranks[k] * form.ranks[k + 1];
+      for (std::size_t k = 0; k + 1 < form.layout.ranks.size(); ++k)
+        chains += form.layout.ranks[k] * form.layout.ranks[k + 1];
       if (product < 1) std::abort();
     }
     if (sites < 1 || chains < 0) std::abort();

@@ -40,8 +40,8 @@ void try_to_read(const std::string& text) {
     models::EncoderSpec smaller = model;
     models::apply_ranks(smaller, state.rank_table);
     for (const auto& [name, form] : smaller.forms)
-      for (std::size_t k = 0; k < form.ranks.size(); ++k)
-        if (form.ranks[k] < 0 || form.ranks[k] > model.forms.at(name).ranks.at(k)) std::abort();
+      for (std::size_t k = 0; k < form.layout.ranks.size(); ++k)
+        if (form.layout.ranks[k] < 0 || form.layout.ranks[k] > model.forms.at(name).layout.ranks.at(k)) std::abort();
     // A state is written only with ranks of a model.
     const std::string written = state.to_json();
     if (train::TrainState::from_json(written, "written").to_json() != written) std::abort();

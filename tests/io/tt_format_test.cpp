@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/io/chain_form.h"
 #include "lib/io/chain_parts.h"
 #include "tests/core/temporary_folder.h"
 
@@ -15,9 +14,11 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-ChainSpec linear() { return {"encoder.query", ChainKind::tt, {6, 4}, {2, 2, 3, 2}, {1, 2, 3, 2, 1}, {1, 2, 4, 2, 1}}; }
+ChainSpec linear() {
+  return {"encoder.query", {6, 4}, tt::tt_layout({2, 2}, {3, 2}, {1, 2, 3, 2, 1}), {1, 2, 4, 2, 1}};
+}
 ChainSpec table() {
-  return {"embeddings.word_embeddings", ChainKind::ttm, {7, 6}, {4, 2, 3, 2}, {1, 3, 1}, {1, 3, 1}, true};
+  return {"embeddings.word_embeddings", {7, 6}, tt::ttm_layout({4, 2}, {3, 2}, {1, 3, 1}), {1, 3, 1}, true};
 }
 
 ComeraBlock good_block() { return {{linear(), table()}, 0.01, R"({"norm":"post"})"}; }
@@ -31,21 +32,25 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
     entries.push_back({{name, StoredType::F32, shape, 0, static_cast<std::uint64_t>(elements_of(shape)) * 4}, 0});
   };
   for (const ChainSpec& chain : block.chains) {
-    if (chain.exact > 0) {
-      add(chain.exact_rows_name(), {chain.exact, chain.shape[1]});
-      entries.push_back(
-          {{chain.exact_ids_name(), StoredType::I32, {chain.exact}, 0, static_cast<std::uint64_t>(chain.exact) * 4},
-           0});
+    const tt::Layout& layout = chain.layout;
+    if (layout.exact_rows > 0) {
+      add(chain.exact_rows_name(), {layout.exact_rows, chain.shape[1]});
+      entries.push_back({{chain.exact_ids_name(),
+                          StoredType::I32,
+                          {layout.exact_rows},
+                          0,
+                          static_cast<std::uint64_t>(layout.exact_rows) * 4},
+                         0});
     }
-    if (chain.empty()) continue;
-    for (std::size_t k = 0; k < chain.cores(); ++k) add(chain.core_name(k), chain.core_shape(k));
-    for (std::size_t k = 0; k + 1 < chain.cores() && !chain.folded; ++k)
-      add(chain.diagonal_name(k), {chain.ranks[k + 1]});
+    if (layout.empty()) continue;
+    for (std::size_t k = 0; k < layout.cores(); ++k) add(chain.core_name(k), layout.core_shape(k));
+    for (std::size_t k = 0; k + 1 < layout.cores() && !chain.folded; ++k)
+      add(chain.diagonal_name(k), {layout.ranks[k + 1]});
     const auto add_indices = [&](const std::string& name, std::int64_t count) {
       entries.push_back({{name, StoredType::I32, {count}, 0, static_cast<std::uint64_t>(count) * 4}, 0});
     };
-    if (chain.sorted) add_indices(chain.order_name(), chain.in());
-    if (chain.gauge) add_indices(chain.gauge_name(), chain.ranks[chain.middle()]);
+    if (layout.sorted) add_indices(chain.order_name(), chain.rows());
+    if (layout.gauge) add_indices(chain.gauge_name(), layout.ranks[layout.middle()]);
   }
   add("encoder.query.bias", {6});
   std::sort(entries.begin(), entries.end(),
@@ -55,9 +60,8 @@ std::vector<ModelFolder::Entry> entries_of(const ComeraBlock& block) {
 
 // Three in modes and one out mode, sorted, with an identity block in the last core.
 ChainSpec gauged() {
-  ChainSpec chain{"encoder.output", ChainKind::tt, {5, 12}, {3, 2, 2, 5}, {1, 2, 4, 3, 1}, {1, 2, 4, 3, 1}, true};
-  chain.in_count = 3;
-  chain.sorted = chain.gauge = true;
+  ChainSpec chain{"encoder.output", {5, 12}, tt::tt_layout({3, 2, 2}, {5}, {1, 2, 4, 3, 1}), {1, 2, 4, 3, 1}, true};
+  chain.layout.sorted = chain.layout.gauge = true;
   return chain;
 }
 
@@ -109,8 +113,8 @@ TEST_CASE("tt format: every weight is described from the header") {
 }
 
 TEST_CASE("tt format: a low-rank pair is a chain of two cores, and an empty chain has no tensors") {
-  ComeraBlock block{{{"up", ChainKind::tt, {6, 4}, {4, 6}, {1, 2, 1}, {1, 2, 1}},
-                     {"down", ChainKind::tt, {4, 6}, {6, 4}, {1, 0, 1}, {1, 2, 1}}},
+  ComeraBlock block{{{"up", {6, 4}, tt::tt_layout({4}, {6}, {1, 2, 1}), {1, 2, 1}},
+                     {"down", {4, 6}, tt::tt_layout({6}, {4}, {1, 0, 1}), {1, 2, 1}}},
                     {},
                     {}};
   for (const TensorForm& form : describe(entries_of(block), block, "model")) {
@@ -118,14 +122,6 @@ TEST_CASE("tt format: a low-rank pair is a chain of two cores, and an empty chai
     if (form.name == "down.weight") CHECK((form.parameters == 0 && form.bytes == 0 && form.parameters_dense == 24));
   }
   CHECK(parse_comera_block(config_of(block), "config.json"));
-}
-
-TEST_CASE("tt format: a pair of factors is lowrank for linear layers and tables") {
-  CHECK(std::string(form_name(ChainKind::tt, {384, 1536})) == "lowrank");
-  CHECK(std::string(form_name(ChainKind::tt, {16, 24, 384})) == "tt");
-  CHECK(std::string(form_name(ChainKind::ttm, {30522, 1, 1, 384})) == "lowrank");
-  CHECK(std::string(form_name(ChainKind::ttm, {175, 175, 16, 24})) == "ttm");
-  CHECK(std::string(form_name(ChainKind::ttm, {30522, 384})) == "ttm");
 }
 
 TEST_CASE("tt format: errors for an inconsistent block name the place") {
@@ -235,17 +231,17 @@ TEST_CASE("tt format: transposition of all shapes around the tile size") {
 
 TEST_CASE("tt format: unequal modes, an order and a gauge") {
   const ChainSpec chain = gauged();
-  CHECK(chain.core_shape(2) == FileShape{4, 2, 3});
-  CHECK(chain.core_shape(3) == FileShape{3, 2, 1});
+  CHECK(chain.layout.core_shape(2) == FileShape{4, 2, 3});
+  CHECK(chain.layout.core_shape(3) == FileShape{3, 2, 1});
   const ComeraBlock block{{chain}, {}, {}};
   const auto again = parse_comera_block(parse_json(json_text(config_of(block)), "config.json"), "config.json");
   REQUIRE(again);
   CHECK(to_json(*again) == to_json(block));
-  CHECK(again->chains[0].middle() == 3);
-  CHECK((again->chains[0].sorted && again->chains[0].gauge && !again->chains[0].conv1d));
+  CHECK(again->chains[0].layout.middle() == 3);
+  CHECK((again->chains[0].layout.sorted && again->chains[0].layout.gauge && !again->chains[0].conv1d));
   for (const TensorForm& form : describe(entries_of(block), block, "model"))
     if (form.name == "encoder.output.weight") {
-      CHECK((form.form == "tt" && form.in_count == 3 && form.sorted && form.gauge));
+      CHECK((form.form == "tt" && form.layout == chain.layout));
       CHECK(form.parameters == 1 * 3 * 2 + 2 * 2 * 4 + 4 * 2 * 3 + 3 * 2);
       CHECK(form.bytes == 4 * static_cast<std::uint64_t>(form.parameters + 12 + 3));
     }
@@ -254,9 +250,9 @@ TEST_CASE("tt format: unequal modes, an order and a gauge") {
     change(broken);
     return message([&] { check_chain(broken, "here"); });
   };
-  CHECK_THAT(refused([](ChainSpec& c) { c.ranks[3] = c.initial_ranks[3] = 6; }),
+  CHECK_THAT(refused([](ChainSpec& c) { c.layout.ranks[3] = c.initial_ranks[3] = 6; }),
              Contains("rank 6 is above the 5 outputs"));
-  CHECK_THAT(refused([](ChainSpec& c) { c.in_count = 2, c.shape = {10, 6}; }), Contains("one out mode"));
+  CHECK_THAT(refused([](ChainSpec& c) { c.layout.in_count = 2, c.shape = {10, 6}; }), Contains("one out mode"));
   auto entries = entries_of(block);
   for (auto& entry : entries)
     if (entry.tensor.name == chain.order_name()) entry.tensor.type = StoredType::F32;
@@ -281,12 +277,12 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and errors name 
     write_safetensors(folder / "model.safetensors", tensors, weights_metadata());
     return read_chain(ModelFolder(folder.path()), chain, {});
   };
-  const ChainTensors tensors = read();
+  const tt::FloatChain tensors = read();
   CHECK(tensors.order == order);
   CHECK(tensors.gauge == gauge);
   REQUIRE(tensors.cores.size() == 4);
   // The stored columns of [3, 5] are 1 and 3; e_0 is in column 4, e_1 in column 0, e_2 in column 2.
-  CHECK(restore_gauge(tensors.cores[3], tensors.gauge, 5) ==
+  CHECK(tt::with_gauge(tt::FloatMatrix(3, 2, tensors.cores[3]), tensors.gauge).values ==
         std::vector<float>{0, 0, 0, 1, 1, 1, 2, 0, 3, 0, 0, 4, 1, 5, 0});
   order[0] = 1;
   CHECK_THAT(message(read),
@@ -301,13 +297,13 @@ TEST_CASE("tt format: a chain is read with its order and gauge, and errors name 
 TEST_CASE("tt format: exact rows beside a chain are described, read and checked") {
   const TemporaryFolder folder;
   ChainSpec chain = table();
-  chain.exact = 2;
+  chain.layout.exact_rows = 2;
   const ComeraBlock block{{chain}, {}, {}};
   const auto again = parse_comera_block(parse_json(json_text(config_of(block)), "config.json"), "config.json");
   REQUIRE(again);
-  CHECK(again->chains[0].exact == 2);
+  CHECK(again->chains[0].layout.exact_rows == 2);
   const TensorForm form = describe(entries_of(block), block, "model")[0];
-  CHECK((form.exact == 2 && form.parameters == 36 + 12 + 12 && form.bytes == 4 * (60 + 2)));
+  CHECK((form.layout.exact_rows == 2 && form.parameters == 36 + 12 + 12 && form.bytes == 4 * (60 + 2)));
   CHECK_THAT(message([&] {
                describe(entries_of(block), {{table()}, {}, {}}, "model");
              }),
@@ -344,21 +340,21 @@ TEST_CASE("tt format: exact rows beside a chain are described, read and checked"
 
 TEST_CASE("tt format: diagonals are multiplied into the cores, with entries below the threshold as zero") {
   const TemporaryFolder folder;
-  const ChainSpec chain{"up", ChainKind::tt, {2, 2}, {2, 2}, {1, 2, 1}, {1, 2, 1}};
+  const ChainSpec chain{"up", {2, 2}, tt::tt_layout({2}, {2}, {1, 2, 1}), {1, 2, 1}};
   const float left[] = {1, 2, 3, 4}, right[] = {5, 6, 7, 8}, diagonal[] = {0.5f, 0.001f};
   write_safetensors(folder / "model.safetensors",
                     {{"up.tt.0", StoredType::F32, {1, 2, 2}, left},
                      {"up.tt.1", StoredType::F32, {2, 2, 1}, right},
                      {"up.rank.0", StoredType::F32, {2}, diagonal}},
                     weights_metadata());
-  const ChainTensors tensors = read_chain(ModelFolder(folder.path()), chain, 0.01);
+  const tt::FloatChain tensors = read_chain(ModelFolder(folder.path()), chain, 0.01);
   CHECK(tensors.cores[0] == std::vector<float>{0.5f, 0, 1.5f, 0});
   CHECK(tensors.cores[1] == std::vector<float>{5, 6, 7, 8});
 }
 
 TEST_CASE("tt format: an entry of a diagonal counts above the threshold; negative ones and those equal to it do not") {
   const TemporaryFolder folder;
-  const ChainSpec chain{"up", ChainKind::tt, {2, 4}, {4, 2}, {1, 4, 1}, {1, 4, 1}};
+  const ChainSpec chain{"up", {2, 4}, tt::tt_layout({4}, {2}, {1, 4, 1}), {1, 4, 1}};
   const std::vector<float> left(16, 1), right(8, 1), diagonal{0.5f, -0.5f, 0.125f, 0.25f};
   write_safetensors(folder / "model.safetensors",
                     {{"up.tt.0", StoredType::F32, {1, 4, 4}, left.data()},

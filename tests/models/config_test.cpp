@@ -127,7 +127,7 @@ TEST_CASE("config: ranks of a checkpoint may only be smaller than the model's") 
   models::Spec spec = small_encoder(false, Task::classify, Form::tt);
   REQUIRE_FALSE(spec.forms.empty());
   const auto& [name, form] = *spec.forms.begin();
-  const std::vector<std::int64_t> ranks = form.ranks;
+  const std::vector<std::int64_t> ranks = form.layout.ranks;
   REQUIRE(ranks.size() > 2);
   const auto refused = [&](const std::string& weight, const std::vector<std::int64_t>& row) {
     CHECK_THROWS_WITH(models::apply_ranks(spec, {{weight, row}}),
@@ -147,7 +147,7 @@ TEST_CASE("config: ranks of a checkpoint may only be smaller than the model's") 
   std::vector<std::int64_t> fallen = ranks;
   fallen[1] = 1;
   models::apply_ranks(spec, {{name, fallen}});
-  CHECK(spec.forms.at(name).ranks == fallen);
+  CHECK(spec.forms.at(name).layout.ranks == fallen);
 }
 
 TEST_CASE("config: options build the preset, with exceptions by name") {
@@ -162,9 +162,10 @@ TEST_CASE("config: options build the preset, with exceptions by name") {
         66957315);
   const models::Spec mixed = models::common(
       spec_of({"--layer", "*.query=rank:8", "--layer", "*layer.0.output.dense=form:dense", "--modes", "16x16|16x16"}));
-  CHECK(mixed.form_of("bert.encoder.layer.1.attention.self.query").ranks == std::vector<std::int64_t>{1, 8, 8, 8, 1});
-  CHECK(mixed.form_of("bert.encoder.layer.0.output.dense").form == Form::dense);
-  CHECK(mixed.form_of("bert.encoder.layer.1.output.dense").form == Form::tt);
+  CHECK(mixed.form_of("bert.encoder.layer.1.attention.self.query").layout.ranks ==
+        std::vector<std::int64_t>{1, 8, 8, 8, 1});
+  CHECK(mixed.form_of("bert.encoder.layer.0.output.dense").dense());
+  CHECK(mixed.form_of("bert.encoder.layer.1.output.dense").storage == layers::Storage::chain);
   CHECK_THROWS_WITH(spec_of({"--modes", "16x16|16x17"}), Catch::Contains("no weight has that size"));
   CHECK_THROWS_WITH(spec_of({"--layer", "*.nothing=rank:8"}), Catch::Contains("no weight is named like"));
   CHECK_THROWS_WITH(spec_of({"--layer", "*.query=modes:3x5|4x4"}),

@@ -43,19 +43,24 @@ inline comera::models::EncoderSpec tensorized_encoder(bool pre_norm, comera::mod
   using namespace comera;
   models::EncoderSpec spec = small_encoder(pre_norm, task, models::Form::tt);
   const models::EncoderNames names(spec);
-  const auto set = [&](const std::string& name, const tt::Sizes& modes, const tt::Sizes& ranks,
-                       const layers::ChainShape& chain) {
-    spec.forms[name] = {models::Form::tt, modes, ranks, ranks, chain};
+  struct Options {
+    bool folded, sorted, gauge;
   };
-  spec.forms[names.word].chain.folded = true;
-  spec.forms[names.word].chain.exact = 9;
+  const auto set = [&](const std::string& name, const tt::Sizes& in, const tt::Sizes& out, const tt::Sizes& ranks,
+                       const Options& options) {
+    layers::WeightForm& form = spec.forms[name] = layers::chain_form(tt::tt_layout(in, out, ranks), options.folded);
+    form.layout.sorted = options.sorted;
+    form.layout.gauge = options.gauge;
+  };
+  spec.forms[names.word].folded = true;
+  spec.forms[names.word].layout.exact_rows = 9;
   for (std::int64_t i = 0; i < spec.layers; ++i) {
-    set(names.layer(i, names.query), {2, 4, 8}, {1, 2, 3, 1}, {2, true, true, true});
-    set(names.layer(i, names.key), {8, 8}, {1, 4, 1}, {1, true, false, true});
-    set(names.layer(i, names.value), {2, 2, 2, 8}, {1, 2, 3, 5, 1}, {3, true, true, false});
-    set(names.layer(i, names.attention_output), {8, 2, 4}, {1, 4, 3, 1}, {1, true, false, false});
-    set(names.layer(i, names.up), {4, 2, 3, 4}, {1, 4, 6, 4, 1}, {2, false, true, false});
-    set(names.layer(i, names.down), {12, 8}, {1, 3, 1}, {1, true, true, true});
+    set(names.layer(i, names.query), {2, 4}, {8}, {1, 2, 3, 1}, {true, true, true});
+    set(names.layer(i, names.key), {8}, {8}, {1, 4, 1}, {true, false, true});
+    set(names.layer(i, names.value), {2, 2, 2}, {8}, {1, 2, 3, 5, 1}, {true, true, false});
+    set(names.layer(i, names.attention_output), {8}, {2, 4}, {1, 4, 3, 1}, {true, false, false});
+    set(names.layer(i, names.up), {4, 2}, {3, 4}, {1, 4, 6, 4, 1}, {false, true, false});
+    set(names.layer(i, names.down), {12}, {8}, {1, 3, 1}, {true, true, true});
   }
   return spec;
 }
@@ -82,7 +87,7 @@ inline comera::models::DecoderSpec small_decoder(comera::models::Form form, bool
   rules.order = 2;
   rules.embedding_order = 3;
   models::apply_forms(spec, models::weight_sites(spec), rules);
-  if (exact > 0) spec.forms[models::DecoderNames::word].chain.exact = exact;
+  if (exact > 0) spec.forms[models::DecoderNames::word].layout.exact_rows = exact;
   return spec;
 }
 

@@ -74,13 +74,12 @@ TEST_CASE("A single layer is timed with the FLOPs of its two products, forward a
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
   const std::int64_t tokens = 32, in = 64, out = 128, rank = 8;
-  const BenchReport dense =
-      bench_linear(cpu, {.in = in, .out = out, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  const BenchReport dense = bench_linear(cpu, {.in = in, .out = out}, options);
   REQUIRE((dense.rows.size() == 2 && dense.rows[1].work == "tokens"));
   // x W, dX = dY W^T, dW = X^T dY.
   CHECK(dense.rows[0].flops == Approx(3.0 * 2 * tokens * in * out));
   CHECK(dense.settings["parameters"] == in * out + out);
-  LinearBench bench{.in = in, .out = out, .form = layers::Form::lowrank, .modes = {in, out}, .ranks = {1, rank, 1}};
+  LinearBench bench{.in = in, .out = out, .form = layers::chain_form(tt::tt_layout({in}, {out}, {1, rank, 1}))};
   const BenchReport lowrank = bench_linear(cpu, bench, options);
   CHECK(lowrank.settings["parameters"] == in * rank + rank * out + out);
   // The six tall products, and work that does not grow with the tokens.
@@ -99,13 +98,11 @@ TEST_CASE("A single layer is timed with the FLOPs of its two products, forward a
 TEST_CASE("A single table is timed, dense and in TTM form") {
   const plan::Machine cpu = machine();
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
-  const BenchReport dense =
-      bench_lookup(cpu, {.rows = 100, .columns = 16, .form = layers::Form::dense, .modes = {}, .ranks = {}}, options);
+  const BenchReport dense = bench_lookup(cpu, {.rows = 100, .columns = 16}, options);
   CHECK(dense.settings["parameters"] == 100 * 16);
-  const tt::Sizes modes = tt::table_modes(100, 16, 2);
-  const tt::Sizes ranks = {1, 4, 1};
-  const BenchReport ttm = bench_lookup(cpu, {.rows = 100, .columns = 16, .modes = modes, .ranks = ranks}, options);
-  CHECK(ttm.settings["parameters"] == tt::core_parameters(tt::table_entry_sizes(modes), ranks));
+  const tt::Layout layout{.kind = tt::Kind::ttm, .modes = tt::table_modes(100, 16, 2), .ranks = {1, 4, 1}};
+  const BenchReport ttm = bench_lookup(cpu, {.rows = 100, .columns = 16, .form = layers::chain_form(layout)}, options);
+  CHECK(ttm.settings["parameters"] == tt::core_parameters(layout.entry_sizes(), layout.ranks));
   REQUIRE((ttm.rows.size() == 3 && ttm.rows[1].work == "tokens"));
   CHECK(ttm.rows[1].flops == 3 * 32 * 2.0 * 16 * 4);
 }
@@ -115,16 +112,16 @@ TEST_CASE("A single layer is timed on a device with alternating sets of tokens")
   device.device.joules = nullptr;                    // otherwise each part takes a second
   const plan::Machine machine{&device, DType::f32, nullptr};
   const BenchOptions options{.warmup = 1, .repetitions = 2, .batch = 2, .length = 16};
-  const tt::Sizes modes = tt::linear_modes(64, 32, 2);
-  const BenchReport linear = bench_linear(
-      machine, {.in = 64, .out = 32, .modes = modes, .ranks = tt::uniform_ranks(modes, 4, "test")}, options);
+  tt::Layout layout{.modes = tt::linear_modes(64, 32, 2)};
+  layout.ranks = tt::uniform_ranks(layout.modes, 4, "test");
+  const BenchReport linear = bench_linear(machine, {.in = 64, .out = 32, .form = layers::chain_form(layout)}, options);
   REQUIRE((linear.rows.size() == 3 && linear.rows[1].work == "tokens"));
   CHECK((linear.rows[1].launches > 0 && linear.rows[0].launches > linear.rows[1].launches));
   CHECK(to_json(bench_table(linear, true))[1]["launches"] == *linear.rows[1].launches);
   CHECK(linear.rows[0].peak_bytes.value() >= 4 * 32 * (64 + 64 + 32));  // x, dx, dy
-  const tt::Sizes table = tt::table_modes(100, 16, 2);
+  const tt::Layout table{.kind = tt::Kind::ttm, .modes = tt::table_modes(100, 16, 2), .ranks = {1, 4, 1}};
   const BenchReport lookup =
-      bench_lookup(machine, {.rows = 100, .columns = 16, .modes = table, .ranks = {1, 4, 1}}, options);
+      bench_lookup(machine, {.rows = 100, .columns = 16, .form = layers::chain_form(table)}, options);
   CHECK((lookup.rows.size() == 3 && lookup.rows[1].flops == 3 * 32 * 2.0 * 16 * 4));
 }
 
@@ -157,8 +154,7 @@ TEST_CASE("No matrix product exceeds the peak of its instruction set") {
     CHECK(std::string(peak_work(one)) == "multiply-adds in registers");
     const double before = measure_peak_gflops(one);
     const BenchReport dense =
-        bench_linear(one, {.in = 512, .out = 512, .form = layers::Form::dense, .modes = {}, .ranks = {}},
-                     {.warmup = 2, .repetitions = 5, .batch = 4, .length = 128});
+        bench_linear(one, {.in = 512, .out = 512}, {.warmup = 2, .repetitions = 5, .batch = 4, .length = 128});
     CHECK(dense.rows[0].flops / dense.rows[0].ms.min * 1e-6 <= std::max(before, measure_peak_gflops(one)));
   }
   CHECK(kernels::run_multiply_adds("v9", 1) == 0);

@@ -48,7 +48,7 @@ TEST_CASE("A history keeps complete lines and has curves and ranks over steps") 
 TEST_CASE("A page shows ranks over the steps if they change, and no chart of constant values") {
   ModelReport report;
   io::TensorForm layer;
-  layer.name = "a.query.weight", layer.ranks = {1, 4, 28, 4, 1}, layer.initial_ranks = {1, 4, 30, 4, 1};
+  layer.name = "a.query.weight", layer.layout.ranks = {1, 4, 28, 4, 1}, layer.initial_ranks = {1, 4, 30, 4, 1};
   report.layers = {layer};
   report.history = parse_run_history(metrics, "metrics.jsonl");
   CHECK_THAT(to_html(report), Contains("Ranks over the steps") && Contains("Ranks per bond") && Contains(">28</text>"));

@@ -22,8 +22,8 @@ compress::LayerOutcome layer(const std::string& name, const std::string& form, c
   outcome.bytes_dense = outcome.bytes = 1179648;
   if (form == "dense") return outcome;
   io::ChainSpec chain;
-  chain.modes = form == "tt" ? io::FileShape{32, 48, 384} : io::FileShape{1536, 384};
-  chain.ranks = form == "tt" ? io::FileShape{1, 14, 192, 1} : io::FileShape{1, 192, 1};
+  chain.layout =
+      form == "tt" ? tt::tt_layout({32, 48}, {384}, {1, 14, 192, 1}) : tt::tt_layout({1536}, {384}, {1, 192, 1});
   outcome.chain = chain;
   outcome.bytes = 1101004;
   outcome.rel_error = 0.312345, outcome.output_error = 0.123456, outcome.optimum = 0.1,

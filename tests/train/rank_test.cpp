@@ -72,9 +72,9 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
     }
   const std::int64_t removed = train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01));
   CHECK(removed == 4);
-  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 3, 4, 1});
+  CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 3, 3, 4, 1});
   CHECK(train_of(engine, "up").initial_ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
-  CHECK(train_of(engine, "table").ranks == std::vector<std::int64_t>{1, 3, 6, 1});
+  CHECK(train_of(engine, "table").layout.ranks == std::vector<std::int64_t>{1, 3, 6, 1});
   CHECK(engine.evaluate(dev).loss == Approx(before).epsilon(1e-12));
   CHECK(engine.model().parameters().count() == parameters - 3 * (3 * 4 + 4 * 4) - (4 + 6 * 6));
   CHECK(engine.weights().bytes() < planned);
@@ -102,7 +102,7 @@ TEST_CASE("exported weights have no masked entries, and the engine keeps its own
     for (const layers::Parameter* diagonal : train.diagonals)
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) CHECK(layers::load(diagonal->value, i) > 0.01);
   CHECK(live.weights().model().parameters().rank_entries() == engine.model().parameters().rank_entries() - 3);
-  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
+  CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
   CHECK(engine.evaluate(dev).loss == before);
   // A model of the exported weights computes the same.
   Engine again(reference(DType::f64), toy::factory(DType::f64), {.optimizer = {}, .training = false},
@@ -126,7 +126,7 @@ TEST_CASE("an empty bond reduces the layer to its bias") {
   const double before = engine.evaluate(dev).loss;
   CHECK(train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01)) == 13);
   CHECK(train_of(engine, "up").cores.empty());
-  CHECK(train_of(engine, "up").ranks == std::vector<std::int64_t>{1, 0, 0, 0, 1});
+  CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 0, 0, 0, 1});
   CHECK(engine.model().parameters().find("up.bias") != nullptr);
   CHECK(engine.evaluate(dev).loss == Approx(before).epsilon(1e-12));
   engine.train({&dev, 1});

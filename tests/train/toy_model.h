@@ -38,21 +38,19 @@ class ToyModel final : public layers::Model {
     layers::TableSpec table;
     table.name = "table", table.rows = vocabulary, table.columns = width;
     if (!options.dense) {
-      table.form = layers::Form::ttm;
-      table.modes =
-          options.wide ? std::vector<std::int64_t>{2, 3, 4, 4, 3, 4} : std::vector<std::int64_t>{2, 3, 4, 2, 2, 3};
-      table.initial_ranks = {1, 4, r, 1};
-      table.ranks = ranks.contains("table") ? ranks.at("table") : table.initial_ranks;
+      const tt::Sizes columns = options.wide ? tt::Sizes{4, 3, 4} : tt::Sizes{2, 2, 3};
+      table.form = layers::chain_form(tt::ttm_layout({2, 3, 4}, columns, {1, 4, r, 1}));
+      if (ranks.contains("table")) table.form.layout.ranks = ranks.at("table");
     }
     table_ = layers::make_table(builder, table);
     layers::LinearSpec up, down;
     up.name = "up", up.out = hidden;
     down.name = "down", down.out = labels;
     if (!options.dense) {
-      up.form = layers::Form::tt;
-      up.modes = options.wide ? std::vector<std::int64_t>{6, 8, 8, 8} : std::vector<std::int64_t>{3, 4, 4, 4};
-      up.initial_ranks = {1, up.modes[0], r, up.modes[3], 1};
-      up.ranks = ranks.contains("up") ? ranks.at("up") : up.initial_ranks;
+      const tt::Sizes in = options.wide ? tt::Sizes{6, 8} : tt::Sizes{3, 4},
+                      out = options.wide ? tt::Sizes{8, 8} : tt::Sizes{4, 4};
+      up.form = layers::chain_form(tt::tt_layout(in, out, {1, in[0], r, out[1], 1}));
+      if (ranks.contains("up")) up.form.layout.ranks = ranks.at("up");
     }
     up_ = layers::LinearSet::make(builder, {up}, width, kernels::Activation::gelu);
     site_ = builder.dropout_site();

@@ -15,27 +15,23 @@ namespace {
 
 const double eps = std::numeric_limits<double>::epsilon();
 
-Chain random_chain(Kind kind, Sizes in_modes, Sizes out_modes, Sizes ranks, unsigned seed) {
+Chain random_chain(Layout layout, unsigned seed) {
   Chain chain;
-  chain.kind = kind;
-  chain.in_modes = std::move(in_modes);
-  chain.out_modes = std::move(out_modes);
-  chain.ranks = std::move(ranks);
-  for (std::size_t k = 0; k < chain.size(); ++k) {
-    chain.cores.emplace_back();
-    chain.cores.back() = random_matrix(1, product(chain.core_shape(k)), seed + static_cast<unsigned>(k)).values;
-  }
+  chain.layout = std::move(layout);
+  for (std::size_t k = 0; k < chain.layout.cores(); ++k)
+    chain.cores.push_back(
+        random_matrix(1, product(chain.layout.core_shape(k)), seed + static_cast<unsigned>(k)).values);
   return chain;
 }
 
 double core_entry(const Chain& c, std::size_t k, std::int64_t a, std::int64_t n, std::int64_t b) {
-  return c.cores[k][static_cast<std::size_t>((a * c.entry_sizes()[k] + n) * c.ranks[k + 1] + b)];
+  return c.cores[k][static_cast<std::size_t>((a * c.layout.entry_size(k) + n) * c.layout.ranks[k + 1] + b)];
 }
 
 }  // namespace
 
 TEST_CASE("a chain expands to the matrix of the format: unequal numbers of modes, inputs first") {
-  const Chain c = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 1);
+  const Chain c = random_chain(tt_layout({2, 3}, {4}, {1, 2, 3, 1}), 1);
   check_chain(c, "w");
   const Matrix w = expand(c);
   for (std::int64_t i = 0; i < 6; ++i)
@@ -51,7 +47,7 @@ TEST_CASE("a chain expands to the matrix of the format: unequal numbers of modes
 }
 
 TEST_CASE("a table pairs row modes with column modes") {
-  const Chain c = random_chain(Kind::ttm, {2, 3}, {2, 5}, {1, 4, 1}, 2);
+  const Chain c = random_chain(ttm_layout({2, 3}, {2, 5}, {1, 4, 1}), 2);
   check_chain(c, "e");
   const Matrix e = expand(c);
   REQUIRE(e.rows == 6);
@@ -65,9 +61,10 @@ TEST_CASE("a table pairs row modes with column modes") {
 }
 
 TEST_CASE("order maps rows of the chain to rows of the weight") {
-  Chain c = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 3);
+  Chain c = random_chain(tt_layout({2, 3}, {4}, {1, 2, 3, 1}), 3);
   const Matrix plain = expand(c);
   c.order = {3, 0, 5, 1, 4, 2};
+  c.layout.sorted = true;
   const Matrix w = expand(c);
   for (std::int64_t p = 0; p < 6; ++p)
     for (std::int64_t o = 0; o < 4; ++o) CHECK(w(c.order[static_cast<std::size_t>(p)], o) == plain(p, o));
@@ -91,8 +88,9 @@ TEST_CASE("fixing the gauge keeps the matrix, saves R² numbers and bounds the e
 }
 
 TEST_CASE("the gauge of a chain with a split input and an order") {
-  Chain c = random_chain(Kind::tt, {4, 6}, {20}, {1, 3, 8, 1}, 21);
+  Chain c = random_chain(tt_layout({4, 6}, {20}, {1, 3, 8, 1}), 21);
   c.order.resize(24);
+  c.layout.sorted = true;
   std::iota(c.order.rbegin(), c.order.rend(), 0);
   const Chain g = fix_gauge(c);
   CHECK(g.gauge.size() == 8);
@@ -104,13 +102,13 @@ TEST_CASE("no gauge without a well-conditioned block or without a single output 
   for (std::int64_t j = 0; j < 10; ++j) right(3, j) = right(0, j);
   const Chain singular = chain_of_pair({random_matrix(6, 4, 30), right});
   CHECK(relative_error(expand(singular), expand(fix_gauge(singular))) <= 1e-9);
-  const Chain two = random_chain(Kind::tt, {4}, {3, 2}, {1, 2, 2, 1}, 33);
+  const Chain two = random_chain(tt_layout({4}, {3, 2}, {1, 2, 2, 1}), 33);
   CHECK(fix_gauge(two).gauge.empty());
-  CHECK(fix_gauge(random_chain(Kind::ttm, {4}, {3}, {1, 1}, 34)).gauge.empty());
+  CHECK(fix_gauge(random_chain(ttm_layout({4}, {3}, {1, 1}), 34)).gauge.empty());
 }
 
 TEST_CASE("parts that do not fit together are errors with the name") {
-  const Chain good = random_chain(Kind::tt, {2, 3}, {4}, {1, 2, 3, 1}, 1);
+  const Chain good = random_chain(tt_layout({2, 3}, {4}, {1, 2, 3, 1}), 1);
   Chain c = good;
   c.cores[1].pop_back();
   CHECK_THROWS_WITH(check_chain(c, "layer.0"), Catch::Contains("layer.0: core 1 holds 17 numbers"));
@@ -119,13 +117,21 @@ TEST_CASE("parts that do not fit together are errors with the name") {
   CHECK_THROWS_WITH(check_chain(c, "layer.0"), Catch::Contains("core 2 holds inf"));
   c = good;
   c.order = {0, 1, 2, 3, 4, 4};
+  c.layout.sorted = true;
   CHECK_THROWS_WITH(check_chain(c, "layer.0"), Catch::Contains("order holds 4"));
   c.order = {0, 1};
   CHECK_THROWS_AS(check_chain(c, "layer.0"), InputError);
   c = good;
   c.gauge = {0, 1};
+  c.layout.gauge = true;
   CHECK_THROWS_AS(check_chain(c, "layer.0"), InputError);
   c = good;
-  c.ranks = {1, 2, 1};
+  c.layout.sorted = true;
+  CHECK_THROWS_WITH(check_chain(c, "layer.0"), Catch::Contains("order has 0 entries"));
+  c = good;
+  c.layout.exact_rows = 2;
+  CHECK_THROWS_WITH(check_chain(c, "layer.0"), Catch::Contains("wanted 2 ids"));
+  c = good;
+  c.layout.ranks = {1, 2, 1};
   CHECK_THROWS_AS(check_chain(c, "layer.0"), InputError);
 }

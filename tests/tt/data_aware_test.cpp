@@ -166,11 +166,9 @@ TEST_CASE("the best target reduces the loss on held-out inputs") {
 
 TEST_CASE("order 3 recovers a weight of its form, and sweeps never increase the loss") {
   Chain truth;
-  truth.in_modes = {6, 4};
-  truth.out_modes = {15};
-  truth.ranks = {1, 3, 5, 1};
+  truth.layout = tt_layout({6, 4}, {15}, {1, 3, 5, 1});
   for (std::size_t k = 0; k < 3; ++k)
-    truth.cores.push_back(random_matrix(1, product(truth.core_shape(k)), 60 + static_cast<unsigned>(k)).values);
+    truth.cores.push_back(random_matrix(1, product(truth.layout.core_shape(k)), 60 + static_cast<unsigned>(k)).values);
   const Matrix w = expand(truth);
   Matrix s = random_moment(24, 100, 16);
   std::vector<double> scale(24);
@@ -220,8 +218,8 @@ TEST_CASE("the best candidate keeps the budget, beats or equals order 2 and is j
     search.order3 = false;
     const Candidate pair = best_candidate(w, s, held, search);
     CHECK(best.held_error <= pair.held_error);
-    CHECK(pair.chain.gauge.size() == static_cast<std::size_t>(pair.chain.middle()));
-    chose_order3 = chose_order3 || best.chain.in_modes.size() == 2;
+    CHECK(pair.chain.gauge.size() == static_cast<std::size_t>(pair.chain.layout.ranks[1]));
+    chose_order3 = chose_order3 || best.chain.layout.inputs() == 2;
   }
   CHECK(chose_order3);
 }

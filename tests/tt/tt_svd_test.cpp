@@ -19,11 +19,9 @@ const double eps = std::numeric_limits<double>::epsilon();
 
 Chain random_train(const Sizes& in_modes, const Sizes& out_modes, const Sizes& ranks, unsigned seed) {
   Chain c;
-  c.in_modes = in_modes;
-  c.out_modes = out_modes;
-  c.ranks = ranks;
-  for (std::size_t k = 0; k < c.size(); ++k)
-    c.cores.push_back(random_matrix(1, product(c.core_shape(k)), seed + static_cast<unsigned>(k)).values);
+  c.layout = tt_layout(in_modes, out_modes, ranks);
+  for (std::size_t k = 0; k < c.layout.cores(); ++k)
+    c.cores.push_back(random_matrix(1, product(c.layout.core_shape(k)), seed + static_cast<unsigned>(k)).values);
   return c;
 }
 
@@ -46,10 +44,10 @@ TEST_CASE("a matrix of low TT ranks in CoMERA's order is recovered exactly, by r
   const Sizes in_modes{4, 3, 5}, out_modes{2, 6}, ranks{1, 3, 6, 4, 2, 1};
   const Matrix w = expand(random_train(in_modes, out_modes, ranks, 1));
   const Fit by_ranks = tt_svd(w, in_modes, out_modes, {ranks, {}, {}});
-  CHECK(by_ranks.chain.ranks == ranks);
+  CHECK(by_ranks.chain.layout.ranks == ranks);
   CHECK(by_ranks.rel_error <= 1000 * eps);
   const Fit by_tolerance = tt_svd(w, in_modes, out_modes, {{}, 1e-10, {}});
-  CHECK(by_tolerance.chain.ranks == ranks);
+  CHECK(by_tolerance.chain.layout.ranks == ranks);
   CHECK(by_tolerance.rel_error <= 1e-10);
   CHECK(tt_svd(w, in_modes, out_modes, {{1, 3, 6, 3, 2, 1}, {}, {}}).rel_error > 1e-3);
 }
@@ -71,7 +69,7 @@ TEST_CASE("the error is the root of the sum of squared cuts and stays within the
 TEST_CASE("a middle rank alone cuts only the middle bond") {
   const Matrix w = random_matrix(24, 30, 3);
   const Fit fit = tt_svd(w, {4, 6}, {5, 6}, {{}, {}, 7});
-  CHECK(fit.chain.ranks == Sizes{1, 4, 7, 6, 1});
+  CHECK(fit.chain.layout.ranks == Sizes{1, 4, 7, 6, 1});
   CHECK(fit.rel_error * fit.rel_error == Approx(best_loss(svd(w).values, 7) / squared_norm(w)));
 }
 
@@ -170,28 +168,25 @@ TEST_CASE("rounding gives the ranks of TT-SVD and keeps a chain that needs no cu
   CHECK(relative_error(w, expand(same.chain)) <= 1e-12);
   const Truncation cut{{1, 3, 5, 2, 1}, {}, {}};
   const Fit fit = round_chain(c, cut);
-  CHECK(fit.chain.ranks == cut.ranks);
+  CHECK(fit.chain.layout.ranks == cut.ranks);
   CHECK(fit.rel_error == Approx(relative_error(w, expand(fit.chain))).epsilon(1e-9));
   CHECK(fit.rel_error == Approx(tt_svd(w, in_modes, out_modes, cut).rel_error).epsilon(1e-9));
 }
 
 TEST_CASE("a table of low TTM ranks is recovered, with and without padded rows") {
-  Chain c = random_train({6}, {1}, {1, 1, 1}, 9);
-  c.kind = Kind::ttm;
-  c.in_modes = {4, 3, 5};
-  c.out_modes = {2, 3, 2};
-  c.ranks = {1, 4, 3, 1};
-  c.cores.clear();
+  Chain c;
+  const Sizes rows{4, 3, 5}, columns{2, 3, 2}, ranks{1, 4, 3, 1};
+  c.layout = ttm_layout(rows, columns, ranks);
   for (std::size_t k = 0; k < 3; ++k)
-    c.cores.push_back(random_matrix(1, product(c.core_shape(k)), 40 + static_cast<unsigned>(k)).values);
+    c.cores.push_back(random_matrix(1, product(c.layout.core_shape(k)), 40 + static_cast<unsigned>(k)).values);
   const Matrix table = expand(c);
-  const Fit fit = ttm_svd(table, c.in_modes, c.out_modes, {c.ranks, {}, {}});
+  const Fit fit = ttm_svd(table, rows, columns, {ranks, {}, {}});
   CHECK(fit.rel_error <= 1000 * eps);
-  CHECK(fit.chain.ranks == c.ranks);
+  CHECK(fit.chain.layout.ranks == ranks);
   const Matrix fewer = first_rows(table, 53);
-  const Fit padded = ttm_svd(fewer, c.in_modes, c.out_modes, {{}, 1e-9, {}});
+  const Fit padded = ttm_svd(fewer, rows, columns, {{}, 1e-9, {}});
   CHECK(padded.rel_error <= 1e-9);
-  CHECK(padded.chain.rows() == 60);
+  CHECK(padded.chain.layout.rows() == 60);
   CHECK_THROWS_AS(ttm_svd(table, {3, 3, 5}, {2, 3, 2}, {{}, 0.1, {}}), InputError);
 }
 
@@ -209,7 +204,7 @@ TEST_CASE("row weights reduce the error of rows with large weights, at the same 
   };
   const Fit plain = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut),
             weighted = ttm_svd(table, {4, 3, 5}, {2, 3, 2}, cut, weights);
-  CHECK(weighted.chain.ranks == plain.chain.ranks);
+  CHECK(weighted.chain.layout.ranks == plain.chain.layout.ranks);
   CHECK(weighted_error(weighted) < 0.95 * weighted_error(plain));
   CHECK(weighted.rel_error == Approx(relative_error(table, first_rows(expand(weighted.chain), 60))));
 }
