@@ -1,6 +1,6 @@
 # One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
-set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/train models lib/compress lib/export
-  lib/report)
+set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/engine models lib/compress lib/export
+  lib/train lib/report)
 
 file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
 add_library(comera_kernels STATIC ${sources})
@@ -21,7 +21,8 @@ endforeach()
 
 # Rooms without loops over numbers or text: higher optimisation costs a third of the build time and gains nothing. Those
 # loops are in kernels, lib/tt and lib/data.
-set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/layers lib/train models lib/compress lib/export lib/report)
+set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/layers lib/engine models lib/compress lib/export lib/train
+  lib/report)
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
 

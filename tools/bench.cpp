@@ -52,8 +52,8 @@ report::BenchReport bench_model(const OptionValues& values, const plan::Machine&
   facts.task = train::task_of(values);
   facts.max_length = options.length;
   const models::ModelSpec spec = models::spec_from_options(values, facts);
-  train::Engine engine(machine, models::factory_of(spec, machine.dtype),
-                       {.recompute = recompute_of(values.text("recompute")), .optimizer = {}});
+  engine::Engine engine(machine, models::factory_of(spec, machine.dtype),
+                        {.recompute = recompute_of(values.text("recompute")), .update = train::optimizer()});
   report::BenchReport report;
   report.rows = report::time_steps(engine, models::common(spec).task, models::common(spec).vocabulary,
                                    static_cast<std::int64_t>(models::common(spec).labels.size()), options);

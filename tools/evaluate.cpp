@@ -20,7 +20,7 @@ const char* prediction_head(data::Task task) {
 }
 
 std::string prediction_line(data::Task task, const std::vector<std::string>& labels,
-                            const train::Prediction& prediction) {
+                            const engine::Prediction& prediction) {
   if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
   const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
   return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
@@ -33,15 +33,15 @@ report::EvaluationReport evaluate(const OptionValues& values, StoredModel& store
   const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
   std::string predictions = prediction_head(task);
   const bool wanted = values.has("predictions");
-  const auto each = [&](const train::Prediction& prediction) {
+  const auto each = [&](const engine::Prediction& prediction) {
     predictions += prediction_line(task, labels, prediction);
   };
-  const train::EvaluationOptions options{.batch = values.integer("batch"),
-                                         .seed = static_cast<std::uint64_t>(values.integer("seed")),
-                                         .stride = values.has("stride") ? values.integer("stride") : 0};
+  const engine::EvaluationOptions options{.batch = values.integer("batch"),
+                                          .seed = static_cast<std::uint64_t>(values.integer("seed")),
+                                          .stride = values.has("stride") ? values.integer("stride") : 0};
   report::EvaluationReport report{task, labels, {}};
   report.result =
-      train::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const train::Prediction&)>());
+      engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
   if (wanted) write_file_atomic(values.text("predictions"), predictions);
   return report;
 }

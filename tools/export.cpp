@@ -6,10 +6,10 @@
 #include "lib/core/log.h"
 #include "lib/core/process.h"
 #include "lib/core/reals.h"
+#include "lib/engine/weights_file.h"
 #include "lib/export/dense_folder.h"
 #include "lib/report/fit.h"
 #include "lib/report/json.h"
-#include "lib/train/weights_file.h"
 #include "tools/machine.h"
 #include "tools/verbs.h"
 
@@ -72,20 +72,19 @@ void print(const OptionValues& values, const Exported& exported) {
 // Suggests --dtype if the fp32 graph is larger than the stored weights.
 void hint_type(const OptionValues& values, const std::string& model) {
   if (values.given("dtype")) return;
-  const DType stored = train::stored_types(model).others;
+  const DType stored = engine::stored_types(model).others;
   if (stored == DType::f32) return;
   log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file",
            stored == DType::f16 ? "fp16" : "bf16");
 }
 
-std::unique_ptr<train::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
-                                           const models::ModelSpec& spec) {
-  auto engine =
-      std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
-  train::check_weights(folder.path(), engine->model());  // before memory is allocated for the sizes in config.json
+std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
+                                            const models::ModelSpec& spec) {
+  auto engine = std::make_unique<engine::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                 engine::EngineOptions{.fetch_hidden = true});
+  engine::check_weights(folder.path(), engine->model());  // before memory is allocated for the sizes in config.json
   engine->allocate();
-  train::load_weights(folder.path(), engine->weights());
+  engine::load_weights(folder.path(), engine->weights());
   engine->weights_changed();
   return engine;
 }

@@ -3,9 +3,9 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/log.h"
+#include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/tt_format.h"
-#include "lib/train/weights_file.h"
 #include "models/model_options.h"
 #include "tools/regression.h"
 #include "tools/stored_model.h"
@@ -129,39 +129,39 @@ models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::st
 }
 
 // Sets the masked diagonal entries of the folder to zero.
-void settle_diagonals(const std::string& folder, train::Weights& weights) {
+void settle_diagonals(const std::string& folder, engine::Weights& weights) {
   const io::ModelFolder files(folder);
   const auto block = io::parse_comera_block(files.config(), files.config_path());
   if (!block || !block->threshold) return;
   for (const layers::TensorTrain& train : weights.model().tensor_trains())
     for (const layers::Parameter* diagonal : train.diagonals) {
-      const train::HostBytes host(weights.machine(), diagonal->value);
+      const engine::HostBytes host(weights.machine(), diagonal->value);
       std::vector<std::byte> bytes(host.bytes().begin(), host.bytes().end());
       plan::Tensor copy = diagonal->value;
       copy.data = bytes.data();
       for (std::int64_t i = 0; i < copy.elements(); ++i)
         if (layers::load(copy, i) <= *block->threshold) layers::store(copy, i, 0);
-      train::write(weights.machine(), diagonal->value, bytes);
+      engine::write(weights.machine(), diagonal->value, bytes);
     }
 }
 
 // Maps the tensor names of the model to those of the folder.
-train::LoadOptions naming_of(const std::string& folder, const models::ModelSpec& spec) {
-  train::LoadOptions naming;
+engine::LoadOptions naming_of(const std::string& folder, const models::ModelSpec& spec) {
+  engine::LoadOptions naming;
   naming.model_prefix = models::name_prefix(spec);
   if (!naming.model_prefix.empty()) naming.file_prefix = models::name_prefix(models::spec_from_folder(folder));
   return naming;
 }
 
-train::StoredTypes types_of(const OptionValues& values) {
+engine::StoredTypes types_of(const OptionValues& values) {
   const std::string& word = values.text("save-dtype");
-  if (word == "source") return train::stored_types(values.text("model"));
+  if (word == "source") return engine::stored_types(values.text("model"));
   return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
 }
 
 // Load options for a model of `spec`: a new head keeps its random start, and diagonals of folded chains start at one.
-train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
-  train::LoadOptions options = naming_of(folder, spec);
+engine::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
+  engine::LoadOptions options = naming_of(folder, spec);
   const bool labels = data::learns_labels(models::common(spec).task);
   options.fresh = [=](const layers::Parameter& parameter) {
     return fresh_head && models::is_in_head(spec, parameter.name) &&
@@ -173,8 +173,8 @@ train::LoadOptions start_of(const std::string& folder, const models::ModelSpec& 
   return options;
 }
 
-void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, train::Weights& weights) {
-  const std::vector<std::string> kept = train::load_weights(folder, weights, start_of(folder, spec, fresh_head));
+void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, engine::Weights& weights) {
+  const std::vector<std::string> kept = engine::load_weights(folder, weights, start_of(folder, spec, fresh_head));
   const auto heads =
       std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
   if (heads > 0) log_info("{} tensors of the head are new", heads);
@@ -185,9 +185,9 @@ void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) 
   open_computer(values, setup);
   if (!setup.resume) {
     const std::string& folder = values.text("model");
-    train::check_weights(folder, *setup.factory({}), start_of(folder, setup.spec, fresh_head));
+    engine::check_weights(folder, *setup.factory({}), start_of(folder, setup.spec, fresh_head));
   }
-  setup.factory = train::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
+  setup.factory = engine::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
 }
 
 RunSetup set_up(OptionValues& values) {
@@ -204,7 +204,7 @@ RunSetup set_up(OptionValues& values) {
     open_data(values, setup, setup.source, known);
   check_lengths(values, setup.spec, *setup.tokenizer);
   open_student(values, setup, fresh);
-  setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](train::Weights& weights) {
+  setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](engine::Weights& weights) {
     load_start(folder, spec, fresh, weights);
     if (fresh) start_head(spec, scores, weights);
   };

@@ -5,16 +5,16 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/engine/generate.h"
 #include "lib/report/json.h"
-#include "lib/train/generate.h"
 #include "tools/input_texts.h"
 #include "tools/verbs.h"
 
 namespace comera::tools {
 namespace {
 
-train::GenerateOptions options_of(const OptionValues& values, const models::DecoderSpec& spec) {
-  train::GenerateOptions options;
+engine::GenerateOptions options_of(const OptionValues& values, const models::DecoderSpec& spec) {
+  engine::GenerateOptions options;
   options.temperature = values.real("temperature");
   options.top_p = values.real("top-p");
   options.seed = static_cast<std::uint64_t>(values.integer("seed"));
@@ -72,7 +72,7 @@ struct Totals {
   double seconds = 0;
 };
 
-void go_on(const std::string& line, StoredModel& stored, const train::GenerateOptions& options, Answers& answers,
+void go_on(const std::string& line, StoredModel& stored, const engine::GenerateOptions& options, Answers& answers,
            Totals& totals) {
   const auto number = static_cast<std::uint64_t>(totals.texts++);
   if (line.empty()) {
@@ -84,8 +84,8 @@ void go_on(const std::string& line, StoredModel& stored, const train::GenerateOp
   }
   const data::Ids prompt = prompt_of(line, *stored.tokenizer, std::get<models::DecoderSpec>(stored.spec));
   LiveText live(prompt, *stored.tokenizer, answers.plain());
-  const train::Generated generated =
-      train::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
+  const engine::Generated generated =
+      engine::generate(*stored.engine, prompt, number, options, [&](std::int32_t id) { live.add(id); });
   const std::string text = live.finish();
   totals.tokens += std::ssize(generated.ids);
   totals.cut += !generated.ended && std::ssize(generated.ids) < options.max_tokens;
@@ -128,7 +128,7 @@ std::vector<Option> generation_options() {
 }
 
 int generate_lines(const OptionValues& values, StoredModel& stored) {
-  const train::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
+  const engine::GenerateOptions options = options_of(values, std::get<models::DecoderSpec>(stored.spec));
   InputTexts input(values);
   Answers answers(values, "texts", "text");
   Totals totals;

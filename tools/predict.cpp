@@ -2,7 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
-#include "lib/train/evaluate.h"
+#include "lib/engine/evaluate.h"
 #include "tools/generation.h"
 #include "tools/input_texts.h"
 #include "tools/sentences.h"
@@ -14,21 +14,21 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-std::vector<train::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
+std::vector<engine::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
   data::DataSpec spec;
   spec.task = models::common(stored.spec).task;
   spec.text.assign(rows.front().size(), "text");
   spec.max_length = values.integer("seq");
   const std::vector<std::int32_t> unknown(rows.size(), -1);
   const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, models::common(stored.spec).labels);
-  std::vector<train::Prediction> predictions;
-  train::evaluate(*stored.engine, data, {.batch = values.integer("batch"), .task = ""},
-                  [&](const train::Prediction& one) { predictions.push_back(one); });
+  std::vector<engine::Prediction> predictions;
+  engine::evaluate(*stored.engine, data, {.batch = values.integer("batch"), .task = ""},
+                   [&](const engine::Prediction& one) { predictions.push_back(one); });
   return predictions;
 }
 
 // `prediction` is null for an empty line, which has an empty answer.
-void answer(Answers& answers, const std::vector<std::string>& labels, const train::Prediction* prediction) {
+void answer(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
   const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
   if (answers.plain())
     answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
@@ -38,7 +38,7 @@ void answer(Answers& answers, const std::vector<std::string>& labels, const trai
     answers.value({{"label", nullptr}, {"probability", nullptr}});
 }
 
-void answer_number(Answers& answers, const train::Prediction* prediction) {
+void answer_number(Answers& answers, const engine::Prediction* prediction) {
   if (answers.plain())
     answers.line(prediction ? fmt::format("{:.6g}", prediction->score) : "");
   else
@@ -54,10 +54,10 @@ void label_texts(const OptionValues& values, StoredModel& stored) {
     Rows rows;
     for (const InputText& text : texts)
       if (!text.empty()) rows.push_back(text.texts);
-    const std::vector<train::Prediction> predictions =
-        rows.empty() ? std::vector<train::Prediction>() : predict(stored, values, rows);
+    const std::vector<engine::Prediction> predictions =
+        rows.empty() ? std::vector<engine::Prediction>() : predict(stored, values, rows);
     for (auto next = predictions.begin(); const InputText& text : texts) {
-      const train::Prediction* prediction = text.empty() ? nullptr : &*next++;
+      const engine::Prediction* prediction = text.empty() ? nullptr : &*next++;
       spec.task == data::Task::regression ? answer_number(answers, prediction)
                                           : answer(answers, spec.labels, prediction);
     }

@@ -10,15 +10,15 @@ namespace comera::tools {
 namespace {
 
 template <class Change>
-void change(train::Weights& weights, const std::string& name, const Change& to) {
+void change(engine::Weights& weights, const std::string& name, const Change& to) {
   const layers::Parameter* parameter = weights.model().parameters().find(name);
   COMERA_CHECK(parameter != nullptr);
-  const train::HostBytes host(weights.machine(), parameter->value);
+  const engine::HostBytes host(weights.machine(), parameter->value);
   std::vector<std::byte> bytes(host.bytes().begin(), host.bytes().end());
   plan::Tensor copy = parameter->value;
   copy.data = bytes.data();
   for (std::int64_t i = 0; i < copy.elements(); ++i) layers::store(copy, i, to(layers::load(copy, i)));
-  train::write(weights.machine(), parameter->value, bytes);
+  engine::write(weights.machine(), parameter->value, bytes);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Data
   return moments;
 }
 
-void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, train::Weights& weights) {
+void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, engine::Weights& weights) {
   if (scores.count == 0) return;
   const models::EncoderNames names(std::get<models::EncoderSpec>(spec));
   change(weights, names.classifier + ".bias", [&](double) { return scores.mean; });

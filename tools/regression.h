@@ -3,7 +3,7 @@
 
 #include "lib/core/options.h"
 #include "lib/data/label_kind.h"
-#include "lib/train/weights.h"
+#include "lib/engine/weights.h"
 #include "models/architecture.h"
 
 namespace comera::tools {
@@ -20,6 +20,6 @@ data::ScoreMoments moments_to_learn(const OptionValues& values, const data::Data
 
 // Sets the bias of a new head to the mean of the labels, and scales its random weights by their deviation. The outputs
 // then start in the range of the labels.
-void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, train::Weights& weights);
+void start_head(const models::ModelSpec& spec, const data::ScoreMoments& scores, engine::Weights& weights);
 
 }  // namespace comera::tools

@@ -131,7 +131,7 @@ RunSetup set_up_run(OptionValues& values) {
   facts.labels = setup.data->labels();
   setup.spec = models::spec_from_options(values, facts);
   if (facts.task == data::Task::regression)
-    setup.start = [spec = setup.spec, scores = setup.scores](train::Weights& weights) {
+    setup.start = [spec = setup.spec, scores = setup.scores](engine::Weights& weights) {
       start_head(spec, scores, weights);
     };
   open_computer(values, setup);

@@ -25,9 +25,9 @@ struct RunSetup {
   data::ScoreMoments scores;                       // regression: moments of the labels of `data`
   models::ModelSpec spec;
   layers::ModelFactory factory;
-  std::unique_ptr<train::Teacher> teacher;     // may be null
-  std::function<void(train::Weights&)> start;  // sets the weights of a fresh run; none: random weights
-  std::string source;                          // the folder of these weights; its other files are copied to the output
+  std::unique_ptr<train::Teacher> teacher;      // may be null
+  std::function<void(engine::Weights&)> start;  // sets the weights of a fresh run; none: random weights
+  std::string source;                           // the folder of these weights; its other files are copied to the output
   train::TrainOptions options;
   std::string recipe;  // text of recipe.toml
 };

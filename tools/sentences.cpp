@@ -15,7 +15,7 @@
 namespace comera::tools {
 namespace {
 
-train::EmbeddingOptions embedding_options(const OptionValues& values) {
+engine::EmbeddingOptions embedding_options(const OptionValues& values) {
   return {.batch = values.integer("batch"), .max_length = values.integer("seq")};
 }
 
@@ -26,9 +26,9 @@ std::vector<float> vectors_of(const OptionValues& values, StoredModel& stored, c
     if (text.texts.size() > 1) fail_input("[predict] {}: embeds one text per line or row, but two came", stored.folder);
     if (!text.empty()) lines.push_back(text.texts[0]);
   }
-  train::EmbeddingOptions options = embedding_options(values);
+  engine::EmbeddingOptions options = embedding_options(values);
   options.task.clear();  // all texts belong to one task
-  return train::embed(*stored.engine, stored.tokenizer, lines, options);
+  return engine::embed(*stored.engine, stored.tokenizer, lines, options);
 }
 
 void answer(Answers& answers, std::span<const float> vector) {
@@ -61,8 +61,8 @@ int evaluate_sentences(const OptionValues& values, StoredModel& stored) {
   spec.label = values.text("label");
   const auto dataset = data::Dataset::open(spec, stored.tokenizer);
   std::vector<double> cosines;
-  const train::Similarity similarity =
-      train::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer, embedding_options(values), &cosines);
+  const engine::Similarity similarity =
+      engine::evaluate_similarity(*stored.engine, *dataset, stored.tokenizer, embedding_options(values), &cosines);
   if (values.has("predictions")) {
     std::string lines = "score\tcosine\n";
     for (std::size_t i = 0; i < cosines.size(); ++i)

@@ -4,12 +4,12 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"
 #include "lib/io/tt_format.h"
 #include "lib/train/run_folder.h"
 #include "lib/train/train_options.h"
-#include "lib/train/weights_file.h"
 #include "models/model_options.h"
 #include "tools/verbs.h"
 
@@ -122,11 +122,11 @@ StoredModel open_stored_model(OptionValues& values, const std::string& folder) {
   check_lengths(values, stored.spec, *stored.tokenizer);
   stored.open = open_machine(values, values.text("dtype"));
   const plan::Machine& machine = stored.open.machine;
-  stored.engine = std::make_unique<train::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
-                                                  train::EngineOptions{.optimizer = {}, .training = false});
-  train::check_weights(folder, stored.engine->model());
+  stored.engine = std::make_unique<engine::Engine>(machine, models::factory_of(stored.spec, machine.dtype),
+                                                   engine::EngineOptions{});
+  engine::check_weights(folder, stored.engine->model());
   stored.engine->allocate();
-  train::load_weights(folder, stored.engine->weights());
+  engine::load_weights(folder, stored.engine->weights());
   stored.engine->weights_changed();
   return stored;
 }

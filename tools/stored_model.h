@@ -1,7 +1,7 @@
 // Opens a model folder for evaluation.
 #pragma once
 
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
 
@@ -11,7 +11,7 @@ struct StoredModel {
   std::string folder;
   OpenMachine open;
   models::ModelSpec spec;
-  std::unique_ptr<train::Engine> engine;
+  std::unique_ptr<engine::Engine> engine;
   std::shared_ptr<const data::Tokenizer> tokenizer;
 };
 

@@ -2,9 +2,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/file.h"
+#include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"
-#include "lib/train/weights_file.h"
 #include "tools/stored_model.h"
 
 namespace comera::tools {
@@ -145,10 +145,10 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
   const models::Spec& student = models::common(setup.spec);
   const plan::Machine& machine = setup.open.machine;
   const bool words = target == "logits" && data::predicts_words(student.task);
-  train::check_weights(folder, *models::make_model(spec, machine.dtype));
-  auto engine = std::make_unique<train::Engine>(
-      machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
-      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = words || target == "hidden"});
+  engine::check_weights(folder, *models::make_model(spec, machine.dtype));
+  auto engine =
+      std::make_unique<engine::Engine>(machine, teaching(models::factory_of(spec, machine.dtype), {.teaches = words}),
+                                       engine::EngineOptions{.fetch_hidden = words || target == "hidden"});
   setup.factory =
       teaching(setup.factory, distillation_of(values, words ? engine->model().vocabulary_decoder() : nullptr));
   const char* output = words                ? layers::teacher_decoder_input
@@ -157,7 +157,7 @@ void add_teacher(const OptionValues& values, RunSetup& setup) {
                                             : layers::teacher_embedding;
   const std::int64_t width = target == "logits" && !words ? student.outputs() : models::common(spec).hidden;
   setup.teacher = std::make_unique<train::Teacher>(
-      std::move(engine), output, width, [folder](train::Weights& weights) { train::load_weights(folder, weights); });
+      std::move(engine), output, width, [folder](engine::Weights& weights) { engine::load_weights(folder, weights); });
 }
 
 }  // namespace comera::tools

@@ -7,10 +7,10 @@
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/stop.h"
+#include "lib/engine/weights_file.h"
 #include "lib/export/export.h"
 #include "lib/report/fit.h"
 #include "lib/report/tensorize_report.h"
-#include "lib/train/weights_file.h"
 #include "models/architecture.h"
 #include "tools/calibration.h"
 #include "tools/machine.h"
@@ -349,7 +349,7 @@ void check_model(const std::string& model) {
   const auto type = folder.config().find("model_type");
   if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>())) return;
   try {
-    train::check_weights(model, *models::make_model(models::spec_from_folder(model), DType::f32));
+    engine::check_weights(model, *models::make_model(models::spec_from_folder(model), DType::f32));
   } catch (const InputError& error) {
     fail_input("{}, or give the .safetensors file with --include to compress weights by their names", error.what());
   }

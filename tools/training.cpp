@@ -41,12 +41,12 @@ report::StepLine line_of(const train::StepReport& step, double max_seconds) {
   return line;
 }
 
-std::string evaluation_line(data::Task task, std::int64_t step, const train::Evaluation& evaluation, bool best) {
+std::string evaluation_line(data::Task task, std::int64_t step, const engine::Evaluation& evaluation, bool best) {
   const std::string perplexity =
       predicts_words(task) ? fmt::format("  dev perplexity {:.4g}", std::exp(evaluation.loss)) : "";
   const std::string accuracy =
-      train::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
-  const train::ScoreMetrics& scores = evaluation.scores;
+      engine::has_accuracy(task) ? fmt::format("  dev accuracy {:.2f} %", 100 * evaluation.accuracy) : "";
+  const engine::ScoreMetrics& scores = evaluation.scores;
   const std::string near = scores.count > 0 ? fmt::format("  dev Pearson {:.4f}  Spearman {:.4f}  RMSE {:.4g}",
                                                           scores.pearson, scores.spearman, scores.rmse())
                                             : "";
@@ -55,7 +55,7 @@ std::string evaluation_line(data::Task task, std::int64_t step, const train::Eva
 }
 
 void print_head(const OptionValues& values, const RunSetup& setup, train::Trainer& trainer,
-                const train::MemoryTable& memory) {
+                const engine::MemoryTable& memory) {
   for (const auto& [name, value] : settings_of(values)) log_info("{:<12} {}", name, value);
   if (!setup.data->labels().empty()) log_info("{:<12} {}", "labels", setup.data->labels().size());
   if (setup.scores.count > 0)
@@ -84,12 +84,12 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
   report::Progress progress;
   train::Trainer* trainer_here = nullptr;
   train::TrainCallbacks callbacks;
-  callbacks.start = [&](const train::MemoryTable& memory) { print_head(values, setup, *trainer_here, memory); };
+  callbacks.start = [&](const engine::MemoryTable& memory) { print_head(values, setup, *trainer_here, memory); };
   callbacks.step = [&](const train::StepReport& step, bool due) {
     progress.step(line_of(step, setup.options.max_seconds), due);
     ++steps;
   };
-  callbacks.evaluation = [&](std::int64_t step, const train::Evaluation& evaluation, bool best) {
+  callbacks.evaluation = [&](std::int64_t step, const engine::Evaluation& evaluation, bool best) {
     log_info("{}", evaluation_line(setup.options.task, step, evaluation, best));
   };
   const train::TrainInputs inputs{.machine = setup.open.machine,
@@ -111,12 +111,12 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
 
 int plan_run(const OptionValues& values, const RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
-  train::Engine engine(setup.open.machine, setup.factory, options.engine);
+  engine::Engine engine(setup.open.machine, setup.factory, options.training_engine());
   data::Batch batch =
-      train::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
+      engine::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
   if (setup.teacher) setup.teacher->plan(batch);
   engine.plan_training(batch);
-  train::MemoryTable memory = engine.memory_table(options.accumulate);
+  engine::MemoryTable memory = engine.memory_table(options.accumulate);
   if (setup.teacher) setup.teacher->add_to(memory, options.accumulate);
   const report::RunPlan plan{report::report_of(engine.model(), values.text("model")), memory,
                              options.batch * options.accumulate * options.length};

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "lib/core/error.h"
-#include "lib/train/score_metrics.h"
-#include "lib/train/similarity.h"
+#include "lib/engine/score_metrics.h"
+#include "lib/engine/similarity.h"
 
 namespace comera::compress {
 namespace {
@@ -132,9 +132,9 @@ Comparison Agreement::result() const {
   comparison.words = words_ > 0;
   if (embeddings_.size() > 2 * width_)
     comparison.order =
-        train::spearman(cosines_of_pairs(embeddings_before_, width_), cosines_of_pairs(embeddings_, width_));
+        engine::spearman(cosines_of_pairs(embeddings_before_, width_), cosines_of_pairs(embeddings_, width_));
   if (!scores_.empty()) {
-    const train::ScoreMetrics scores = train::score_metrics(scores_, scores_before_);
+    const engine::ScoreMetrics scores = engine::score_metrics(scores_, scores_before_);
     comparison.scores = {scores.count, scores.rmse(), scores.spearman};
   }
   if (answers_ == 0) return comparison;

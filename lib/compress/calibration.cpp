@@ -15,10 +15,10 @@
 #include "lib/core/task_progress.h"
 #include "lib/data/files.h"
 #include "lib/data/tokenizer.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/weights_file.h"
 #include "lib/layers/observe.h"
 #include "lib/layers/parameter.h"
-#include "lib/train/step.h"
-#include "lib/train/weights_file.h"
 #include "models/architecture.h"
 
 namespace comera::compress {
@@ -198,11 +198,10 @@ class Calibration final : public InputMoments {
   }
 
   void open(const plan::Machine& machine) {
-    engine_ =
-        std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
-                                        train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+    engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
+                                               engine::EngineOptions{.fetch_hidden = true});
     engine_->allocate();
-    train::load_weights(settings_.model, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    engine::load_weights(settings_.model, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
     probe_.emplace(*engine_, weights_, batches_, scratch_);
   }
 
@@ -278,7 +277,7 @@ class Calibration final : public InputMoments {
   std::vector<std::size_t> used_;  // indices of batches that the current visit uses
   ScratchFile scratch_;
   StreamedWeights weights_;
-  std::unique_ptr<train::Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
   BlockOutputs current_, original_;  // current_: of the model as compressed so far; original_: of the dense model
   std::vector<Group> groups_;
   std::optional<Probe> probe_;

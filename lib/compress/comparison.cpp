@@ -17,8 +17,8 @@
 #include "lib/core/stop.h"
 #include "lib/core/task_progress.h"
 #include "lib/data/files.h"
+#include "lib/engine/engine.h"
 #include "lib/layers/observe.h"
-#include "lib/train/step.h"
 #include "models/architecture.h"
 
 namespace comera::compress {
@@ -189,13 +189,13 @@ class Model {
  public:
   Model(const plan::Machine& machine, const std::string& folder)
       : spec_(models::spec_from_folder(folder)), scratch_(""), weights_(folder, scratch_, small_weights) {
-    engine_ = std::make_unique<train::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
-                                              train::EngineOptions{.optimizer = {}, .training = false});
+    engine_ = std::make_unique<engine::Engine>(machine, weights_.streaming(models::factory_of(spec_, machine.dtype)),
+                                               engine::EngineOptions{});
     const io::ModelFolder files(folder);
     const auto block = io::parse_comera_block(files.config(), files.config_path());
     if (block && block->threshold) engine_->model().set_threshold(*block->threshold);
     engine_->allocate();
-    train::load_weights(folder, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
+    engine::load_weights(folder, engine_->weights(), {.fresh = StreamedWeights::streams, .may_miss = {}});
     engine_->weights_changed();
   }
 
@@ -208,7 +208,7 @@ class Model {
     LastBlock last(run, models::common(spec_).layers, given.hidden);
     weights_.show(version);
     const layers::ObserveInputs observe(last);
-    const train::Scores scores = engine_->evaluate(run.batch);
+    const engine::Scores scores = engine_->evaluate(run.batch);
     given.embedding.assign(scores.embedding.begin(), scores.embedding.end());
     const bool numbers = models::common(spec_).task == data::Task::regression;
     (numbers ? given.scores : given.logits).assign(scores.logits.begin(), scores.logits.end());
@@ -223,7 +223,7 @@ class Model {
   models::ModelSpec spec_;
   ScratchFile scratch_;
   StreamedWeights weights_;
-  std::unique_ptr<train::Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
 };
 
 std::shared_ptr<const data::Tokenizer> tokenizer_for(const ComparisonText& text, const std::string& folder,

@@ -42,7 +42,7 @@ class Probe::Blocks final : public layers::InputObserver {
   std::vector<BlockOutput>* known_ = nullptr;
 };
 
-Probe::Probe(train::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch)
+Probe::Probe(engine::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch)
     : engine_(engine), weights_(weights), scratch_(scratch) {
   std::int64_t tokens = 0;
   for (const TextBatch& batch : batches) {
@@ -60,7 +60,7 @@ std::vector<double> Probe::outputs(Blocks& blocks) {
   for (std::size_t b = 0; b < batches_.size(); ++b) {
     check_stop();
     blocks.open(b);
-    const train::Scores scores = engine_.evaluate(batches_[b]->batch);
+    const engine::Scores scores = engine_.evaluate(batches_[b]->batch);
     if (scores.hidden.empty())
       all.insert(all.end(), scores.logits.begin(), scores.logits.end());
     else

@@ -7,14 +7,14 @@
 #include "lib/compress/calibration_text.h"
 #include "lib/compress/collector.h"
 #include "lib/compress/streamed_weights.h"
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
 namespace comera::compress {
 
 class Probe {
  public:
   // All arguments must outlive the probe.
-  Probe(train::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch);
+  Probe(engine::Engine& engine, StreamedWeights& weights, std::span<const TextBatch> batches, ScratchFile& scratch);
 
   // ||y' - y||² / ||y||² of the tokens' hidden states, or of the class logits, if the parameter has these numbers.
   // Nothing if the model has neither output. `block`: the block that contains the parameter, or the number of blocks
@@ -25,7 +25,7 @@ class Probe {
   class Blocks;
   std::vector<double> outputs(Blocks& blocks);
 
-  train::Engine& engine_;
+  engine::Engine& engine_;
   StreamedWeights& weights_;
   std::vector<const TextBatch*> batches_;
   ScratchFile& scratch_;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lib/core/scratch_file.h"
+#include "lib/engine/weights_file.h"
 #include "lib/layers/model.h"
-#include "lib/train/weights_file.h"
 
 namespace comera::compress {
 
@@ -25,7 +25,7 @@ class StreamedWeights final : public layers::ParameterSource {
  public:
   enum class Version : std::uint8_t { original, replaced };
 
-  // `path`: as in train::load_weights(). Replaced weights are stored in `scratch`. `set_aside`: bytes that may stay in
+  // `path`: as in engine::load_weights(). Replaced weights are stored in `scratch`. `set_aside`: bytes that may stay in
   // memory even if all matrices are smaller.
   StreamedWeights(const std::string& path, ScratchFile& scratch, std::size_t set_aside = 0)
       : stored_(path), scratch_(scratch), set_aside_(set_aside) {}
@@ -66,7 +66,7 @@ class StreamedWeights final : public layers::ParameterSource {
   void make_room(std::size_t bytes);
   void drop(std::list<Held>::iterator held);
 
-  train::StoredWeights stored_;
+  engine::StoredWeights stored_;
   ScratchFile& scratch_;
   Version shown_ = Version::original;
   std::size_t set_aside_, most_ = 0, held_ = 0;  // bytes

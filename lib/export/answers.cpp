@@ -5,7 +5,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/stop.h"
-#include "lib/train/answer.h"
+#include "lib/engine/answer.h"
 
 namespace comera::exporting {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using data::Task;
 
 data::Batch batch_of(const models::Spec& spec, const RandomTokens& tokens) {
-  data::Batch batch = train::planning_batch(spec.task, tokens.sequences, tokens.length, 0.15);
+  data::Batch batch = engine::planning_batch(spec.task, tokens.sequences, tokens.length, 0.15);
   const auto fill = [&](const char* name, const std::vector<std::int32_t>& values) {
     std::copy(values.begin(), values.end(), batch[name].as<std::int32_t>().begin());
   };
@@ -128,15 +128,15 @@ std::vector<std::int64_t> few_rows(const RandomTokens& tokens) {
 }
 
 // The model's scores. All of them are finite.
-train::Scores scores_of(train::Engine& engine, const data::Batch& batch) {
+engine::Scores scores_of(engine::Engine& engine, const data::Batch& batch) {
   check_stop();
-  const train::Scores scores = engine.evaluate(batch);
-  train::check_answer(scores);
+  const engine::Scores scores = engine.evaluate(batch);
+  engine::check_answer(scores);
   return scores;
 }
 
 // The model outputs only losses, so the log probability of one token at one position is compared at a time.
-std::vector<double> model_probabilities(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
+std::vector<double> model_probabilities(const models::Spec& spec, engine::Engine& engine, const RandomTokens& tokens) {
   std::vector<double> values;
   data::Batch batch = batch_of(spec, tokens);
   const auto index = batch["masked_index"].as<std::int32_t>(), targets = batch["masked_targets"].as<std::int32_t>();
@@ -152,8 +152,8 @@ std::vector<double> model_probabilities(const models::Spec& spec, train::Engine&
 }
 
 // Every embedding, then the hidden states of all tokens without padding.
-std::vector<double> model_embeddings(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
-  const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
+std::vector<double> model_embeddings(const models::Spec& spec, engine::Engine& engine, const RandomTokens& tokens) {
+  const engine::Scores scores = scores_of(engine, batch_of(spec, tokens));
   std::vector<double> values(scores.embedding.begin(), scores.embedding.end());
   for (const std::int64_t k : counted_rows(tokens)) {
     const auto row = scores.hidden.begin() + k * spec.hidden;
@@ -162,7 +162,7 @@ std::vector<double> model_embeddings(const models::Spec& spec, train::Engine& en
   return values;
 }
 
-std::vector<double> model_logits(train::Engine& engine, const RandomTokens& tokens) {
+std::vector<double> model_logits(engine::Engine& engine, const RandomTokens& tokens) {
   const std::vector<std::int64_t> few = few_rows(tokens);
   const std::vector<std::int32_t> rows(few.begin(), few.end());
   data::Batch batch;
@@ -176,7 +176,7 @@ std::vector<double> model_logits(train::Engine& engine, const RandomTokens& toke
   add("logit_rows", {static_cast<std::int64_t>(rows.size())}, rows);
   const auto samples = batch.add("samples", DType::i64, {tokens.sequences}).as<std::int64_t>();
   std::fill(samples.begin(), samples.end(), 0);
-  const train::Scores scores = scores_of(engine, batch);
+  const engine::Scores scores = scores_of(engine, batch);
   return {scores.logits.begin(), scores.logits.end()};
 }
 
@@ -206,11 +206,11 @@ std::vector<double> graph_answers(const Reading& reading) {
 
 }  // namespace
 
-std::vector<double> model_answers(const models::Spec& spec, train::Engine& engine, const RandomTokens& tokens) {
+std::vector<double> model_answers(const models::Spec& spec, engine::Engine& engine, const RandomTokens& tokens) {
   switch (spec.task) {
     case Task::classify:
     case Task::regression: {
-      const train::Scores scores = scores_of(engine, batch_of(spec, tokens));
+      const engine::Scores scores = scores_of(engine, batch_of(spec, tokens));
       return {scores.logits.begin(), scores.logits.end()};
     }
     case Task::mlm: return model_probabilities(spec, engine, tokens);
@@ -220,7 +220,7 @@ std::vector<double> model_answers(const models::Spec& spec, train::Engine& engin
   COMERA_CHECK(false);
 }
 
-Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, train::Engine& engine, const RandomTokens& tokens,
+Answer ask(io::OnnxFile& file, const models::ModelSpec& spec, engine::Engine& engine, const RandomTokens& tokens,
            std::uint64_t float_runs) {
   const models::Spec& common = models::common(spec);
   const auto asked = [&](Precision precision, std::uint64_t noise = 0) {

@@ -7,6 +7,7 @@
 #include "lib/core/reals.h"
 #include "lib/core/stop.h"
 #include "lib/core/task_progress.h"
+#include "lib/engine/weights_file.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"
 #include "lib/export/decoder_graph.h"
@@ -14,7 +15,6 @@
 #include "lib/export/encoder_graph.h"
 #include "lib/io/modules.h"
 #include "lib/io/onnx_files.h"
-#include "lib/train/weights_file.h"
 
 namespace comera::exporting {
 namespace {
@@ -63,7 +63,7 @@ std::vector<RandomTokens> sample_tokens(const models::ModelSpec& spec) {
   return samples;
 }
 
-Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, train::Engine& engine,
+Difference compare(io::OnnxFile& file, const models::ModelSpec& spec, WeightType type, engine::Engine& engine,
                    std::uint64_t float_runs = 1) {
   Difference difference;
   const std::vector<RandomTokens> samples = sample_tokens(spec);
@@ -89,20 +89,19 @@ double coarseness(const io::ModelFolder& folder, const io::ComeraBlock& block) {
   return coarser;
 }
 
-std::unique_ptr<train::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec,
-                                          const plan::Machine& machine) {
-  auto engine =
-      std::make_unique<train::Engine>(machine, models::factory_of(spec, machine.dtype),
-                                      train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+std::unique_ptr<engine::Engine> open_dense(const std::string& folder, const models::ModelSpec& spec,
+                                           const plan::Machine& machine) {
+  auto engine = std::make_unique<engine::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                 engine::EngineOptions{.fetch_hidden = true});
   engine->allocate();
-  train::load_weights(folder, engine->weights());
+  engine::load_weights(folder, engine->weights());
   engine->weights_changed();
   return engine;
 }
 
 // Writes the graph to `place` and compares it with the model.
 Exported write_and_compare(const std::string& place, const io::ModelFolder& folder, const models::ModelSpec& spec,
-                           const ExportOptions& options, train::Engine& engine) {
+                           const ExportOptions& options, engine::Engine& engine) {
   Exported exported;
   {
     const TaskProgress task("writing the graph");
@@ -141,7 +140,7 @@ void check_target(const Target& target) {
 }
 
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
-                              const models::ModelSpec& spec, train::Engine& engine) {
+                              const models::ModelSpec& spec, engine::Engine& engine) {
   const models::ModelSpec dense_spec = models::spec_from_folder(dense);
   const models::Spec& common = models::common(dense_spec);
   const plan::Machine exact{&kernels::reference_backend(), DType::f64, nullptr};
@@ -184,7 +183,7 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
 }
 
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
-                     const Target& target, train::Engine& engine) {
+                     const Target& target, engine::Engine& engine) {
   check_target(target);
   // A single file is first written in a separate folder. Its data file must have its final name, and neither file may
   // remain if the comparison fails.

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/core/file.h"
+#include "lib/engine/engine.h"
 #include "lib/export/settings.h"
 #include "lib/io/tt_format.h"
-#include "lib/train/step.h"
 #include "models/architecture.h"
 
 namespace comera::exporting {
@@ -52,11 +52,11 @@ std::uint64_t planned_onnx_bytes(const io::ModelFolder& folder, const models::Mo
 // Runs the dense folder that was exported from `source` and compares it with `engine`, which has the weights of the
 // source. RunError if they differ by more than rounding; the message names `output`.
 Difference check_dense_folder(const std::string& dense, const std::string& output, const io::ModelFolder& source,
-                              const models::ModelSpec& spec, train::Engine& engine);
+                              const models::ModelSpec& spec, engine::Engine& engine);
 
 // Writes the graph, reads it back, runs it and `engine` (with the weights of the same folder), and keeps the graph if
 // both agree. RunError if they do not agree; then nothing is left on the disk.
 Exported export_onnx(const io::ModelFolder& folder, const models::ModelSpec& spec, const ExportOptions& options,
-                     const Target& target, train::Engine& engine);
+                     const Target& target, engine::Engine& engine);
 
 }  // namespace comera::exporting

@@ -15,7 +15,7 @@ namespace comera::report {
 namespace {
 
 data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
-  data::Batch batch = train::planning_batch(task, options.batch, options.length, 0.15);
+  data::Batch batch = engine::planning_batch(task, options.batch, options.length, 0.15);
   std::uint64_t state = options.seed;
   const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // after the special tokens of common vocabularies
   for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())
@@ -46,7 +46,7 @@ data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t 
 
 class Stepper {
  public:
-  Stepper(train::Engine& engine, const data::Batch& batch, std::uint64_t seed)
+  Stepper(engine::Engine& engine, const data::Batch& batch, std::uint64_t seed)
       : engine_(engine), batch_(batch), seed_(seed) {}
 
   double step_ms() {
@@ -62,12 +62,12 @@ class Stepper {
   }
 
  private:
-  train::Engine& engine_;
+  engine::Engine& engine_;
   const data::Batch& batch_;
   std::uint64_t seed_, step_ = 0;
 };
 
-std::map<std::string, std::vector<double>> profiled_ms(train::Engine& engine, Stepper& stepper, int repetitions,
+std::map<std::string, std::vector<double>> profiled_ms(engine::Engine& engine, Stepper& stepper, int repetitions,
                                                        std::map<std::string, std::int64_t>& calls) {
   std::map<std::string, std::vector<double>> ms;
   TaskProgress task("timing the parts of the step", repetitions);
@@ -150,9 +150,9 @@ Cell cell_of(const Json& value) {
 
 }  // namespace
 
-std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options) {
-  train::MemoryMeter memory(engine.machine());
+  engine::MemoryMeter memory(engine.machine());
   const data::Batch batch = random_batch(task, vocabulary, labels, options);
   Stepper stepper(engine, batch, options.seed);
   engine.plan_training(batch);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/engine/engine.h"
 #include "lib/report/bench_samples.h"
 #include "lib/report/json.h"
-#include "lib/train/step.h"
 
 namespace comera::report {
 
@@ -21,7 +21,7 @@ struct BenchReport {
 };
 
 // Times whole steps first, then the same number of steps with a clock around every op.
-std::vector<BenchRow> time_steps(train::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options);
 
 // Appends the whole step of `other`, measured elsewhere or with other settings, to the rows of the report. Its peak

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "lib/core/process.h"
-#include "lib/train/device_steps.h"
-#include "lib/train/weights.h"
+#include "lib/engine/device_steps.h"
+#include "lib/engine/weights.h"
 
 namespace comera::report {
 namespace {
@@ -26,7 +26,7 @@ class Walks {
     stride_ = plan::aligned(plan_.bytes);
     const auto count = static_cast<std::size_t>(sets);
     const std::size_t step_bytes = count * stride_, input_bytes = count * plan_.input_bytes;
-    const std::size_t places = on_device() ? train::DeviceSteps::input_places(input_bytes) : 0;
+    const std::size_t places = on_device() ? engine::DeviceSteps::input_places(input_bytes) : 0;
     arena_ = plan::Arena(*machine.backend, step_bytes + places, "the step of the layer");
     if (on_device()) steps_.set_inputs(static_cast<std::byte*>(arena_.data()) + step_bytes, input_bytes);
   }
@@ -66,7 +66,7 @@ class Walks {
   plan::Plan plan_;
   std::size_t stride_ = 0;
   plan::Arena arena_;
-  train::DeviceSteps steps_;
+  engine::DeviceSteps steps_;
 };
 
 }  // namespace
@@ -84,7 +84,7 @@ layers::Builder LayerAlone::builder() {
 void LayerAlone::take_memory() {
   sink_ = std::make_unique<layers::AccumulateSink>(parameters_, step_gradients_);
   weights_ = plan::Arena(*machine_.backend, parameters_.bytes(), "the weights of the layer");
-  train::initialise(machine_, parameters_, weights_.data(), 1);
+  engine::initialise(machine_, parameters_, weights_.data(), 1);
   const std::size_t copies = stream_weights_.copies().bytes();
   slab_memory_ =
       plan::Arena(*machine_.backend, halves_.bytes() + copies + step_gradients_.bytes(), "the halves of the layer");
@@ -104,7 +104,7 @@ void LayerAlone::fill(const plan::Tensor& tensor, std::uint64_t seed) const {
   const std::size_t repeated = static_cast<std::size_t>(first) * size_of(tensor.dtype);
   for (std::size_t at = repeated; at < bytes.size(); at += repeated)
     std::copy_n(bytes.begin(), std::min(repeated, bytes.size() - at), bytes.begin() + static_cast<std::ptrdiff_t>(at));
-  train::write(machine_, tensor, bytes);
+  engine::write(machine_, tensor, bytes);
 }
 
 void LayerAlone::step(layers::Walk& walk) {
@@ -122,7 +122,7 @@ void LayerAlone::cores(layers::Walk& walk) {
   sink_->release(walk);
 }
 
-BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options) {
+BenchReport bench_layer(LayerAlone& layer, const engine::MemoryMeter& memory, const BenchOptions& options) {
   const kernels::Device& device = layer.machine().backend->device;
   BenchReport report;
   const auto row_of = [&](const char* work, int sets, int rounds, const Body& body) {

@@ -60,6 +60,6 @@ class LayerAlone {
 // Rows "step" (a whole step, with a wait after each), "tokens" (forward and backward) and "cores" (the rest, if there
 // is any). On a device "tokens" alternates between enough sets to keep the device's cache cold, and launches several
 // rounds without waiting.
-BenchReport bench_layer(LayerAlone& layer, const train::MemoryMeter& memory, const BenchOptions& options);
+BenchReport bench_layer(LayerAlone& layer, const engine::MemoryMeter& memory, const BenchOptions& options);
 
 }  // namespace comera::report

@@ -82,7 +82,7 @@ class LinearAlone final : public LayerAlone {
 }  // namespace
 
 BenchReport bench_linear(const plan::Machine& machine, const LinearBench& bench, const BenchOptions& options) {
-  const train::MemoryMeter memory(machine);
+  const engine::MemoryMeter memory(machine);
   LinearAlone layer(machine, bench, options.batch * options.length);
   return bench_layer(layer, memory, options);
 }

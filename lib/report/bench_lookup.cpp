@@ -1,6 +1,6 @@
+#include "lib/engine/weights.h"
 #include "lib/layers/embedding.h"
 #include "lib/report/bench_layer.h"
-#include "lib/train/weights.h"
 
 namespace comera::report {
 namespace {
@@ -43,7 +43,7 @@ class TableAlone final : public LayerAlone {
       std::vector<std::int32_t> ids(static_cast<std::size_t>(tokens_));
       for (std::int32_t& id : ids)
         id = static_cast<std::int32_t>(next_random(random) % static_cast<std::uint64_t>(rows_));
-      train::write(machine_, sets_.back().ids, std::as_bytes(std::span(ids)));
+      engine::write(machine_, sets_.back().ids, std::as_bytes(std::span(ids)));
       fill(sets_.back().dy, static_cast<std::uint64_t>(i) + 1);
     }
   }
@@ -73,7 +73,7 @@ class TableAlone final : public LayerAlone {
 }  // namespace
 
 BenchReport bench_lookup(const plan::Machine& machine, const LookupBench& bench, const BenchOptions& options) {
-  const train::MemoryMeter memory(machine);
+  const engine::MemoryMeter memory(machine);
   layers::TableSpec spec;
   spec.name = "table";
   spec.rows = bench.rows, spec.columns = bench.columns;

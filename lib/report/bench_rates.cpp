@@ -7,9 +7,9 @@
 #include "lib/core/process.h"
 #include "lib/core/stop.h"
 #include "lib/core/task_progress.h"
+#include "lib/engine/weights.h"
 #include "lib/layers/parameter.h"
 #include "lib/report/bench.h"
-#include "lib/train/weights.h"
 
 namespace comera::report {
 namespace {
@@ -46,7 +46,7 @@ void fill_random(const plan::Machine& machine, void* data, std::int64_t elements
   std::uint64_t random = 1;
   for (std::int64_t i = 0; i < elements; ++i)
     layers::store(host, i, static_cast<double>(next_random(random) % 1000) / 500 - 1);
-  train::write(machine, tensor, bytes);
+  engine::write(machine, tensor, bytes);
 }
 
 bool is_device(const plan::Machine& machine) { return machine.backend->device.open != nullptr; }

@@ -15,9 +15,9 @@ namespace comera::report {
 namespace {
 
 std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& evaluation) {
-  const train::Evaluation& result = evaluation.result;
+  const engine::Evaluation& result = evaluation.result;
   if (evaluation.task == data::Task::regression) {
-    const train::ScoreMetrics& scores = result.scores;
+    const engine::ScoreMetrics& scores = result.scores;
     return {{"spearman", scores.spearman},
             {"pearson", scores.pearson},
             {"rmse", scores.rmse()},

@@ -5,15 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "lib/engine/evaluate.h"
 #include "lib/report/json.h"
-#include "lib/train/evaluate.h"
 
 namespace comera::report {
 
 struct EvaluationReport {
   data::Task task = data::Task::classify;
   std::vector<std::string> labels;  // classify
-  train::Evaluation result;
+  engine::Evaluation result;
 
   double perplexity() const;  // mlm, clm
 };

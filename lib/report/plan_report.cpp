@@ -70,7 +70,7 @@ ModelReport report_of(const layers::Model& model, const std::string& name) {
   return report;
 }
 
-Table memory_table(const train::MemoryTable& memory) {
+Table memory_table(const engine::MemoryTable& memory) {
   Table table;
   table.columns = {{"kind", "memory"}, {"bytes", "bytes", Unit::bytes}};
   for (int kind = 0; kind < plan::kinds; ++kind)
@@ -80,17 +80,17 @@ Table memory_table(const train::MemoryTable& memory) {
   return table;
 }
 
-Table memory_by_place(const train::MemoryTable& memory) {
+Table memory_by_place(const engine::MemoryTable& memory) {
   Table table;
   table.columns = {
       {"place", "place"}, {"kind", "kind"}, {"tensors", "tensors", Unit::count}, {"bytes", "bytes", Unit::bytes}};
-  for (const train::MemoryTable::Row& row : memory.rows)
+  for (const engine::MemoryTable::Row& row : memory.rows)
     table.rows.push_back(
         {row.group, std::string(plan::name_of(row.kind)), std::int64_t{row.tensors}, bytes_cell(row.bytes)});
   return table;
 }
 
-Json memory_json(const train::MemoryTable& memory) {
+Json memory_json(const engine::MemoryTable& memory) {
   Json json;
   for (int kind = 0; kind < plan::kinds; ++kind)
     json[plan::name_of(static_cast<plan::Kind>(kind))] = memory.of(static_cast<plan::Kind>(kind));

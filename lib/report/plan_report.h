@@ -2,22 +2,22 @@
 // and of the first lines of a run.
 #pragma once
 
+#include "lib/engine/memory_table.h"
 #include "lib/layers/model.h"
 #include "lib/report/model_report.h"
-#include "lib/train/memory_table.h"
 
 namespace comera::report {
 
 // The weights of a model that is not stored yet, as inspect would show the stored model (float32).
 ModelReport report_of(const layers::Model& model, const std::string& name);
 
-Table memory_table(const train::MemoryTable& memory);     // by kind, and the peak
-Table memory_by_place(const train::MemoryTable& memory);  // all groups of tensors
-Json memory_json(const train::MemoryTable& memory);  // {weights, gradients, optimizer, saved, scratch, peak}, bytes
+Table memory_table(const engine::MemoryTable& memory);     // by kind, and the peak
+Table memory_by_place(const engine::MemoryTable& memory);  // all groups of tensors
+Json memory_json(const engine::MemoryTable& memory);  // {weights, gradients, optimizer, saved, scratch, peak}, bytes
 
 struct RunPlan {
   ModelReport model;
-  train::MemoryTable memory;
+  engine::MemoryTable memory;
   std::int64_t tokens_per_step = 0;
 };
 Json to_json(const RunPlan& plan);

@@ -32,30 +32,30 @@ double closing(const ModelReport& model, const char* key) { return model.history
 struct Stored {
   bool known = false, has_accuracy = true;  // embeddings have only a loss
   double accuracy = 0, loss = 0;
-  train::ScoreMetrics scores;
+  engine::ScoreMetrics scores;
 };
 Stored stored_of(const RunReport& report) {
   const train::RunResult& result = report.result;
-  const bool has_accuracy = train::has_accuracy(report.task);
+  const bool has_accuracy = engine::has_accuracy(report.task);
   if (result.best_step >= 0) return {true, has_accuracy, result.best_accuracy, result.best_loss, result.best_scores};
   return {result.last.counted > 0, has_accuracy, result.last.accuracy, result.last.loss, result.last.scores};
 }
 
-void add_scores(Json& json, const train::ScoreMetrics& scores) {
+void add_scores(Json& json, const engine::ScoreMetrics& scores) {
   if (scores.count == 0) return;
   json["rmse"] = to_json(Cell(scores.rmse()));
   json["pearson"] = to_json(Cell(scores.pearson));
   json["spearman"] = to_json(Cell(scores.spearman));
 }
 
-Json measures_json(data::Task task, double loss, double accuracy, const train::ScoreMetrics& scores) {
+Json measures_json(data::Task task, double loss, double accuracy, const engine::ScoreMetrics& scores) {
   Json json{{"loss", to_json(Cell(loss))}};
-  if (train::has_accuracy(task)) json["accuracy"] = accuracy;
+  if (engine::has_accuracy(task)) json["accuracy"] = accuracy;
   add_scores(json, scores);
   return json;
 }
 
-Json evaluation_json(data::Task task, const train::Evaluation& evaluation) {
+Json evaluation_json(data::Task task, const engine::Evaluation& evaluation) {
   if (evaluation.counted == 0) return nullptr;
   Json json = measures_json(task, evaluation.loss, evaluation.accuracy, evaluation.scores);
   json["counted"] = evaluation.counted;

@@ -6,11 +6,11 @@
 namespace comera::report {
 namespace {
 
-double sentences_per_second(const train::Similarity& similarity) {
+double sentences_per_second(const engine::Similarity& similarity) {
   return 2 * static_cast<double>(similarity.pairs) / std::max(similarity.seconds, 1e-9);
 }
 
-std::vector<Metric> metrics_of(const train::Similarity& similarity) {
+std::vector<Metric> metrics_of(const engine::Similarity& similarity) {
   return {{"spearman", similarity.spearman},
           {"spearman_error", similarity.spearman_error},
           {"pearson", similarity.pearson}};
@@ -18,7 +18,7 @@ std::vector<Metric> metrics_of(const train::Similarity& similarity) {
 
 }  // namespace
 
-Table to_table(const train::Similarity& similarity) {
+Table to_table(const engine::Similarity& similarity) {
   Table table;
   table.columns = {{"pairs", "pairs", Unit::count}};
   table.rows.push_back({similarity.pairs});
@@ -31,7 +31,7 @@ Table to_table(const train::Similarity& similarity) {
   return table;
 }
 
-Json to_json(const train::Similarity& similarity) {
+Json to_json(const engine::Similarity& similarity) {
   Json json = document("evaluate");
   json["task"] = "embed";
   json["pairs"] = similarity.pairs;
@@ -41,7 +41,7 @@ Json to_json(const train::Similarity& similarity) {
   return json;
 }
 
-void require_metric(const train::Similarity& similarity, const Requirement& requirement) {
+void require_metric(const engine::Similarity& similarity, const Requirement& requirement) {
   require_metric(metrics_of(similarity), requirement);
 }
 

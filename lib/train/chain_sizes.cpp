@@ -55,7 +55,7 @@ std::vector<Chain> read_chains(const Weights& weights) {
     if (train.cores.empty()) continue;
     Chain chain{train.name, train.layout.entry_sizes(), {}};
     for (const Parameter* diagonal : train.diagonals) {
-      const HostBytes host(weights.machine(), diagonal->value);
+      const engine::HostBytes host(weights.machine(), diagonal->value);
       std::vector<double>& values = chain.diagonals.emplace_back();
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
     }

@@ -6,9 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "lib/train/weights.h"
+#include "lib/engine/weights.h"
 
 namespace comera::train {
+
+using engine::Weights;
+using layers::Model;
+using layers::Parameter;
 
 // The diagonals of one tensor train, copied to the host. bonds[k] holds the entries of the bond behind core k.
 struct Chain {

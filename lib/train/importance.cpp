@@ -21,7 +21,7 @@ Sensitivity sensitivity_of(const Weights& weights) {
     if (train.cores.empty()) continue;
     auto& bonds = sensitivity.emplace_back();
     for (const Parameter* diagonal : train.diagonals) {
-      const HostBytes host(weights.machine(), weights.moment(1, diagonal->index));
+      const engine::HostBytes host(weights.machine(), weights.moment(1, diagonal->index));
       std::vector<double>& values = bonds.emplace_back();
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
     }

@@ -10,13 +10,13 @@
 #include "lib/core/process.h"
 #include "lib/core/regular_file.h"
 #include "lib/core/stop.h"
+#include "lib/engine/weights_file.h"
 #include "lib/train/removal.h"
-#include "lib/train/weights_file.h"
 
 namespace comera::train {
 namespace {
 
-nlohmann::ordered_json memory_json(const MemoryTable& table) {
+nlohmann::ordered_json memory_json(const engine::MemoryTable& table) {
   nlohmann::ordered_json json;
   for (int kind = 0; kind < plan::kinds; ++kind) json[plan::name_of(static_cast<plan::Kind>(kind))] = table.bytes[kind];
   json["peak"] = table.peak;
@@ -48,7 +48,7 @@ layers::RankTable active_ranks(const Engine& engine) {
 Metrics::Metrics(const Folder& folder, std::uint64_t keep) : file_(folder, "metrics.jsonl", keep) {}
 
 void Metrics::add_sizes(nlohmann::ordered_json& line, Engine& engine) {
-  if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model(), FileTypes::stored);
+  if (bytes_ == 0) bytes_ = weights_file_bytes(engine.model(), engine::FileTypes::stored);
   line["parameters"] = engine.model().parameters().count();
   line["rank_entries"] = engine.model().parameters().rank_entries();
   line["bytes"] = bytes_;
@@ -103,7 +103,7 @@ void Metrics::evaluation(std::int64_t step, double seconds, const Evaluation& ev
   line["time"] = seconds;
   line["split"] = "dev";
   nlohmann::ordered_json& dev = line["dev"] = {{"loss", evaluation.loss}};
-  if (has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
+  if (engine::has_accuracy(evaluation.task)) dev["accuracy"] = evaluation.accuracy;
   if (evaluation.scores.count > 0)
     dev["rmse"] = evaluation.scores.rmse(), dev["pearson"] = evaluation.scores.pearson,
     dev["spearman"] = evaluation.scores.spearman;

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "lib/core/file.h"
-#include "lib/train/evaluate.h"
+#include "lib/engine/evaluate.h"
 #include "lib/train/rank_adaptation.h"
 
 namespace comera::train {
+
+using engine::Evaluation;
 
 // A training report: means since the last report.
 struct StepReport {

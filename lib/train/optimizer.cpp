@@ -80,4 +80,10 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   walk.run(backend.adamw, {updates_.data(), static_cast<int>(updates_.size()), &state->scalars});
 }
 
+engine::MakeUpdate optimizer(const OptimizerOptions& options) {
+  return [options](Weights& weights, const layers::AccumulateSink& sink) {
+    return std::make_unique<Optimizer>(weights, sink, options);
+  };
+}
+
 }  // namespace comera::train

@@ -3,10 +3,14 @@
 
 #include <vector>
 
+#include "lib/engine/weight_update.h"
 #include "lib/layers/sink.h"
-#include "lib/train/weights.h"
 
 namespace comera::train {
+
+using engine::Weights;
+using layers::Model;
+using layers::Parameter;
 
 struct OptimizerOptions {
   double max_norm = 1;  // of all gradients together; 0: no clipping
@@ -16,13 +20,12 @@ struct OptimizerOptions {
 
 // Computes gradients of the whole objective, loss_weight * L + size_weight * penalty + beta |G|^2, then runs AdamW with
 // the scalars of StepState::adamw[role][decay]. A model without tensor trains has L alone.
-class Optimizer {
+class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
   Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options);
 
-  // Runs in the finishing walk, after the model's finish(). `state` is in device memory and is not read here.
-  void run(layers::Walk& walk, layers::StepState* state);
+  void run(layers::Walk& walk, layers::StepState* state) override;
 
  private:
   void fill_chains();
@@ -38,5 +41,8 @@ class Optimizer {
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::AdamwTensor> updates_;
 };
+
+// Makes optimisers with these options.
+engine::MakeUpdate optimizer(const OptimizerOptions& options = {});
 
 }  // namespace comera::train

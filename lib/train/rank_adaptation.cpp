@@ -8,7 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"
-#include "lib/train/weights_file.h"
+#include "lib/engine/weights_file.h"
 
 namespace comera::train {
 namespace {
@@ -41,7 +41,7 @@ Widths widths_of(const Model& model) {
 // Bytes of that file without cores and diagonals.
 double file_rest(const Model& model, const Widths& widths) {
   const auto cores = static_cast<double>(model.parameters().count() - rest_of(model));
-  return static_cast<double>(weights_file_bytes(model, FileTypes::stored)) - cores * widths.core -
+  return static_cast<double>(weights_file_bytes(model, engine::FileTypes::stored)) - cores * widths.core -
          static_cast<double>(model.parameters().rank_entries()) * widths.entry;
 }
 
@@ -49,9 +49,9 @@ bool has_ranks(const Model& model) { return model.parameters().rank_entries() > 
 
 }  // namespace
 
-RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options)
+RankAdaptation::RankAdaptation(Engine& engine, const RankOptions& options, kernels::RankPenalty penalty)
     : RankAdaptation(engine, options, RankProgress{}) {
-  if (engine.options().optimizer.penalty == kernels::RankPenalty::size && has_ranks(engine.model()))
+  if (penalty == kernels::RankPenalty::size && has_ranks(engine.model()))
     progress_.surrogate_start = surrogate_at_start(engine.model());
   check_target();
 }

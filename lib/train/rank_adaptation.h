@@ -54,7 +54,8 @@ class RankAdaptation {
   static constexpr std::int64_t cuts = 8;            // number of scheduled cuts before the target is enforced
 
   // Throws if the uncompressed rest of the model makes the target impossible. The message names the limit.
-  RankAdaptation(Engine& engine, const RankOptions& options);
+  // `penalty`: of the optimiser.
+  RankAdaptation(Engine& engine, const RankOptions& options, kernels::RankPenalty penalty = kernels::RankPenalty::size);
   RankAdaptation(Engine& engine, const RankOptions& options, RankProgress progress);
 
   const RankProgress& progress() const { return progress_; }

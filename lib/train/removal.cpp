@@ -38,19 +38,19 @@ std::map<std::string, Cut> cuts_of(const Model& model, const Kept& kept) {
 
 // A tensor and its machine.
 struct Place {
-  const Machine& machine;
-  const Tensor tensor;
+  const plan::Machine& machine;
+  const plan::Tensor tensor;
 };
 
 void transfer(const Place& source, const Place& target, const Cut* cut) {
-  const Tensor& from = source.tensor;
-  const HostBytes host(source.machine, from);
-  if (!cut) return write(target.machine, target.tensor, host.bytes());
+  const plan::Tensor& from = source.tensor;
+  const engine::HostBytes host(source.machine, from);
+  if (!cut) return engine::write(target.machine, target.tensor, host.bytes());
   const std::int64_t r_right = from.shape[from.shape.dims() - 1];
   const std::int64_t r_left = from.shape.dims() == 1 ? 1 : from.shape[0];
   const std::int64_t middle = from.elements() / std::max<std::int64_t>(r_left * r_right, 1);
-  write(target.machine, target.tensor,
-        slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
+  engine::write(target.machine, target.tensor,
+                slice(host.bytes(), size_of(from.dtype), middle, r_right, cut->left, cut->right));
 }
 
 void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights& to) {
@@ -100,7 +100,7 @@ LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
   if (!std::isfinite(threshold)) return;
   const Kept kept = above(read_chains(engine.weights()), threshold);
   if (entries_of(kept) == engine.model().parameters().rank_entries()) return;
-  const Machine host{&kernels::reference_backend(), engine.machine().dtype, nullptr};
+  const plan::Machine host{&kernels::reference_backend(), engine.machine().dtype, nullptr};
   copy_ = std::make_unique<Weights>(host, engine.factory()(ranks_of(engine.model(), kept)), false);
   copy_->model().set_threshold(threshold);
   copy_->allocate();

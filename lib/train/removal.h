@@ -4,10 +4,12 @@
 
 #include <memory>
 
+#include "lib/engine/engine.h"
 #include "lib/train/chain_sizes.h"
-#include "lib/train/step.h"
 
 namespace comera::train {
+
+using engine::Engine;
 
 // Ranks of every tensor train of the model if only `kept` stays (read_chains() order). A chain with an empty bond loses
 // all its ranks, and its layer becomes its bias.

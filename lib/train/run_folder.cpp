@@ -10,8 +10,8 @@
 #include "lib/core/file.h"
 #include "lib/core/hash.h"
 #include "lib/core/log.h"
+#include "lib/engine/weights_file.h"
 #include "lib/io/json_file.h"
-#include "lib/train/weights_file.h"
 
 namespace comera::train {
 namespace {
@@ -29,7 +29,7 @@ std::string best_name(std::int64_t step) { return best_prefix + padded(step); }
 // remove any other file there.
 constexpr const char* own_names[] = {"config.json", "model.safetensors", "metrics.jsonl", "report.html", "report.json"};
 
-void save_model(const Folder& folder, const Weights& weights, FileTypes types) {
+void save_model(const Folder& folder, const Weights& weights, engine::FileTypes types) {
   save_weights(folder, "model.safetensors", weights, types);
   write_file_atomic(folder, "config.json", weights.model().config_json());
 }
@@ -190,7 +190,7 @@ std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_
 
 void RunFolder::save(const Weights& weights, TrainState state) {
   AtomicFolder folder(*checkpoints_, step_name(state.step));
-  save_model(folder.folder(), weights, FileTypes::memory);
+  save_model(folder.folder(), weights, engine::FileTypes::memory);
   save_moments(folder.folder(), "optimizer.safetensors", weights);
   state.files = checksums_in(folder.folder());
   state.best_files = state.best_step < 0 ? Checksums() : checksums_in(checkpoint(best_name(state.best_step)));
@@ -238,7 +238,7 @@ void RunFolder::load(std::int64_t step, Weights& weights) const {
 
 void RunFolder::save_best(const Weights& weights, std::int64_t step) {
   AtomicFolder folder(*checkpoints_, best_name(step));
-  save_model(folder.folder(), weights, FileTypes::stored);
+  save_model(folder.folder(), weights, engine::FileTypes::stored);
   folder.commit();
 }
 
@@ -253,7 +253,7 @@ void RunFolder::prune(std::int64_t keep, const TrainState& state) {
 }
 
 void RunFolder::publish(const Weights& weights, const TrainState& state) {
-  if (state.best_step < 0) return save_model(*folder_, weights, FileTypes::stored);
+  if (state.best_step < 0) return save_model(*folder_, weights, engine::FileTypes::stored);
   const Folder best = checkpoint(best_name(state.best_step));
   for (const char* name : {"model.safetensors", "config.json"}) copy_file(best, *folder_, name);
 }

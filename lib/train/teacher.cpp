@@ -35,13 +35,13 @@ void Teacher::allocate() {
 void Teacher::teach(Batch& batch) {
   if (batch.sequences == 0) return;
   const TensorView view = add_output(batch);
-  const Scores scores = engine_->evaluate(batch);
+  const engine::Scores scores = engine_->evaluate(batch);
   const std::string_view output = output_;
   const std::span<const double> said = output == layers::teacher_embedding ? scores.embedding
                                        : output == layers::teacher_logits  ? scores.logits
                                                                            : scores.hidden;
   COMERA_CHECK(static_cast<std::int64_t>(said.size()) == view.shape.elements());
-  const Tensor host{view.data, view.dtype, view.shape, -1};
+  const plan::Tensor host{view.data, view.dtype, view.shape, -1};
   for (std::size_t i = 0; i < said.size(); ++i) layers::store(host, static_cast<std::int64_t>(i), said[i]);
 }
 

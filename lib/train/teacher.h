@@ -4,9 +4,14 @@
 #include <functional>
 #include <memory>
 
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
 namespace comera::train {
+
+using data::Batch;
+using engine::Engine;
+using engine::MemoryTable;
+using engine::Weights;
 
 class Teacher {
  public:

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
-#include "lib/train/evaluate.h"
+#include "lib/engine/evaluate.h"
 
 namespace comera::train {
 namespace {
@@ -59,16 +59,18 @@ std::optional<Period> period_of(const OptionValues& values, const char* name) {
   return values.period(name);
 }
 
-EngineOptions engine_options(const OptionValues& values) {
-  EngineOptions options;
+layers::Recompute recompute_of(const OptionValues& values) {
   const std::string& recompute = values.text("recompute");
-  options.recompute = recompute == "block"   ? layers::Recompute::block
-                      : recompute == "cheap" ? layers::Recompute::cheap
-                                             : layers::Recompute::none;
-  options.optimizer.max_norm = values.real("clip");
-  options.optimizer.beta = values.real("beta");
-  options.optimizer.penalty =
-      values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
+  return recompute == "block"   ? layers::Recompute::block
+         : recompute == "cheap" ? layers::Recompute::cheap
+                                : layers::Recompute::none;
+}
+
+OptimizerOptions optimizer_options(const OptionValues& values) {
+  OptimizerOptions options;
+  options.max_norm = values.real("clip");
+  options.beta = values.real("beta");
+  options.penalty = values.text("rank-penalty") == "mean" ? kernels::RankPenalty::mean : kernels::RankPenalty::size;
   return options;
 }
 
@@ -125,11 +127,11 @@ Metric best_by(const OptionValues& values, data::Task task) {
   if (word == "automatic") return task == data::Task::classify ? Metric::accuracy : Metric::loss;
   if (word == "loss") return Metric::loss;
   const bool spearman = word == "spearman";
-  if (spearman ? task != data::Task::regression : !has_accuracy(task))
+  if (spearman ? task != data::Task::regression : !engine::has_accuracy(task))
     fail_input("[{}] --best-by {}: the task {} has no such measure; use --best-by {}", values.table().verb(), word,
                data::name_of(task),
                task == data::Task::regression ? "loss or spearman"
-               : has_accuracy(task)           ? "accuracy or loss"
+               : engine::has_accuracy(task)   ? "accuracy or loss"
                                               : "loss");
   return spearman ? Metric::spearman : Metric::accuracy;
 }
@@ -303,7 +305,8 @@ TrainOptions train_options(const OptionValues& values) {
   options.beta2 = values.real("beta2");
   options.epsilon = values.real("epsilon");
   options.schedule = schedule_of(values);
-  options.engine = engine_options(values);
+  options.engine.recompute = recompute_of(values);
+  options.optimizer = optimizer_options(values);
   options.ranks = adaptation_options(values);
   options.late_after = period_of(values, "late-after");
   options.eval_every = period_of(values, "eval-every");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lib/core/options.h"
+#include "lib/train/optimizer.h"
 #include "lib/train/rank_adaptation.h"
 #include "lib/train/schedule.h"
 
@@ -30,13 +31,21 @@ struct TrainOptions {
   double rate = 0, rate_cores = 0, rate_ranks = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   Schedule schedule;  // the trainer fills in steps and an unset warm-up
 
-  EngineOptions engine;
+  engine::EngineOptions engine;  // without an update
+  OptimizerOptions optimizer;
   RankOptions ranks;  // the trainer fills in late_start and late_deadline
   std::optional<Period> late_after;
 
   std::optional<Period> eval_every, save_every;
   std::int64_t log_every = 10, keep = 2, patience = 0;
   Metric best_by = Metric::accuracy;
+
+  // `engine` with the update by `optimizer`.
+  engine::EngineOptions training_engine() const {
+    engine::EngineOptions options = engine;
+    options.update = train::optimizer(optimizer);
+    return options;
+  }
 };
 
 // Throws InputError if values contradict each other.

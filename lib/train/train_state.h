@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "lib/data/loader.h"
+#include "lib/engine/score_metrics.h"
 #include "lib/train/rank_adaptation.h"
-#include "lib/train/score_metrics.h"
 
 namespace comera::train {
+
+using engine::ScoreMetrics;
 
 // Sums since the last line of metrics.jsonl.
 struct Stretch {

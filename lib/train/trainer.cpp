@@ -38,7 +38,7 @@ Trainer::Trainer(const TrainInputs& inputs, const TrainOptions& options, RunFold
 }
 
 void Trainer::build() {
-  engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, options_.engine, state_.rank_table);
+  engine_ = std::make_unique<Engine>(inputs_.machine, inputs_.factory, options_.training_engine(), state_.rank_table);
   data::LoaderOptions loading;
   loading.batch = options_.batch;
   loading.accumulate = options_.accumulate;
@@ -50,7 +50,7 @@ void Trainer::build() {
   steps_ = options_.schedule.steps = total_steps(options_, loader_->steps_per_epoch());
   if (options_.schedule.warmup == unset_warmup) options_.schedule.warmup = default_warmup(steps_);
   resolve_stages();
-  ranks_ = state_.step == 0 ? std::make_unique<RankAdaptation>(*engine_, options_.ranks)
+  ranks_ = state_.step == 0 ? std::make_unique<RankAdaptation>(*engine_, options_.ranks, options_.optimizer.penalty)
                             : std::make_unique<RankAdaptation>(*engine_, options_.ranks, state_.ranks);
   plan_memory();
 }
@@ -77,7 +77,8 @@ void Trainer::resolve_stages() {
 }
 
 void Trainer::plan_memory() {
-  data::Batch batch = planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  data::Batch batch =
+      engine::planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
   if (inputs_.dev && !dev_teacher()) engine_->plan_evaluation(batch);
   if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
@@ -99,18 +100,18 @@ void Trainer::refuse_what_does_not_fit() const {
 }
 
 std::string Trainer::what_fits(std::size_t free) const {
-  EngineOptions options = options_.engine;
+  engine::EngineOptions options = options_.training_engine();
   Machine machine = inputs_.machine;
   machine.paths = nullptr;  // skips path measurements, because this plan will not be run
   const auto fits = [&](std::int64_t batch) {
     Engine engine(machine, inputs_.factory, options, state_.rank_table);
-    engine.plan_training(planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
+    engine.plan_training(engine::planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
     return engine.planned_bytes() <= free;
   };
   options.recompute = layers::Recompute::block;
   if (options_.engine.recompute != layers::Recompute::block && fits(options_.batch))
     return "with --recompute block it fits";
-  options = options_.engine;
+  options.recompute = options_.engine.recompute;
   for (std::int64_t batch = options_.batch / 2; batch > 0; batch /= 2)
     if (fits(batch))
       return fmt::format("--batch {} fits (--accumulate {} keeps the step the same)", batch,
@@ -318,7 +319,7 @@ StepReport Trainer::report_of() const {
   report.step = state_.step;
   report.steps = steps_;
   report.seconds = seconds();
-  report.has_accuracy = has_accuracy(options_.task);
+  report.has_accuracy = engine::has_accuracy(options_.task);
   report.learning_rate = state.adamw[static_cast<int>(layers::Role::other)][0].learning_rate;
   report.gradient_norm = std::sqrt(state.square_sum);
   std::int64_t stored = 0;
@@ -358,10 +359,10 @@ bool Trainer::gains() const {
 void Trainer::evaluate_now() {
   if (!inputs_.dev || state_.evaluation.step == state_.step) return;
   const double start = wall_seconds();
-  EvaluationOptions evaluation{
+  engine::EvaluationOptions evaluation{
       .batch = options_.batch, .seed = options_.seed, .mask_probability = options_.mask_probability};
   evaluation.threads = options_.threads;
-  evaluation.teacher = dev_teacher();
+  if (Teacher* teacher = dev_teacher()) evaluation.teach = [teacher](data::Batch& batch) { teacher->teach(batch); };
   evaluation.require_finite = false;  // a continuing run may recover, and a finished one keeps its weights
   state_.evaluation_due = true;
   try {

@@ -7,9 +7,13 @@
 
 #include "lib/train/metrics.h"
 #include "lib/train/run_folder.h"
+#include "lib/train/teacher.h"
 #include "lib/train/train_options.h"
 
 namespace comera::train {
+
+using engine::MemoryMeter;
+using plan::Machine;
 
 struct TrainInputs {
   Machine machine;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 #include "models/architecture.h"
 #include "tests/compress/small_bert.h"
 #include "tests/core/temporary_folder.h"
@@ -29,28 +29,27 @@ struct Fixture {
     write_file_atomic(folder / "config.json", io::json_text(bare));
     path = folder / "model.safetensors";
     spec = models::spec_from_folder(folder.path());
-    batch = train::planning_batch(models::common(spec).task, 2, 8, 0.15);
+    batch = engine::planning_batch(models::common(spec).task, 2, 8, 0.15);
     const auto ids = batch["input_ids"].as<std::int32_t>();
     std::iota(ids.begin(), ids.end(), 5);
     for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = 8;
   }
 
-  std::unique_ptr<train::Engine> engine(const layers::ModelFactory& factory,
-                                        bool (*streamed)(const layers::Parameter&)) const {
-    auto made = std::make_unique<train::Engine>(
-        machine(), factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = true});
+  std::unique_ptr<engine::Engine> engine(const layers::ModelFactory& factory,
+                                         bool (*streamed)(const layers::Parameter&)) const {
+    auto made = std::make_unique<engine::Engine>(machine(), factory, engine::EngineOptions{.fetch_hidden = true});
     made->allocate();
-    train::load_weights(path, made->weights(), {.fresh = streamed, .may_miss = {}});
+    engine::load_weights(path, made->weights(), {.fresh = streamed, .may_miss = {}});
     return made;
   }
 
-  std::vector<double> hidden_of(train::Engine& engine) const {
-    const train::Scores scores = engine.evaluate(batch);
+  std::vector<double> hidden_of(engine::Engine& engine) const {
+    const engine::Scores scores = engine.evaluate(batch);
     return {scores.hidden.begin(), scores.hidden.end()};
   }
 };
 
-layers::Parameter& find(train::Engine& engine, const std::string& end) {
+layers::Parameter& find(engine::Engine& engine, const std::string& end) {
   for (layers::Parameter& parameter : engine.model().parameters().all())
     if (parameter.name.ends_with(end)) return parameter;
   throw std::logic_error(end);

@@ -7,8 +7,8 @@
 #include "lib/core/error.h"
 #include "lib/core/file.h"
 #include "lib/core/half.h"
-#include "lib/train/step.h"
-#include "lib/train/weights_file.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/weights_file.h"
 #include "models/architecture.h"
 #include "models/sentence.h"
 #include "tests/core/temporary_folder.h"
@@ -44,7 +44,7 @@ const Known known_mean[] = {{0, 0, 0, 0.461544235383426},
 constexpr double torch_hidden_error = 4.54e-5, torch_mean_error = 7.18e-6;
 
 data::Batch batch_of_sentences() {
-  data::Batch batch = train::planning_batch(data::Task::embed, 3, length, 0);
+  data::Batch batch = engine::planning_batch(data::Task::embed, 3, length, 0);
   for (std::size_t b = 0; b < sentences.size(); ++b) {
     std::copy(sentences[b].begin(), sentences[b].end(),
               batch["input_ids"].as<std::int32_t>().begin() + static_cast<std::ptrdiff_t>(b * length));
@@ -58,12 +58,12 @@ struct Numbers {
 };
 
 Numbers run_sentences(const std::string& folder, const kernels::Backend& backend, DType dtype) {
-  train::Engine engine({&backend, dtype, nullptr}, models::factory_of(models::spec_from_folder(folder), dtype),
-                       {.optimizer = {}, .training = false, .fetch_hidden = true});
+  engine::Engine engine({&backend, dtype, nullptr}, models::factory_of(models::spec_from_folder(folder), dtype),
+                        {.fetch_hidden = true});
   engine.allocate();
-  train::load_weights(folder, engine.weights());
+  engine::load_weights(folder, engine.weights());
   engine.weights_changed();
-  const train::Scores scores = engine.evaluate(batch_of_sentences());
+  const engine::Scores scores = engine.evaluate(batch_of_sentences());
   return {{scores.hidden.begin(), scores.hidden.end()}, {scores.embedding.begin(), scores.embedding.end()}};
 }
 
@@ -139,13 +139,13 @@ TEST_CASE("checkpoint: a tensorized model reloads from its file, and unfolding i
   const TemporaryFolder folder;
   models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
   const kernels::Backend& backend = kernels::reference_backend();
-  const train::EngineOptions options{.optimizer = {}, .training = false};
-  const auto answer = [&](train::Engine& engine) {
+  const engine::EngineOptions options{};
+  const auto answer = [&](engine::Engine& engine) {
     engine.weights_changed();
-    const train::Scores scores = engine.evaluate(small_batch(spec));
+    const engine::Scores scores = engine.evaluate(small_batch(spec));
     return std::vector<double>(scores.logits.begin(), scores.logits.end());
   };
-  train::Engine first({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  engine::Engine first({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
   first.allocate();
   first.weights().initialise(3);
   for (layers::TensorTrain& train : first.model().tensor_trains()) {
@@ -155,19 +155,19 @@ TEST_CASE("checkpoint: a tensorized model reloads from its file, and unfolding i
       train.gauge[r] = static_cast<std::int32_t>((3 * r + 2) % static_cast<std::size_t>(train.rows));
     for (std::int32_t& id : train.exact_ids) id = 2 * id + 1;
   }
-  train::save_weights(folder / "model.safetensors", first.weights());
-  CHECK(file_size(folder / "model.safetensors") == train::weights_file_bytes(first.model()));
-  train::Engine again({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  engine::save_weights(folder / "model.safetensors", first.weights());
+  CHECK(file_size(folder / "model.safetensors") == engine::weights_file_bytes(first.model()));
+  engine::Engine again({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
   again.allocate();
-  CHECK(train::load_weights(folder / "model.safetensors", again.weights()).empty());
+  CHECK(engine::load_weights(folder / "model.safetensors", again.weights()).empty());
   CHECK(answer(again) == answer(first));
   models::unfold(models::common(spec));
-  train::Engine unfolded({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
+  engine::Engine unfolded({&backend, DType::f32, nullptr}, models::factory_of(spec, DType::f32), options);
   unfolded.allocate();
   unfolded.weights().initialise(3);
-  train::LoadOptions loading;
+  engine::LoadOptions loading;
   loading.may_miss = [](const layers::Parameter& parameter) { return parameter.role == layers::Role::diagonal; };
-  CHECK(!train::load_weights(folder / "model.safetensors", unfolded.weights(), loading).empty());
+  CHECK(!engine::load_weights(folder / "model.safetensors", unfolded.weights(), loading).empty());
   CHECK(answer(unfolded) == answer(first));
   CHECK(unfolded.model().parameters().count() > first.model().parameters().count());
 }
@@ -176,19 +176,18 @@ TEST_CASE("checkpoint: weights are written in the requested types, and a number 
   const TemporaryFolder folder;
   const models::ModelSpec spec = tensorized_encoder(false, models::Task::classify);
   const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
-  train::StoredTypes types;
+  engine::StoredTypes types;
   types.others = DType::f16;
   types.by_name["model.bert.embeddings.LayerNorm.weight"] = DType::f32;
-  train::LoadOptions naming;
+  engine::LoadOptions naming;
   naming.model_prefix = "bert.", naming.file_prefix = "model.bert.";
-  train::Engine engine(machine, train::storing(models::factory_of(spec, DType::f32), types, naming),
-                       {.optimizer = {}, .training = false});
+  engine::Engine engine(machine, engine::storing(models::factory_of(spec, DType::f32), types, naming), {});
   engine.allocate();
   engine.weights().initialise(5);
   const std::string path = folder / "model.safetensors", exact = folder / "exact.safetensors";
-  train::save_weights(path, engine.weights(), train::FileTypes::stored);
-  train::save_weights(exact, engine.weights());
-  CHECK(file_size(path) == train::weights_file_bytes(engine.model(), train::FileTypes::stored));
+  engine::save_weights(path, engine.weights(), engine::FileTypes::stored);
+  engine::save_weights(exact, engine.weights());
+  CHECK(file_size(path) == engine::weights_file_bytes(engine.model(), engine::FileTypes::stored));
   const io::SafetensorsFile half(path), whole(exact);
   for (const layers::Parameter& parameter : engine.model().parameters().all()) {
     const io::StoredTensor& tensor = *half.find(parameter.name);
@@ -201,9 +200,9 @@ TEST_CASE("checkpoint: weights are written in the requested types, and a number 
   }
   layers::Parameter& bias = *engine.model().parameters().find("classifier.bias");
   layers::store(bias.value, 0, 7e4);
-  CHECK_THROWS_WITH(train::save_weights(path, engine.weights(), train::FileTypes::stored),
+  CHECK_THROWS_WITH(engine::save_weights(path, engine.weights(), engine::FileTypes::stored),
                     Catch::Contains("classifier.bias: 70000 is too large"));
-  train::save_weights(exact, engine.weights());
+  engine::save_weights(exact, engine.weights());
 }
 
 TEST_CASE("checkpoint: names of older checkpoints are found, and tied tensors must agree") {
@@ -211,15 +210,14 @@ TEST_CASE("checkpoint: names of older checkpoints are found, and tied tensors mu
   const std::string path = folder / "model.safetensors", other = folder / "other.safetensors";
   const models::ModelSpec spec = small_encoder(false, models::Task::mlm, models::Form::dense);
   const auto engine = [&] {
-    auto made = std::make_unique<train::Engine>(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
-                                                models::factory_of(spec, DType::f32),
-                                                train::EngineOptions{.optimizer = {}, .training = false});
+    auto made = std::make_unique<engine::Engine>(plan::Machine{&kernels::reference_backend(), DType::f32, nullptr},
+                                                 models::factory_of(spec, DType::f32), engine::EngineOptions{});
     made->allocate();
     return made;
   };
   const auto first = engine(), again = engine();
   first->weights().initialise(4);
-  train::save_weights(path, first->weights());
+  engine::save_weights(path, first->weights());
   const io::SafetensorsFile file(path);
   const std::string words = "bert.embeddings.word_embeddings.weight", bias = "cls.predictions.bias";
   std::vector<std::byte> tied(file.bytes(*file.find(words)).begin(), file.bytes(*file.find(words)).end());
@@ -235,7 +233,7 @@ TEST_CASE("checkpoint: names of older checkpoints are found, and tied tensors mu
     io::write_safetensors(other, tensors, {});
   };
   rewrite();
-  train::load_weights(other, again->weights());
+  engine::load_weights(other, again->weights());
   const auto &a = first->model().parameters().all(), &b = again->model().parameters().all();
   for (std::size_t i = 0; i < a.size(); ++i) {
     INFO(a[i].name);
@@ -243,7 +241,7 @@ TEST_CASE("checkpoint: names of older checkpoints are found, and tied tensors mu
   }
   tied.back() ^= std::byte{1};
   rewrite();
-  CHECK_THROWS_WITH(train::load_weights(other, again->weights()),
+  CHECK_THROWS_WITH(engine::load_weights(other, again->weights()),
                     Catch::Contains(words) && Catch::Contains("cls.predictions.decoder.weight") &&
                         Catch::Contains("must be the same"));
 }

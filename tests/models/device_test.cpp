@@ -5,7 +5,8 @@
 #include <cstdlib>
 
 #include "kernels/cuda/runtime.h"
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
+#include "lib/train/optimizer.h"
 #include "tests/kernels/card.h"
 #include "tests/models/small_models.h"
 
@@ -17,7 +18,7 @@ struct Trained {
   std::vector<double> losses, weights, logits;
 };
 
-void set_scalars(train::Engine& engine, std::uint64_t step) {
+void set_scalars(engine::Engine& engine, std::uint64_t step) {
   engine.state().scalars.seed = 5;
   engine.state().scalars.step = step;
   for (auto& role : engine.state().adamw)
@@ -32,9 +33,10 @@ void set_scalars(train::Engine& engine, std::uint64_t step) {
 // Trains with `parts` micro-batches of the same sequences per step.
 Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int steps, int parts,
                 layers::Recompute recompute) {
-  train::EngineOptions options;
+  engine::EngineOptions options;
   options.recompute = recompute;
-  train::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
+  options.update = train::optimizer();
+  engine::Engine engine(machine, models::factory_of(spec, machine.dtype), options);
   engine.allocate();
   engine.weights().initialise(11);
   std::vector<data::Batch> batches;
@@ -47,11 +49,11 @@ Trained trained(const plan::Machine& machine, const models::ModelSpec& spec, int
     result.losses.push_back(engine.state().loss[0]);
   }
   for (const layers::Parameter& parameter : engine.model().parameters().all()) {
-    const train::HostBytes host(machine, parameter.value);
+    const engine::HostBytes host(machine, parameter.value);
     for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
       result.weights.push_back(layers::load(host.tensor(), i));
   }
-  const train::Scores scores = engine.evaluate(batches[0]);
+  const engine::Scores scores = engine.evaluate(batches[0]);
   result.losses.push_back(scores.loss);
   result.logits.assign(scores.logits.begin(), scores.logits.end());
   return result;
@@ -132,7 +134,7 @@ TEST_CASE("a step on a device: the number of calls grows with the blocks, not wi
     rules.embedding_order = 3;
     models::apply_forms(spec, models::weight_sites(spec), rules);
     const plan::Machine machine{&kernels::cuda::table(), dtype, nullptr};
-    train::Engine engine(machine, models::factory_of(spec, dtype), {});
+    engine::Engine engine(machine, models::factory_of(spec, dtype), {.update = train::optimizer()});
     const data::Batch batch = small_batch(spec);
     engine.plan_training(batch);
     engine.allocate();

@@ -10,9 +10,10 @@
 #include <cmath>
 
 #include "kernels/cuda/runtime.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/generate.h"
 #include "lib/layers/distillation.h"
-#include "lib/train/generate.h"
-#include "lib/train/step.h"
+#include "lib/train/optimizer.h"
 #include "tests/kernels/card.h"
 #include "tests/models/small_models.h"
 
@@ -38,7 +39,7 @@ std::vector<plan::Machine> devices(DType dtype, bool tf32 = false) {
   return found;
 }
 
-void set_scalars(train::Engine& engine, std::uint64_t step, double rate, double beta1) {
+void set_scalars(engine::Engine& engine, std::uint64_t step, double rate, double beta1) {
   engine.state().scalars.seed = 5;
   engine.state().scalars.step = step;
   for (auto& role : engine.state().adamw)
@@ -52,24 +53,24 @@ void set_scalars(train::Engine& engine, std::uint64_t step, double rate, double 
 }
 
 std::vector<double> numbers_of(const plan::Machine& machine, const layers::Tensor& tensor) {
-  const train::HostBytes host(machine, tensor);
+  const engine::HostBytes host(machine, tensor);
   std::vector<double> numbers;
   for (std::int64_t i = 0; i < tensor.elements(); ++i) numbers.push_back(layers::load(host.tensor(), i));
   return numbers;
 }
 
-std::unique_ptr<train::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec,
-                                         layers::Recompute recompute = {}) {
-  train::EngineOptions options;
+std::unique_ptr<engine::Engine> engine_of(const plan::Machine& machine, const models::ModelSpec& spec,
+                                          layers::Recompute recompute = {}) {
+  engine::EngineOptions options;
   options.recompute = recompute;
-  options.optimizer.max_norm = 0;
+  options.update = train::optimizer({.max_norm = 0});
   const layers::ModelFactory plain = models::factory_of(spec, machine.dtype);
   const auto taught = [plain](const layers::RankTable& ranks) {
     auto model = plain(ranks);
     model->set_distillation({.active = true});
     return model;
   };
-  auto engine = std::make_unique<train::Engine>(machine, taught, options);
+  auto engine = std::make_unique<engine::Engine>(machine, taught, options);
   engine->allocate();
   engine->weights().initialise(11);
   return engine;
@@ -103,7 +104,7 @@ Seen seen(const plan::Machine& machine, const models::ModelSpec& spec, layers::R
     CHECK(parameter.value.dtype == kernels::parameter_type(machine.dtype));
     result.gradients.push_back(numbers_of(machine, engine->weights().moment(0, parameter.index)));
   }
-  const train::Scores scores = engine->evaluate(batch);
+  const engine::Scores scores = engine->evaluate(batch);
   result.loss = scores.loss / static_cast<double>(batch.counted);
   result.logits.assign(scores.logits.begin(), scores.logits.end());
   return result;
@@ -297,16 +298,16 @@ TEST_CASE("bf16 streams: the memory table has two bytes per number, and the copi
   for (const models::Form form : {models::Form::dense, models::Form::tt}) {
     const models::ModelSpec spec = small_encoder(false, models::Task::classify, form);
     const auto table_of = [&](DType dtype) {
-      train::Engine engine(on_double(dtype), models::factory_of(spec, dtype), {});
+      engine::Engine engine(on_double(dtype), models::factory_of(spec, dtype), {.update = train::optimizer()});
       engine.plan_training(small_batch(spec));
       return engine.memory_table();
     };
-    const auto row = [](const train::MemoryTable& table, const std::string& group) {
+    const auto row = [](const engine::MemoryTable& table, const std::string& group) {
       std::size_t bytes = 0;
-      for (const train::MemoryTable::Row& one : table.rows) bytes += one.group == group ? one.bytes : 0;
+      for (const engine::MemoryTable::Row& one : table.rows) bytes += one.group == group ? one.bytes : 0;
       return bytes;
     };
-    const train::MemoryTable wide = table_of(DType::f32), narrow = table_of(DType::bf16);
+    const engine::MemoryTable wide = table_of(DType::f32), narrow = table_of(DType::bf16);
     CHECK(row(narrow, "moments") == row(wide, "moments"));
     CHECK(row(narrow, "weights") == row(wide, "weights"));
     CHECK(row(wide, "copies of weights") == 0);
@@ -324,7 +325,7 @@ TEST_CASE("bf16 streams: sentence embeddings agree with double within the roundi
   const models::ModelSpec sentence = small_encoder(false, models::Task::embed, models::Form::tt);
   const auto embedding = [&](const plan::Machine& machine) {
     const auto engine = engine_of(machine, sentence);  // owns the memory of the scores
-    const train::Scores scores = engine->evaluate(small_batch(sentence));
+    const engine::Scores scores = engine->evaluate(small_batch(sentence));
     return std::vector<double>(scores.embedding.begin(), scores.embedding.end());
   };
   const std::vector<double> exact = embedding({&kernels::reference_backend(), DType::f64, nullptr});
@@ -342,11 +343,11 @@ TEST_CASE("bf16 streams: a cache of keys and values gives the logits of a full p
   for (const std::int64_t next : {5, 6, 8}) {
     const std::span<const std::int32_t> known(text.data(), static_cast<std::size_t>(next));
     data::Batch batch, whole;
-    train::fill_generation_batch(batch, known, read, 20);
-    const train::Scores cached = engine->decode(batch);
+    engine::fill_generation_batch(batch, known, read, 20);
+    const engine::Scores cached = engine->decode(batch);
     const std::vector<double> with(cached.logits.begin(), cached.logits.end());
-    train::fill_generation_batch(whole, known, 0, 0);
-    const train::Scores again = engine->evaluate(whole);
+    engine::fill_generation_batch(whole, known, 0, 0);
+    const engine::Scores again = engine->evaluate(whole);
     const std::vector<double> without(again.logits.begin(), again.logits.end());
     CHECK(distance(with, without) <=
           4 * unit * std::sqrt(counts_of(small_decoder(models::Form::tt, true)).forward) * norm(without));

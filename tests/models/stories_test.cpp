@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "kernels/cpu_backend.h"
-#include "lib/train/generate.h"
-#include "lib/train/weights_file.h"
+#include "lib/engine/generate.h"
+#include "lib/engine/weights_file.h"
 #include "models/architecture.h"
 #include "tests/models/stories15m_reference.h"
 
@@ -16,7 +16,7 @@ namespace {
 struct Stories {
   data::Ids ids{std::begin(stories15m::ids), std::end(stories15m::ids)};
   std::shared_ptr<const data::Tokenizer> tokenizer;
-  std::unique_ptr<train::Engine> engine;
+  std::unique_ptr<engine::Engine> engine;
 };
 
 // Returns empty members if COMERA_DATA is not set.
@@ -31,11 +31,10 @@ Stories stories() {
   const char* error = nullptr;
   const plan::Machine machine{kernels::cpu_backend("auto", &error), DType::f32, nullptr};
   stories.tokenizer = data::load_tokenizer(folder);
-  stories.engine =
-      std::make_unique<train::Engine>(machine, models::factory_of(models::spec_from_folder(folder), machine.dtype),
-                                      train::EngineOptions{.optimizer = {}, .training = false});
+  stories.engine = std::make_unique<engine::Engine>(
+      machine, models::factory_of(models::spec_from_folder(folder), machine.dtype), engine::EngineOptions{});
   stories.engine->allocate();
-  train::load_weights(folder + "/model.safetensors", stories.engine->weights());
+  engine::load_weights(folder + "/model.safetensors", stories.engine->weights());
   return stories;
 }
 
@@ -48,11 +47,11 @@ TEST_CASE("stories15M: logits agree with transformers within four times the erro
   here.tokenizer->encode(stories15m::prompt, ids);
   CHECK(ids == here.ids);
   data::Batch batch;
-  train::fill_generation_batch(batch, here.ids, 0, 0);
+  engine::fill_generation_batch(batch, here.ids, 0, 0);
   const auto count = static_cast<std::int64_t>(here.ids.size());
   auto rows = batch.add("logit_rows", DType::i32, {count}).as<std::int32_t>();
   for (std::int64_t t = 0; t < count; ++t) rows[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t);
-  const train::Scores scores = here.engine->evaluate(batch);
+  const engine::Scores scores = here.engine->evaluate(batch);
   double squares = 0, largest = 0;
   std::int64_t entries = 0;
   for (std::int64_t t = 0; t < count; ++t)
@@ -69,11 +68,11 @@ TEST_CASE("stories15M: logits agree with transformers within four times the erro
 TEST_CASE("stories15M: greedy tokens equal those of transformers, with and without a cache") {
   Stories here = stories();
   if (!here.engine) return;
-  train::GenerateOptions options;
+  engine::GenerateOptions options;
   options.positions = 256;
   options.max_tokens = std::size(stories15m::greedy);
   const data::Ids expected(std::begin(stories15m::greedy), std::end(stories15m::greedy));
-  CHECK(train::generate(*here.engine, here.ids, 0, options).ids == expected);
+  CHECK(engine::generate(*here.engine, here.ids, 0, options).ids == expected);
   options.cache = false;
-  CHECK(train::generate(*here.engine, here.ids, 0, options).ids == expected);
+  CHECK(engine::generate(*here.engine, here.ids, 0, options).ids == expected);
 }

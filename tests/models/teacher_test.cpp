@@ -187,14 +187,13 @@ TEST_CASE("teacher: the loss on a teacher's logits is the divergence of the two 
       model->set_distillation(settings);
       return model;
     };
-    return std::make_unique<train::Engine>(
-        machine, factory, train::EngineOptions{.optimizer = {}, .training = false, .fetch_hidden = settings.teaches});
+    return std::make_unique<engine::Engine>(machine, factory, engine::EngineOptions{.fetch_hidden = settings.teaches});
   };
-  const auto begin = [](train::Weights& weights) { weights.initialise(3); };
+  const auto begin = [](engine::Weights& weights) { weights.initialise(3); };
   auto said = make(other, {});
   auto engine = make(other, {.teaches = true});
   auto pupil = make(student, words_of(engine->model().vocabulary_decoder()));
-  for (train::Engine* one : {said.get(), pupil.get()})
+  for (engine::Engine* one : {said.get(), pupil.get()})
     one->allocate(), one->weights().initialise(one == pupil.get() ? 4 : 3);
   train::Teacher teacher(std::move(engine), layers::teacher_decoder_input, other.hidden, begin);
   teacher.allocate();

@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
+#include "lib/train/optimizer.h"
 #include "models/model_options.h"
 
 using namespace comera;
@@ -41,8 +42,8 @@ TEST_CASE("The six-encoder transformer has the paper's sizes, dense and in TT fo
 }
 
 TEST_CASE("The memory of a plan adds up to its peak and is the same in JSON") {
-  train::Engine engine(machine(), models::factory_of(spec("tt"), DType::f32), {});
-  engine.plan_training(train::planning_batch(data::Task::classify, 2, 16, 0.15));
+  engine::Engine engine(machine(), models::factory_of(spec("tt"), DType::f32), {.update = train::optimizer()});
+  engine.plan_training(engine::planning_batch(data::Task::classify, 2, 16, 0.15));
   const RunPlan plan{report_of(engine.model(), "mnli-6enc"), engine.memory_table(), 32};
   const Json json = to_json(plan);
   std::uint64_t sum = 0;

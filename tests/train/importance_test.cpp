@@ -2,14 +2,16 @@
 
 #include <catch2/catch.hpp>
 
+#include "lib/train/optimizer.h"
 #include "lib/train/removal.h"
-#include "tests/train/toy_model.h"
+#include "tests/engine/toy_model.h"
 
 using namespace comera;
 
 TEST_CASE(
     "the importance of a rank entry is its curvature times its square per parameter, and removals keep it aligned") {
-  train::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), {});
+  engine::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64),
+                        {.update = train::optimizer()});
   engine.allocate();
   engine.weights().initialise(4);
   for (const layers::TensorTrain& train : engine.model().tensor_trains())

@@ -2,11 +2,12 @@
 #include <cmath>
 
 #include "lib/core/error.h"
+#include "lib/train/optimizer.h"
 #include "lib/train/rank_adaptation.h"
-#include "tests/train/toy_model.h"
+#include "tests/engine/toy_model.h"
 
 using namespace comera;
-using train::Engine;
+using engine::Engine;
 
 namespace {
 
@@ -52,7 +53,7 @@ TEST_CASE("a slice keeps the given rows and columns in their order") {
 }
 
 TEST_CASE("removal slices cores, diagonals and moments alike, and the loss differs by rounding only") {
-  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {.update = train::optimizer()});
   start(engine);
   const data::Batch batch = toy::batch(0, 16), dev = toy::batch(1000, 32);
   for (int step = 0; step < 3; ++step) set_rates(engine, step, 1e-2, 1e-2), engine.train({&batch, 1});
@@ -89,7 +90,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
 }
 
 TEST_CASE("exported weights have no masked entries, and the engine keeps its own") {
-  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {.update = train::optimizer()});
   start(engine);
   const data::Batch dev = toy::batch(1000, 32);
   engine.model().set_threshold(0.01);
@@ -105,7 +106,7 @@ TEST_CASE("exported weights have no masked entries, and the engine keeps its own
   CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
   CHECK(engine.evaluate(dev).loss == before);
   // A model of the exported weights computes the same.
-  Engine again(reference(DType::f64), toy::factory(DType::f64), {.optimizer = {}, .training = false},
+  Engine again(reference(DType::f64), toy::factory(DType::f64), {},
                train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
   again.allocate();
   for (const layers::Parameter& parameter : live.weights().model().parameters().all())
@@ -119,7 +120,7 @@ TEST_CASE("exported weights have no masked entries, and the engine keeps its own
 }
 
 TEST_CASE("an empty bond reduces the layer to its bias") {
-  Engine engine(reference(DType::f64), toy::factory(DType::f64), {});
+  Engine engine(reference(DType::f64), toy::factory(DType::f64), {.update = train::optimizer()});
   start(engine);
   const data::Batch dev = toy::batch(1000, 8);
   set(*train_of(engine, "up").diagonals[1], {0.001, -1, 0, 0, 0, 0.005});
@@ -153,7 +154,7 @@ TEST_CASE("a cut meets its target within the tolerance, on either side of the th
 }
 
 TEST_CASE("targets beyond the uncompressed rest are refused with the limit") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
   const auto adapt = [&](train::TargetKind kind, double value) {
     train::RankOptions options;
     options.target = kind;
@@ -170,7 +171,8 @@ TEST_CASE("targets beyond the uncompressed rest are refused with the limit") {
 }
 
 TEST_CASE("the late stage reaches its target within 2 % and stops pruning there") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}), {});
+  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}),
+                {.update = train::optimizer()});
   start(engine);
   train::RankOptions options;
   options.target = train::TargetKind::ratio;
@@ -207,7 +209,8 @@ TEST_CASE("the late stage reaches its target within 2 % and stops pruning there"
 
 TEST_CASE(
     "entries that fell to the threshold and entries that were cut have separate counts, also after a checkpoint") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}), {});
+  Engine engine(reference(DType::f32), toy::factory(DType::f32, {16, false, 0.0, true}),
+                {.update = train::optimizer()});
   start(engine);
   const std::int64_t entries = engine.model().parameters().rank_entries();
   train::RankOptions options;

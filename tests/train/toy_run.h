@@ -10,7 +10,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/train/trainer.h"
-#include "tests/train/toy_model.h"
+#include "tests/engine/toy_model.h"
 
 namespace toy {
 

@@ -34,8 +34,8 @@ TEST_CASE("defaults are the published settings") {
   CHECK(options.ranks.gamma == 0.01);
   CHECK(options.ranks.rho_loss == 0.1);
   CHECK(options.ranks.rho_size == 0.01);
-  CHECK(options.engine.optimizer.beta == 1e-6);
-  CHECK(options.engine.optimizer.penalty == kernels::RankPenalty::size);
+  CHECK(options.optimizer.beta == 1e-6);
+  CHECK(options.optimizer.penalty == kernels::RankPenalty::size);
   CHECK(options.ranks.adapt);
   CHECK(options.best_by == train::Metric::accuracy);
   CHECK(parse({"--task", "mlm"}).best_by == train::Metric::loss);

@@ -144,7 +144,7 @@ TEST_CASE("a run in bf16 agrees with a run in float, stops, and resumes to the s
   }
 }
 
-std::size_t row_bytes(const train::MemoryTable& table, const char* group) {
+std::size_t row_bytes(const engine::MemoryTable& table, const char* group) {
   const auto row =
       std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row.group == group; });
   return row == table.rows.end() ? 0 : row->bytes;
@@ -282,7 +282,7 @@ TEST_CASE("the late stage of a run ends on its target") {
 TEST_CASE("a loss that is not finite ends the run with the last good checkpoint's name") {
   TestFolder folder;
   Job job;
-  job.options.engine.optimizer.max_norm = 0;
+  job.options.optimizer.max_norm = 0;
   job.options.ranks.adapt = false;
   job.options.ranks.target = train::TargetKind::none;
   job.options.steps = 1000;

@@ -1,4 +1,4 @@
-#include "lib/train/memory_table.h"
+#include "lib/engine/memory_table.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "lib/core/process.h"
 
-namespace comera::train {
+namespace comera::engine {
 namespace {
 
 // "layer.3.attention.t1" -> "layer.attention.t1"
@@ -69,4 +69,4 @@ std::size_t MemoryMeter::peak() const {
 }
 std::size_t MemoryMeter::process_peak() const { return peak_memory(); }
 
-}  // namespace comera::train
+}  // namespace comera::engine

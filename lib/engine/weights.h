@@ -9,7 +9,7 @@
 #include "lib/layers/model.h"
 #include "lib/plan/walk.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 using layers::Model;
 using layers::Parameter;
@@ -70,4 +70,4 @@ class Weights {
   std::byte* base_ = nullptr;
 };
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -1,9 +1,9 @@
-#include "lib/train/evaluate.h"
+#include "lib/engine/evaluate.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "tests/train/toy_model.h"
+#include "tests/engine/toy_model.h"
 
 using namespace comera;
 
@@ -18,16 +18,14 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
   for (int i = 0; i < 29; ++i)
     texts.push_back({std::string(1 + static_cast<std::size_t>(i % 5), 'a')}), labels.push_back(i % 4 == 3 ? -1 : i % 3);
   const auto dataset = data::Dataset::from_rows(spec, tokenizer, texts, labels, {"x", "y", "z"});
-  train::EngineOptions options;
-  options.training = false;
-  train::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), options);
+  engine::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), {});
   engine.allocate();
   engine.weights().initialise(2);
-  std::vector<train::Evaluation> results;
+  std::vector<engine::Evaluation> results;
   for (std::int64_t batch : {1, 4, 29}) {
-    std::vector<train::Prediction> predictions;
-    results.push_back(train::evaluate(engine, dataset, {batch, 0, 0.15, 1},
-                                      [&](const train::Prediction& p) { predictions.push_back(p); }));
+    std::vector<engine::Prediction> predictions;
+    results.push_back(engine::evaluate(engine, dataset, {batch, 0, 0.15, 1},
+                                       [&](const engine::Prediction& p) { predictions.push_back(p); }));
     REQUIRE(predictions.size() == 29);
     double hits = 0, known = 0;
     for (std::size_t i = 0; i < predictions.size(); ++i) {
@@ -38,7 +36,7 @@ TEST_CASE("an evaluation counts every example once, whatever the batch") {
       known += labels[i] >= 0;
       hits += predictions[i].predicted == labels[i];
     }
-    const train::Evaluation& result = results.back();
+    const engine::Evaluation& result = results.back();
     CHECK(result.counted == known);
     CHECK(result.accuracy == Approx(hits / known));
     std::int64_t confusion = 0, diagonal = 0;

@@ -1,12 +1,12 @@
-#include "lib/train/device_steps.h"
+#include "lib/engine/device_steps.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "lib/core/error.h"
-#include "lib/train/memory_table.h"
+#include "lib/engine/memory_table.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 PinnedMemory::PinnedMemory(const kernels::Backend& backend, std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
@@ -117,4 +117,4 @@ void DeviceSteps::launch(const Key& key, const Body& body) {
   check(machine_.backend->device.launch_graph(context(), found->second), "launching a step");
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -1,11 +1,11 @@
-#include "lib/train/weights.h"
+#include "lib/engine/weights.h"
 
 #include <cstring>
 #include <utility>
 
 #include "lib/core/error.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 HostBytes::HostBytes(const Machine& machine, const Tensor& tensor) : shape_(tensor) {
   if (machine.backend->memory.host_accessible) {
@@ -74,6 +74,6 @@ void initialise(const Machine& machine, layers::Parameters& parameters, void* da
   write(machine, {data, DType::u8, {static_cast<std::int64_t>(host.size())}, -1}, host);
 }
 
-void Weights::initialise(std::uint64_t seed) { train::initialise(machine_, model_->parameters(), base_, seed); }
+void Weights::initialise(std::uint64_t seed) { engine::initialise(machine_, model_->parameters(), base_, seed); }
 
-}  // namespace comera::train
+}  // namespace comera::engine

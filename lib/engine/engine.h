@@ -14,20 +14,21 @@
 #include <tuple>
 
 #include "lib/data/loader.h"
-#include "lib/train/device_block.h"
-#include "lib/train/device_steps.h"
-#include "lib/train/memory_table.h"
-#include "lib/train/optimizer.h"
+#include "lib/engine/device_block.h"
+#include "lib/engine/device_steps.h"
+#include "lib/engine/memory_table.h"
+#include "lib/engine/weight_update.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 using data::Batch;
 
 struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
-  OptimizerOptions optimizer;
-  bool training = true;       // false: no gradients, no moments
+  MakeUpdate update = {};     // null: evaluation only, without gradients and moments
   bool fetch_hidden = false;  // evaluations return hidden states
+
+  bool training() const { return update != nullptr; }
 };
 
 // Results of an evaluation for one batch. The spans are valid until the next call.
@@ -160,7 +161,7 @@ class Engine {
   layers::StepState* device_state_ = nullptr;  // the address that kernels use
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<layers::AccumulateSink> sink_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightUpdate> update_;
   std::map<Key, plan::Plan> plans_;
   std::size_t region_bytes_ = 0;
   plan::Arena step_arena_;
@@ -180,4 +181,4 @@ class Engine {
 // A batch of the given shape as a loader would make it, with zero contents, to plan memory without data.
 Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability);
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "lib/data/loader.h"
-#include "lib/train/score_metrics.h"
-#include "lib/train/step.h"
-#include "lib/train/teacher.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/score_metrics.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 // Embeddings and regression outputs have no right or wrong answer.
 constexpr bool has_accuracy(data::Task task) { return task != data::Task::embed && task != data::Task::regression; }
@@ -43,7 +42,8 @@ struct EvaluationOptions {
   double mask_probability = 0.15;
   std::int64_t stride = 0;  // clm: see data::LoaderOptions
   int threads = 1;
-  Teacher* teacher = nullptr;       // the loss against the teacher is part of the loss
+  // Adds the targets of a teacher to every batch. The loss against the teacher is then part of the loss.
+  std::function<void(data::Batch&)> teach = {};
   bool require_finite = true;       // see check_answer()
   std::string task = "evaluating";  // name on the live line; "": no live line
 };
@@ -53,4 +53,4 @@ struct EvaluationOptions {
 Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& dataset,
                     const EvaluationOptions& options, const std::function<void(const Prediction&)>& each = {});
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -13,7 +13,7 @@
 #include "lib/plan/plan.h"
 #include "lib/plan/walk.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 // Host memory from which a device copies asynchronously.
 class PinnedMemory {
@@ -94,4 +94,4 @@ class DeviceSteps {
   std::size_t graph_calls_ = 0;
 };
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -1,4 +1,4 @@
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -8,10 +8,11 @@
 
 #include "kernels/cuda/on_host/queue.h"
 #include "kernels/cuda/runtime.h"
-#include "tests/train/toy_model.h"
+#include "lib/train/optimizer.h"
+#include "tests/engine/toy_model.h"
 
 using namespace comera;
-using train::Engine;
+using engine::Engine;
 
 namespace {
 
@@ -55,7 +56,7 @@ void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 TEST_CASE("k micro-batches of size b equal one batch of size k b") {
   std::vector<std::vector<double>> runs;
   for (int parts : {1, 2, 4}) {
-    Engine engine(reference(), toy::factory(DType::f64), {});
+    Engine engine(reference(), toy::factory(DType::f64), {.update = train::optimizer()});
     begin(engine);
     for (std::uint64_t step = 0; step < 5; ++step) {
       std::vector<data::Batch> batches;
@@ -72,7 +73,7 @@ TEST_CASE("k micro-batches of size b equal one batch of size k b") {
 }
 
 TEST_CASE("training reduces the loss of an evaluation") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
   begin(engine);
   const data::Batch dev = toy::batch(100000, 64);
   const double before = engine.evaluate(dev).loss;
@@ -82,7 +83,7 @@ TEST_CASE("training reduces the loss of an evaluation") {
     engine.train({&batch, 1});
     REQUIRE(engine.state().scalars.finite == 1);
   }
-  const train::Scores scores = engine.evaluate(dev);
+  const engine::Scores scores = engine.evaluate(dev);
   CHECK(scores.loss < 0.2 * before);
   CHECK(scores.correct > 56);
   REQUIRE(scores.best.size() == 64);
@@ -101,7 +102,7 @@ TEST_CASE("at a known shape a step allocates nothing, from the heap or the syste
     return;
   }
   counting.memory.allocate = [](std::size_t bytes) { return ++arenas, kernels::host_memory().allocate(bytes); };
-  Engine engine({&counting, DType::f32, nullptr}, toy::factory(DType::f32), {});
+  Engine engine({&counting, DType::f32, nullptr}, toy::factory(DType::f32), {.update = train::optimizer()});
   begin(engine);
   const data::Batch small = toy::batch(0, 4), large = toy::batch(0, 16);
   for (const data::Batch* batch : {&small, &large}) {
@@ -122,7 +123,7 @@ TEST_CASE("at a known shape a step allocates nothing, from the heap or the syste
 }
 
 TEST_CASE("a loss that is not finite changes no weight") {
-  Engine engine(reference(), toy::factory(DType::f64), {});
+  Engine engine(reference(), toy::factory(DType::f64), {.update = train::optimizer()});
   begin(engine);
   const data::Batch batch = toy::batch(0, 8);
   set_rates(engine, 0, 1e-3);
@@ -135,9 +136,9 @@ TEST_CASE("a loss that is not finite changes no weight") {
 }
 
 TEST_CASE("the memory table names every byte of the arenas, and needs no data") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
-  engine.plan_training(train::planning_batch(data::Task::classify, 32, 8, 0));
-  const train::MemoryTable table = engine.memory_table(2);
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
+  engine.plan_training(engine::planning_batch(data::Task::classify, 32, 8, 0));
+  const engine::MemoryTable table = engine.memory_table(2);
   CHECK(!engine.weights().allocated());
   CHECK(table.peak == engine.planned_bytes());
   CHECK(std::accumulate(table.bytes.begin(), table.bytes.end(), std::size_t{0}) == table.peak);
@@ -150,8 +151,8 @@ TEST_CASE("the memory table names every byte of the arenas, and needs no data") 
 TEST_CASE("kernels that an evaluation calls first are in the memory table, and not counted again") {
   kernels::cuda::on_host::unload_all();
   const plan::Machine machine{&kernels::cuda::table(), DType::f32, nullptr};
-  const train::MemoryMeter memory(machine);
-  Engine engine(machine, toy::factory(DType::f32), {.training = false});
+  const engine::MemoryMeter memory(machine);
+  Engine engine(machine, toy::factory(DType::f32), {});
   for (const std::int64_t sequences : {8, 8, 6}) {
     engine.evaluate(toy::batch(0, sequences));
     CHECK(engine.driver_bytes() > 0);
@@ -162,7 +163,7 @@ TEST_CASE("kernels that an evaluation calls first are in the memory table, and n
 TEST_CASE(
     "gradients are set to zero by one call at the start of a step and one before core gradients, for any number of "
     "cores") {
-  Engine engine(reference(DType::f32), toy::factory(DType::f32), {});
+  Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
   engine.plan_training(toy::batch(0, 8));
   std::int64_t fills = 0;
   for (const plan::OpCount& count : engine.op_counts())

@@ -1,4 +1,4 @@
-#include "lib/train/similarity.h"
+#include "lib/engine/similarity.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "lib/core/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/data/random.h"
-#include "lib/train/answer.h"
+#include "lib/engine/answer.h"
 
-namespace comera::train {
+namespace comera::engine {
 namespace {
 
 constexpr int bootstrap_samples = 1000;
@@ -151,4 +151,4 @@ double bootstrap_error(std::span<const double> x, std::span<const double> y, int
   return std::sqrt(sum / static_cast<double>(std::max(samples - 1, 1)));
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -1,4 +1,4 @@
-#include "lib/train/evaluate.h"
+#include "lib/engine/evaluate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "lib/core/task_progress.h"
-#include "lib/train/answer.h"
+#include "lib/engine/answer.h"
 
-namespace comera::train {
+namespace comera::engine {
 namespace {
 
 // Softmax of one row at its class `best`.
@@ -75,7 +75,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   const std::unique_ptr<data::Loader> loader = data::Loader::open(dataset, loading);
   const bool classify = dataset->spec().task == data::Task::classify;
   // Without labels only the teacher's loss is measured. It is a loss per sequence.
-  const bool unlabelled = options.teacher && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
+  const bool unlabelled = options.teach && !predicts_words(dataset->spec().task) && dataset->spec().label.empty();
   Evaluation result;
   result.task = dataset->spec().task;
   Numbers numbers;
@@ -86,7 +86,7 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   std::optional<TaskProgress> task;
   if (!options.task.empty()) task.emplace(options.task, loader->reach().of, loader->reach().unit);
   for (std::int64_t row = 0; loader->next(batch); row += batch.sequences) {
-    if (options.teacher) options.teacher->teach(batch);
+    if (options.teach) options.teach(batch);
     const Scores scores = engine.evaluate(batch);
     if (options.require_finite) check_answer(scores);
     loss += scores.loss;
@@ -104,4 +104,4 @@ Evaluation evaluate(Engine& engine, const std::shared_ptr<const data::Dataset>& 
   return result;
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

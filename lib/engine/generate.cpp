@@ -1,4 +1,4 @@
-#include "lib/train/generate.h"
+#include "lib/engine/generate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 #include "lib/core/stop.h"
 #include "lib/data/collate.h"
 #include "lib/data/random.h"
-#include "lib/train/answer.h"
+#include "lib/engine/answer.h"
 
-namespace comera::train {
+namespace comera::engine {
 namespace {
 
 // Ids by descending probability, with weights exp((logit - largest) / temperature) that are not normalised.
@@ -117,4 +117,4 @@ Generated generate(Engine& engine, const data::Ids& prompt, std::uint64_t number
   return result;
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

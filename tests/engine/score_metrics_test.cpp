@@ -1,9 +1,9 @@
-#include "lib/train/score_metrics.h"
+#include "lib/engine/score_metrics.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
-using namespace comera::train;
+using namespace comera::engine;
 
 TEST_CASE("error and correlations of predicted numbers match their definitions") {
   const std::vector<double> known{1, 2, 3, 4}, predicted{1.5, 1, 4, 10};

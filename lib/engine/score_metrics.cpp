@@ -1,11 +1,11 @@
-#include "lib/train/score_metrics.h"
+#include "lib/engine/score_metrics.h"
 
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/train/similarity.h"
+#include "lib/engine/similarity.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 ScoreMetrics score_metrics(std::span<const double> predicted, std::span<const double> known) {
   COMERA_CHECK(predicted.size() == known.size());
@@ -19,4 +19,4 @@ ScoreMetrics score_metrics(std::span<const double> predicted, std::span<const do
   return metrics;
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/data/tokenizer.h"
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 struct GenerateOptions {
   double temperature = 0;  // of the softmax for sampling; 0: the most probable token
@@ -42,4 +42,4 @@ std::int32_t choose(std::span<const double> logits, std::uint64_t number, std::i
 void fill_generation_batch(data::Batch& batch, std::span<const std::int32_t> ids, std::int64_t begin,
                            std::int64_t capacity);
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -7,7 +7,7 @@
 #include "lib/plan/slab.h"
 #include "lib/plan/walk.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 class DeviceBlock {
  public:
@@ -44,4 +44,4 @@ class DeviceBlock {
   plan::Arena arena_;
 };
 
-}  // namespace comera::train
+}  // namespace comera::engine

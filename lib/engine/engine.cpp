@@ -1,4 +1,4 @@
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include "lib/core/error.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 Engine::Engine(const Machine& machine, layers::ModelFactory factory, const EngineOptions& options,
                const layers::RankTable& ranks)
@@ -21,15 +21,15 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
 
 void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
-  weights_ = std::make_unique<Weights>(machine_, std::move(model), options_.training);
+  weights_ = std::make_unique<Weights>(machine_, std::move(model), options_.training());
   plans_.clear();
   if (device_steps_) device_steps_->forget();
   region_bytes_ = 0;
   prepared_ = false;
-  if (options_.training) {
+  if (options_.training()) {
     sink_ =
         std::make_unique<layers::AccumulateSink>(weights_->model().parameters(), weights_->model().step_gradients());
-    optimizer_ = std::make_unique<Optimizer>(*weights_, *sink_, options_.optimizer);
+    update_ = options_.update(*weights_, *sink_);
     record(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
   }
   record(key(Phase::prepare), [&](layers::Walk& walk) { prepare_walk(walk); });
@@ -99,7 +99,7 @@ void Engine::plan_evaluation(const Batch& batch) {
 std::size_t Engine::slabs_bytes() const {
   Model& model = weights_->model();
   return model.halves().bytes() + model.stream_weights().copies().bytes() +
-         (options_.training ? model.step_gradients().bytes() : 0);
+         (options_.training() ? model.step_gradients().bytes() : 0);
 }
 
 // Frees the old arena before it allocates the new one. Only the merged factors in it outlive a step, and they are
@@ -140,7 +140,7 @@ void Engine::bind_step(void* base) {
   std::byte* next = step_memory_;
   model().halves().bind(next);
   model().stream_weights().copies().bind(next += model().halves().bytes());
-  if (options_.training) model().step_gradients().bind(next + model().stream_weights().copies().bytes());
+  if (options_.training()) model().step_gradients().bind(next + model().stream_weights().copies().bytes());
   prepared_ = false;
 }
 
@@ -161,7 +161,7 @@ void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
 
 void Engine::finish_walk(layers::Walk& walk) {
   model().finish(walk, *sink_);
-  optimizer_->run(walk, device_state_);
+  update_->run(walk, device_state_);
   sink_->release(walk);
 }
 
@@ -363,7 +363,7 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
     scratch("graphs", device_steps_->driver_memory().graphs);
   }
   if (cache_) table.add("cache", cache_->slab().bytes_by_kind(), tensors(cache_->slab()));
-  if (options_.training)
+  if (options_.training())
     table.add("gradients", model.step_gradients().bytes_by_kind(), tensors(model.step_gradients()));
   const plan::Plan *largest = nullptr, *work = nullptr;
   for (const auto& [key, plan] : plans_) {
@@ -371,7 +371,7 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
     const Phase phase = std::get<Phase>(key);
     if (phase != Phase::train && phase != Phase::evaluate && phase != Phase::decode) {
       table.flops += plan.flops();
-    } else if ((phase == Phase::train) == options_.training && (!work || plan.flops() > work->flops())) {
+    } else if ((phase == Phase::train) == options_.training() && (!work || plan.flops() > work->flops())) {
       work = &plan;
     }
   }
@@ -408,4 +408,4 @@ Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t lengt
   return batch;
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

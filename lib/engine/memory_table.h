@@ -7,7 +7,7 @@
 #include "lib/plan/slab.h"
 #include "lib/plan/walk.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 struct MemoryTable {
   struct Row {
@@ -46,4 +46,4 @@ class MemoryMeter {
   std::uint64_t base_ = 0;
 };
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace comera::train {
+namespace comera::engine {
 
 struct ScoreMetrics {
   std::int64_t count = 0;  // of pairs; 0: the other fields are undefined
@@ -16,4 +16,4 @@ struct ScoreMetrics {
 // Correlations are 0 if one side is constant, and NaN if a prediction is not a finite number.
 ScoreMetrics score_metrics(std::span<const double> predicted, std::span<const double> known);
 
-}  // namespace comera::train
+}  // namespace comera::engine

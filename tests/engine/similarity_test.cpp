@@ -1,4 +1,4 @@
-#include "lib/train/similarity.h"
+#include "lib/engine/similarity.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,11 +7,12 @@ using namespace comera;
 
 TEST_CASE("rank correlation shares the ranks of equal values") {
   // Ranks 0, 1.5, 1.5, 3, 4 against 1, 0, 2.5, 2.5, 4: covariance 7.25, both variances 9.5.
-  CHECK(train::spearman(std::vector<double>{1, 2, 2, 3, 5}, std::vector<double>{2, 1, 4, 4, 9}) ==
+  CHECK(engine::spearman(std::vector<double>{1, 2, 2, 3, 5}, std::vector<double>{2, 1, 4, 4, 9}) ==
         Approx(7.25 / 9.5).epsilon(1e-14));
-  CHECK(train::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{-1, -8, -9}) == Approx(-1).epsilon(1e-14));
-  CHECK(train::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{4, 4, 4}) == 0);
-  CHECK(train::pearson(std::vector<double>{1, 2, 3, 4}, std::vector<double>{1, 3, 2, 4}) == Approx(0.8).epsilon(1e-14));
+  CHECK(engine::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{-1, -8, -9}) == Approx(-1).epsilon(1e-14));
+  CHECK(engine::spearman(std::vector<double>{1, 2, 3}, std::vector<double>{4, 4, 4}) == 0);
+  CHECK(engine::pearson(std::vector<double>{1, 2, 3, 4}, std::vector<double>{1, 3, 2, 4}) ==
+        Approx(0.8).epsilon(1e-14));
 }
 
 TEST_CASE("the bootstrap error matches theory for independent pairs and is reproducible") {
@@ -22,8 +23,8 @@ TEST_CASE("the bootstrap error matches theory for independent pairs and is repro
     x.push_back(std::sin(12.9898 * i) * 43758.5453), y.push_back(std::sin(78.233 * i + 1) * 24634.6345);
   for (auto* values : {&x, &y})
     for (double& value : *values) value -= std::floor(value);
-  const double error = train::bootstrap_error(x, y, 500, 1);
+  const double error = engine::bootstrap_error(x, y, 500, 1);
   CHECK(error == Approx(1 / std::sqrt(pairs - 1.0)).epsilon(0.2));
-  CHECK(train::bootstrap_error(x, y, 500, 1) == error);
-  CHECK(train::bootstrap_error(x, x, 50, 1) == Approx(0).margin(1e-12));
+  CHECK(engine::bootstrap_error(x, y, 500, 1) == error);
+  CHECK(engine::bootstrap_error(x, x, 50, 1) == Approx(0).margin(1e-12));
 }

@@ -1,4 +1,4 @@
-#include "lib/train/weights_file.h"
+#include "lib/engine/weights_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"
 
-namespace comera::train {
+namespace comera::engine {
 namespace {
 
 io::StoredType stored_type(DType dtype) {
@@ -474,4 +474,4 @@ void load_moments(const std::string& path, Weights& weights) {
           weights.moment(which, parameter.index), false);
 }
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/engine/weights.h"
 #include "lib/io/safetensors.h"
-#include "lib/train/weights.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 // Files to resume a run from keep every bit. Exported files have the stored type of each parameter.
 enum class FileTypes : std::uint8_t { memory, stored };
@@ -68,4 +68,4 @@ layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const
 void save_moments(const Folder& folder, const std::string& name, const Weights& weights);
 void load_moments(const std::string& path, Weights& weights);
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/data/loader.h"
-#include "lib/train/step.h"
+#include "lib/engine/engine.h"
 
-namespace comera::train {
+namespace comera::engine {
 
 struct EmbeddingOptions {
   std::int64_t batch = 32;
@@ -44,4 +44,4 @@ double pearson(std::span<const double> x, std::span<const double> y);
 // 1979, Annals of Statistics 7).
 double bootstrap_error(std::span<const double> x, std::span<const double> y, int samples, std::uint64_t seed);
 
-}  // namespace comera::train
+}  // namespace comera::engine

@@ -1,0 +1,1 @@
+target_link_libraries(comera_engine PUBLIC nlohmann_json::nlohmann_json)
