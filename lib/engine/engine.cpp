@@ -154,7 +154,7 @@ void Engine::begin_walk(layers::Walk& walk) { sink_->begin(walk); }
 void Engine::prepare_walk(layers::Walk& walk) { model().prepare(walk); }
 
 void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
-  model().forward(walk, batch, layers::SavePolicy(options_.recompute));
+  model().forward(walk, batch, layers::SavePolicy(options_.recompute, true, *options_.keeper));
   walk.backward_begins();
   model().backward(walk, *sink_);
 }

@@ -25,8 +25,9 @@ using data::Batch;
 
 struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
-  MakeUpdate update = {};     // null: evaluation only, without gradients and moments
-  bool fetch_hidden = false;  // evaluations return hidden states
+  MakeUpdate update = {};                                  // null: evaluation only, without gradients and moments
+  bool fetch_hidden = false;                               // evaluations return hidden states
+  const layers::Keeper* keeper = &layers::exact_keeper();  // of the values that the backward reads; outlives the engine
 
   bool training() const { return update != nullptr; }
 };

@@ -18,25 +18,19 @@ kernels::AttentionShape Attention::shape(const Pass& pass) const {
 
 Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor& key_begin, const Tensor& key_end) {
   Walk& walk = pass.walk;
-  q_ = q, k_ = k, v_ = v;
   key_begin_ = key_begin, key_end_ = key_end;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
   const bool saves = pass.policy.saves();
-  out_ = walk.make("attention", {pass.tokens(), wide});
+  const Value out{walk.make("attention", {pass.tokens(), wide}), nullptr};
   if (saves) lse_ = walk.make_statistic("lse", {pass.sequences, settings_.heads, pass.length});
   walk.run(pass.backend().attention_forward,
            kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
-                                     pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide,
+                                     pass.dropout(settings_.dropout, site_, pass.length), out.tensor.data, wide,
                                      saves ? lse_.data : nullptr});
-  Value out{out_, nullptr};
-  if (saves) {
-    walk.keep(out_);
-  } else {
-    walk.drop(q_);
-    walk.drop(k_);
-    walk.drop(v_);
-    out_ = Tensor{};
-  }
+  q_ = pass.policy.take(walk, q, Use::value);
+  k_ = pass.policy.take(walk, k, Use::value);
+  v_ = pass.policy.take(walk, v, Use::value);
+  out_ = pass.policy.save(walk, out, Use::value);
   return out;
 }
 
@@ -57,19 +51,15 @@ Value Attention::forward_cached(Pass& pass, Tensor q, const Tensor& keys, const 
 void Attention::backward(Pass& pass, Tensor d_out, Tensor& dq, Tensor& dk, Tensor& dv) {
   Walk& walk = pass.walk;
   const std::int64_t wide = settings_.heads * settings_.head_size, narrow = settings_.key_heads * settings_.head_size;
-  dq = walk.make("dq", q_.shape);
-  dk = walk.make("dk", k_.shape);
-  dv = walk.make("dv", v_.shape);
+  Tensor q = q_->value(walk), k = k_->value(walk), v = v_->value(walk), out = out_->value(walk);
+  dq = walk.make("dq", q.shape);
+  dk = walk.make("dk", k.shape);
+  dv = walk.make("dv", v.shape);
   walk.run(pass.backend().attention_backward,
-           kernels::AttentionBackward{shape(pass), q_.data, wide, k_.data, narrow, v_.data, narrow,
-                                      pass.dropout(settings_.dropout, site_, pass.length), out_.data, wide, lse_.data,
+           kernels::AttentionBackward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
+                                      pass.dropout(settings_.dropout, site_, pass.length), out.data, wide, lse_.data,
                                       d_out.data, dq.data, dk.data, dv.data});
-  walk.drop(q_);
-  walk.drop(k_);
-  walk.drop(v_);
-  walk.drop(out_);
-  walk.drop(lse_);
-  walk.drop(d_out);
+  for (Tensor* tensor : {&q, &k, &v, &out, &lse_, &d_out}) walk.drop(*tensor);
 }
 
 }  // namespace comera::layers

@@ -32,8 +32,8 @@ class Attention {
   Settings settings_;
   std::uint32_t site_;
   Tensor key_begin_, key_end_;
-  Tensor q_, k_, v_, lse_;
-  Tensor out_;
+  SavedPtr q_, k_, v_, out_;
+  Tensor lse_;
 };
 
 }  // namespace comera::layers

@@ -27,7 +27,7 @@ class DenseLinear final : public Linear {
     const std::int64_t tokens = x.tensor.elements() / in_;
     y[0] = pass.walk.make("y", {tokens, out_});
     const bool keeps_pre = pass.policy.saves() && activation_ != kernels::Activation::none;
-    if (keeps_pre) pre_ = pass.walk.make("pre_activation", {tokens, out_});
+    Tensor pre = keeps_pre ? pass.walk.make("pre_activation", {tokens, out_}) : Tensor{};
     kernels::LinearForward call{tokens,
                                 in_,
                                 out_,
@@ -38,15 +38,18 @@ class DenseLinear final : public Linear {
                                 activation_,
                                 y[0].data,
                                 out_,
-                                keeps_pre ? pre_.data : nullptr};
+                                pre.data};
     pass.walk.run(pass.backend().linear_forward, call);
     x_ = pass.policy.save(pass.walk, x, Use::product);
+    pre_ = keeps_pre ? pass.policy.take(pass.walk, pre, Use::value) : nullptr;
   }
 
   Tensor rebuild(Walk& walk) override {
-    Tensor y = walk.make("y", pre_.shape);
+    Tensor pre = pre_->read(walk);
+    Tensor y = walk.make("y", pre.shape);
     walk.run(walk.backend().activation_forward,
-             kernels::ActivationForward{activation_, pre_.elements(), pre_.data, y.data});
+             kernels::ActivationForward{activation_, pre.elements(), pre.data, y.data});
+    walk.drop(pre);
     return y;
   }
 
@@ -56,15 +59,17 @@ class DenseLinear final : public Linear {
     kernels::LinearBackward call;
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
-    call.pre = pre_.data, call.activation = activation_;
+    Tensor pre = pre_ ? pre_->value(pass.walk) : Tensor{};
+    call.pre = pre.data, call.activation = activation_;
     call.weight = stream_weights_.of(pass.walk, read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.d_bias = d_bias.data;
     pass.walk.run(pass.backend().linear_backward, call);
     if (bias_) sink.close(pass.walk, *bias_, d_bias);
-    if (!pre_.empty()) pass.walk.drop(pre_);
+    if (!pre.empty()) pass.walk.drop(pre);
     Tensor d_weight = sink.open(pass.walk, *weight_);
-    x_.product(pass.walk, dy[0], out_, d_weight, out_, in_, out_);
+    x_->product(pass.walk, dy[0], out_, d_weight, out_, in_, out_);
+    x_->release(pass.walk);
     sink.close(pass.walk, *weight_, d_weight);
     pass.walk.drop(dy[0]);
   }
@@ -76,8 +81,7 @@ class DenseLinear final : public Linear {
   StreamWeights& stream_weights_;
   int read_weight_;  // index in stream_weights_
   Parameter *weight_, *bias_;
-  Saved x_;
-  Tensor pre_;
+  SavedPtr x_, pre_;
 };
 
 }  // namespace

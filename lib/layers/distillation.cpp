@@ -36,7 +36,7 @@ void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch,
 }
 
 void VectorLoss::backward(Pass& pass, const Tensor& dx, bool accumulate) {
-  Tensor x = x_.value(pass.walk);
+  Tensor x = x_->value(pass.walk);
   kernels::VectorDistanceBackward call = shape_of(pass);
   call.x = x.data, call.target = target_.data, call.scale = &pass.scalars->sequence_scale;
   call.dx = dx.data, call.accumulate = accumulate;

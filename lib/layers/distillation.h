@@ -32,7 +32,7 @@ class VectorLoss {
   const char* name_;
   bool each_token_;
   std::int64_t columns_ = 0;
-  Saved x_;
+  SavedPtr x_;
   Tensor target_, lengths_;
 };
 

@@ -16,8 +16,10 @@ class Gated final : public Producer {
   void backward(Pass& pass, Tensor dy, Tensor& d_gate, Tensor& d_up);
 
  private:
+  Tensor gated(Walk& walk, const Tensor& gate, const Tensor& up) const;
+
   kernels::Activation activation_;
-  Tensor gate_, up_;
+  SavedPtr gate_, up_;
 };
 
 }  // namespace comera::layers

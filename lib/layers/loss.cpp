@@ -166,7 +166,7 @@ void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, 
 }
 
 Tensor VocabularyDecoder::backward(Pass& pass, Sink& sink) {
-  Tensor h = h_.value(pass.walk);
+  Tensor h = h_->value(pass.walk);
   Tensor dh = pass.walk.make("d_hidden", h.shape);
   Tensor words = numbers(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, words, first);

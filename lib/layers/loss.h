@@ -60,7 +60,7 @@ class VocabularyDecoder {
   std::vector<std::int32_t> zeros_;    // one per row: the bias is the same row for all
   CrossEntropy loss_;
   VocabularyDivergence divergence_;
-  Saved h_;
+  SavedPtr h_;
   Tensor targets_;
 };
 

@@ -25,7 +25,6 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
   const std::int64_t tokens = x.elements() / columns_;
   if (InputObserver* observer = input_observer(); observer && residual.data && pass.walk.computes())
     observer->join(residual, x);
-  sum_ = x;
   mean_ = pass.walk.make_statistic("mean", {tokens});
   rstd_ = pass.walk.make_statistic("rstd", {tokens});
   Tensor y = pass.walk.make("norm", {tokens, columns_});
@@ -35,11 +34,11 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
   call.x = x.data, call.residual = residual.data;
   call.dropout = pass.dropout(settings_.dropout, site_), call.output_dropout = output_dropout_;
   call.gain = gain_->value.data, call.shift = shift_ ? shift_->value.data : nullptr;
-  call.sum = sum_.data, call.mean = mean_.data, call.rstd = rstd_.data, call.y = y.data;
+  call.sum = x.data, call.mean = mean_.data, call.rstd = rstd_.data, call.y = y.data;
   pass.walk.run(pass.backend().norm_forward, call);
-  if (stream) *stream = pass.walk.keep(sum_);
-  if (!pass.policy.saves()) {
-    pass.walk.drop(sum_);
+  if (stream) *stream = pass.walk.keep(x);
+  sum_ = pass.policy.take(pass.walk, x, Use::value);
+  if (!sum_) {
     pass.walk.drop(mean_);
     pass.walk.drop(rstd_);
   }
@@ -47,24 +46,26 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
 }
 
 Tensor ResidualNorm::rebuild(Walk& walk) {
-  const std::int64_t tokens = sum_.elements() / columns_;
+  Tensor sum = sum_->read(walk);
+  const std::int64_t tokens = sum.elements() / columns_;
   Tensor y = walk.make("norm", {tokens, columns_});
   walk.run(walk.backend().norm_apply,
-           kernels::NormApply{settings_.kind, tokens, columns_, sum_.data, mean_.data, rstd_.data, gain_->value.data,
+           kernels::NormApply{settings_.kind, tokens, columns_, sum.data, mean_.data, rstd_.data, gain_->value.data,
                               shift_ ? shift_->value.data : nullptr, output_dropout_, y.data});
+  walk.drop(sum);
   return y;
 }
 
 Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream, Tensor* dx) {
-  const std::int64_t tokens = sum_.elements() / columns_;
+  Tensor sum = sum_->value(pass.walk);
+  const std::int64_t tokens = sum.elements() / columns_;
   const kernels::Dropout dropout = pass.dropout(settings_.dropout, site_);
   if (dx) *dx = dropout.probability > 0 ? pass.walk.make("d_branch", {tokens, columns_}) : pass.walk.keep(dy);
   Tensor d_gain = sink.open(pass.walk, *gain_);
   Tensor d_shift = shift_ ? sink.open(pass.walk, *shift_) : Tensor{};
   kernels::NormBackward call;
   call.kind = settings_.kind, call.tokens = tokens, call.columns = columns_;
-  call.dy = dy.data, call.sum = sum_.data, call.mean = mean_.data, call.rstd = rstd_.data,
-  call.gain = gain_->value.data;
+  call.dy = dy.data, call.sum = sum.data, call.mean = mean_.data, call.rstd = rstd_.data, call.gain = gain_->value.data;
   call.dropout = dropout, call.output_dropout = output_dropout_;
   call.d_sum_in = d_stream.data, call.d_sum = dy.data, call.dx = dx ? dx->data : nullptr;
   call.d_gain = d_gain.data, call.d_shift = d_shift.data;
@@ -72,7 +73,7 @@ Tensor ResidualNorm::backward(Pass& pass, Sink& sink, Tensor dy, Tensor d_stream
   sink.close(pass.walk, *gain_, d_gain);
   if (shift_) sink.close(pass.walk, *shift_, d_shift);
   if (!d_stream.empty()) pass.walk.drop(d_stream);
-  pass.walk.drop(sum_);
+  pass.walk.drop(sum);
   pass.walk.drop(mean_);
   pass.walk.drop(rstd_);
   return dy;

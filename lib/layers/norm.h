@@ -35,7 +35,8 @@ class ResidualNorm final : public Producer {
   Parameter* gain_;
   Parameter* shift_ = nullptr;
   kernels::Dropout output_dropout_;
-  Tensor sum_, mean_, rstd_;
+  SavedPtr sum_;
+  Tensor mean_, rstd_;
 };
 
 }  // namespace comera::layers

@@ -3,6 +3,8 @@
 // policy that keeps exact values.
 #pragma once
 
+#include <memory>
+
 #include "kernels/distillation.h"
 #include "lib/layers/sink.h"
 
@@ -35,8 +37,8 @@ struct Distillation {
 };
 
 enum class Use : std::uint8_t {
-  value,    // the numbers themselves
-  product,  // X^T G only: an estimate of it may be used (compressed activations)
+  value,    // the numbers
+  product,  // X^T G only, through Saved::product(): an estimate of it may be used (compressed activations)
 };
 
 enum class Recompute : std::uint8_t {
@@ -45,26 +47,36 @@ enum class Recompute : std::uint8_t {
   block,  // one tensor per block is kept, and the block runs again
 };
 
-// One consumer's reference to one value between forward and backward.
+// One consumer's reference to one value between forward and backward. The policy makes it.
 class Saved {
  public:
-  Saved() = default;
-  Saved(Tensor kept, Producer* producer) : kept_(kept), producer_(producer) {}
+  virtual ~Saved() = default;
+  // Returns the numbers, exact or approximate. The caller drops them. May be called several times.
+  virtual Tensor read(Walk& walk) = 0;
+  // Frees what is kept. Called once, after the last read.
+  virtual void release(Walk& walk) = 0;
+  // result += X^T G, with X seen as [tokens, in]. The default multiplies by read(); an estimate may need less memory.
+  virtual void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+                       std::int64_t in, std::int64_t out);
 
-  // Returns the numbers. The caller frees them with Walk::drop(). May be called once.
-  Tensor value(Walk& walk);
-  // result += X^T G, with X seen as [tokens, in]. May be called once; releases the reference.
-  void product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
-               std::int64_t in, std::int64_t out);
-
- private:
-  Tensor kept_;
-  Producer* producer_ = nullptr;
+  Tensor value(Walk& walk);  // read() and release()
 };
+using SavedPtr = std::unique_ptr<Saved>;
+
+// Decides in which form a value is kept that is not computed again.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  // The caller keeps its own reference to `tensor`.
+  virtual SavedPtr keep(Walk& walk, const Tensor& tensor, Use use) const = 0;
+};
+const Keeper& exact_keeper();  // keeps the tensor itself
 
 class SavePolicy {
  public:
-  explicit SavePolicy(Recompute recompute, bool training = true) : recompute_(recompute), training_(training) {}
+  // `keeper` must outlive the policy.
+  explicit SavePolicy(Recompute recompute, bool training = true, const Keeper& keeper = exact_keeper())
+      : recompute_(recompute), training_(training), keeper_(&keeper) {}
 
   bool training() const { return training_; }  // false: evaluation, no dropout, nothing saved
   bool saves() const { return training_ && !discards_; }
@@ -74,12 +86,16 @@ class SavePolicy {
   // For a block that runs again just before its backward. All its values are kept, because they are few.
   SavePolicy inside_block() const;
 
-  Saved save(Walk& walk, const Value& value, Use use) const;
+  // Null if nothing is saved. The caller keeps its own reference to the value.
+  SavedPtr save(Walk& walk, const Value& value, Use use) const;
+  // The same, and drops the caller's reference.
+  SavedPtr take(Walk& walk, Tensor& tensor, Use use) const;
 
  private:
   Recompute recompute_;
   bool training_;
   bool discards_ = false;
+  const Keeper* keeper_;
 };
 
 }  // namespace comera::layers

@@ -33,38 +33,40 @@ class TtLinear final : public Linear {
 
   void forward(Pass& pass, const Value& x, Tensor* y) override {
     const std::int64_t tokens = x.tensor.elements() / in_;
-    t1_ = pass.walk.make("t1", {tokens, width_});
-    kernels::TtLinearForward call = forward_call(tokens);
+    Tensor t1 = pass.walk.make("t1", {tokens, width_});
+    kernels::TtLinearForward call = forward_call(t1);
     call.x = x.tensor.data;
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       y[i] = pass.walk.make("y", {tokens, outputs_[i].out});
       call.output[i].y = y[i].data;
     }
     pass.walk.run_chosen(pass.backend().tt_linear_forward, call);
-    x_ = pass.policy.save(pass.walk, x, Use::product);
-    if (!pass.policy.saves()) pass.walk.drop(t1_);
+    x_ = pass.policy.save(pass.walk, x, Use::value);
+    t1_ = pass.policy.take(pass.walk, t1, Use::value);
   }
 
   // Computes only the second product, from the saved T1.
   Tensor rebuild(Walk& walk) override {
-    const std::int64_t tokens = t1_.shape[0];
-    Tensor y = walk.make("y", {tokens, outputs_[0].out});
-    kernels::TtLinearForward call = forward_call(tokens);
+    Tensor t1 = t1_->read(walk);
+    Tensor y = walk.make("y", {t1.shape[0], outputs_[0].out});
+    kernels::TtLinearForward call = forward_call(t1);
     call.t1_is_given = true;
     call.output[0].y = y.data;
     walk.run_chosen(walk.backend().tt_linear_forward, call);
+    walk.drop(t1);
     return y;
   }
 
   void backward(Pass& pass, Sink& sink, Tensor* dy, const Tensor& dx, bool accumulate_dx) override {
-    const std::int64_t tokens = t1_.shape[0];
+    Tensor t1 = t1_->value(pass.walk);
+    const std::int64_t tokens = t1.shape[0];
     Tensor u1 = pass.walk.make("u1", {tokens, width_});
     kernels::TtLinearBackward call;
     call.tokens = tokens, call.in = in_, call.width = width_;
-    call.t1 = t1_.data, call.left = halves_[left_].data, call.activation = activation_;
+    call.t1 = t1.data, call.left = halves_[left_].data, call.activation = activation_;
     call.u1 = u1.data, call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;
     call.outputs = outputs();
-    Tensor x = x_.value(pass.walk);
+    Tensor x = x_->value(pass.walk);
     call.x = x.data, call.ldx = in_, call.d_left = step_gradients_[d_left_].data;
     Tensor d_bias[kernels::max_outputs];
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -76,6 +78,7 @@ class TtLinear final : public Linear {
     }
     pass.walk.run_chosen(pass.backend().tt_linear_backward, call);
     release(pass, sink, dy, d_bias);
+    pass.walk.drop(t1);
     pass.walk.drop(x);
     pass.walk.drop(u1);
   }
@@ -126,12 +129,12 @@ class TtLinear final : public Linear {
     return row;
   }
 
-  kernels::TtLinearForward forward_call(std::int64_t tokens) const {
+  kernels::TtLinearForward forward_call(const Tensor& t1) const {
     kernels::TtLinearForward call;
-    call.tokens = tokens, call.in = in_, call.ldx = in_, call.width = width_;
+    call.tokens = t1.shape[0], call.in = in_, call.ldx = in_, call.width = width_;
     call.left = halves_[left_].data;
     call.activation = activation_;
-    call.t1 = t1_.data;
+    call.t1 = t1.data;
     call.outputs = outputs();
     for (std::size_t i = 0; i < outputs_.size(); ++i) call.output[i] = describe(outputs_[i]);
     return call;
@@ -142,7 +145,6 @@ class TtLinear final : public Linear {
       if (outputs_[i].bias) sink.close(pass.walk, *outputs_[i].bias, d_bias[i]);
       pass.walk.drop(dy[i]);
     }
-    pass.walk.drop(t1_);
   }
 
   std::int64_t in_, width_ = 0;
@@ -151,8 +153,7 @@ class TtLinear final : public Linear {
   plan::Slab& step_gradients_;
   std::vector<Output> outputs_;
   int left_ = -1, d_left_ = -1;
-  Saved x_;
-  Tensor t1_;
+  SavedPtr x_, t1_;
 };
 
 }  // namespace

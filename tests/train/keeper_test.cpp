@@ -1,0 +1,91 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "lib/core/half.h"
+#include "lib/train/optimizer.h"
+#include "lib/train/rank_adaptation.h"
+#include "tests/engine/toy_model.h"
+
+using namespace comera;
+using engine::Engine;
+using layers::Tensor;
+using layers::Walk;
+
+namespace {
+
+// Keeps values rounded to bf16. It runs where tensors are in host memory.
+class Bf16Copy final : public layers::Saved {
+ public:
+  Bf16Copy(Walk& walk, const Tensor& tensor) : kept_(walk.make("bf16 copy", tensor.shape, DType::bf16)) {
+    if (!walk.computes()) return;
+    const auto* from = static_cast<const float*>(tensor.data);
+    auto* to = static_cast<std::uint16_t*>(kept_.data);
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) to[i] = float_to_bf16(from[i]);
+  }
+
+  Tensor read(Walk& walk) override {
+    Tensor numbers = walk.make("numbers", kept_.shape, DType::f32);
+    if (!walk.computes()) return numbers;
+    const auto* from = static_cast<const std::uint16_t*>(kept_.data);
+    auto* to = static_cast<float*>(numbers.data);
+    for (std::int64_t i = 0; i < kept_.elements(); ++i) to[i] = bf16_to_float(from[i]);
+    return numbers;
+  }
+  void release(Walk& walk) override { walk.drop(kept_); }
+
+ private:
+  Tensor kept_;
+};
+
+class Bf16Keeper final : public layers::Keeper {
+ public:
+  layers::SavedPtr keep(Walk& walk, const Tensor& tensor, layers::Use use) const override {
+    ++asked[static_cast<int>(use)];
+    return std::make_unique<Bf16Copy>(walk, tensor);
+  }
+  mutable int asked[2] = {};
+};
+
+std::unique_ptr<Engine> trained(const layers::Keeper& keeper, int steps, layers::Recompute recompute) {
+  const plan::Machine machine{&kernels::reference_backend(), DType::f32, nullptr};
+  auto engine = std::make_unique<Engine>(
+      machine, toy::factory(DType::f32),
+      engine::EngineOptions{.recompute = recompute, .update = train::optimizer(), .keeper = &keeper});
+  engine->allocate();
+  engine->weights().initialise(11);
+  const data::Batch batch = toy::batch(0, 16);
+  for (int step = 0; step < steps; ++step) {
+    if (step == steps / 2) train::remove_all_but(*engine, train::above(train::read_chains(engine->weights()), 0.995));
+    engine->state().scalars.step = static_cast<std::uint64_t>(step);
+    for (auto& role : engine->state().adamw)
+      for (auto& scalars : role) {
+        scalars.learning_rate = 1e-2;
+        scalars.correction1 = 1 - std::pow(scalars.beta1, step + 1.0);
+        scalars.correction2 = 1 - std::pow(scalars.beta2, step + 1.0);
+      }
+    engine->train({&batch, 1});
+    REQUIRE(engine->state().scalars.finite == 1);
+  }
+  return engine;
+}
+
+}  // namespace
+
+TEST_CASE("a keeper of bf16 copies trains a whole model, through a removal of ranks") {
+  for (const layers::Recompute recompute : {layers::Recompute::none, layers::Recompute::cheap}) {
+    const data::Batch dev = toy::batch(1000, 32);
+    const Bf16Keeper rounding;
+    const auto exact = trained(layers::exact_keeper(), 30, recompute), rounded = trained(rounding, 30, recompute);
+    const auto start = trained(layers::exact_keeper(), 0, recompute);
+    // Every layer requests its values from the policy, dense products separately.
+    CHECK(rounding.asked[static_cast<int>(layers::Use::value)] > 0);
+    CHECK(rounding.asked[static_cast<int>(layers::Use::product)] > 0);
+    CHECK(rounded->model().parameters().rank_entries() < start->model().parameters().rank_entries());
+    const double before = start->evaluate(dev).loss, a = exact->evaluate(dev).loss, b = rounded->evaluate(dev).loss;
+    CHECK(a < before);
+    CHECK(b != a);
+    // The gradients differ by at most some 2^-8 of themselves per product, so the fall of the loss nearly agrees.
+    CHECK(std::fabs(b - a) < 0.05 * (before - a));
+  }
+}
