@@ -2,9 +2,15 @@
 set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/engine models lib/compress lib/export
   lib/train lib/report)
 
+# kernels/reference/all.h of the build folder includes every reference op, for the table of kernels/ops.def.
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/reference/*.h)
+list(TRANSFORM headers REPLACE "(.+)" "#include \"\\1\"\n")
+list(JOIN headers "" headers)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/kernels/reference/all.h CONTENT "#pragma once\n\n${headers}" @ONLY)
+
 file(GLOB sources CONFIGURE_DEPENDS kernels/*.cpp kernels/reference/*.cpp)
 add_library(comera_kernels STATIC ${sources})
-target_include_directories(comera_kernels PUBLIC ${CMAKE_SOURCE_DIR})
+target_include_directories(comera_kernels PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_link_libraries(comera_kernels PUBLIC Threads::Threads PRIVATE xsmm openblas)
 
 file(GLOB sources CONFIGURE_DEPENDS kernels/cpu/*.cpp)

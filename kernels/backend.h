@@ -1,27 +1,14 @@
 // Interface to a backend: a table of functions. The reference and CPU backends are linked into the program. The CUDA
-// backend is loaded from its own shared library.
+// backend is loaded from its own shared library. The call structs are only declared here: code that makes a call
+// includes the header of its op.
 #pragma once
 
-#include "kernels/attention.h"
-#include "kernels/cast.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/distillation.h"
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
-#include "kernels/exact_rows.h"
-#include "kernels/linear.h"
-#include "kernels/norm.h"
-#include "kernels/optimizer.h"
-#include "kernels/pooling.h"
-#include "kernels/rank_objective.h"
-#include "kernels/rotary.h"
-#include "kernels/tt_cores.h"
-#include "kernels/tt_linear.h"
-#include "kernels/ttm_embedding.h"
-#include "kernels/ttm_merge.h"
 #include "kernels/types.h"
 
 namespace comera::kernels {
+
+#define COMERA_OP(name, Args) struct Args;
+#include "kernels/ops.def"
 
 // Memory of a backend's tensors. The host may read and write it only if `host_accessible` is set.
 struct Memory {
@@ -64,55 +51,8 @@ struct Backend {
   const char* variant = "";    // instruction set or GPU
   Memory memory;
   Device device;
-  Op<LinearForward> linear_forward;
-  Op<LinearBackward> linear_backward;
-  Op<Product> product;
-  Op<MatMul> matmul;
-  Op<Cast> cast;
-  Op<TtLinearForward> tt_linear_forward;
-  Op<TtLinearBackward> tt_linear_backward;
-  Op<TtMerge> tt_merge;
-  Op<TtMergeBackward> tt_merge_backward;
-  Op<EmbeddingForward> embedding_forward;
-  Op<EmbeddingBackward> embedding_backward;
-  Op<TtmMerge> ttm_merge;
-  Op<TtmMergeBackward> ttm_merge_backward;
-  Op<TtmForward> ttm_forward;
-  Op<TtmBackward> ttm_backward;
-  Op<ExactRowsForward> exact_rows_forward;
-  Op<ExactRowsBackward> exact_rows_backward;
-  Op<NormForward> norm_forward;
-  Op<NormApply> norm_apply;
-  Op<NormBackward> norm_backward;
-  Op<ActivationForward> activation_forward;
-  Op<ActivationBackward> activation_backward;
-  Op<GatedForward> gated_forward;
-  Op<GatedBackward> gated_backward;
-  Op<DropoutApply> dropout;
-  Op<Fill> fill;
-  Op<AddScaled> add_scaled;
-  Op<GatherRows> gather_rows;
-  Op<ScatterRows> scatter_rows;
-  Op<RotaryTable> rotary_table;
-  Op<Rotary> rotary;
-  Op<AttentionForward> attention_forward;
-  Op<AttentionBackward> attention_backward;
-  Op<CrossEntropyChunk> cross_entropy_chunk;
-  Op<CrossEntropyLoss> cross_entropy_loss;
-  Op<CrossEntropyBackward> cross_entropy_backward;
-  Op<VectorDistance> vector_distance;
-  Op<VectorDistanceBackward> vector_distance_backward;
-  Op<DivergenceChunk> divergence_chunk;
-  Op<DivergenceLoss> divergence_loss;
-  Op<DivergenceBackward> divergence_backward;
-  Op<PoolForward> pool_forward;
-  Op<PoolBackward> pool_backward;
-  Op<Adamw> adamw;
-  Op<SquareSum> square_sum;
-  Op<ClipGradient> clip_gradient;
-  Op<RankMeasure> rank_measure;
-  Op<RankPenaltyGradient> rank_penalty_gradient;
-  Op<WeighGradient> weigh_gradient;
+#define COMERA_OP(name, Args) Op<Args> name{#name};
+#include "kernels/ops.def"
 };
 
 // The reference backend: slow and simple templates for f32, f64 and c128 (complex step). Ignores Context::stream.

@@ -9,8 +9,6 @@
 
 namespace comera::kernels {
 
-enum class Distance : std::uint8_t { squared, cosine };
-
 constexpr double shortest_vector = 1e-12;  // lower limit for the length of a vector in a cosine
 
 // Vector k of B*T belongs to sequence k / T and counts if k % T < lengths[k / T]. The loss is the mean over the counted

@@ -1,19 +1,9 @@
 // Look-ups in dense tables. A look-up sums a bag of ids given by offsets; a token look-up is a bag of one id.
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/bags.h"
 
 namespace comera::kernels {
-
-// Bag b sums the rows ids[offsets[b]] .. ids[offsets[b+1] - 1]. Without offsets, bag b is row ids[b].
-struct Bags {
-  std::int64_t bags = 0;
-  std::int64_t ids = 0;  // length of `id`
-  const std::int32_t* id = nullptr;
-  const std::int32_t* offsets = nullptr;  // [bags + 1], optional
-  // Period of repeated bags of one: id[i] == id[i % period], and the first `period` ids are distinct. 0: unknown.
-  std::int64_t period = 0;
-};
 
 // y[b] = or += sum of the rows of bag b. table [V, N].
 struct EmbeddingForward {

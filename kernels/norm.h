@@ -8,8 +8,6 @@
 
 namespace comera::kernels {
 
-enum class NormKind : std::uint8_t { layer, rms };
-
 struct NormForward {
   NormKind kind = NormKind::layer;
   std::int64_t tokens = 0, columns = 0;  // K, N

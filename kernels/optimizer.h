@@ -1,15 +1,10 @@
 // AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101), norms and clipping, for many tensors in one call.
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/step_scalars.h"
 
 namespace comera::kernels {
 
-// One per parameter group, in memory that the host may change between steps.
-struct AdamwScalars {
-  double learning_rate = 0, weight_decay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  double correction1 = 1, correction2 = 1;  // 1 - beta^t
-};
 struct AdamwTensor {
   std::int64_t count = 0;
   void* value = nullptr;

@@ -6,8 +6,6 @@
 
 namespace comera::kernels {
 
-enum class Pooling : std::uint8_t { mean, first };
-
 constexpr double smallest_norm = 1e-12;  // lower limit for the divisor |p_b|
 
 // p_b = mean of the rows x_b0 .. x_b(lengths[b] - 1), or x_b0; y_b = p_b, or p_b / max(|p_b|, smallest_norm).

@@ -11,7 +11,8 @@
 // Sums are in double.
 #pragma once
 
-#include "kernels/tt_cores.h"
+#include "kernels/chain.h"
+#include "kernels/step_scalars.h"
 
 namespace comera::kernels {
 
@@ -21,28 +22,6 @@ struct RankChain {
   std::int64_t ranks[max_cores + 1] = {};  // stored ranks, first and last 1
   const void* diagonals[max_cores] = {};   // cores - 1
   void* d_diagonals[max_cores] = {};       // accumulated
-};
-
-enum class RankPenalty : std::uint8_t { size, mean };
-
-// Inputs and outputs of the late stage's decision, all in device memory. The host writes the inputs, the op writes the
-// outputs.
-struct RankState {
-  // inputs
-  double gamma = 0.01;  // early: weight of the penalty
-  double rho_loss = 0.1, rho_size = 0.01;
-  double surrogate_start = 1;               // S^ at the start of the run (mean penalty: 1)
-  double late = 0;                          // 1 in the late stage
-  double target_loss = 0, weight_loss = 0;  // L0, w1 = 1 / L (0: use the current loss)
-  double target_size = 0, weight_size = 0;  // S0, w2 = 1 / S (0: use the current size)
-  double reached = 0;                       // 1: target reached, the size penalty is off
-  // outputs
-  double size = 0;         // S
-  double surrogate = 0;    // S^ (or the mean)
-  double active = 0;       // entries above the threshold
-  double pushes_size = 0;  // late: 1 if the size is further from its target than the loss
-  double loss_weight = 1;  // factor of the task's gradient
-  double size_weight = 0;  // factor of the penalty's gradient
 };
 
 // Measures S and S^, and computes the two weights from the loss of the step:
@@ -70,16 +49,16 @@ struct RankPenaltyGradient {
   RankPenalty penalty = RankPenalty::size;
   const RankState* state = nullptr;
 };
+struct WeighedTensor {
+  std::int64_t count = 0;
+  void* gradient = nullptr;
+  const void* value = nullptr;  // null if decay is 0
+  double decay = 0;
+};
 // gradient = gradient * loss_weight + decay * value for many tensors. For cores, decay * value is 2 beta G, the
 // gradient of beta |G|^2.
 struct WeighGradient {
-  struct Tensor {
-    std::int64_t count = 0;
-    void* gradient = nullptr;
-    const void* value = nullptr;  // null if decay is 0
-    double decay = 0;
-  };
-  const Tensor* tensors = nullptr;  // host memory
+  const WeighedTensor* tensors = nullptr;  // host memory
   int count = 0;
   const RankState* state = nullptr;
 };

@@ -13,11 +13,9 @@
 // left to right.
 #pragma once
 
-#include "kernels/types.h"
+#include "kernels/chain.h"
 
 namespace comera::kernels {
-
-constexpr int max_cores = 16;  // 2d
 
 struct TtMatrix {
   int d = 0, e = 0;                        // modes of the input and of the output
@@ -46,12 +44,6 @@ struct TtMergeBackward {
   const TtMatrix* matrices = nullptr;
   int count = 0;
 };
-
-constexpr std::int64_t product_of(const std::int64_t* sizes, int first, int last) {
-  std::int64_t product = 1;
-  for (int i = first; i < last; ++i) product *= sizes[i];
-  return product;
-}
 
 constexpr std::int64_t rows_of(const TtMatrix& t) { return product_of(t.modes, 0, t.d); }  // M
 // Without the columns of the gauge.

@@ -12,11 +12,6 @@ namespace comera::kernels {
 
 constexpr int max_outputs = 4;
 
-constexpr std::int64_t tt_rank_unit = 16;
-constexpr std::int64_t padded_rank(std::int64_t rank) {
-  return (rank + tt_rank_unit - 1) / tt_rank_unit * tt_rank_unit;
-}
-
 struct TtOutput {
   std::int64_t out = 0;         // N_i
   std::int64_t rank = 0;        // padded

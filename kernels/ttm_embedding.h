@@ -1,7 +1,7 @@
 // Look-ups in TTM tables, computed from the merged left and right factor.
 #pragma once
 
-#include "kernels/embedding.h"
+#include "kernels/bags.h"
 #include "kernels/ttm_merge.h"
 
 namespace comera::kernels {

@@ -1,7 +1,7 @@
 // Merges the cores of a TTM table into the left and right factor that look-ups read, and maps gradients back.
 #pragma once
 
-#include "kernels/tt_cores.h"
+#include "kernels/chain.h"
 
 namespace comera::kernels {
 

@@ -38,7 +38,12 @@ constexpr DType parameter_type(DType stream) { return stream == DType::bf16 ? DT
 
 enum class Status : int { ok, unsupported_dtype, unsupported_shape, workspace_too_small, failed };
 
+// Settings of ops that models and options hold.
 enum class Activation : std::uint8_t { none, gelu, silu, tanh };  // gelu is the exact one, x * Phi(x)
+enum class NormKind : std::uint8_t { layer, rms };
+enum class Pooling : std::uint8_t { mean, first };
+enum class Distance : std::uint8_t { squared, cosine };
+enum class RankPenalty : std::uint8_t { size, mean };
 
 // Execution context of a call. `stream` depends on the backend: a ThreadPool* (kernels/thread_pool.h) or a CUDA stream.
 struct Context {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <optional>
 
+#include "kernels/bags.h"
+#include "kernels/elementwise.h"
 #include "lib/layers/distillation.h"
 #include "lib/layers/loss.h"
 #include "models/decoder_block.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "kernels/bags.h"
 #include "models/encoder_config.h"
 #include "models/heads.h"
 

@@ -2,7 +2,7 @@
 // config.json.
 #pragma once
 
-#include "kernels/pooling.h"
+#include "kernels/types.h"
 #include "models/spec.h"
 
 namespace comera::models {

@@ -1,6 +1,7 @@
 #include "models/heads.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/pooling.h"
 
 namespace comera::models {
 namespace {

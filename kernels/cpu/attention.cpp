@@ -286,9 +286,7 @@ Status run_backward(const Context& context, const AttentionBackward& a) {
 
 }  // namespace
 
-void add_attention(Backend& b) {
-  b.attention_forward = {"attention_forward", run_forward};
-  b.attention_backward = {"attention_backward", run_backward};
-}
+void bind(Op<AttentionForward>& op) { op.run = run_forward; }
+void bind(Op<AttentionBackward>& op) { op.run = run_backward; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -19,6 +19,6 @@ Status run(const Context& context, const Cast& a) {
 
 }  // namespace
 
-void add_cast(Backend& b) { b.cast = {"cast", run, nullptr}; }
+void bind(Op<Cast>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -108,10 +108,8 @@ Status run(const Context& context, const CrossEntropyBackward& a) {
 
 }  // namespace
 
-void add_cross_entropy(Backend& b) {
-  b.cross_entropy_chunk = {"cross_entropy_chunk", run, nullptr};
-  b.cross_entropy_loss = {"cross_entropy_loss", run, nullptr};
-  b.cross_entropy_backward = {"cross_entropy_backward", run, nullptr};
-}
+void bind(Op<CrossEntropyChunk>& op) { op.run = run; }
+void bind(Op<CrossEntropyLoss>& op) { op.run = run; }
+void bind(Op<CrossEntropyBackward>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -60,9 +60,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
 
 }  // namespace
 
-void add_embedding(Backend& b) {
-  b.embedding_forward = {"embedding_forward", run, nullptr};
-  b.embedding_backward = {"embedding_backward", run, nullptr};
-}
+void bind(Op<EmbeddingForward>& op) { op.run = run; }
+void bind(Op<EmbeddingBackward>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

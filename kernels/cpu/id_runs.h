@@ -1,8 +1,8 @@
 // Sorts the ids of a batch into runs of equal ids, so that each row of a table is computed or reduced once.
 #pragma once
 
+#include "kernels/bags.h"
 #include "kernels/cpu/workspace.h"
-#include "kernels/embedding.h"
 
 namespace comera::kernels::COMERA_CPU {
 

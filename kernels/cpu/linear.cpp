@@ -143,11 +143,9 @@ Status run_product(const Context& context, const Product& a) {
   return Status::ok;
 }
 
-void add_linear(Backend& b) {
-  b.linear_forward = {"linear_forward", run_forward};
-  b.linear_backward = {"linear_backward", run_backward, backward_workspace};
-  b.product = {"product", run_product, product_workspace};
-  b.matmul = {"matmul", run_matmul};
-}
+void bind(Op<LinearForward>& op) { op.run = run_forward; }
+void bind(Op<LinearBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
+void bind(Op<Product>& op) { op.run = run_product, op.workspace_bytes = product_workspace; }
+void bind(Op<MatMul>& op) { op.run = run_matmul; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -217,10 +217,8 @@ Status run(const Context& context, const NormBackward& a) {
 
 }  // namespace
 
-void add_norm(Backend& b) {
-  b.norm_forward = {"norm_forward", run, forward_workspace};
-  b.norm_apply = {"norm_apply", run, apply_workspace};
-  b.norm_backward = {"norm_backward", run, backward_workspace};
-}
+void bind(Op<NormForward>& op) { op.run = run, op.workspace_bytes = forward_workspace; }
+void bind(Op<NormApply>& op) { op.run = run, op.workspace_bytes = apply_workspace; }
+void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -1,4 +1,5 @@
-// Each file of kernels/cpu adds its ops to the table. backend.cpp calls these functions.
+// Functions that set the entries of the CPU table, one per op of kernels/ops.def. The file of an op defines its
+// function; backend.cpp calls them all. For an op that this backend lacks, the function is empty.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,23 +7,8 @@
 
 namespace comera::kernels::COMERA_CPU {
 
-void add_attention(Backend& b);
-void add_cast(Backend& b);
-void add_cross_entropy(Backend& b);
-void add_distillation(Backend& b);
-void add_elementwise(Backend& b);
-void add_embedding(Backend& b);
-void add_exact_rows(Backend& b);
-void add_linear(Backend& b);
-void add_norm(Backend& b);
-void add_optimizer(Backend& b);
-void add_pooling(Backend& b);
-void add_rank_objective(Backend& b);
-void add_rotary(Backend& b);
-void add_tt_cores(Backend& b);
-void add_tt_linear(Backend& b);
-void add_ttm_embedding(Backend& b);
-void add_ttm_merge(Backend& b);
+#define COMERA_OP(name, Args) void bind(Op<Args>& op);
+#include "kernels/ops.def"
 
 // result += x^T g. Other backwards use it as well.
 Status run_product(const Context& context, const Product& a);

@@ -69,9 +69,7 @@ Status run(const Context& context, const PoolBackward& a) {
 
 }  // namespace
 
-void add_pooling(Backend& b) {
-  b.pool_forward = {"pool_forward", run, nullptr};
-  b.pool_backward = {"pool_backward", run, nullptr};
-}
+void bind(Op<PoolForward>& op) { op.run = run; }
+void bind(Op<PoolBackward>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -113,7 +113,7 @@ Status run(const Context& context, const WeighGradient& a) {
   const F weight = set(static_cast<float>(a.state->loss_weight));
   const bool unit = a.state->loss_weight == 1;
   for_many(context, a.tensors, a.count,
-           [&](const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
+           [&](const WeighedTensor& t, std::int64_t begin, std::int64_t end, std::int64_t) {
              if (unit && !t.value) return;
              float* g = static_cast<float*>(t.gradient);
              const float* value = static_cast<const float*>(t.value);
@@ -128,10 +128,8 @@ Status run(const Context& context, const WeighGradient& a) {
 
 }  // namespace
 
-void add_rank_objective(Backend& b) {
-  b.rank_measure = {"rank_measure", run, nullptr};
-  b.rank_penalty_gradient = {"rank_penalty_gradient", run, nullptr};
-  b.weigh_gradient = {"weigh_gradient", run, nullptr};
-}
+void bind(Op<RankMeasure>& op) { op.run = run; }
+void bind(Op<RankPenaltyGradient>& op) { op.run = run; }
+void bind(Op<WeighGradient>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -56,9 +56,7 @@ Status run(const Context& context, const Rotary& a) {
 
 }  // namespace
 
-void add_rotary(Backend& b) {
-  b.rotary_table = {"rotary_table", run, nullptr};
-  b.rotary = {"rotary", run, nullptr};
-}
+void bind(Op<RotaryTable>& op) { op.run = run; }
+void bind(Op<Rotary>& op) { op.run = run; }
 
 }  // namespace comera::kernels::COMERA_CPU

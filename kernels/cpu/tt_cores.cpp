@@ -245,9 +245,7 @@ Status run_merge_backward(const Context& context, const TtMergeBackward& a) {
 
 }  // namespace
 
-void add_tt_cores(Backend& b) {
-  b.tt_merge = {"tt_merge", run_merge, merge_workspace};
-  b.tt_merge_backward = {"tt_merge_backward", run_merge_backward, merge_backward_workspace};
-}
+void bind(Op<TtMerge>& op) { op.run = run_merge, op.workspace_bytes = merge_workspace; }
+void bind(Op<TtMergeBackward>& op) { op.run = run_merge_backward, op.workspace_bytes = merge_backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -8,6 +8,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/cpu/workspace.h"
+#include "kernels/linear.h"
 #include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
@@ -241,9 +242,7 @@ Status run_backward(const Context& context, const TtLinearBackward& a) {
 
 }  // namespace
 
-void add_tt_linear(Backend& b) {
-  b.tt_linear_forward = {"tt_linear_forward", run_forward, forward_workspace};
-  b.tt_linear_backward = {"tt_linear_backward", run_backward, backward_workspace};
-}
+void bind(Op<TtLinearForward>& op) { op.run = run_forward, op.workspace_bytes = forward_workspace; }
+void bind(Op<TtLinearBackward>& op) { op.run = run_backward, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

@@ -273,9 +273,7 @@ Status run(const Context& context, const TtmBackward& a) {
 
 }  // namespace
 
-void add_ttm_embedding(Backend& b) {
-  b.ttm_forward = {"ttm_forward", run, forward_workspace};
-  b.ttm_backward = {"ttm_backward", run, backward_workspace};
-}
+void bind(Op<TtmForward>& op) { op.run = run, op.workspace_bytes = forward_workspace; }
+void bind(Op<TtmBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

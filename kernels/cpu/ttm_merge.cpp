@@ -199,9 +199,7 @@ Status run(const Context& context, const TtmMergeBackward& a) {
 
 }  // namespace
 
-void add_ttm_merge(Backend& b) {
-  b.ttm_merge = {"ttm_merge", run, merge_workspace};
-  b.ttm_merge_backward = {"ttm_merge_backward", run, backward_workspace};
-}
+void bind(Op<TtmMerge>& op) { op.run = run, op.workspace_bytes = merge_workspace; }
+void bind(Op<TtmMergeBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::COMERA_CPU

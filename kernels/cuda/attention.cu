@@ -296,9 +296,7 @@ Status run(const Context& context, const AttentionBackward& a) {
 
 }  // namespace
 
-void add_attention(Backend& b) {
-  b.attention_forward = {"attention_forward", run, nullptr};
-  b.attention_backward = {"attention_backward", run, delta_bytes};
-}
+void bind(Op<AttentionForward>& op) { op.run = run; }
+void bind(Op<AttentionBackward>& op) { op.run = run, op.workspace_bytes = delta_bytes; }
 
 }  // namespace comera::kernels::cuda

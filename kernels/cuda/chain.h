@@ -6,9 +6,9 @@
 // launches and the latency of one tile; therefore tiles are 32 x 32 and long sums are split into slices.
 #pragma once
 
+#include "kernels/chain.h"
 #include "kernels/cuda/batch.h"
 #include "kernels/cuda/element.h"
-#include "kernels/tt_cores.h"
 
 namespace comera::kernels::cuda {
 

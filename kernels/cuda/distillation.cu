@@ -257,12 +257,10 @@ Status run(const Context& context, const DivergenceBackward& a) {
 
 }  // namespace
 
-void add_distillation(Backend& b) {
-  b.vector_distance = {"vector_distance", run, distance_workspace};
-  b.vector_distance_backward = {"vector_distance_backward", run, nullptr};
-  b.divergence_chunk = {"divergence_chunk", run, nullptr};
-  b.divergence_loss = {"divergence_loss", run, divergence_workspace};
-  b.divergence_backward = {"divergence_backward", run, nullptr};
-}
+void bind(Op<VectorDistance>& op) { op.run = run, op.workspace_bytes = distance_workspace; }
+void bind(Op<VectorDistanceBackward>& op) { op.run = run; }
+void bind(Op<DivergenceChunk>& op) { op.run = run; }
+void bind(Op<DivergenceLoss>& op) { op.run = run, op.workspace_bytes = divergence_workspace; }
+void bind(Op<DivergenceBackward>& op) { op.run = run; }
 
 }  // namespace comera::kernels::cuda

@@ -184,16 +184,14 @@ Status run(const Context& context, const ScatterRows& a) {
 
 }  // namespace
 
-void add_elementwise(Backend& b) {
-  b.activation_forward = {"activation_forward", run, nullptr};
-  b.activation_backward = {"activation_backward", run, nullptr};
-  b.gated_forward = {"gated_forward", run, nullptr};
-  b.gated_backward = {"gated_backward", run, nullptr};
-  b.dropout = {"dropout", run, nullptr};
-  b.fill = {"fill", run, nullptr};
-  b.add_scaled = {"add_scaled", run, nullptr};
-  b.gather_rows = {"gather_rows", run, nullptr};
-  b.scatter_rows = {"scatter_rows", run, nullptr};
-}
+void bind(Op<ActivationForward>& op) { op.run = run; }
+void bind(Op<ActivationBackward>& op) { op.run = run; }
+void bind(Op<GatedForward>& op) { op.run = run; }
+void bind(Op<GatedBackward>& op) { op.run = run; }
+void bind(Op<DropoutApply>& op) { op.run = run; }
+void bind(Op<Fill>& op) { op.run = run; }
+void bind(Op<AddScaled>& op) { op.run = run; }
+void bind(Op<GatherRows>& op) { op.run = run; }
+void bind(Op<ScatterRows>& op) { op.run = run; }
 
 }  // namespace comera::kernels::cuda

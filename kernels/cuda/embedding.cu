@@ -176,9 +176,7 @@ Status run(const Context& context, const EmbeddingBackward& a) {
 
 }  // namespace
 
-void add_embedding(Backend& b) {
-  b.embedding_forward = {"embedding_forward", run, nullptr};
-  b.embedding_backward = {"embedding_backward", run, workspace_bytes};
-}
+void bind(Op<EmbeddingForward>& op) { op.run = run; }
+void bind(Op<EmbeddingBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

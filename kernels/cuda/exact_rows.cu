@@ -93,9 +93,7 @@ Status run(const Context& context, const ExactRowsBackward& a) {
 
 }  // namespace
 
-void add_exact_rows(Backend& b) {
-  b.exact_rows_forward = {"exact_rows_forward", run, nullptr};
-  b.exact_rows_backward = {"exact_rows_backward", run, workspace_bytes};
-}
+void bind(Op<ExactRowsForward>& op) { op.run = run; }
+void bind(Op<ExactRowsBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

@@ -2,7 +2,7 @@
 // (on_host/gemm.cpp).
 #pragma once
 
-#include "kernels/linear.h"
+#include "kernels/types.h"
 
 namespace comera::kernels::cuda {
 
@@ -31,14 +31,6 @@ struct Gemm {
   // A batch of products of one shape: matrix i begins i * stride_... elements after the first.
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
 };
-
-// result += x^T g for activations x and g, summed over tokens in f32.
-inline Gemm gemm_of(const Context& context, const Product& a) {
-  Gemm g;
-  g.m = a.in, g.n = a.out, g.k = a.tokens, g.in = context.dtype, g.out = DType::f32, g.accumulate = true;
-  g.a = a.x, g.lda = a.ldx, g.transpose_a = true, g.b = a.g, g.ldb = a.ldg, g.c = a.result, g.ldc = a.ld_result;
-  return g;
-}
 
 // Workspace of an op that calls gemm, in addition to its own parts: the sums of all results in up to 32 parts, because
 // the library splits a product with few results. The limit is the workspace of its large algorithms.

@@ -1,5 +1,6 @@
 // Dense linear layers and matrix products: gemm() with passes for bias, activation and column sums.
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/product.h"
 #include "kernels/cuda/tall.h"
 #include "kernels/linear.h"
 
@@ -80,11 +81,9 @@ Status run(const Context& context, const MatMul& a) {
 
 }  // namespace
 
-void add_linear(Backend& b) {
-  b.linear_forward = {"linear_forward", run, workspace_bytes};
-  b.linear_backward = {"linear_backward", run, workspace_bytes};
-  b.product = {"product", run, workspace_bytes};
-  b.matmul = {"matmul", run, workspace_bytes};
-}
+void bind(Op<LinearForward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<LinearBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<Product>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<MatMul>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

@@ -400,10 +400,8 @@ Status run(const Context& context, const NormBackward& a) {
 
 }  // namespace
 
-void add_norm(Backend& b) {
-  b.norm_forward = {"norm_forward", run, nullptr};
-  b.norm_apply = {"norm_apply", run, nullptr};
-  b.norm_backward = {"norm_backward", run, backward_workspace};
-}
+void bind(Op<NormForward>& op) { op.run = run; }
+void bind(Op<NormApply>& op) { op.run = run; }
+void bind(Op<NormBackward>& op) { op.run = run, op.workspace_bytes = backward_workspace; }
 
 }  // namespace comera::kernels::cuda

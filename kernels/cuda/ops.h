@@ -1,4 +1,5 @@
-// One function per file of kernels/cuda: it adds the file's ops to the table. backend.cu calls them all.
+// Functions that set the entries of the CUDA table, one per op of kernels/ops.def. The file of an op defines its
+// function; backend.cu calls them all. For an op that this backend lacks, the function is empty.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,22 +7,7 @@
 
 namespace comera::kernels::cuda {
 
-void add_attention(Backend& b);
-void add_cast(Backend& b);
-void add_cross_entropy(Backend& b);
-void add_distillation(Backend& b);
-void add_elementwise(Backend& b);
-void add_embedding(Backend& b);
-void add_exact_rows(Backend& b);
-void add_linear(Backend& b);
-void add_norm(Backend& b);
-void add_optimizer(Backend& b);
-void add_pooling(Backend& b);
-void add_rank_objective(Backend& b);
-void add_rotary(Backend& b);
-void add_tt_cores(Backend& b);
-void add_tt_linear(Backend& b);
-void add_ttm_embedding(Backend& b);
-void add_ttm_merge(Backend& b);
+#define COMERA_OP(name, Args) void bind(Op<Args>& op);
+#include "kernels/ops.def"
 
 }  // namespace comera::kernels::cuda

@@ -141,10 +141,8 @@ Status run(const Context& context, const ClipGradient& a) { return launch(contex
 
 }  // namespace
 
-void add_optimizer(Backend& b) {
-  b.adamw = {"adamw", run, nullptr};
-  b.square_sum = {"square_sum", run, square_sum_workspace};
-  b.clip_gradient = {"clip_gradient", run, nullptr};
-}
+void bind(Op<Adamw>& op) { op.run = run; }
+void bind(Op<SquareSum>& op) { op.run = run, op.workspace_bytes = square_sum_workspace; }
+void bind(Op<ClipGradient>& op) { op.run = run; }
 
 }  // namespace comera::kernels::cuda

@@ -129,9 +129,7 @@ Status run(const Context& context, const PoolBackward& a) {
 
 }  // namespace
 
-void add_pooling(Backend& b) {
-  b.pool_forward = {"pool_forward", run, forward_workspace};
-  b.pool_backward = {"pool_backward", run, nullptr};
-}
+void bind(Op<PoolForward>& op) { op.run = run, op.workspace_bytes = forward_workspace; }
+void bind(Op<PoolBackward>& op) { op.run = run; }
 
 }  // namespace comera::kernels::cuda

@@ -216,8 +216,7 @@ Status run(const Context& context, const RankPenaltyGradient& a) {
 struct WeighTile {
   float weight;
 
-  __device__ void operator()(const WeighGradient::Tensor& t, std::int64_t begin, std::int64_t end,
-                             std::uint32_t) const {
+  __device__ void operator()(const WeighedTensor& t, std::int64_t begin, std::int64_t end, std::uint32_t) const {
     if (weight == 1 && !t.value) return;
     auto* g = static_cast<float*>(t.gradient);
     const auto* value = static_cast<const float*>(t.value);
@@ -235,25 +234,22 @@ struct WeighTile {
 
 // Bound by memory traffic: 12 bytes per number with decay, 8 without, 0 if the weight is 1 and nothing decays.
 __global__ void __launch_bounds__(weigh_threads)
-    weigh(const __grid_constant__ TensorBatch<WeighGradient::Tensor> batch, const RankState* state) {
+    weigh(const __grid_constant__ TensorBatch<WeighedTensor> batch, const RankState* state) {
   for_tiles(batch, weigh_tile, WeighTile{static_cast<float>(state->loss_weight)});
 }
 
 Status run(const Context& context, const WeighGradient& a) {
   return with_element(context, [&](auto) {
-    return for_batches(a.tensors, a.count, weigh_tile,
-                       [&](const TensorBatch<WeighGradient::Tensor>& batch, std::int64_t) {
-                         return launch(context, {grid_for(batch.tiles, 1), weigh_threads}, weigh, batch, a.state);
-                       });
+    return for_batches(a.tensors, a.count, weigh_tile, [&](const TensorBatch<WeighedTensor>& batch, std::int64_t) {
+      return launch(context, {grid_for(batch.tiles, 1), weigh_threads}, weigh, batch, a.state);
+    });
   });
 }
 
 }  // namespace
 
-void add_rank_objective(Backend& b) {
-  b.rank_measure = {"rank_measure", run, measure_workspace};
-  b.rank_penalty_gradient = {"rank_penalty_gradient", run, penalty_workspace};
-  b.weigh_gradient = {"weigh_gradient", run, nullptr};
-}
+void bind(Op<RankMeasure>& op) { op.run = run, op.workspace_bytes = measure_workspace; }
+void bind(Op<RankPenaltyGradient>& op) { op.run = run, op.workspace_bytes = penalty_workspace; }
+void bind(Op<WeighGradient>& op) { op.run = run; }
 
 }  // namespace comera::kernels::cuda

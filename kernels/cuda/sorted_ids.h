@@ -6,10 +6,10 @@
 // thousand ids of a batch both steps are shorter than a launch.
 #pragma once
 
+#include "kernels/bags.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/vector.h"
 #include "kernels/cuda/workspace.h"
-#include "kernels/embedding.h"
 
 namespace comera::kernels::cuda {
 

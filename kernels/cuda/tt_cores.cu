@@ -2,7 +2,6 @@
 #include "kernels/cuda/chain_steps.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/tt_cores.h"
-#include "kernels/tt_linear.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -169,9 +168,7 @@ Status run(const Context& context, const TtMergeBackward& a) {
 
 }  // namespace
 
-void add_tt_cores(Backend& b) {
-  b.tt_merge = {"tt_merge", run, workspace_bytes};
-  b.tt_merge_backward = {"tt_merge_backward", run, workspace_bytes};
-}
+void bind(Op<TtMerge>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<TtMergeBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/fp8_product.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/product.h"
 #include "kernels/cuda/tall.h"
 #include "kernels/cuda/tt_backward.h"
 #include "kernels/cuda/tt_fused.h"
@@ -231,9 +232,7 @@ Status run(const Context& context, const TtLinearBackward& a) {
 
 }  // namespace
 
-void add_tt_linear(Backend& b) {
-  b.tt_linear_forward = {"tt_linear_forward", run, workspace_bytes, fuses};
-  b.tt_linear_backward = {"tt_linear_backward", run, workspace_bytes, fuses};
-}
+void bind(Op<TtLinearForward>& op) { op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses; }
+void bind(Op<TtLinearBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes, op.fuses = fuses; }
 
 }  // namespace comera::kernels::cuda

@@ -278,9 +278,7 @@ Status run(const Context& context, const TtmBackward& a) {
 
 }  // namespace
 
-void add_ttm_embedding(Backend& b) {
-  b.ttm_forward = {"ttm_forward", run, workspace_bytes};
-  b.ttm_backward = {"ttm_backward", run, workspace_bytes};
-}
+void bind(Op<TtmForward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<TtmBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

@@ -87,9 +87,7 @@ Status run(const Context& context, const TtmMergeBackward& a) {
 
 }  // namespace
 
-void add_ttm_merge(Backend& b) {
-  b.ttm_merge = {"ttm_merge", run, workspace_bytes};
-  b.ttm_merge_backward = {"ttm_merge_backward", run, workspace_bytes};
-}
+void bind(Op<TtmMerge>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
+void bind(Op<TtmMergeBackward>& op) { op.run = run, op.workspace_bytes = workspace_bytes; }
 
 }  // namespace comera::kernels::cuda

@@ -1,8 +1,8 @@
 // A chain of masked cores G~_k [r_{k-1}, s_k, r_k], shared by TT and TTM: partial products and their gradients.
 #pragma once
 
+#include "kernels/chain.h"
 #include "kernels/reference/scalar.h"
-#include "kernels/tt_cores.h"
 
 namespace comera::kernels::reference {
 

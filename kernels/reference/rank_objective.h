@@ -111,7 +111,7 @@ void compute(const RankPenaltyGradient& a) {
 template <class T>
 void compute(const WeighGradient& a) {
   for (int i = 0; i < a.count; ++i) {
-    const WeighGradient::Tensor& t = a.tensors[i];
+    const WeighedTensor& t = a.tensors[i];
     for (std::int64_t j = 0; j < t.count; ++j) {
       T& g = out<T>(t.gradient)[j];
       g *= T(a.state->loss_weight);

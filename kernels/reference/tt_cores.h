@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/reference/chain.h"
-#include "kernels/tt_linear.h"
+#include "kernels/tt_cores.h"
 
 namespace comera::kernels::reference {
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/pooling.h"
+
 namespace comera::exporting {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/attention.h"
+
 namespace comera::layers {
 
 kernels::AttentionShape Attention::shape(const Pass& pass) const {

@@ -1,9 +1,12 @@
 // Multi-head self-attention between the projections: takes q, k and v, returns the concatenated outputs of the heads.
 #pragma once
 
-#include "kernels/attention.h"
 #include "lib/layers/builder.h"
 #include "lib/layers/pass.h"
+
+namespace comera::kernels {
+struct AttentionShape;
+}  // namespace comera::kernels
 
 namespace comera::layers {
 

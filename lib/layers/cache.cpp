@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "kernels/elementwise.h"
+
 namespace comera::layers {
 
 KeyValueCache::KeyValueCache(DType dtype, const CacheShape& shape) : shape_(shape) {

@@ -1,3 +1,5 @@
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/observe.h"

@@ -1,5 +1,6 @@
 #include "lib/layers/distillation.h"
 
+#include "kernels/distillation.h"
 #include "lib/layers/loss.h"
 
 namespace comera::layers {

@@ -3,7 +3,6 @@
 // without them has no such loss.
 #pragma once
 
-#include "kernels/distillation.h"
 #include "lib/data/batch.h"
 #include "lib/layers/pass.h"
 #include "lib/layers/step_state.h"

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/exact_rows.h"
+#include "kernels/linear.h"
+#include "kernels/ttm_embedding.h"
 #include "lib/core/error.h"
 
 namespace comera::layers {

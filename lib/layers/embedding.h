@@ -7,6 +7,10 @@
 #include "lib/layers/builder.h"
 #include "lib/layers/pass.h"
 
+namespace comera::kernels {
+struct Bags;
+}  // namespace comera::kernels
+
 namespace comera::layers {
 
 struct TableSpec {

@@ -1,5 +1,7 @@
 #include "lib/layers/gated.h"
 
+#include "kernels/elementwise.h"
+
 namespace comera::layers {
 
 Value Gated::forward(Pass& pass, Tensor gate, Tensor up) {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/tt_linear.h"
+
 namespace comera::layers {
 
 double linear_deviation(std::int64_t in, std::int64_t out) { return std::sqrt(1.0 / static_cast<double>(in + out)); }

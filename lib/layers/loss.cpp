@@ -6,6 +6,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/linear.h"
 
 namespace comera::layers {
 namespace {

@@ -1,5 +1,6 @@
 #include "lib/layers/norm.h"
 
+#include "kernels/norm.h"
 #include "lib/layers/observe.h"
 
 namespace comera::layers {

@@ -1,7 +1,6 @@
 // Residual sum, dropout and normalisation as one layer: s = residual + dropout(x), y = norm(s).
 #pragma once
 
-#include "kernels/norm.h"
 #include "lib/layers/builder.h"
 #include "lib/layers/pass.h"
 

@@ -1,5 +1,6 @@
 #include "lib/layers/saved.h"
 
+#include "kernels/linear.h"
 #include "lib/core/error.h"
 
 namespace comera::layers {

@@ -5,7 +5,6 @@
 
 #include <memory>
 
-#include "kernels/distillation.h"
 #include "lib/layers/sink.h"
 
 namespace comera::layers {

@@ -1,5 +1,6 @@
 #include "lib/layers/sink.h"
 
+#include "kernels/elementwise.h"
 #include "lib/core/error.h"
 
 namespace comera::layers {

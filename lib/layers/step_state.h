@@ -2,8 +2,7 @@
 // step.
 #pragma once
 
-#include "kernels/optimizer.h"
-#include "kernels/rank_objective.h"
+#include "kernels/step_scalars.h"
 
 namespace comera::layers {
 

@@ -1,6 +1,7 @@
 #include "lib/layers/stream_weights.h"
 
 #include "kernels/backend.h"
+#include "kernels/cast.h"
 #include "lib/core/error.h"
 
 namespace comera::layers {
@@ -9,6 +10,9 @@ const Tensor& brought(const Walk& walk, Parameter& parameter) {
   if (parameter.source && walk.computes()) parameter.source->bring(parameter);
   return parameter.value;
 }
+
+StreamWeights::StreamWeights(DType stream) : stream_(stream) {}
+StreamWeights::~StreamWeights() = default;
 
 int StreamWeights::add(Parameter* weight) {
   weights_.push_back(weight);

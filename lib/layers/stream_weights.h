@@ -3,9 +3,12 @@
 
 #include <vector>
 
-#include "kernels/cast.h"
 #include "lib/layers/parameter.h"
 #include "lib/plan/walk.h"
+
+namespace comera::kernels {
+struct CastTensor;
+}  // namespace comera::kernels
 
 namespace comera::layers {
 
@@ -16,7 +19,8 @@ const Tensor& brought(const Walk& walk, Parameter& parameter);
 
 class StreamWeights {
  public:
-  explicit StreamWeights(DType stream) : stream_(stream) {}
+  explicit StreamWeights(DType stream);
+  ~StreamWeights();
 
   // Returns an index for of().
   int add(Parameter* weight);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/chain.h"
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/tt_cores.h"
+
 namespace comera::layers {
 namespace {
 
@@ -10,6 +12,10 @@ void* column(const Tensor& tensor, std::int64_t offset) {
 }
 
 }  // namespace
+
+TtMerger::TtMerger(const std::vector<TensorTrain>& trains, plan::Slab& halves, plan::Slab& step_gradients)
+    : trains_(trains), halves_(halves), step_gradients_(step_gradients) {}
+TtMerger::~TtMerger() = default;
 
 void TtMerger::add(std::size_t train, const Place& place) {
   items_.push_back({train, place});

@@ -6,6 +6,10 @@
 
 #include "lib/layers/model.h"
 
+namespace comera::kernels {
+struct TtMatrix;
+}  // namespace comera::kernels
+
 namespace comera::layers {
 
 class TtMerger {
@@ -18,8 +22,8 @@ class TtMerger {
     std::int64_t offset = 0, width = 0;
   };
 
-  TtMerger(const std::vector<TensorTrain>& trains, plan::Slab& halves, plan::Slab& step_gradients)
-      : trains_(trains), halves_(halves), step_gradients_(step_gradients) {}
+  TtMerger(const std::vector<TensorTrain>& trains, plan::Slab& halves, plan::Slab& step_gradients);
+  ~TtMerger();
 
   void add(std::size_t train, const Place& place);
   void prepare(Walk& walk, double threshold);

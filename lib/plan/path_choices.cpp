@@ -7,6 +7,7 @@
 #include <regex>
 #include <vector>
 
+#include "kernels/tt_linear.h"
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/reals.h"

@@ -131,7 +131,7 @@ void Walk::end() {
 void Walk::record_call(const char* op, bool present, std::size_t workspace, double flops) {
   if (!present)
     fail_input("[device] the {} backend has no op {}; use another --device, or leave out the option that needs it",
-               machine_.backend->name, op ? op : "for this step");
+               machine_.backend->name, op);
   if (workspace > 0) {
     Tensor space =
         record_tensor(std::string(op) + ".workspace", {static_cast<std::int64_t>(workspace)}, DType::u8, Kind::scratch);

@@ -1,3 +1,4 @@
+#include "kernels/bags.h"
 #include "lib/engine/weights.h"
 #include "lib/layers/embedding.h"
 #include "lib/report/bench_layer.h"

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/cast.h"
 #include "kernels/cpu_backend.h"
+#include "kernels/linear.h"
 #include "kernels/thread_pool.h"
 #include "lib/core/process.h"
 #include "lib/core/stop.h"

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/optimizer.h"
+#include "kernels/rank_objective.h"
+
 namespace comera::train {
 namespace {
 
@@ -23,6 +26,8 @@ Optimizer::Optimizer(Weights& weights, const layers::AccumulateSink& sink, const
   updates_.resize(parameters.size());
   if (!chains_.empty()) weighed_.resize(parameters.size() - count_if(is_diagonal));
 }
+
+Optimizer::~Optimizer() = default;
 
 void Optimizer::fill_chains() {
   auto chain = chains_.begin();

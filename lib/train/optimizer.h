@@ -6,6 +6,13 @@
 #include "lib/engine/weight_update.h"
 #include "lib/layers/sink.h"
 
+namespace comera::kernels {
+struct AdamwTensor;
+struct ConstTensor;
+struct RankChain;
+struct WeighedTensor;
+}  // namespace comera::kernels
+
 namespace comera::train {
 
 using engine::Weights;
@@ -24,6 +31,7 @@ class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
   Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options);
+  ~Optimizer();
 
   void run(layers::Walk& walk, layers::StepState* state) override;
 
@@ -37,7 +45,7 @@ class Optimizer final : public engine::WeightUpdate {
   OptimizerOptions options_;
   // Arguments of the calls: sized once, filled again in every step.
   std::vector<kernels::RankChain> chains_;
-  std::vector<kernels::WeighGradient::Tensor> weighed_;
+  std::vector<kernels::WeighedTensor> weighed_;
   std::vector<kernels::ConstTensor> gradients_, cores_;
   std::vector<kernels::AdamwTensor> updates_;
 };

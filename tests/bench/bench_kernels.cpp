@@ -14,9 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention.h"
 #include "kernels/backend.h"
 #include "kernels/cpu_backend.h"
+#include "kernels/linear.h"
 #include "kernels/thread_pool.h"
+#include "kernels/tt_cores.h"
+#include "kernels/tt_linear.h"
 
 namespace {
 

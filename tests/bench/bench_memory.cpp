@@ -15,7 +15,12 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
 #include "kernels/thread_pool.h"
+#include "kernels/ttm_merge.h"
 
 namespace {
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/bags.h"
+#include "kernels/elementwise.h"
 #include "lib/layers/embedding.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/loss.h"

@@ -119,7 +119,7 @@ Case attention(const Shape& s) {
 
 }  // namespace
 
-std::vector<Case> attention_cases() {
+static std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (double dropout : {0.0, 0.1}) {
     cases.push_back(attention(

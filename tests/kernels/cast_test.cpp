@@ -28,7 +28,7 @@ Case cast(const std::vector<std::int64_t>& counts) {
 }  // namespace
 
 // In f32 a cast is a copy. tests/kernels/cuda_bf16_test.cpp tests the rounding.
-std::vector<Case> cast_cases() { return {cast({1}), cast({8, 0, 37, 70000}), cast({8192, 8193, 3})}; }
+static std::vector<Case> cast_cases() { return {cast({1}), cast({8, 0, 37, 70000}), cast({8192, 8193, 3})}; }
 
 TEST_CASE("cast: every backend within the derived bound of the reference") { check_backends(cast_cases()); }
 TEST_CASE("cast: the same bytes again and for any number of threads") { check_repeat(cast_cases()); }

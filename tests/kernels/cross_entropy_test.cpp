@@ -74,7 +74,7 @@ Case cross_entropy(const Shape& s) {
 
 }  // namespace
 
-std::vector<Case> cross_entropy_cases() {
+static std::vector<Case> cross_entropy_cases() {
   std::vector<Case> cases;
   cases.push_back(cross_entropy({7, 5, 5}));
   cases.push_back(cross_entropy({7, 5, 2}));

@@ -1,5 +1,11 @@
 // The CUDA kernels in bf16 differ from f32 only in the elements that they read and write; sums are the same. From the
 // same inputs, the bf16 results must equal the f32 results, rounded once.
+#include "kernels/cast.h"
+#include "kernels/embedding.h"
+#include "kernels/exact_rows.h"
+#include "kernels/linear.h"
+#include "kernels/tt_cores.h"
+#include "kernels/ttm_embedding.h"
 #include "tests/kernels/cuda_call.h"
 
 namespace comera::kernels::cuda {

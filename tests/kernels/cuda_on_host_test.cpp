@@ -12,6 +12,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/elementwise.h"
 
 namespace comera::kernels::cuda {
 namespace {

@@ -128,7 +128,7 @@ Case divergence(const Logits& s) {
 
 }  // namespace
 
-std::vector<Case> distillation_cases() {
+static std::vector<Case> distillation_cases() {
   std::vector<Case> cases;
   for (const Distance kind : {Distance::squared, Distance::cosine}) {
     cases.push_back(distances({kind, 5, 7, {5, 1, 3}}));

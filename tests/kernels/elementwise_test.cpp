@@ -118,7 +118,7 @@ Case rows(std::int64_t columns, const std::vector<std::int64_t>& index, std::int
 
 }  // namespace
 
-std::vector<Case> elementwise_cases() {
+static std::vector<Case> elementwise_cases() {
   std::vector<Case> cases;
   for (Activation kind : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh})
     for (bool in_place : {false, true})

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "kernels/ttm_embedding.h"
 #include "tests/kernels/cases.h"
 
 namespace comera::kernels::test {
@@ -171,7 +172,7 @@ void add_tables(std::vector<Case>& cases) {
 
 }  // namespace
 
-std::vector<Case> embedding_cases() {
+static std::vector<Case> embedding_cases() {
   std::vector<Case> cases;
   const Ids singles{{5, 0, 8, 5, 5, 7, 0}, {}}, bags{{5, 0, 8, 5, 5, 7, 0}, {0, 0, 3, 4, 4, 7, 7}};
   for (bool accumulate : {false, true}) {

@@ -38,7 +38,7 @@ Integers random_ids(std::int64_t count, std::int64_t limit) {
 
 }  // namespace
 
-std::vector<Case> exact_rows_cases() {
+static std::vector<Case> exact_rows_cases() {
   Integers every_third;
   for (std::int64_t id = 0; id < 50; id += 3) every_third.push_back(id);
   return {exact({5, 0, 23, 5, 5, 7, 0, 11}, {0, 5, 7}, 5),

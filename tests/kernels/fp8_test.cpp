@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "kernels/tt_linear.h"
 #include "tests/kernels/cuda_call.h"
 
 namespace comera::kernels::cuda {

@@ -10,7 +10,7 @@
 //   c.backward = [](Run& r) { ... };
 //   c.output("y", "d_y").gradient("x", "d_x").gradient("w", "d_w", true);      // true: accumulated
 //
-// The list of a stem (cases.h) contains its cases. They are used by
+// The test file of a stem has a list of its cases. They are used by
 //   check_gradients  compares the complex step on the reference (forward in c128) with its backward in f64;
 //   check_backends   compares every call, in f32 on every backend of this machine, with the reference on the same f32
 //                    inputs in double. The bound is derived from the data by Tracked. Outputs and gaps between rows are
@@ -246,7 +246,7 @@ void check_gradients(const std::vector<Case>& cases);
 void check_backends(const std::vector<Case>& cases);
 void check_repeat(const std::vector<Case>& cases);
 
-// Defines the three tests of a stem; `cases` is its function in cases.h.
+// Defines the three tests of a stem; `cases` is the function that returns its cases.
 #define COMERA_TEST_CASES(stem, cases)                                                                   \
   TEST_CASE(stem ": gradients by the complex step") { comera::kernels::test::check_gradients(cases()); } \
   TEST_CASE(stem ": every backend within the derived bound of the reference") {                          \

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "kernels/elementwise.h"
+
 namespace comera::kernels::test {
 namespace {
 

@@ -7,8 +7,11 @@
 #include <random>
 #include <vector>
 
+#include "kernels/attention.h"
 #include "kernels/backend.h"
+#include "kernels/linear.h"
 #include "kernels/thread_pool.h"
+#include "kernels/tt_linear.h"
 
 namespace comera::kernels {
 namespace {

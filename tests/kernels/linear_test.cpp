@@ -1,3 +1,5 @@
+#include "kernels/linear.h"
+
 #include <catch2/catch.hpp>
 
 #include "tests/kernels/cases.h"
@@ -114,7 +116,7 @@ void add_matmuls(std::vector<Case>& cases) {
 
 }  // namespace
 
-std::vector<Case> linear_cases() {
+static std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   for (Activation activation : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh}) {
     cases.push_back(layer({.tokens = 5, .in = 7, .out = 9, .activation = activation}));

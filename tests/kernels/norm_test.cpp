@@ -97,7 +97,7 @@ Case norm(const Shape& s) {
 
 }  // namespace
 
-std::vector<Case> norm_cases() {
+static std::vector<Case> norm_cases() {
   std::vector<Case> cases;
   for (NormKind kind : {NormKind::layer, NormKind::rms}) {
     const bool shift = kind == NormKind::layer;

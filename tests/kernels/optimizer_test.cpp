@@ -90,7 +90,7 @@ Case clip(const std::string& name, double max_norm, double square_sum, double lo
 
 }  // namespace
 
-std::vector<Case> optimizer_cases() {
+static std::vector<Case> optimizer_cases() {
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   StepScalars plain, clipped, diverged;
   clipped.gradient_scale = 0.37, diverged.finite = 0;

@@ -49,7 +49,7 @@ Case pooling(const Shape& s) {
 
 }  // namespace
 
-std::vector<Case> pooling_cases() {
+static std::vector<Case> pooling_cases() {
   std::vector<Case> cases;
   for (const Pooling kind : {Pooling::mean, Pooling::first})
     for (const bool normalise : {false, true}) {

@@ -84,7 +84,7 @@ Case weigh(const std::vector<std::int64_t>& counts, double loss_weight) {
     c.data(name_of_bond("g", i, 0), 1, counts[i]).data(name_of_bond("v", i, 0), 1, counts[i]);
   c.forward = [=](Run& r) {
     r.call(&Backend::weigh_gradient, [&] {
-      auto& tensors = *r.keep(std::vector<WeighGradient::Tensor>(counts.size()));
+      auto& tensors = *r.keep(std::vector<WeighedTensor>(counts.size()));
       for (std::size_t i = 0; i < counts.size(); ++i)
         tensors[i] = {counts[i], r.out(name_of_bond("g", i, 0)), i % 2 ? nullptr : r.in(name_of_bond("v", i, 0)),
                       i % 2 ? 0 : 2e-3};
@@ -116,7 +116,7 @@ void add_states(std::vector<Case>& cases, RankPenalty penalty, double threshold)
 
 }  // namespace
 
-std::vector<Case> rank_objective_cases() {
+static std::vector<Case> rank_objective_cases() {
   std::vector<Case> cases;
   for (RankPenalty penalty : {RankPenalty::size, RankPenalty::mean})
     for (double threshold : {0.01, 0.1}) add_states(cases, penalty, threshold);

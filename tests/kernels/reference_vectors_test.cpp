@@ -5,6 +5,11 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/linear.h"
+#include "kernels/rank_objective.h"
+#include "kernels/tt_cores.h"
+#include "kernels/tt_linear.h"
+#include "kernels/ttm_embedding.h"
 
 using namespace comera::kernels;
 using Numbers = std::vector<double>;

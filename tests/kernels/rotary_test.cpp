@@ -52,7 +52,7 @@ Case rotation(const std::vector<std::int64_t>& positions, std::int64_t heads, st
 
 }  // namespace
 
-std::vector<Case> rotary_cases() {
+static std::vector<Case> rotary_cases() {
   std::vector<Case> cases{table(1, 2, 10000), table(37, 10, 10000), table(200, 64, 500000)};
   for (const bool in_place : {false, true}) {
     cases.push_back(rotation({0}, 1, 2, in_place));

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "kernels/tt_linear.h"
 #include "tests/kernels/cases.h"
 
 namespace comera::kernels::test {
@@ -146,7 +145,7 @@ void add_large(std::vector<Case>& cases) {
 
 }  // namespace
 
-std::vector<Case> tt_cores_cases() {
+static std::vector<Case> tt_cores_cases() {
   const Matrix attention{{4, 3, 2, 2, 3, 4}, {1, 4, 9, 8, 7, 4, 1}};
   std::vector<Case> cases;
   cases.push_back(merged({{{{6, 5}, {1, 4, 1}}}}));

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "kernels/chain.h"
+#include "kernels/linear.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/tt_outputs.h"
 
@@ -177,7 +179,7 @@ void add_cases_of(Path path, std::vector<Case>& cases) {
       layer({.tokens = 9, .in = 16, .outputs = {{24, 5}}, .wants_dx = false, .gives_x = true, .path = path}));
 }
 
-std::vector<Case> tt_linear_cases() {
+static std::vector<Case> tt_linear_cases() {
   std::vector<Case> cases;
   for (Activation activation : {Activation::none, Activation::gelu, Activation::silu, Activation::tanh})
     for (bool saves_pre : {true, false}) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/chain.h"
 #include "kernels/tt_linear.h"
 
 namespace comera::kernels::test {

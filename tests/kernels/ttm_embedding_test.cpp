@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/embedding.h"
 #include "kernels/thread_pool.h"
 #include "tests/kernels/simd/cpu_tables.h"
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/ttm_embedding.h"
 #include "tests/kernels/simd/cpu_tables.h"
 
 namespace comera::kernels::test {

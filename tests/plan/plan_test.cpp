@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "kernels/elementwise.h"
 #include "lib/plan/slab.h"
 #include "lib/plan/walk.h"
 
@@ -91,6 +92,16 @@ TEST_CASE("the error of a failed call contains the device's message") {
   plan::Walk walk(machine, recorded, nullptr);
   CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}),
                     "[card] op add_scaled failed: an illegal memory access was encountered");
+}
+
+TEST_CASE("the error for an op that a backend lacks names both") {
+  kernels::Backend card;
+  card.name = "card";
+  const plan::Machine machine{&card, DType::f32, nullptr};
+  plan::Plan recorded;
+  plan::Walk walk(machine, recorded);
+  CHECK_THROWS_WITH(walk.run(card.add_scaled, kernels::AddScaled{}),
+                    Catch::Contains("the card backend has no op add_scaled"));
 }
 
 TEST_CASE("a slab places its tensors side by side and counts them by kind") {
