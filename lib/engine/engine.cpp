@@ -27,8 +27,7 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   region_bytes_ = 0;
   prepared_ = false;
   if (options_.training()) {
-    sink_ =
-        std::make_unique<layers::AccumulateSink>(weights_->model().parameters(), weights_->model().step_gradients());
+    sink_ = options_.sink(weights_->model().parameters(), weights_->model().step_gradients());
     update_ = options_.update(*weights_, *sink_);
     record(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
   }
@@ -161,6 +160,7 @@ void Engine::train_walk(layers::Walk& walk, const Batch& batch) {
 
 void Engine::finish_walk(layers::Walk& walk) {
   model().finish(walk, *sink_);
+  for (Parameter& parameter : model().parameters().all()) sink_->complete(walk, parameter);
   update_->run(walk, device_state_);
   sink_->release(walk);
 }

@@ -25,7 +25,8 @@ using data::Batch;
 
 struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
-  MakeUpdate update = {};                                  // null: evaluation only, without gradients and moments
+  MakeUpdate update = {};  // null: evaluation only, without gradients and moments
+  layers::MakeSink sink = layers::make_accumulate_sink;
   bool fetch_hidden = false;                               // evaluations return hidden states
   const layers::Keeper* keeper = &layers::exact_keeper();  // of the values that the backward reads; outlives the engine
 
@@ -161,7 +162,7 @@ class Engine {
   layers::StepState state_;
   layers::StepState* device_state_ = nullptr;  // the address that kernels use
   std::unique_ptr<Weights> weights_;
-  std::unique_ptr<layers::AccumulateSink> sink_;
+  std::unique_ptr<layers::Sink> sink_;
   std::unique_ptr<WeightUpdate> update_;
   std::map<Key, plan::Plan> plans_;
   std::size_t region_bytes_ = 0;

@@ -19,6 +19,6 @@ class WeightUpdate {
 
 // Makes the update of a model. Both arguments outlive it: the weights with their moments, and the sink that receives
 // the model's gradients. The engine calls it again for every model that it builds.
-using MakeUpdate = std::function<std::unique_ptr<WeightUpdate>(Weights&, const layers::AccumulateSink&)>;
+using MakeUpdate = std::function<std::unique_ptr<WeightUpdate>(Weights&, const layers::Sink&)>;
 
 }  // namespace comera::engine

@@ -2,6 +2,9 @@
 // stored: as an accumulator, a buffer to reduce over processes, a projection, or a tensor that is applied at once.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "lib/layers/parameter.h"
 #include "lib/plan/walk.h"
 
@@ -16,37 +19,21 @@ class Sink {
   virtual void begin(Walk& walk) = 0;
   // Returns a tensor of the parameter's shape. The layer adds (+=) its contribution to it.
   virtual Tensor open(Walk& walk, Parameter& parameter) = 0;
+  // One contribution has been added. Further ones may follow: of other chunks, of a table that is used twice, of later
+  // micro-batches.
   virtual void close(Walk& walk, Parameter& parameter, Tensor& gradient) = 0;
+  // The gradient of the step is final. Called once per step for each parameter, in the finishing walk after the model's
+  // finish(). A sink may apply it here.
+  virtual void complete(Walk& walk, Parameter& parameter) = 0;
+  // The final gradient, valid between complete() and release(); empty if the sink has applied it.
+  virtual Tensor gradient(const Parameter& parameter) const = 0;
+  // Frees the gradients at the end of the finishing walk.
+  virtual void release(Walk& walk) = 0;
 };
 
-// The plain sink: sums over micro-batches. Gradients that appear once per step (from_halves) share one tensor of the
-// finishing walk, because there are hundreds of small ones. The first open() makes it and sets it to zero.
-class AccumulateSink final : public Sink {
- public:
-  // Adds the step-long gradients to `step_gradients`. begin() sets all of these to zero, gradients of the merged
-  // factors included.
-  AccumulateSink(Parameters& parameters, plan::Slab& step_gradients);
-
-  void begin(Walk& walk) override;
-  Tensor open(Walk& walk, Parameter& parameter) override;
-  void close(Walk& walk, Parameter& parameter, Tensor& gradient) override;
-
-  // The gradient of the parameter of that index, valid in the finishing walk between the model's finish() and
-  // release().
-  const Tensor& gradient(std::size_t index) const { return gradients_[index].tensor; }
-  void release(Walk& walk);
-
- private:
-  struct Gradient {
-    bool from_halves = false;
-    int slot = -1;  // in from_halves_ or step_gradients_
-    Tensor tensor;
-  };
-
-  plan::Slab& step_gradients_;
-  plan::Slab from_halves_;
-  Tensor memory_;  // of from_halves_; empty if not allocated
-  std::vector<Gradient> gradients_;
-};
+// Makes the sink of a model. Step-long gradients are added to `step_gradients`. Both arguments outlive the sink.
+using MakeSink = std::function<std::unique_ptr<Sink>(Parameters& parameters, plan::Slab& step_gradients)>;
+// The plain sink.
+std::unique_ptr<Sink> make_accumulate_sink(Parameters& parameters, plan::Slab& step_gradients);
 
 }  // namespace comera::layers

@@ -82,7 +82,7 @@ layers::Builder LayerAlone::builder() {
 }
 
 void LayerAlone::take_memory() {
-  sink_ = std::make_unique<layers::AccumulateSink>(parameters_, step_gradients_);
+  sink_ = layers::make_accumulate_sink(parameters_, step_gradients_);
   weights_ = plan::Arena(*machine_.backend, parameters_.bytes(), "the weights of the layer");
   engine::initialise(machine_, parameters_, weights_.data(), 1);
   const std::size_t copies = stream_weights_.copies().bytes();

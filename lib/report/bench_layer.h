@@ -51,7 +51,7 @@ class LayerAlone {
   layers::StreamWeights stream_weights_;
   double threshold_ = 0.01;
   std::int64_t dense_ = 0;
-  std::unique_ptr<layers::AccumulateSink> sink_;
+  std::unique_ptr<layers::Sink> sink_;
 
  private:
   plan::Arena weights_, slab_memory_;

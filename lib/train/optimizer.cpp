@@ -13,7 +13,7 @@ bool is_diagonal(const Parameter& parameter) { return parameter.role == layers::
 
 }  // namespace
 
-Optimizer::Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options)
+Optimizer::Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options)
     : weights_(weights), sink_(sink), options_(options) {
   const auto& parameters = weights.model().parameters().all();
   const auto count_if = [&](auto what) {
@@ -38,7 +38,7 @@ void Optimizer::fill_chains() {
     std::copy(train.layout.ranks.begin(), train.layout.ranks.end(), chain->ranks);
     for (std::size_t bond = 0; bond < train.diagonals.size(); ++bond) {
       chain->diagonals[bond] = train.diagonals[bond]->value.data;
-      chain->d_diagonals[bond] = sink_.gradient(static_cast<std::size_t>(train.diagonals[bond]->index)).data;
+      chain->d_diagonals[bond] = sink_.gradient(*train.diagonals[bond]).data;
     }
     ++chain;
   }
@@ -50,7 +50,7 @@ void Optimizer::fill_tensors(layers::StepState* state) {
   for (const Parameter& parameter : weights_.model().parameters().all()) {
     const auto index = static_cast<std::size_t>(parameter.index);
     const std::int64_t count = parameter.shape.elements();
-    void* gradient = sink_.gradient(index).data;
+    void* gradient = sink_.gradient(parameter).data;
     gradients_[index] = {count, gradient};
     updates_[index] = {count,
                        parameter.value.data,
@@ -86,7 +86,7 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
 }
 
 engine::MakeUpdate optimizer(const OptimizerOptions& options) {
-  return [options](Weights& weights, const layers::AccumulateSink& sink) {
+  return [options](Weights& weights, const layers::Sink& sink) {
     return std::make_unique<Optimizer>(weights, sink, options);
   };
 }

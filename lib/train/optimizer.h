@@ -30,7 +30,7 @@ struct OptimizerOptions {
 class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
-  Optimizer(Weights& weights, const layers::AccumulateSink& sink, const OptimizerOptions& options);
+  Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options);
   ~Optimizer();
 
   void run(layers::Walk& walk, layers::StepState* state) override;
@@ -41,7 +41,7 @@ class Optimizer final : public engine::WeightUpdate {
   void run_objective(layers::Walk& walk, layers::StepState* state);
 
   Weights& weights_;
-  const layers::AccumulateSink& sink_;
+  const layers::Sink& sink_;
   OptimizerOptions options_;
   // Arguments of the calls: sized once, filled again in every step.
   std::vector<kernels::RankChain> chains_;

@@ -130,7 +130,7 @@ struct Counts {
 };
 Counts counts_of(const models::ModelSpec& spec) {
   const auto model = models::make_model(spec, DType::bf16);
-  layers::AccumulateSink sink(model->parameters(), model->step_gradients());
+  const auto sink = layers::make_accumulate_sink(model->parameters(), model->step_gradients());
   layers::StepState state;
   model->set_state(&state);
   plan::Plan plan;
@@ -140,7 +140,7 @@ Counts counts_of(const models::ModelSpec& spec) {
   model->forward(walk, batch, layers::SavePolicy(layers::Recompute::none));
   walk.backward_begins();
   const std::size_t begins = plan.tensors.size();
-  model->backward(walk, sink);
+  model->backward(walk, *sink);
   walk.end();
   Counts counts;
   counts.forward = counts.roundings =

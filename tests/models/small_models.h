@@ -157,7 +157,7 @@ class ReferenceRun {
       : backend_(backend),
         batch(small_batch(spec)),
         model(comera::models::make_model(spec, dtype)),
-        sink(model->parameters(), model->step_gradients()) {
+        sink(comera::layers::make_accumulate_sink(model->parameters(), model->step_gradients())) {
     using namespace comera;
     weights = bound(model->parameters().bytes());
     model->parameters().bind(weights.data());
@@ -202,18 +202,18 @@ class ReferenceRun {
     using namespace comera;
     reset();
     walk([&](plan::Walk& w) {
-      sink.begin(w);
+      sink->begin(w);
       model->prepare(w);
     });
     walk([&](plan::Walk& w) {
       model->forward(w, batch, layers::SavePolicy(recompute));
       w.backward_begins();
-      model->backward(w, sink);
+      model->backward(w, *sink);
     });
     walk([&](plan::Walk& w) {
-      model->finish(w, sink);
+      model->finish(w, *sink);
       if (!w.recording()) copy_gradients();
-      sink.release(w);
+      sink->release(w);
     });
   }
 
@@ -230,7 +230,7 @@ class ReferenceRun {
  public:
   comera::data::Batch batch;
   std::unique_ptr<comera::layers::Model> model;
-  comera::layers::AccumulateSink sink;
+  std::unique_ptr<comera::layers::Sink> sink;
   comera::layers::StepState state;
 
  private:
@@ -261,7 +261,7 @@ class ReferenceRun {
   void copy_gradients() {
     copies.clear();
     for (const auto& parameter : model->parameters().all()) {
-      const comera::plan::Tensor& gradient = sink.gradient(static_cast<std::size_t>(parameter.index));
+      const comera::plan::Tensor gradient = sink->gradient(parameter);
       const T* data = static_cast<const T*>(gradient.data);
       copies.emplace_back(data, data + gradient.elements());
     }
