@@ -1,6 +1,6 @@
 # One library per room. A room may use only the rooms before it; scripts/check_layering.py enforces the same order.
-set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/layers lib/engine models lib/compress lib/export
-  lib/train lib/report)
+set(COMERA_ROOMS lib/core lib/tt lib/io lib/data lib/plan lib/tuning lib/layers lib/engine models lib/compress
+  lib/export lib/train lib/report)
 
 # kernels/reference/all.h of the build folder includes every reference op, for the table of kernels/ops.def.
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/reference/*.h)
@@ -27,8 +27,8 @@ endforeach()
 
 # Rooms without loops over numbers or text: higher optimisation costs a third of the build time and gains nothing. Those
 # loops are in kernels, lib/tt and lib/data.
-set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/layers lib/engine models lib/compress lib/export lib/train
-  lib/report)
+set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/tuning lib/layers lib/engine models lib/compress lib/export
+  lib/train lib/report)
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
 

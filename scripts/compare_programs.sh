@@ -6,6 +6,7 @@
 # With COMERA_DATA also tensorize and export of all-MiniLM-L6-v2.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,6s/^# //p' "$0"; exit 2; }
+# shellcheck disable=SC2034  # read by name below
 old=$(realpath "$1") new=$(realpath "$2") isa=${3:-v3}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

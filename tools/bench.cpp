@@ -10,6 +10,7 @@
 #include "lib/report/fit.h"
 #include "lib/train/train_options.h"
 #include "lib/tt/modes.h"
+#include "lib/tuning/path_choices.h"
 #include "models/model_options.h"
 #include "tools/machine.h"
 #include "tools/verbs.h"
@@ -189,7 +190,7 @@ std::vector<std::string> sets_of(const OptionValues& values) {
 
 report::BenchReport bench_work(const OptionValues& values, const std::string& isa, bool parts) {
   OpenMachine open = open_machine(values, values.text("dtype"), isa);
-  plan::PathChoices paths;
+  tuning::PathChoices paths;
   open.machine.paths = &paths;  // choices are measured, as in training
   const report::BenchOptions options{.warmup = static_cast<int>(values.integer("warmup")),
                                      .repetitions = static_cast<int>(values.integer("repetitions")),

@@ -45,7 +45,7 @@ void choose_paths(const OptionValues& values, RunSetup& setup) {
   const std::string path = setup.resume           ? join_path(setup.folder, "recipe.toml")
                            : values.has("config") ? values.text("config")
                                                   : "";
-  setup.paths = std::make_unique<plan::PathChoices>(
+  setup.paths = std::make_unique<tuning::PathChoices>(
       path.empty() ? plan::PathTable() : train::recipe_paths(read_file(path, io::largest_recipe), path));
   setup.open.machine.paths = setup.paths.get();
 }

@@ -8,6 +8,7 @@
 #include "lib/data/label_kind.h"
 #include "lib/report/run_report.h"
 #include "lib/train/run_folder.h"
+#include "lib/tuning/path_choices.h"
 #include "models/architecture.h"
 #include "tools/machine.h"
 
@@ -18,8 +19,8 @@ struct RunSetup {
   std::unique_ptr<train::RunFolder> run;  // the run at `folder`, open and locked if the folder exists
   bool resume = false;                    // the folder has a run to resume
   OpenMachine open;
-  std::unique_ptr<plan::PathChoices>
-      paths;  // for open.machine, from the recipe and from measurements; null if nothing is run
+  // For open.machine, from the recipe and from measurements; null if nothing is run.
+  std::unique_ptr<tuning::PathChoices> paths;
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::shared_ptr<const data::Dataset> data, dev;  // dev may be null
   data::ScoreMoments scores;                       // regression: moments of the labels of `data`

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "lib/plan/path_choices.h"
+#include "lib/plan/path_chooser.h"
 #include "lib/plan/plan.h"
 
 namespace comera::plan {
@@ -42,7 +42,7 @@ struct Machine {
   DType dtype = DType::f32;
   void* stream = nullptr;
   bool tf32 = false, fp8 = false;  // kernels::Context
-  PathChoices* paths = nullptr;    // of the run; null: the backend's own rules decide
+  PathChooser* paths = nullptr;    // null: the backend's own rules decide
 
   kernels::Context context() const { return {dtype, stream, nullptr, 0, tf32, fp8}; }
 };

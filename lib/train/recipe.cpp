@@ -4,6 +4,7 @@
 #include "lib/core/log.h"
 #include "lib/io/json_file.h"
 #include "lib/train/run_folder.h"
+#include "lib/tuning/path_choices.h"
 
 namespace comera::train {
 namespace {
@@ -22,12 +23,12 @@ std::string recipe_text(const OptionValues& values, const RecipeHashes& hashes) 
 
 std::string recipe_text(const plan::PathTable& paths) {
   std::string text = paths.empty() ? "" : "\n# measured on the device\n[paths]\n";
-  for (const auto& [call, path] : paths) text += fmt::format("\"{}\" = \"{}\"\n", call, plan::name_of(path));
+  for (const auto& [call, path] : paths) text += fmt::format("\"{}\" = \"{}\"\n", call, tuning::name_of(path));
   return text;
 }
 
 plan::PathTable recipe_paths(const std::string& recipe, const std::string& file_name) {
-  return plan::parse_paths(toml_texts(recipe, file_name, "paths"), file_name);
+  return tuning::parse_paths(toml_texts(recipe, file_name, "paths"), file_name);
 }
 
 std::optional<std::string> read_recipe(const std::string& folder) {

@@ -80,8 +80,8 @@ refused 'config["layer_norm_eps"] = -1' "the norms' epsilon -1 must lie between"
 refused 'config["layer_norm_eps"] = 1e308' "the norms' epsilon 1e308 must lie between"
 refused 'config["pad_token_id"] = -2**63' 'pad_token_id is -9223372036854775808; no size or id is that large'
 refused 'config["num_hidden_layers"] = 4096' 'tensor bert\.encoder\.layer\.1\..* is missing'
-changed 'for name in "classifier.bias", "bert.embeddings.LayerNorm.bias":
-    tensors[name][2] = b"\xff\xff\x7f\x7f" * (len(tensors[name][2]) // 4)'
+changed 'for bias in "classifier.bias", "bert.embeddings.LayerNorm.bias":
+    tensors[bias][2] = b"\xff\xff\x7f\x7f" * (len(tensors[bias][2]) // 4)'
 run "$COMERA" evaluate bad --data dev.tsv "${columns[@]}"
 expect_exit 1
 expect_err 'its answer is not a finite number'

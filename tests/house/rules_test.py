@@ -12,9 +12,9 @@ FOLDERS = ("kernels", "lib", "models", "tools", "tests", "third_party", "cmake",
 
 # script, file to write, its text, expected part of the script's output
 BREACHES = [
-    ("check_layering.py", "lib/core/breach.h", '#include "lib/train/loop.h"\n', "lies above it"),
+    ("check_layering.py", "lib/core/breach.h", '#include "lib/train/loop.h"\n', "which is above it"),
     ("check_layering.py", "lib/core/breach.h", '#include "error.h"\n', "write it from the root"),
-    ("check_layering.py", "kernels/breach.h", '#include "lib/core/error.h"\n', "lies above it"),
+    ("check_layering.py", "kernels/breach.h", '#include "lib/core/error.h"\n', "which is above it"),
     ("check_layering.py", "lib/core/breach.h", '#include "kernels/cpu/simd.h"\n', "through kernels/backend.h only"),
     ("check_layering.py", "lib/core/breach.h", "#ifdef COMERA_CUDA\n#endif\n", "belongs into kernels/"),
     ("check_size.py", "lib/core/breach.h", "//\n" * 500, "500 lines, at most"),
@@ -24,7 +24,7 @@ BREACHES = [
     ("check_words.py", "docs/breach.md", "see /ho" + "me/me/notes\n", "names a folder"),
     ("check_words.py", "tests/core/breach_test.cpp", "CHECK(tr" + "ue);\n", "cannot fail"),
     ("check_promises.py", "SECURITY.md", "| a | `core: breach` |\n", "there is no test core: breach"),
-    ("check_promises.py", "SECURITY.md", "| a | nothing |\n", "no test holds: a"),
+    ("check_promises.py", "SECURITY.md", "| a | nothing |\n", "no test named for: a"),
     ("check_format.sh", "lib/core/breach.h", "int  a ;\n", "clang-format"),
     ("check_scripts.sh", "scripts/breach.sh", "#!/bin/sh\ncd $1\n", "SC2086"),
 ]

@@ -10,6 +10,7 @@
 #include "lib/core/file.h"
 #include "lib/core/log.h"
 #include "lib/train/trainer.h"
+#include "lib/tuning/path_choices.h"
 #include "tests/engine/toy_model.h"
 
 namespace toy {
@@ -86,8 +87,8 @@ struct Job {
 
   train::RunResult run(const std::string& path) const {
     train::RunFolder folder(path, resume ? train::RunFolder::Open::resume : train::RunFolder::Open::fresh);
-    plan::PathChoices paths(repeated.empty() ? plan::PathTable() : paths_of(repeated),
-                            [this](plan::Path path, const auto&) { return path == faster ? 1.0 : 2.0; });
+    tuning::PathChoices paths(repeated.empty() ? plan::PathTable() : paths_of(repeated),
+                              [this](plan::Path path, const auto&) { return path == faster ? 1.0 : 2.0; });
     plan::Machine choosing = machine;
     if (faster) choosing.paths = &paths;
     train::TrainInputs inputs{

@@ -1,4 +1,4 @@
-#include "lib/plan/path_choices.h"
+#include "lib/tuning/path_choices.h"
 
 #include <catch2/catch.hpp>
 
@@ -53,7 +53,7 @@ TEST_CASE("the faster path is chosen once for each shape") {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Path faster : {Path::fused, Path::library}) {
       int rounds = 0;
-      plan::PathChoices choices({}, Clock{faster, &rounds});
+      tuning::PathChoices choices({}, Clock{faster, &rounds});
       const kernels::Context context{dtype};
       CHECK(choices.choose(device(), context, forward(5)) == faster);
       const int of_one = rounds;
@@ -73,7 +73,7 @@ TEST_CASE("the faster path is chosen once for each shape") {
 
 TEST_CASE("calls with different computations have separate choices") {
   int rounds = 0;
-  plan::PathChoices choices({}, Clock{Path::fused, &rounds});
+  tuning::PathChoices choices({}, Clock{Path::fused, &rounds});
   kernels::TtLinearForward again = forward(5);
   again.t1_is_given = true, again.x = again.left = nullptr;
   kernels::TtLinearBackward added = backward(5), without = backward(5), apart = backward(5);
@@ -82,20 +82,20 @@ TEST_CASE("calls with different computations have separate choices") {
   for (const auto& call : {backward(5), added, without, apart}) choices.choose(device(), {}, call);
   CHECK(choices.table().size() == 5);
   std::map<std::string, std::string> texts;
-  for (const auto& [call, path] : choices.table()) texts.emplace(call, plan::name_of(path));
-  CHECK(plan::parse_paths(texts, "recipe.toml") == choices.table());
+  for (const auto& [call, path] : choices.table()) texts.emplace(call, tuning::name_of(path));
+  CHECK(tuning::parse_paths(texts, "recipe.toml") == choices.table());
 }
 
 TEST_CASE("a call with an entry in the table is not measured") {
   int rounds = 0;
-  plan::PathChoices choices({{"tt_linear_backward f32 5 x 24 -> 16/16", Path::library}}, Clock{Path::fused, &rounds});
+  tuning::PathChoices choices({{"tt_linear_backward f32 5 x 24 -> 16/16", Path::library}}, Clock{Path::fused, &rounds});
   CHECK(choices.choose(device(), {}, backward(5)) == Path::library);
   CHECK(rounds == 0);
 }
 
 TEST_CASE("a call with only one path is not measured") {
   int rounds = 0;
-  plan::PathChoices choices({}, Clock{Path::library, &rounds});
+  tuning::PathChoices choices({}, Clock{Path::library, &rounds});
   kernels::TtLinearForward uneven = forward(5);
   uneven.in = 23;
   CHECK(choices.choose(device(), {}, uneven) == Path::automatic);
@@ -107,13 +107,13 @@ TEST_CASE("a call with only one path is not measured") {
 }
 
 TEST_CASE("the wall clock chooses a path, and without memory for the measurement the fused path is used") {
-  plan::PathChoices choices;
+  tuning::PathChoices choices;
   const Path chosen = choices.choose(device(), {}, forward(5));
   CHECK((chosen == Path::fused || chosen == Path::library));
   kernels::Backend full = device();
   full.memory.allocate = [](std::size_t) -> void* { return nullptr; };
   int rounds = 0;
-  plan::PathChoices none({}, Clock{Path::library, &rounds});
+  tuning::PathChoices none({}, Clock{Path::library, &rounds});
   CHECK(none.choose(full, {}, forward(5)) == Path::fused);
   CHECK(rounds == 0);
   CHECK(none.table().size() == 1);
@@ -121,7 +121,7 @@ TEST_CASE("the wall clock chooses a path, and without memory for the measurement
 
 TEST_CASE("a damaged table is refused") {
   const auto parse = [](const char* call, const char* path) {
-    return plan::parse_paths({{call, path}}, "recipe.toml");
+    return tuning::parse_paths({{call, path}}, "recipe.toml");
   };
   const char* good = "tt_linear_backward f32 5 x 24 -> 16/16 8/0 gelu, adds dx";
   CHECK(parse(good, "library").at(good) == Path::library);

@@ -6,34 +6,32 @@
 #include <map>
 #include <string>
 
-#include "kernels/backend.h"
+#include "lib/plan/path_chooser.h"
 
-namespace comera::plan {
+namespace comera::tuning {
 
-using kernels::Path;
-
-// Path by the text of a call, such as "tt_linear_forward bf16 4096 x 768 -> 3072/32 gelu" (tokens, in, out and padded
-// rank of each output).
-using PathTable = std::map<std::string, Path>;
+using plan::Path;
+using plan::PathTable;
 
 const char* name_of(Path path);
 // Parses a table written as names. Throws InputError in the name of `where` for an unknown call or path.
 PathTable parse_paths(const std::map<std::string, std::string>& texts, const std::string& where);
 
-class PathChoices {
+class PathChoices final : public plan::PathChooser {
  public:
   // Returns the seconds of `round`, which runs some calls by that path to their end.
   using Stopwatch = std::function<double(Path path, const std::function<void()>& round)>;
 
   explicit PathChoices(PathTable table = {}, Stopwatch stopwatch = {});  // default: wall clock
 
-  // Returns the path of the table. A missing one is measured on zeros in separate memory, logged and added. Only sizes
-  // are read from the call; its pointers show which tensors it has. Returns Path::automatic, without an entry in the
-  // table, if the backend has only one path.
-  Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearForward& call);
-  Path choose(const kernels::Backend& backend, const kernels::Context& context, const kernels::TtLinearBackward& call);
+  // Returns the path of the table. A missing one is measured on zeros in separate memory, logged and added. The table
+  // has no entry for a call for which the backend has only one path.
+  Path choose(const kernels::Backend& backend, const kernels::Context& context,
+              const kernels::TtLinearForward& call) override;
+  Path choose(const kernels::Backend& backend, const kernels::Context& context,
+              const kernels::TtLinearBackward& call) override;
 
-  const PathTable& table() const { return table_; }
+  const PathTable& table() const override { return table_; }
 
  private:
   template <class Args>
@@ -47,4 +45,4 @@ class PathChoices {
   Stopwatch stopwatch_;
 };
 
-}  // namespace comera::plan
+}  // namespace comera::tuning

@@ -1,4 +1,4 @@
-#include "lib/plan/path_choices.h"
+#include "lib/tuning/path_choices.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include "lib/core/reals.h"
 #include "lib/plan/plan.h"
 
-namespace comera::plan {
+namespace comera::tuning {
 namespace {
 
 using kernels::Backend;
@@ -66,8 +66,8 @@ class Places {
     if (pointer) pointer = take(static_cast<std::size_t>(elements) * size_of(dtype));
   }
   void* take(std::size_t bytes) {
-    void* const place = base_ ? base_ + used_ : unbound;
-    used_ += aligned(bytes);
+    void* const place = base_ ? base_ + used_ : plan::unbound;
+    used_ += plan::aligned(bytes);
     return place;
   }
   std::size_t used() const { return used_; }
@@ -187,7 +187,7 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
   const std::size_t workspace = std::max(needs[0], needs[1]);
   Places sizes(nullptr);
   place(call, context.dtype, sizes);
-  const std::size_t bytes = sizes.used() + aligned(workspace);
+  const std::size_t bytes = sizes.used() + plan::aligned(workspace);
   const auto release = [&](void* data) { backend.memory.release(data, bytes); };
   const std::unique_ptr<void, decltype(release)> memory(backend.memory.allocate(bytes), release);
   if (!memory) {
@@ -217,4 +217,4 @@ Path PathChoices::measure(const std::string& key, const Backend& backend, const 
   return faster;
 }
 
-}  // namespace comera::plan
+}  // namespace comera::tuning

@@ -1,1 +1,0 @@
-target_link_libraries(test_plan PRIVATE comera_cuda_on_host)
