@@ -9,6 +9,7 @@
 #include "lib/layers/loss.h"
 #include "models/decoder_block.h"
 #include "models/decoder_config.h"
+#include "models/planning.h"
 
 namespace comera::models {
 namespace {
@@ -40,6 +41,35 @@ class Decoder final : public layers::Model {
     head_.emplace(builder_, spec.tied ? *words_ : *head_words_, "", spec.vocabulary, spec.hidden);
   }
 
+  void declare_constants(plan::Inputs& inputs) override {
+    words_->declare(inputs);
+    if (head_words_) head_words_->declare(inputs);
+    merger_.declare(inputs);
+  }
+
+  void declare(const data::Batch& batch, plan::Inputs& inputs) override {
+    const auto lengths = batch["lengths"].as<const std::int32_t>();
+    const std::int64_t length = batch.length;
+    inputs.add(batch["samples"], samples_);
+    inputs.add(batch["input_ids"], ids_);
+    keys_.begin = {};
+    if (batch.has("key_begin")) inputs.add(batch["key_begin"], keys_.begin);
+    // A query attends to itself and earlier tokens. Padding attends to nothing.
+    declare_rows(batch, "key_end", key_end_host_, keys_.end, inputs, [&](std::int64_t k) {
+      const std::int64_t t = k % length;
+      return t < lengths[static_cast<std::size_t>(k / length)] ? t + 1 : 0;
+    });
+    declare_rows(batch, "position_ids", positions_host_, positions_, inputs,
+                 [&](std::int64_t k) { return k % length; });
+    if (cache_) inputs.add(batch["cache_rows"], shared_.cache_rows);
+    declare_head(batch, inputs);
+    hidden_loss_.declare(batch, distillation_, inputs);
+  }
+
+  data::Batch planning_batch(std::int64_t sequences, std::int64_t length, double mask_probability) const override {
+    return models::planning_batch(spec_, sequences, length, mask_probability);
+  }
+
   void prepare(Walk& walk) override {
     Walk::Scope scope(walk, "prepare");
     words_->prepare(walk);
@@ -53,7 +83,7 @@ class Decoder final : public layers::Model {
     Flow flow = blocks_.forward(*pass_, enter(*pass_), keys_);
     walk.drop(flow.stream);
     Outputs outputs = leave(*pass_, batch, flow.normed);
-    hidden_loss_.forward(*pass_, *state_, batch, flow.normed);
+    hidden_loss_.forward(*pass_, *state_, flow.normed);
     walk.drop(flow.normed.tensor);
     if (!policy.saves()) close_pass();
     return outputs;
@@ -97,40 +127,38 @@ class Decoder final : public layers::Model {
     return {pass_->tokens(), pass_->tokens(), static_cast<const std::int32_t*>(ids_.data), nullptr};
   }
 
-  // Returns the batch's tensor, or (without packed documents) a tensor with number(k) in row k.
+  // Lists the batch's tensor, or (without packed documents) a tensor with number(k) in row k.
   template <class Number>
-  Tensor rows(Walk& walk, const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Number number) {
-    if (batch.has(name)) return walk.input(batch[name]);
-    host.resize(static_cast<std::size_t>(pass_->tokens()));
-    for (std::int64_t k = 0; k < pass_->tokens(); ++k)
-      host[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(number(k));
-    return walk.input({host.data(), DType::i32, {batch.sequences, batch.length}});
+  static void declare_rows(const data::Batch& batch, const char* name, std::vector<std::int32_t>& host, Tensor& bound,
+                           plan::Inputs& inputs, Number number) {
+    if (batch.has(name)) return inputs.add(batch[name], bound);
+    host.resize(static_cast<std::size_t>(batch.sequences * batch.length));
+    for (std::size_t k = 0; k < host.size(); ++k)
+      host[k] = static_cast<std::int32_t>(number(static_cast<std::int64_t>(k)));
+    inputs.add({host.data(), DType::i32, {batch.sequences, batch.length}}, bound);
+  }
+
+  void declare_head(const data::Batch& batch, plan::Inputs& inputs) {
+    if (distillation_.teaches) return;
+    if (batch.has("targets")) {
+      inputs.add(batch["targets"], targets_);
+      head_->declare_loss(batch, distillation_, targets_.elements(), inputs);
+    } else {
+      inputs.add(batch["logit_rows"], logit_rows_);
+      head_->declare(logit_rows_.elements(), inputs);
+    }
   }
 
   void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
-    samples_ = walk.input(batch["samples"]);
     pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
                        static_cast<const std::int64_t*>(samples_.data), &distillation_});
-    ids_ = walk.input(batch["input_ids"]);
-    const auto lengths = batch["lengths"].as<const std::int32_t>();
-    const std::int64_t length = batch.length;
-    if (batch.has("key_begin")) keys_.begin = walk.input(batch["key_begin"]);
-    // A query attends to itself and earlier tokens. Padding attends to nothing.
-    keys_.end = rows(walk, batch, "key_end", key_end_host_, [&](std::int64_t k) {
-      const std::int64_t t = k % length;
-      return t < lengths[static_cast<std::size_t>(k / length)] ? t + 1 : 0;
-    });
-    const Tensor positions =
-        rows(walk, batch, "position_ids", positions_host_, [&](std::int64_t k) { return k % length; });
     shared_.cache = policy.saves() ? nullptr : cache_;
-    if (shared_.cache) shared_.cache_rows = walk.input(batch["cache_rows"]);
-    shared_.rotary.begin(*pass_, positions, length, shared_.cache ? shared_.cache->tables() : layers::RotaryTables{});
+    shared_.rotary.begin(*pass_, positions_, batch.length,
+                         shared_.cache ? shared_.cache->tables() : layers::RotaryTables{});
   }
 
   void close_pass() {
-    Walk& walk = pass_->walk;
-    for (Tensor* tensor : {&samples_, &ids_, &keys_.begin, &keys_.end, &shared_.cache_rows}) walk.drop(*tensor);
-    shared_.rotary.end(walk);
+    shared_.rotary.end(pass_->walk);
     pass_.reset();
   }
 
@@ -152,23 +180,19 @@ class Decoder final : public layers::Model {
       return outputs;
     }
     if (batch.has("targets")) {
-      Tensor targets = walk.input(batch["targets"]);
-      outputs.best = head_->forward(pass, *state_, batch, x, targets);
-      walk.drop(targets);
+      outputs.best = head_->forward(pass, *state_, x, targets_);
       if (pass.policy.saves())
         walk.drop(outputs.best);
       else
         outputs.hidden = walk.keep(x.tensor);
       return outputs;
     }
-    Tensor index = walk.input(batch["logit_rows"]);
-    Tensor picked = walk.make("rows", {index.shape[0], spec_.hidden});
+    Tensor picked = walk.make("rows", {logit_rows_.shape[0], spec_.hidden});
     walk.run(walk.backend().gather_rows,
-             kernels::GatherRows{index.shape[0], spec_.hidden, static_cast<const std::int32_t*>(index.data),
+             kernels::GatherRows{logit_rows_.shape[0], spec_.hidden, static_cast<const std::int32_t*>(logit_rows_.data),
                                  x.tensor.data, spec_.hidden, picked.data});
     outputs.logits = head_->all_logits(pass, picked);
     walk.drop(picked);
-    walk.drop(index);
     return outputs;
   }
 
@@ -184,8 +208,8 @@ class Decoder final : public layers::Model {
   layers::VectorLoss hidden_loss_{layers::teacher_hidden, true};
   std::optional<Pass> pass_;
   std::vector<std::int32_t> key_end_host_, positions_host_;
-  Tensor samples_, ids_;
-  KeyRanges keys_;
+  Tensor samples_, ids_, positions_, targets_, logit_rows_;  // inputs
+  KeyRanges keys_;                                           // inputs
 };
 
 }  // namespace

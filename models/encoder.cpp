@@ -8,6 +8,7 @@
 #include "kernels/bags.h"
 #include "models/encoder_config.h"
 #include "models/heads.h"
+#include "models/planning.h"
 
 namespace comera::models {
 namespace {
@@ -34,21 +35,22 @@ class Embeddings {
 
   layers::Table& words() { return *words_; }
 
-  Value forward(Pass& pass, const data::Batch& batch) {
+  void declare(const data::Batch& batch, plan::Inputs& inputs) {
+    const std::int64_t tokens = batch.sequences * batch.length;
+    position_ids_.resize(static_cast<std::size_t>(tokens));
+    for (std::int64_t k = 0; k < tokens; ++k) position_ids_[k] = static_cast<std::int32_t>(k % batch.length + offset_);
+    inputs.add(batch["input_ids"], ids_);
+    inputs.add(position_ids_, position_tensor_);
+    if (has_types_) inputs.add(batch["token_type_ids"], type_ids_);
+  }
+
+  Value forward(Pass& pass) {
     Walk& walk = pass.walk;
     const std::int64_t tokens = pass.tokens();
-    position_ids_.resize(static_cast<std::size_t>(tokens));
-    for (std::int64_t k = 0; k < tokens; ++k) position_ids_[k] = static_cast<std::int32_t>(k % pass.length + offset_);
-    ids_ = walk.input(batch["input_ids"]);
-    position_tensor_ = walk.input({position_ids_.data(), DType::i32, {tokens}});
     Tensor sum = walk.make("embeddings", {tokens, hidden_});
     words_->forward(walk, bags(ids_, tokens), sum, false);
     positions_->forward(walk, bags(position_tensor_, tokens), sum, true);
-    if (has_types_) {
-      type_ids_ = walk.input(batch["token_type_ids"]);
-      types_->forward(walk, bags(type_ids_, tokens), sum, true);
-    }
-    if (!pass.policy.saves()) release(walk);
+    if (has_types_) types_->forward(walk, bags(type_ids_, tokens), sum, true);
     return norm_->forward(pass, sum, Tensor{});
   }
 
@@ -62,7 +64,6 @@ class Embeddings {
     positions_->backward(pass.walk, sink, positions, d_sum);
     if (has_types_) types_->backward(pass.walk, sink, bags(type_ids_, tokens), d_sum);
     pass.walk.drop(d_sum);
-    release(pass.walk);
   }
 
  private:
@@ -70,18 +71,12 @@ class Embeddings {
     return {tokens, tokens, static_cast<const std::int32_t*>(ids.data), nullptr};
   }
 
-  void release(Walk& walk) {
-    walk.drop(ids_);
-    walk.drop(position_tensor_);
-    if (has_types_) walk.drop(type_ids_);
-  }
-
   std::int64_t hidden_, offset_;
   bool has_types_;
   std::unique_ptr<layers::Table> words_, positions_, types_;
   std::optional<layers::ResidualNorm> norm_;
   std::vector<std::int32_t> position_ids_;
-  Tensor ids_, type_ids_, position_tensor_;
+  Tensor ids_, type_ids_, position_tensor_;  // inputs
 };
 
 std::string with_end(const std::string& name, std::string_view end, const char* other) {
@@ -117,6 +112,27 @@ class Encoder final : public layers::Model {
     for (layers::Parameter& parameter : parameters_.all()) parameter.aliases = aliases_of(spec, parameter.name);
   }
 
+  void declare_constants(plan::Inputs& inputs) override {
+    embeddings_.words().declare(inputs);
+    merger_.declare(inputs);
+  }
+
+  void declare(const data::Batch& batch, plan::Inputs& inputs) override {
+    const auto lengths = batch["lengths"].as<const std::int32_t>();
+    key_end_host_.resize(static_cast<std::size_t>(batch.sequences * batch.length));
+    for (std::size_t k = 0; k < key_end_host_.size(); ++k)
+      key_end_host_[k] = lengths[k / static_cast<std::size_t>(batch.length)];
+    inputs.add(batch["samples"], samples_);
+    inputs.add({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}}, keys_.end);
+    embeddings_.declare(batch, inputs);
+    head_->declare(batch, distillation_, inputs);
+    hidden_loss_.declare(batch, distillation_, inputs);
+  }
+
+  data::Batch planning_batch(std::int64_t sequences, std::int64_t length, double mask_probability) const override {
+    return models::planning_batch(spec_, sequences, length, mask_probability);
+  }
+
   void prepare(Walk& walk) override {
     Walk::Scope scope(walk, "prepare");
     embeddings_.words().prepare(walk);
@@ -125,19 +141,20 @@ class Encoder final : public layers::Model {
   }
 
   Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) override {
-    open_pass(walk, batch, policy);
+    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
+                       static_cast<const std::int64_t*>(samples_.data), &distillation_});
     Pass& pass = *pass_;
-    Flow flow = enter(pass, batch);
+    Flow flow = enter(pass);
     flow = blocks_.forward(pass, flow, keys_);
     if (spec_.pre_norm) walk.drop(flow.stream);
     Outputs outputs;
     {
       Walk::Scope scope(walk, "head");
-      outputs = head_->forward(pass, *state_, batch, flow.normed);
-      hidden_loss_.forward(pass, *state_, batch, flow.normed);
+      outputs = head_->forward(pass, *state_, flow.normed);
+      hidden_loss_.forward(pass, *state_, flow.normed);
     }
     walk.drop(flow.normed.tensor);
-    if (!policy.saves()) close_pass();
+    if (!policy.saves()) pass_.reset();
     return outputs;
   }
 
@@ -153,7 +170,7 @@ class Encoder final : public layers::Model {
     Walk::Scope scope(walk, "embeddings");
     if (spec_.pre_norm) d.normed = first_norm_->backward(pass, sink, d.normed, d.stream, nullptr);
     embeddings_.backward(pass, sink, d.normed);
-    close_pass();
+    pass_.reset();
   }
 
   void finish(Walk& walk, Sink& sink) override {
@@ -176,25 +193,9 @@ class Encoder final : public layers::Model {
     }
   }
 
-  void open_pass(Walk& walk, const data::Batch& batch, const SavePolicy& policy) {
-    samples_ = walk.input(batch["samples"]);
-    pass_.emplace(Pass{walk, policy, batch.sequences, batch.length, &state_->scalars,
-                       static_cast<const std::int64_t*>(samples_.data), &distillation_});
-    const TensorView lengths = batch["lengths"];
-    key_end_host_.resize(static_cast<std::size_t>(pass_->tokens()));
-    for (std::int64_t k = 0; k < pass_->tokens(); ++k) key_end_host_[k] = lengths.as<std::int32_t>()[k / batch.length];
-    keys_.end = walk.input({key_end_host_.data(), DType::i32, {batch.sequences, batch.length}});
-  }
-
-  void close_pass() {
-    pass_->walk.drop(samples_);
-    pass_->walk.drop(keys_.end);
-    pass_.reset();
-  }
-
-  Flow enter(Pass& pass, const data::Batch& batch) {
+  Flow enter(Pass& pass) {
     Walk::Scope scope(pass.walk, "embeddings");
-    Flow flow{embeddings_.forward(pass, batch), Tensor{}};
+    Flow flow{embeddings_.forward(pass), Tensor{}};
     if (spec_.pre_norm) flow.normed = first_norm_->forward(pass, flow.normed.tensor, Tensor{}, &flow.stream);
     return flow;
   }
@@ -209,8 +210,8 @@ class Encoder final : public layers::Model {
   layers::VectorLoss hidden_loss_{layers::teacher_hidden, true};
   std::optional<Pass> pass_;
   std::vector<std::int32_t> key_end_host_;
-  Tensor samples_;
-  KeyRanges keys_;
+  Tensor samples_;  // input
+  KeyRanges keys_;  // inputs
 };
 
 }  // namespace

@@ -7,8 +7,10 @@ namespace comera::models {
 namespace {
 
 using kernels::Activation;
+using layers::Distillation;
 using layers::Outputs;
 using layers::StepState;
+using plan::Inputs;
 
 const std::int32_t* ids_of(const Tensor& tensor) { return static_cast<const std::int32_t*>(tensor.data); }
 
@@ -17,11 +19,12 @@ class RowPicker {
  public:
   explicit RowPicker(std::int64_t columns) : columns_(columns) {}
 
-  Tensor forward(Pass& pass, const Tensor& x, const Tensor& index) {
-    index_ = index;
-    Tensor rows = pass.walk.make("rows", {index.shape[0], columns_});
+  Tensor& index() { return index_; }  // input
+
+  Tensor forward(Pass& pass, const Tensor& x) {
+    Tensor rows = pass.walk.make("rows", {index_.shape[0], columns_});
     pass.walk.run(pass.backend().gather_rows,
-                  kernels::GatherRows{index.shape[0], columns_, ids_of(index), x.data, columns_, rows.data});
+                  kernels::GatherRows{index_.shape[0], columns_, ids_of(index_), x.data, columns_, rows.data});
     return rows;
   }
 
@@ -32,11 +35,8 @@ class RowPicker {
     pass.walk.run(pass.backend().scatter_rows,
                   kernels::ScatterRows{d_rows.shape[0], columns_, ids_of(index_), d_rows.data, dx.data, columns_});
     pass.walk.drop(d_rows);
-    pass.walk.drop(index_);
     return dx;
   }
-
-  void release(Pass& pass) { pass.walk.drop(index_); }
 
  private:
   std::int64_t columns_;
@@ -56,13 +56,16 @@ class TextOutputs {
         classifier_(LinearSet::make(builder, {{EncoderNames(spec).classifier, spec.outputs()}}, spec.hidden,
                                     Activation::none)) {}
 
+  void declare(const data::Batch& batch, Inputs& inputs) {
+    first_tokens_.resize(static_cast<std::size_t>(batch.sequences));
+    for (std::int64_t b = 0; b < batch.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * batch.length);
+    inputs.add(first_tokens_, picker_.index());
+  }
+
   // Returns [B, outputs]; the caller drops it.
   Tensor forward(Pass& pass, const Value& x) {
     Walk& walk = pass.walk;
-    first_tokens_.resize(static_cast<std::size_t>(pass.sequences));
-    for (std::int64_t b = 0; b < pass.sequences; ++b) first_tokens_[b] = static_cast<std::int32_t>(b * pass.length);
-    Tensor index = walk.input({first_tokens_.data(), DType::i32, {pass.sequences}});
-    Tensor first = picker_.forward(pass, x.tensor, index);
+    Tensor first = picker_.forward(pass, x.tensor);
     Tensor pooled;
     pooler_.forward(pass, {first, nullptr}, &pooled);
     walk.drop(first);
@@ -70,7 +73,6 @@ class TextOutputs {
     Tensor outputs;
     classifier_.forward(pass, {pooled, nullptr}, &outputs);
     walk.drop(pooled);
-    if (!pass.policy.saves()) picker_.release(pass);
     return outputs;
   }
 
@@ -104,11 +106,16 @@ class Classifier final : public Head {
  public:
   Classifier(Builder& builder, const EncoderSpec& spec) : text_(builder, spec) {}
 
-  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+  void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
+    text_.declare(batch, inputs);
+    inputs.add(batch["labels"], targets_);
+    divergence_.declare(batch, distillation, inputs);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const Value& x) override {
     Tensor logits = text_.forward(pass, x);
-    targets_ = pass.walk.input(batch["labels"]);
     loss_.add(pass, logits, 0, targets_);
-    divergence_.forward(pass, state, batch, logits);
+    divergence_.forward(pass, state, logits);
     return leave(pass, logits, loss_.finish(pass, state, targets_));
   }
 
@@ -123,7 +130,6 @@ class Classifier final : public Head {
       walk.drop(towards_teacher);
     }
     loss_.release(pass);
-    walk.drop(targets_);
     return text_.backward(pass, sink, logits_);
   }
 
@@ -136,7 +142,6 @@ class Classifier final : public Head {
       return {};
     }
     loss_.release(pass);
-    pass.walk.drop(targets_);
     return {logits, best};
   }
 
@@ -148,12 +153,18 @@ class Classifier final : public Head {
 
 class Regressor final : public Head {
  public:
-  Regressor(Builder& builder, const EncoderSpec& spec) : text_(builder, spec) {}
+  Regressor(Builder& builder, const EncoderSpec& spec) : text_(builder, spec), loss_(builder.dtype) {}
 
-  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+  void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
+    text_.declare(batch, inputs);
+    loss_.declare(batch, inputs);
+    teacher_loss_.declare(batch, distillation, inputs);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const Value& x) override {
     Tensor numbers = text_.forward(pass, x);
-    loss_.forward(pass, state, batch, numbers);
-    teacher_loss_.forward(pass, state, batch, {numbers, nullptr});
+    loss_.forward(pass, state, numbers);
+    teacher_loss_.forward(pass, state, {numbers, nullptr});
     if (!pass.policy.saves()) return {numbers, {}};
     numbers_ = numbers;
     return {};
@@ -184,25 +195,24 @@ class MaskedLanguageModel final : public Head {
         norm_(builder, EncoderNames(spec).transform_norm, spec.hidden, {kernels::NormKind::layer, spec.epsilon, 0, 0}),
         decoder_(builder, words, EncoderNames(spec).decoder_bias, spec.vocabulary, spec.hidden) {}
 
-  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+  void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
+    inputs.add(batch["masked_index"], picker_.index());
+    if (distillation.teaches) return;
+    inputs.add(batch["masked_targets"], targets_);
+    decoder_.declare_loss(batch, distillation, targets_.elements(), inputs);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const Value& x) override {
     Walk& walk = pass.walk;
-    Tensor rows = picker_.forward(pass, x.tensor, walk.input(batch["masked_index"]));
+    Tensor rows = picker_.forward(pass, x.tensor);
     Tensor transformed;
     transform_.forward(pass, {rows, nullptr}, &transformed);
     walk.drop(rows);
     Value normed = norm_.forward(pass, transformed, Tensor{});
-    if (pass.distillation->teaches) {
-      picker_.release(pass);
-      return {{}, {}, normed.tensor};
-    }
-    Tensor targets = walk.input(batch["masked_targets"]);
-    Tensor best = decoder_.forward(pass, state, batch, normed, targets);
-    walk.drop(targets);
+    if (pass.distillation->teaches) return {{}, {}, normed.tensor};
+    Tensor best = decoder_.forward(pass, state, normed, targets_);
     walk.drop(normed.tensor);
-    if (!pass.policy.saves()) {
-      picker_.release(pass);
-      return {Tensor{}, best};
-    }
+    if (!pass.policy.saves()) return {Tensor{}, best};
     walk.drop(best);
     return {};
   }
@@ -222,6 +232,7 @@ class MaskedLanguageModel final : public Head {
   LinearSet transform_;
   layers::ResidualNorm norm_;
   layers::VocabularyDecoder decoder_;
+  Tensor targets_;  // input
 };
 
 class SentenceEmbedding final : public Head {
@@ -232,19 +243,22 @@ class SentenceEmbedding final : public Head {
                                 Activation::tanh);
   }
 
-  Outputs forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) override {
+  void declare(const data::Batch& batch, const Distillation& distillation, Inputs& inputs) override {
+    inputs.add(batch["lengths"], lengths_);
+    loss_.declare(batch, distillation, inputs);
+  }
+
+  Outputs forward(Pass& pass, StepState& state, const Value& x) override {
     Walk& walk = pass.walk;
-    lengths_ = walk.input(batch["lengths"]);
     norm_ = walk.make_statistic("norm", {pass.sequences});
     embedding_ = walk.make("sentence_embedding", {pass.sequences, hidden_});
     walk.run(pass.backend().pool_forward,
              kernels::PoolForward{rules_.pooling, rules_.normalise, pass.sequences, pass.length, hidden_,
                                   ids_of(lengths_), x.tensor.data, embedding_.data, norm_.data});
-    loss_.forward(pass, state, batch, {embedding_, nullptr});
+    loss_.forward(pass, state, {embedding_, nullptr});
     if (pass.policy.saves()) return {};
     const Outputs outputs{{}, {}, walk.keep(x.tensor), embedding_};
     walk.drop(norm_);
-    walk.drop(lengths_);
     return outputs;
   }
 
@@ -262,7 +276,7 @@ class SentenceEmbedding final : public Head {
     } else {
       walk.run(pass.backend().fill, kernels::Fill{dx.data, dx.bytes()});
     }
-    for (Tensor* tensor : {&lengths_, &norm_, &embedding_}) walk.drop(*tensor);
+    for (Tensor* tensor : {&norm_, &embedding_}) walk.drop(*tensor);
     return dx;
   }
 

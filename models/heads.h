@@ -14,8 +14,10 @@ namespace comera::models {
 class Head {
  public:
   virtual ~Head() = default;
+  // Lists the inputs of forward() and backward().
+  virtual void declare(const data::Batch& batch, const layers::Distillation& distillation, plan::Inputs& inputs) = 0;
   // x [K, hidden]. Adds loss and hits to the state. In evaluation the caller drops the outputs.
-  virtual layers::Outputs forward(Pass& pass, layers::StepState& state, const data::Batch& batch, const Value& x) = 0;
+  virtual layers::Outputs forward(Pass& pass, layers::StepState& state, const Value& x) = 0;
   // Returns dx [K, hidden]; the caller drops it.
   virtual Tensor backward(Pass& pass, Sink& sink) = 0;
   virtual layers::VocabularyDecoder* vocabulary_decoder() { return nullptr; }

@@ -112,8 +112,7 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
 int plan_run(const OptionValues& values, const RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
   engine::Engine engine(setup.open.machine, setup.factory, options.training_engine());
-  data::Batch batch =
-      engine::planning_batch(models::common(setup.spec).task, options.batch, options.length, options.mask_probability);
+  data::Batch batch = engine.model().planning_batch(options.batch, options.length, options.mask_probability);
   if (setup.teacher) setup.teacher->plan(batch);
   engine.plan_training(batch);
   engine::MemoryTable memory = engine.memory_table(options.accumulate);

@@ -6,7 +6,7 @@
 #include "lib/core/stop.h"
 #include "lib/core/task_progress.h"
 #include "lib/data/text_reader.h"
-#include "lib/engine/engine.h"
+#include "models/planning.h"
 
 namespace comera::compress {
 namespace {
@@ -22,7 +22,7 @@ std::int64_t rounded_length(const Sequence& sequence) {
 
 data::Batch padded(std::span<const Sequence> sequences, std::int64_t length, const models::Spec& spec) {
   const auto rows = std::ssize(sequences);
-  data::Batch batch = engine::planning_batch(spec.task, rows, length, 0.15);
+  data::Batch batch = models::planning_batch(spec, rows, length, 0.15);
   auto ids = batch["input_ids"].as<std::int32_t>();
   std::fill(ids.begin(), ids.end(), static_cast<std::int32_t>(spec.pad));
   for (std::int64_t b = 0; b < rows; ++b) {

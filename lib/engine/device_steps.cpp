@@ -58,20 +58,25 @@ void DeviceSteps::count_modules(const std::function<void()>& f) {
   driver_memory_.modules += before - std::min(before, free_on(device));
 }
 
+void DeviceSteps::upload(const std::byte* from, std::size_t bytes) {
+  if (bytes > 0) check(machine_.backend->memory.upload(context(), place(place_), from, bytes), "sending a batch");
+}
+
 // Only the first run reads the driver's free memory, because that call takes as long as some kernels.
-void DeviceSteps::run(const Key& key, const Body& body) {
-  plan::InputStage stage{nullptr, place(place_), 0};
-  const auto calls = [&] { body(&stage, plan::Pass::all); };
-  run_.insert(key).second ? count_modules(calls) : calls();
+void DeviceSteps::run(const Key& key, plan::Inputs& inputs, const Body& body) {
+  staged_.resize(std::max(staged_.size(), inputs.bytes()));
+  inputs.copy(staged_.data());
+  upload(staged_.data(), inputs.bytes());
+  inputs.bind_to_copy(place(place_));
+  run_.insert(key).second ? count_modules(body) : body();
 }
 
 void* DeviceSteps::record(const Body& body) {
   const kernels::Device& device = machine_.backend->device;
-  plan::InputStage stage{nullptr, place(place_), 0};
   void* graph = nullptr;
   check(device.begin_graph(context()), "recording a step");
   try {
-    count_modules([&] { body(&stage, plan::Pass::calls); });
+    count_modules(body);
   } catch (...) {
     if (device.end_graph(context(), &graph, nullptr) == kernels::Status::ok) device.release_graph(graph);
     throw;
@@ -85,35 +90,37 @@ void* DeviceSteps::record(const Body& body) {
   return graph;
 }
 
-void DeviceSteps::send_ahead(const Body& body) {
+void DeviceSteps::send_ahead(const plan::Inputs& inputs) {
   ahead_.slot = 1 - ahead_.slot;
-  plan::InputStage stage{ahead_slot(), place(1 - place_), 0};
-  body(&stage, plan::Pass::inputs);
-  ahead_.bytes = stage.used;
-  if (stage.used == 0) return;
-  check(machine_.backend->device.upload_beside(context(), stage.device, stage.host, stage.used),
+  ahead_.bytes = inputs.bytes();
+  if (ahead_.bytes == 0) return;
+  inputs.copy(ahead_slot());
+  check(machine_.backend->device.upload_beside(context(), place(1 - place_), ahead_slot(), ahead_.bytes),
         "sending a batch ahead");
 }
 
 // Compares bytes to decide if the inputs sent ahead are those of this step.
-void DeviceSteps::send(const plan::InputStage& stage) {
-  if (stage.used == 0) return;
-  const bool there = ahead_.bytes == stage.used && std::memcmp(ahead_slot(), stage.host, stage.used) == 0;
+void DeviceSteps::send(const std::byte* pinned, std::size_t bytes) {
+  if (bytes == 0) return;
+  const bool there = ahead_.bytes == bytes && std::memcmp(ahead_slot(), pinned, bytes) == 0;
   if (ahead_.bytes > 0) check(machine_.backend->device.join_copies(context()), "waiting for a batch");
   ahead_.bytes = 0;
   if (there) {
     place_ = 1 - place_;
   } else {
-    check(machine_.backend->memory.upload(context(), place(place_), stage.host, stage.used), "sending a batch");
+    upload(pinned, bytes);
   }
 }
 
-void DeviceSteps::launch(const Key& key, const Body& body) {
-  plan::InputStage stage{next_slot(), place(place_), 0};
-  body(&stage, plan::Pass::inputs);
-  send(stage);
+void DeviceSteps::launch(const Key& key, plan::Inputs& inputs, const Body& body) {
+  std::byte* const slot = next_slot();
+  inputs.copy(slot);
+  send(slot, inputs.bytes());
   const auto [found, fresh] = graphs_.try_emplace({key, place_}, nullptr);
-  if (fresh) found->second = record(body);
+  if (fresh) {
+    inputs.bind_to_copy(place(place_));
+    found->second = record(body);
+  }
   check(machine_.backend->device.launch_graph(context(), found->second), "launching a step");
 }
 

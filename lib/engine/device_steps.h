@@ -9,8 +9,9 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
-#include "lib/plan/plan.h"
+#include "lib/plan/inputs.h"
 #include "lib/plan/walk.h"
 
 namespace comera::engine {
@@ -41,16 +42,17 @@ class DeviceSteps {
   // Sets the input buffers on the device. Drops graphs that read the earlier buffers.
   void set_inputs(std::byte* places, std::size_t bytes);
 
-  // Runs the walks of `body`, which take their inputs from the given stage in the given pass.
-  using Body = std::function<void(plan::InputStage*, plan::Pass)>;
+  // Sends the inputs, binds them and runs the walks of `body`.
+  using Body = std::function<void()>;
   using Key = std::pair<const plan::Plan*, bool>;
-  void run(const Key& key, const Body& body);     // call by call
-  void launch(const Key& key, const Body& body);  // as the graph of `key`, recorded the first time
+  void run(const Key& key, plan::Inputs& inputs, const Body& body);  // call by call
+  // As the graph of `key`. Only the first launch with an input buffer binds and walks, to record the graph.
+  void launch(const Key& key, plan::Inputs& inputs, const Body& body);
   // Calls f and counts the device memory that the driver takes meanwhile, for kernels that are called for the first
   // time. f must not keep device memory of its own.
   void count_modules(const std::function<void()>& f);
-  // Sends the inputs of body's walks while a step runs. The next launch with the same inputs uses them.
-  void send_ahead(const Body& body);
+  // Sends inputs while a step runs. The next launch with the same inputs uses them.
+  void send_ahead(const plan::Inputs& inputs);
   void wait();  // waits until the device has finished all its work
   // Marks all copies as finished: pinned memory may be written again.
   void arrived() { pending_ = 0; }
@@ -71,7 +73,8 @@ class DeviceSteps {
   std::byte* next_slot();
   std::byte* place(std::size_t which) const { return inputs_ + which * plan::aligned(input_bytes_); }
   std::byte* ahead_slot() const { return pinned_.data() + (slots + ahead_.slot) * input_bytes_; }
-  void send(const plan::InputStage& stage);
+  void upload(const std::byte* from, std::size_t bytes);
+  void send(const std::byte* pinned, std::size_t bytes);
   void* record(const Body& body);
 
   // Inputs that were sent ahead: their size, and their slot of two in pinned memory. The other slot may be written
@@ -86,6 +89,7 @@ class DeviceSteps {
   std::size_t input_bytes_ = 0;
   std::size_t place_ = 0;  // index of the input buffer that the current step reads
   PinnedMemory pinned_;
+  std::vector<std::byte> staged_;  // inputs of a run call by call, which takes no slot of pinned memory
   std::size_t pending_ = 0;
   Ahead ahead_;
   std::map<std::pair<Key, std::size_t>, void*> graphs_;  // by input buffer

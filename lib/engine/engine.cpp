@@ -29,14 +29,21 @@ void Engine::adopt(std::unique_ptr<Model> model) {
   if (options_.training()) {
     sink_ = options_.sink(weights_->model().parameters(), weights_->model().step_gradients());
     update_ = options_.update(*weights_, *sink_);
-    record(key(Phase::begin), [&](layers::Walk& walk) { begin_walk(walk); });
+    record(key(Phase::begin), nullptr, [&](layers::Walk& walk) { begin_walk(walk); });
   }
-  record(key(Phase::prepare), [&](layers::Walk& walk) { prepare_walk(walk); });
+  record(key(Phase::prepare), nullptr, [&](layers::Walk& walk) { prepare_walk(walk); });
+}
+
+void Engine::declare(const Batch* batch) {
+  inputs_.clear();
+  model().declare_constants(inputs_);
+  if (batch) model().declare(*batch, inputs_);
 }
 
 template <class Body>
-void Engine::record(const Key& key, Body&& body) {
+void Engine::record(const Key& key, const Batch* batch, Body&& body) {
   if (plans_.contains(key)) return;
+  declare(batch);
   plan::Plan plan;
   const auto walk_it = [&] {
     layers::Walk walk(machine_, plan);
@@ -44,6 +51,7 @@ void Engine::record(const Key& key, Body&& body) {
     walk.end();
   };
   device_steps_ ? device_steps_->count_modules(walk_it) : walk_it();  // measuring paths calls kernels
+  plan.input_bytes = inputs_.bytes();
   region_bytes_ = std::max(region_bytes_, plan.bytes);
   plans_.emplace(key, std::move(plan));
 }
@@ -52,47 +60,37 @@ template <class Body>
 void Engine::replay(const Key& key, Body&& body) {
   layers::Walk walk(machine_, plans_.at(key), step_memory_ + slabs_bytes());
   walk.set_profile(profile_);
-  walk.set_inputs(stage_, pass_);
   body(walk);
   walk.end();
 }
 
 template <class Replays>
-void Engine::run(const DeviceSteps::Key& key, Way way, const Replays& replays) {
-  if (!device_steps_) return replays();
-  const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
-    stage_ = stage, pass_ = pass;
-    replays();
-  };
+void Engine::run(const DeviceSteps::Key& key, const Batch* batch, Way way, const Replays& replays) {
+  declare(batch);
+  if (!device_steps_) {
+    inputs_.bind_to_host();
+    return replays();
+  }
   if (way == Way::graph && !profile_) {
-    device_steps_->launch(key, std::ref(body));
+    device_steps_->launch(key, inputs_, std::ref(replays));
   } else {
-    device_steps_->run(key, std::ref(body));
+    device_steps_->run(key, inputs_, std::ref(replays));
   }
 }
 
-// Bytes of inputs that are sent together: those of a step with its largest micro-batch, or of an evaluation.
 std::size_t Engine::input_bytes() const {
-  std::size_t largest = 0, common = 0;
-  for (const auto& [key, plan] : plans_) {
-    const Phase phase = std::get<Phase>(key);
-    const bool once = phase == Phase::begin || phase == Phase::prepare || phase == Phase::finish;
-    if (once) {
-      common += plan.input_bytes;
-    } else {
-      largest = std::max(largest, plan.input_bytes);
-    }
-  }
-  return common + largest;
+  std::size_t largest = 0;
+  for (const auto& [key, plan] : plans_) largest = std::max(largest, plan.input_bytes);
+  return largest;
 }
 
 void Engine::plan_training(const Batch& batch) {
-  record(key(Phase::train, batch), [&](layers::Walk& walk) { train_walk(walk, batch); });
-  record(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
+  record(key(Phase::train, batch), &batch, [&](layers::Walk& walk) { train_walk(walk, batch); });
+  record(key(Phase::finish), nullptr, [&](layers::Walk& walk) { finish_walk(walk); });
 }
 
 void Engine::plan_evaluation(const Batch& batch) {
-  record(key(Phase::evaluate, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  record(key(Phase::evaluate, batch), &batch, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
 }
 
 std::size_t Engine::slabs_bytes() const {
@@ -216,7 +214,6 @@ void Engine::micro_step(const Batch& part) {
 }
 
 void Engine::finish_step() {
-  prepared_ = false;
   replay(key(Phase::finish), [&](layers::Walk& walk) { finish_walk(walk); });
 }
 
@@ -227,23 +224,20 @@ void Engine::run_step(std::span<const Batch> parts) {
   const auto used = [](const Batch& part) { return part.sequences > 0; };
   if (std::count_if(parts.begin(), parts.end(), used) == 1) {
     const Batch& only = *std::find_if(parts.begin(), parts.end(), used);
-    return run(named(key(Phase::train, only), true), Way::graph,
+    return run(named(key(Phase::train, only), true), &only, Way::graph,
                [&] { begin_step(), micro_step(only), finish_step(); });
   }
-  run(named(key(Phase::begin), false), Way::graph, [&] { begin_step(); });
+  run(named(key(Phase::begin), false), nullptr, Way::graph, [&] { begin_step(); });
   for (const Batch& part : parts)
-    if (used(part)) run(named(key(Phase::train, part), false), Way::graph, [&] { micro_step(part); });
-  run(named(key(Phase::finish), false), Way::graph, [&] { finish_step(); });
+    if (used(part)) run(named(key(Phase::train, part), false), &part, Way::graph, [&] { micro_step(part); });
+  run(named(key(Phase::finish), false), nullptr, Way::graph, [&] { finish_step(); });
 }
 
 // Only for steps of one micro-batch, whose inputs are known in advance.
 void Engine::send_ahead(std::span<const Batch> parts) {
   if (!device_steps_ || profile_ || parts.size() != 1 || !plans_.contains(key(Phase::train, parts[0]))) return;
-  const auto body = [&](plan::InputStage* stage, plan::Pass pass) {
-    stage_ = stage, pass_ = pass;
-    begin_step(), micro_step(parts[0]), finish_step();
-  };
-  device_steps_->send_ahead(body);
+  declare(&parts[0]);
+  device_steps_->send_ahead(inputs_);
 }
 
 void Engine::train(std::span<const Batch> parts) {
@@ -268,6 +262,7 @@ void Engine::start(std::span<const Batch> parts) {
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
   run_step(parts);
+  prepared_ = false;
 }
 
 Scores Engine::evaluate(const Batch& batch) {
@@ -280,7 +275,7 @@ Scores Engine::run_evaluation(const Key& key, const Batch& batch) {
   state_.scalars.loss_scale = state_.scalars.sequence_scale = 1;
   state_.loss[0] = state_.loss[1] = state_.correct = 0;
   send_state();
-  run({&plans_.at(key), false}, Way::calls, [&] {
+  run({&plans_.at(key), false}, &batch, Way::calls, [&] {
     prepare();
     replay(key, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
   });
@@ -299,16 +294,16 @@ void Engine::open_cache(std::int64_t sequences, std::int64_t capacity) {
   cache_->slab().bind(cache_arena_.data());
   model().set_cache(cache_.get());
   const auto clear = [&](layers::Walk& walk) { model().clear_cache(walk); };
-  record(key(Phase::clear), clear);
+  record(key(Phase::clear), nullptr, clear);
   allocate();
-  run({&plans_.at(key(Phase::clear)), false}, Way::calls, [&] { replay(key(Phase::clear), clear); });
+  run({&plans_.at(key(Phase::clear)), false}, nullptr, Way::calls, [&] { replay(key(Phase::clear), clear); });
   model().set_cache(nullptr);
 }
 
 Scores Engine::decode(const Batch& batch) {
   COMERA_CHECK(cache_ != nullptr);
   model().set_cache(cache_.get());
-  record(key(Phase::decode, batch), [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
+  record(key(Phase::decode, batch), &batch, [&](layers::Walk& walk) { evaluate_walk(walk, batch); });
   const Scores scores = run_evaluation(key(Phase::decode, batch), batch);
   model().set_cache(nullptr);
   return scores;
@@ -380,32 +375,6 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   std::stable_sort(table.rows.begin(), table.rows.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return table;
-}
-
-Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability) {
-  Batch batch;
-  batch.sequences = sequences;
-  batch.length = length;
-  const auto add = [&](const char* name, DType dtype, Shape shape) {
-    const TensorView view = batch.add(name, dtype, shape);
-    std::memset(view.data, 0, view.bytes());
-  };
-  add("input_ids", DType::i32, {sequences, length});
-  add("token_type_ids", DType::i32, {sequences, length});
-  add("lengths", DType::i32, {sequences});
-  add("samples", DType::i64, {sequences});
-  if (task == data::Task::regression) {
-    add("scores", DType::f32, {sequences});
-  } else if (!predicts_words(task)) {
-    add("labels", DType::i32, {sequences});
-  } else if (task == data::Task::clm) {
-    for (const char* name : {"targets", "key_begin", "position_ids"}) add(name, DType::i32, {sequences, length});
-  } else {
-    const std::int64_t capacity = data::masked_capacity(sequences, length, mask_probability);
-    add("masked_index", DType::i32, {capacity});
-    add("masked_targets", DType::i32, {capacity});
-  }
-  return batch;
 }
 
 }  // namespace comera::engine

@@ -125,14 +125,16 @@ class Engine {
   }
 
   void adopt(std::unique_ptr<Model> model);
+  // Lists the inputs of a step with these contents; null: of a part of a step that reads no batch.
+  void declare(const Batch* batch);
   template <class Body>
-  void record(const Key& key, Body&& body);
+  void record(const Key& key, const Batch* batch, Body&& body);
   template <class Body>
   void replay(const Key& key, Body&& body);
-  // Runs the replays of `key`: on a device as one graph, or call by call.
+  // Binds the inputs and runs the replays of `key`: on a device as one graph, or call by call.
   enum class Way : std::uint8_t { graph, calls };
   template <class Replays>
-  void run(const DeviceSteps::Key& key, Way way, const Replays& replays);
+  void run(const DeviceSteps::Key& key, const Batch* batch, Way way, const Replays& replays);
   void run_step(std::span<const Batch> parts);
   void begin_step();
   void micro_step(const Batch& part);
@@ -176,11 +178,7 @@ class Engine {
   std::vector<double> logits_, embedding_, hidden_;
   plan::Profile* profile_ = nullptr;
   std::unique_ptr<DeviceSteps> device_steps_;  // if the backend cannot read host memory
-  plan::InputStage* stage_ = nullptr;          // of the current replay
-  plan::Pass pass_ = plan::Pass::all;
+  plan::Inputs inputs_;                        // of the current step
 };
-
-// A batch of the given shape as a loader would make it, with zero contents, to plan memory without data.
-Batch planning_batch(data::Task task, std::int64_t sequences, std::int64_t length, double mask_probability);
 
 }  // namespace comera::engine

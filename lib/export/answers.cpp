@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/stop.h"
 #include "lib/engine/answer.h"
+#include "models/planning.h"
 
 namespace comera::exporting {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using data::Task;
 
 data::Batch batch_of(const models::Spec& spec, const RandomTokens& tokens) {
-  data::Batch batch = engine::planning_batch(spec.task, tokens.sequences, tokens.length, 0.15);
+  data::Batch batch = models::planning_batch(spec, tokens.sequences, tokens.length, 0.15);
   const auto fill = [&](const char* name, const std::vector<std::int32_t>& values) {
     std::copy(values.begin(), values.end(), batch[name].as<std::int32_t>().begin());
   };

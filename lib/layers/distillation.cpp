@@ -14,11 +14,16 @@ kernels::VectorDistanceBackward VectorLoss::shape_of(const Pass& pass) const {
   return shape;
 }
 
-void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x) {
-  if (!pass.distillation->active || !batch.has(name_)) return;
+void VectorLoss::declare(const data::Batch& batch, const Distillation& distillation, plan::Inputs& inputs) {
+  target_ = lengths_ = {};
+  if (!distillation.active || !batch.has(name_)) return;
+  inputs.add(batch[name_], target_);
+  if (each_token_) inputs.add(batch["lengths"], lengths_);
+}
+
+void VectorLoss::forward(Pass& pass, StepState& state, const Value& x) {
+  if (!active()) return;
   Walk& walk = pass.walk;
-  target_ = walk.input(batch[name_]);
-  if (each_token_) lengths_ = walk.input(batch["lengths"]);
   const std::int64_t vectors = pass.sequences * (each_token_ ? pass.length : 1);
   columns_ = x.tensor.elements() / vectors;
   const kernels::VectorDistanceBackward shape = shape_of(pass);
@@ -28,12 +33,7 @@ void VectorLoss::forward(Pass& pass, StepState& state, const data::Batch& batch,
                                    x.tensor.data, target_.data, shape.weight, &state.scalars.sequence_scale,
                                    distances.data, state.loss});
   walk.drop(distances);
-  if (pass.policy.saves()) {
-    x_ = pass.policy.save(walk, x, Use::value);
-    return;
-  }
-  walk.drop(target_);
-  if (each_token_) walk.drop(lengths_);
+  if (pass.policy.saves()) x_ = pass.policy.save(walk, x, Use::value);
 }
 
 void VectorLoss::backward(Pass& pass, const Tensor& dx, bool accumulate) {
@@ -43,25 +43,25 @@ void VectorLoss::backward(Pass& pass, const Tensor& dx, bool accumulate) {
   call.dx = dx.data, call.accumulate = accumulate;
   pass.walk.run(pass.backend().vector_distance_backward, call);
   pass.walk.drop(x);
-  pass.walk.drop(target_);
-  if (each_token_) pass.walk.drop(lengths_);
 }
 
-void DivergenceLoss::forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& logits) {
-  if (!pass.distillation->active || !batch.has(teacher_logits)) return;
+void DivergenceLoss::declare(const data::Batch& batch, const Distillation& distillation, plan::Inputs& inputs) {
+  teacher_ = {};
+  if (distillation.active && batch.has(teacher_logits)) inputs.add(batch[teacher_logits], teacher_);
+}
+
+void DivergenceLoss::forward(Pass& pass, StepState& state, const Tensor& logits) {
+  if (!active()) return;
   Walk& walk = pass.walk;
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   const double temperature = pass.distillation->temperature;
-  teacher_ = walk.input(batch[teacher_logits]);
   state_ = walk.make_statistic("divergence", {rows, kernels::divergence_state});
   walk.run(pass.backend().divergence_chunk, kernels::DivergenceChunk{rows, columns, true, temperature, logits.data,
                                                                      columns, teacher_.data, columns, state_.data});
   walk.run(pass.backend().divergence_loss,
            kernels::DivergenceLoss{rows, temperature, nullptr, state_.data, pass.distillation->weight,
                                    &state.scalars.sequence_scale, state.loss});
-  if (pass.policy.saves()) return;
-  walk.drop(state_);
-  walk.drop(teacher_);
+  if (!pass.policy.saves()) walk.drop(state_);
 }
 
 Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
@@ -72,20 +72,22 @@ Tensor DivergenceLoss::backward(Pass& pass, const Tensor& logits) {
                                             columns, teacher_.data, columns, state_.data, pass.distillation->weight,
                                             &pass.scalars->sequence_scale, d_logits.data});
   pass.walk.drop(state_);
-  pass.walk.drop(teacher_);
   return d_logits;
 }
 
-void VocabularyDivergence::begin(Pass& pass, const data::Batch& batch) {
-  if (!pass.distillation->active || !batch.has(teacher_decoder_input)) return;
-  input_ = pass.walk.input(batch[teacher_decoder_input]);
-  words_ = pass.distillation->teacher->numbers(pass.walk);
+void VocabularyDivergence::declare(const data::Batch& batch, const Distillation& distillation, std::int64_t rows,
+                                   plan::Inputs& inputs) {
+  input_ = {};
+  if (!distillation.active || !batch.has(teacher_decoder_input)) return;
+  inputs.add(batch[teacher_decoder_input], input_);
+  distillation.teacher->declare(rows, inputs);
+  distillation.teacher->table().declare(inputs);
 }
 
 void VocabularyDivergence::add(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
   if (first == 0) state_ = pass.walk.make_statistic("divergence", {rows, kernels::divergence_state});
-  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
   pass.walk.run(pass.backend().divergence_chunk,
                 kernels::DivergenceChunk{rows, columns, first == 0, pass.distillation->temperature, logits.data,
                                          columns, teacher.data, columns, state_.data});
@@ -101,7 +103,7 @@ void VocabularyDivergence::finish(Pass& pass, StepState& state, const Tensor& ta
 
 Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int64_t first, const Tensor& targets) {
   const std::int64_t rows = logits.shape[0], columns = logits.shape[1];
-  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, words_, first, columns);
+  Tensor teacher = pass.distillation->teacher->chunk_logits(pass, input_, first, columns);
   Tensor d_logits = pass.walk.make("d_logits", {rows, columns});
   pass.walk.run(pass.backend().divergence_backward,
                 kernels::DivergenceBackward{rows, columns, pass.distillation->temperature,
@@ -112,8 +114,6 @@ Tensor VocabularyDivergence::backward(Pass& pass, const Tensor& logits, std::int
   return d_logits;
 }
 
-void VocabularyDivergence::release(Pass& pass) {
-  for (Tensor* tensor : {&state_, &words_, &input_}) pass.walk.drop(*tensor);
-}
+void VocabularyDivergence::release(Pass& pass) { pass.walk.drop(state_); }
 
 }  // namespace comera::layers

@@ -6,6 +6,7 @@
 #include "lib/data/batch.h"
 #include "lib/layers/pass.h"
 #include "lib/layers/step_state.h"
+#include "lib/plan/inputs.h"
 
 namespace comera::layers {
 
@@ -19,9 +20,11 @@ class VectorLoss {
  public:
   VectorLoss(const char* name, bool each_token) : name_(name), each_token_(each_token) {}
 
-  // Adds to the step's loss and saves x for the backward.
-  void forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& x);
-  bool active() const { return !target_.empty(); }  // between the two calls
+  // Lists the inputs of the loss if the batch has them.
+  void declare(const data::Batch& batch, const Distillation& distillation, plan::Inputs& inputs);
+  // Adds to the step's loss and saves x for the backward. Does nothing without inputs.
+  void forward(Pass& pass, StepState& state, const Value& x);
+  bool active() const { return !target_.empty(); }
   // dx = or += the gradient. Called once after each training forward that was active.
   void backward(Pass& pass, const Tensor& dx, bool accumulate);
 
@@ -38,7 +41,9 @@ class VectorLoss {
 // Divergence between logits [B, labels] at the temperature of the settings, for logits that are in memory.
 class DivergenceLoss {
  public:
-  void forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& logits);
+  // Lists the inputs of the loss if the batch has them.
+  void declare(const data::Batch& batch, const Distillation& distillation, plan::Inputs& inputs);
+  void forward(Pass& pass, StepState& state, const Tensor& logits);
   bool active() const { return !teacher_.empty(); }
   // Returns the gradient of the logits, which must be those of the forward. The caller drops it.
   Tensor backward(Pass& pass, const Tensor& logits);
@@ -53,8 +58,9 @@ class DivergenceLoss {
 // backward.
 class VocabularyDivergence {
  public:
-  void begin(Pass& pass, const data::Batch& batch);
-  bool active() const { return !input_.empty(); }  // from begin() to release()
+  // Lists the inputs for `rows` rows if the batch has them.
+  void declare(const data::Batch& batch, const Distillation& distillation, std::int64_t rows, plan::Inputs& inputs);
+  bool active() const { return !input_.empty(); }
   // Adds the next chunk of the student's logits, words [first, first + columns).
   void add(Pass& pass, const Tensor& logits, std::int64_t first);
   // Adds to the step's loss. targets: those of the rows, -1 for rows without a target.
@@ -64,7 +70,7 @@ class VocabularyDivergence {
   void release(Pass& pass);
 
  private:
-  Tensor input_, words_, state_;
+  Tensor input_, state_;
 };
 
 }  // namespace comera::layers

@@ -110,6 +110,8 @@ class TtmEmbedding final : public Table {
     add_halves(builder, spec.name);
   }
 
+  void declare(plan::Inputs& inputs) override { inputs.add(trains_[train_].exact_ids, exact_ids_); }
+
   void prepare(Walk& walk) override {
     if (empty_) return;
     describe();
@@ -120,20 +122,16 @@ class TtmEmbedding final : public Table {
     if (!exact_rows()) return chain_forward(walk, bags, y, accumulate);
     COMERA_CHECK(!accumulate);  // exact rows overwrite y, so y must belong to this table alone
     chain_forward(walk, bags, y, false);
-    Tensor ids = exact_ids(walk);
     walk.run(walk.backend().exact_rows_forward,
-             kernels::ExactRowsForward{exact(bags, ids), exact_rows()->value.data, y.data});
-    walk.drop(ids);
+             kernels::ExactRowsForward{exact(bags), exact_rows()->value.data, y.data});
   }
 
   void backward(Walk& walk, Sink& sink, const kernels::Bags& bags, const Tensor& dy) override {
     if (!exact_rows()) return chain_backward(walk, bags, dy);
-    Tensor d_chain = walk.make("d_chain", {bags.bags, columns_}), ids = exact_ids(walk),
-           gradient = sink.open(walk, *exact_rows());
+    Tensor d_chain = walk.make("d_chain", {bags.bags, columns_}), gradient = sink.open(walk, *exact_rows());
     walk.run(walk.backend().exact_rows_backward,
-             kernels::ExactRowsBackward{exact(bags, ids), dy.data, gradient.data, d_chain.data});
+             kernels::ExactRowsBackward{exact(bags), dy.data, gradient.data, d_chain.data});
     sink.close(walk, *exact_rows(), gradient);
-    walk.drop(ids);
     chain_backward(walk, bags, d_chain);
     walk.drop(d_chain);
   }
@@ -200,15 +198,9 @@ class TtmEmbedding final : public Table {
 
   Parameter* exact_rows() const { return trains_[train_].exact_rows; }
 
-  Tensor exact_ids(Walk& walk) const {
-    const std::vector<std::int32_t>& ids = trains_[train_].exact_ids;
-    // The kernels only read, but a view of host memory has no const form.
-    return walk.input({const_cast<std::int32_t*>(ids.data()), DType::i32, {static_cast<std::int64_t>(ids.size())}});
-  }
-
-  kernels::ExactIds exact(const kernels::Bags& bags, const Tensor& ids) const {
-    COMERA_CHECK(bags.offsets == nullptr);
-    return {bags.bags, bags.id, ids.elements(), columns_, static_cast<const std::int32_t*>(ids.data)};
+  kernels::ExactIds exact(const kernels::Bags& bags) const {
+    COMERA_CHECK(bags.offsets == nullptr && !exact_ids_.empty());
+    return {bags.bags, bags.id, exact_ids_.elements(), columns_, static_cast<const std::int32_t*>(exact_ids_.data)};
   }
 
   void add_halves(Builder& builder, const std::string& name) {
@@ -242,6 +234,7 @@ class TtmEmbedding final : public Table {
   bool empty_ = false;
   int left_ = -1, right_ = -1, d_left_ = -1, d_right_ = -1;
   kernels::TtmTable table_;
+  Tensor exact_ids_;  // input
 };
 
 }  // namespace

@@ -23,6 +23,8 @@ struct TableSpec {
 class Table {
  public:
   virtual ~Table() = default;
+  // Lists the ids of exact rows. They are inputs of the calls that read rows.
+  virtual void declare(plan::Inputs& /*inputs*/) {}
   // Merges the left and right factor, once per weight version. Does nothing for dense tables.
   virtual void prepare(Walk& walk) = 0;
   // y [bags, N] = or += the rows of the ids.

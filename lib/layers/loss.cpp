@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
+#include "lib/core/error.h"
 
 namespace comera::layers {
 namespace {
@@ -63,17 +64,29 @@ VocabularyDecoder::VocabularyDecoder(Builder& builder, Table& table, const std::
   bias_ = builder.add(std::move(bias));
 }
 
+void VocabularyDecoder::declare(std::int64_t rows, plan::Inputs& inputs) {
+  inputs.add(numbers_, words_);
+  if (!bias_) return;
+  const auto count = static_cast<std::size_t>(rows);
+  if (zeros_.size() < count) zeros_.assign(count, 0);
+  inputs.add(std::span(zeros_).first(count), zero_ids_);
+}
+
+void VocabularyDecoder::declare_loss(const data::Batch& batch, const Distillation& distillation, std::int64_t rows,
+                                     plan::Inputs& inputs) {
+  declare(rows, inputs);
+  divergence_.declare(batch, distillation, rows, inputs);
+}
+
 // Initialises every row of the logits with the bias. A look-up reads it in the parameter type and writes the activation
 // dtype.
 void VocabularyDecoder::add_bias(Pass& pass, const Tensor& logits, std::int64_t first) {
   const std::int64_t tokens = logits.shape[0], count = logits.shape[1];
-  if (static_cast<std::int64_t>(zeros_.size()) < tokens) zeros_.assign(static_cast<std::size_t>(tokens), 0);
-  Tensor zeros = pass.walk.input({zeros_.data(), DType::i32, {tokens}});
+  COMERA_CHECK(tokens <= zero_ids_.elements());
   const char* bias =
       static_cast<const char*>(bias_->value.data) + static_cast<std::size_t>(first) * size_of(bias_->value.dtype);
   pass.walk.run(pass.backend().embedding_forward,
-                kernels::EmbeddingForward{{tokens, tokens, ids_of(zeros), nullptr}, 1, count, bias, logits.data});
-  pass.walk.drop(zeros);
+                kernels::EmbeddingForward{{tokens, tokens, ids_of(zero_ids_), nullptr}, 1, count, bias, logits.data});
 }
 
 Tensor VocabularyDecoder::logits(Pass& pass, const Tensor& h, const Tensor& rows, std::int64_t first) {
@@ -89,38 +102,31 @@ Tensor VocabularyDecoder::all_logits(Pass& pass, const Tensor& h) {
   const std::int64_t tokens = h.elements() / columns_;
   Tensor all = pass.walk.make("logits", {tokens, vocabulary_});
   if (bias_) add_bias(pass, all, 0);
-  Tensor words = numbers(pass.walk);
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor rows = table_.rows(pass.walk, words, first, std::min(chunk, vocabulary_ - first));
+    Tensor rows = table_.rows(pass.walk, words_, first, std::min(chunk, vocabulary_ - first));
     char* part = static_cast<char*>(all.data) + static_cast<std::size_t>(first) * size_of(all.dtype);
     pass.walk.run(pass.backend().matmul,
                   kernels::MatMul{tokens, rows.shape[0], columns_, h.data, columns_, false, rows.data, columns_, true,
                                   part, vocabulary_, bias_ != nullptr});
     pass.walk.drop(rows);
   }
-  pass.walk.drop(words);
   return all;
 }
 
-Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first,
-                                       std::int64_t count) {
-  Tensor rows = table_.rows(pass.walk, numbers, first, count);
+Tensor VocabularyDecoder::chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count) {
+  Tensor rows = table_.rows(pass.walk, words_, first, count);
   Tensor part = logits(pass, h, rows, first);
   pass.walk.drop(rows);
   return part;
 }
 
-Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h,
-                                  const Tensor& targets) {
-  divergence_.begin(pass, batch);
-  Tensor words = numbers(pass.walk);
+Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets) {
   for (std::int64_t first = 0; first < vocabulary_; first += chunk) {
-    Tensor part = chunk_logits(pass, h.tensor, words, first, std::min(chunk, vocabulary_ - first));
+    Tensor part = chunk_logits(pass, h.tensor, first, std::min(chunk, vocabulary_ - first));
     loss_.add(pass, part, first, targets);
     if (divergence_.active()) divergence_.add(pass, part, first);
     pass.walk.drop(part);
   }
-  pass.walk.drop(words);
   Tensor best = loss_.finish(pass, state, targets);
   if (divergence_.active()) divergence_.finish(pass, state, targets);
   if (pass.policy.saves()) {
@@ -152,26 +158,23 @@ void VocabularyDecoder::logits_backward(Pass& pass, const Tensor& logits, std::i
   pass.walk.drop(towards_teacher);
 }
 
-void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words,
-                                       std::int64_t first) {
+void VocabularyDecoder::backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first) {
   const std::int64_t tokens = h.elements() / columns_, count = std::min(chunk, vocabulary_ - first);
-  Tensor rows = table_.rows(pass.walk, words, first, count);
+  Tensor rows = table_.rows(pass.walk, words_, first, count);
   Tensor d_logits = logits(pass, h, rows, first);
   logits_backward(pass, d_logits, first);
   pass.walk.run(pass.backend().matmul, kernels::MatMul{tokens, columns_, count, d_logits.data, count, false, rows.data,
                                                        columns_, false, dh.data, columns_, first > 0});
   pass.walk.drop(rows);
   if (bias_) bias_backward(pass, sink, d_logits, first);
-  table_.rows_backward(pass.walk, sink, words, first, count, d_logits, h);
+  table_.rows_backward(pass.walk, sink, words_, first, count, d_logits, h);
   pass.walk.drop(d_logits);
 }
 
 Tensor VocabularyDecoder::backward(Pass& pass, Sink& sink) {
   Tensor h = h_->value(pass.walk);
   Tensor dh = pass.walk.make("d_hidden", h.shape);
-  Tensor words = numbers(pass.walk);
-  for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, words, first);
-  pass.walk.drop(words);
+  for (std::int64_t first = 0; first < vocabulary_; first += chunk) backward_chunk(pass, sink, h, dh, first);
   pass.walk.drop(h);
   pass.walk.drop(targets_);
   loss_.release(pass);

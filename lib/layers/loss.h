@@ -33,15 +33,19 @@ class VocabularyDecoder {
   VocabularyDecoder(Builder& builder, Table& table, const std::string& bias_name, std::int64_t vocabulary,
                     std::int64_t columns);
 
+  // Lists the inputs for logits of `rows` rows.
+  void declare(std::int64_t rows, plan::Inputs& inputs);
+  Table& table() { return table_; }
+  // Lists the inputs of forward() and backward() with P rows.
+  void declare_loss(const data::Batch& batch, const Distillation& distillation, std::int64_t rows,
+                    plan::Inputs& inputs);
+
   // h [P, N]; targets i32 [P], -1 for rows without a target. Returns the predicted ids, which the caller drops.
-  Tensor forward(Pass& pass, StepState& state, const data::Batch& batch, const Value& h, const Tensor& targets);
+  Tensor forward(Pass& pass, StepState& state, const Value& h, const Tensor& targets);
   // Returns all logits [P, vocabulary] of h [P, N]. The caller drops them.
   Tensor all_logits(Pass& pass, const Tensor& h);
   // Returns the logits [P, count] of the words [first, first + count), in any model's pass. The caller drops them.
-  // numbers: the result of numbers().
-  Tensor chunk_logits(Pass& pass, const Tensor& h, const Tensor& numbers, std::int64_t first, std::int64_t count);
-  // Returns the ids of all words. The caller drops them.
-  Tensor numbers(Walk& walk) { return walk.input({numbers_.data(), DType::i32, {vocabulary_}}); }
+  Tensor chunk_logits(Pass& pass, const Tensor& h, std::int64_t first, std::int64_t count);
   // Returns dh [P, N]. The caller drops it.
   Tensor backward(Pass& pass, Sink& sink);
 
@@ -50,8 +54,7 @@ class VocabularyDecoder {
   void add_bias(Pass& pass, const Tensor& logits, std::int64_t first);
   void bias_backward(Pass& pass, Sink& sink, const Tensor& d_logits, std::int64_t first);
   void logits_backward(Pass& pass, const Tensor& logits, std::int64_t first);
-  void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, const Tensor& words,
-                      std::int64_t first);
+  void backward_chunk(Pass& pass, Sink& sink, const Tensor& h, const Tensor& dh, std::int64_t first);
 
   Table& table_;
   std::int64_t vocabulary_, columns_;
@@ -62,6 +65,7 @@ class VocabularyDecoder {
   VocabularyDivergence divergence_;
   SavedPtr h_;
   Tensor targets_;
+  Tensor words_, zero_ids_;  // inputs: numbers_, and the zeros of the rows
 };
 
 }  // namespace comera::layers

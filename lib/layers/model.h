@@ -13,6 +13,7 @@
 #include "lib/layers/step_state.h"
 #include "lib/layers/stream_weights.h"
 #include "lib/layers/weight_form.h"
+#include "lib/plan/inputs.h"
 
 namespace comera::layers {
 
@@ -71,6 +72,14 @@ class Model {
   void set_distillation(const Distillation& distillation) { distillation_ = distillation; }
   // Sets the address of the step's scalars, before the first walk of any kind.
   void set_state(StepState* state) { state_ = state; }
+
+  // Lists the inputs that every step needs: orders, gauges and ids that the model holds.
+  virtual void declare_constants(plan::Inputs& inputs) = 0;
+  // Lists the inputs of a forward and backward over the batch. Their shapes depend on the shapes in the batch alone.
+  // They must be bound before the walks run.
+  virtual void declare(const data::Batch& batch, plan::Inputs& inputs) = 0;
+  // A batch of the given shape as a loader would make it, with zero contents, to plan memory without data.
+  virtual data::Batch planning_batch(std::int64_t sequences, std::int64_t length, double mask_probability) const = 0;
 
   virtual void prepare(Walk& walk) = 0;
   virtual Outputs forward(Walk& walk, const data::Batch& batch, const SavePolicy& policy) = 0;

@@ -7,26 +7,28 @@
 namespace comera::layers {
 
 // Each text is a sequence of one vector with one number. Its length is 1 if the score is known and 0 otherwise.
-void SquaredError::forward(Pass& pass, StepState& state, const data::Batch& batch, const Tensor& predictions) {
-  Walk& walk = pass.walk;
+void SquaredError::declare(const data::Batch& batch, plan::Inputs& inputs) {
   const auto given = batch["scores"].as<const float>();
-  numbers_.resize(given.size() * size_of(walk.dtype()));
+  numbers_.resize(given.size() * size_of(dtype_));
   known_.resize(given.size());
-  const TensorView view{numbers_.data(), walk.dtype(), {pass.sequences, 1}};
+  const TensorView view{numbers_.data(), dtype_, {batch.sequences, 1}};
   for (std::size_t b = 0; b < given.size(); ++b) {
     known_[b] = std::isnan(given[b]) ? 0 : 1;
     store({view.data, view.dtype, view.shape, -1}, static_cast<std::int64_t>(b),
           known_[b] ? static_cast<double>(given[b]) : 0);
   }
-  scores_ = walk.input(view);
-  counts_ = walk.input({known_.data(), DType::i32, {pass.sequences}});
+  inputs.add(view, scores_);
+  inputs.add(known_, counts_);
+}
+
+void SquaredError::forward(Pass& pass, StepState& state, const Tensor& predictions) {
+  Walk& walk = pass.walk;
   Tensor distances = walk.make_statistic("distances", {pass.sequences});
   walk.run(pass.backend().vector_distance,
            kernels::VectorDistance{kernels::Distance::squared, pass.sequences, 1, 1,
                                    static_cast<const std::int32_t*>(counts_.data), predictions.data, scores_.data, 1,
                                    &state.scalars.loss_scale, distances.data, state.loss});
   walk.drop(distances);
-  if (!pass.policy.saves()) release(pass);
 }
 
 void SquaredError::backward(Pass& pass, const Tensor& predictions, const Tensor& d_predictions) {
@@ -34,12 +36,6 @@ void SquaredError::backward(Pass& pass, const Tensor& predictions, const Tensor&
                 kernels::VectorDistanceBackward{kernels::Distance::squared, pass.sequences, 1, 1,
                                                 static_cast<const std::int32_t*>(counts_.data), predictions.data,
                                                 scores_.data, 1, &pass.scalars->loss_scale, d_predictions.data, false});
-  release(pass);
-}
-
-void SquaredError::release(Pass& pass) {
-  pass.walk.drop(counts_);
-  pass.walk.drop(scores_);
 }
 
 }  // namespace comera::layers

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/tt_cores.h"
+#include "lib/core/error.h"
 
 namespace comera::layers {
 namespace {
@@ -21,31 +22,29 @@ void TtMerger::add(std::size_t train, const Place& place) {
   items_.push_back({train, place});
   matrices_.emplace_back();
   open_.reserve(open_.capacity() + trains_[train].cores.size() + trains_[train].diagonals.size());
-  indices_.reserve(2 * items_.size());
+  indices_.emplace_back();
 }
 
-const std::int32_t* TtMerger::input(Walk& walk, const std::vector<std::int32_t>& indices) {
-  if (indices.empty()) return nullptr;
-  // The kernels only read, but a view of host memory has no const form.
-  const TensorView view{
-      const_cast<std::int32_t*>(indices.data()), DType::i32, {static_cast<std::int64_t>(indices.size())}};
-  return static_cast<const std::int32_t*>(indices_.emplace_back(walk.input(view)).data);
+void TtMerger::declare(plan::Inputs& inputs) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    inputs.add(trains_[items_[i].train].order, indices_[i].order);
+    inputs.add(trains_[items_[i].train].gauge, indices_[i].gauge);
+  }
 }
 
-void TtMerger::drop_indices(Walk& walk) {
-  for (Tensor& tensor : indices_) walk.drop(tensor);
-  indices_.clear();
-}
-
-void TtMerger::describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix) {
+void TtMerger::describe(std::size_t index, double threshold) {
+  const Item& item = items_[index];
   const TensorTrain& train = trains_[item.train];
+  const Indices& indices = indices_[index];
+  COMERA_CHECK(indices.order.empty() == train.order.empty() && indices.gauge.empty() == train.gauge.empty());
+  kernels::TtMatrix& matrix = matrices_[index];
   matrix = {};
   const tt::Layout& layout = train.layout;
   matrix.d = static_cast<int>(layout.inputs());
   matrix.e = static_cast<int>(layout.cores()) - matrix.d;
   for (std::size_t k = 0; k < layout.cores(); ++k) matrix.modes[k] = layout.entry_size(k);
-  matrix.order = input(walk, train.order);
-  matrix.gauge = input(walk, train.gauge);
+  matrix.order = static_cast<const std::int32_t*>(indices.order.data);
+  matrix.gauge = static_cast<const std::int32_t*>(indices.gauge.data);
   std::copy(layout.ranks.begin(), layout.ranks.end(), matrix.ranks);
   for (std::size_t k = 0; k < train.cores.size(); ++k) matrix.cores[k] = train.cores[k]->value.data;
   for (std::size_t k = 0; k < train.diagonals.size(); ++k) matrix.diagonals[k] = train.diagonals[k]->value.data;
@@ -59,9 +58,8 @@ void TtMerger::describe(Walk& walk, const Item& item, double threshold, kernels:
 
 void TtMerger::prepare(Walk& walk, double threshold) {
   if (items_.empty()) return;
-  for (std::size_t i = 0; i < items_.size(); ++i) describe(walk, items_[i], threshold, matrices_[i]);
+  for (std::size_t i = 0; i < items_.size(); ++i) describe(i, threshold);
   walk.run(walk.backend().tt_merge, kernels::TtMerge{matrices_.data(), static_cast<int>(matrices_.size())});
-  drop_indices(walk);
 }
 
 void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
@@ -69,7 +67,7 @@ void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
   open_.clear();
   for (std::size_t i = 0; i < items_.size(); ++i) {
     kernels::TtMatrix& matrix = matrices_[i];
-    describe(walk, items_[i], threshold, matrix);
+    describe(i, threshold);
     const TensorTrain& train = trains_[items_[i].train];
     for (std::size_t k = 0; k < train.cores.size(); ++k)
       matrix.d_cores[k] = open_.emplace_back(sink.open(walk, *train.cores[k])).data;
@@ -78,7 +76,6 @@ void TtMerger::finish(Walk& walk, Sink& sink, double threshold) {
   }
   walk.run(walk.backend().tt_merge_backward,
            kernels::TtMergeBackward{matrices_.data(), static_cast<int>(matrices_.size())});
-  drop_indices(walk);
   std::size_t next = 0;
   for (const Item& item : items_) {
     for (Parameter* core : trains_[item.train].cores) sink.close(walk, *core, open_[next++]);

@@ -26,6 +26,8 @@ class TtMerger {
   ~TtMerger();
 
   void add(std::size_t train, const Place& place);
+  // Lists orders and gauges. They are inputs of prepare() and finish().
+  void declare(plan::Inputs& inputs);
   void prepare(Walk& walk, double threshold);
   void finish(Walk& walk, Sink& sink, double threshold);
 
@@ -34,9 +36,7 @@ class TtMerger {
     std::size_t train;
     Place place;
   };
-  void describe(Walk& walk, const Item& item, double threshold, kernels::TtMatrix& matrix);
-  const std::int32_t* input(Walk& walk, const std::vector<std::int32_t>& indices);
-  void drop_indices(Walk& walk);
+  void describe(std::size_t index, double threshold);
 
   const std::vector<TensorTrain>& trains_;
   plan::Slab& halves_;
@@ -44,7 +44,11 @@ class TtMerger {
   std::vector<Item> items_;
   std::vector<kernels::TtMatrix> matrices_;  // as many as items, filled again in each call
   std::vector<Tensor> open_;                 // gradients opened in the sink during finish
-  std::vector<Tensor> indices_;              // orders and gauges during prepare and finish
+  // Inputs, by item.
+  struct Indices {
+    Tensor order, gauge;
+  };
+  std::vector<Indices> indices_;
 };
 
 }  // namespace comera::layers

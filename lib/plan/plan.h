@@ -60,7 +60,7 @@ class Plan {
   std::vector<kernels::Path> paths;  // of the calls that have one, in call order
   int ticks = 0;
   std::size_t bytes = 0;        // of the arena
-  std::size_t input_bytes = 0;  // of host data that the walk sends to a device
+  std::size_t input_bytes = 0;  // of the inputs (lib/plan/inputs.h) that a device receives with the walk
 
   // Assigns every tensor an offset. Tensors whose lifetimes overlap never share memory. Without `overlay` every tensor
   // has its own memory.

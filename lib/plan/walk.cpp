@@ -93,24 +93,6 @@ void Walk::poison_if_dead(const Tensor& tensor) {
     std::memset(tensor.data, 0xff, tensor.bytes());  // NaN in f32, f64 and complex
 }
 
-Tensor Walk::input(const TensorView& host) {
-  if (machine_.backend->memory.host_accessible) return {host.data, host.dtype, host.shape, -1};
-  const std::size_t bytes = host.bytes();
-  if (recording()) {
-    recorded_->input_bytes += aligned(bytes);
-    return {unbound, host.dtype, host.shape, -1};
-  }
-  COMERA_CHECK(stage_ != nullptr);
-  std::byte *to = stage_->device + stage_->used, *collected = stage_->host + stage_->used;
-  stage_->used += aligned(bytes);
-  if (pass_ == Pass::inputs) {
-    std::memcpy(collected, host.data, bytes);
-    std::memset(collected + bytes, 0, aligned(bytes) - bytes);  // equal inputs have equal bytes
-  }
-  if (pass_ == Pass::all) check("upload", machine_.backend->memory.upload(context(), to, host.data, bytes));
-  return {to, host.dtype, host.shape, -1};
-}
-
 void Walk::backward_begins() {
   if (!recording()) return;
   for (std::size_t i = 0; i < uses_.size(); ++i)

@@ -24,18 +24,6 @@ struct Profile {
   void add(const char* op, double seconds);
 };
 
-// Staging of host data for a device that cannot read host memory. Data is copied to `host` piece by piece. The kernels
-// read it at the same offset in `device`.
-struct InputStage {
-  std::byte* host = nullptr;
-  std::byte* device = nullptr;
-  std::size_t used = 0;
-};
-
-// The part of a step that a replay runs. On a device a step may be split: its inputs are collected first and sent
-// together, then its calls are recorded in a graph.
-enum class Pass : std::uint8_t { all, inputs, calls };
-
 // The machine: a backend's table, the activation dtype (kernels/types.h), the backend's queue.
 struct Machine {
   const kernels::Backend* backend = nullptr;
@@ -68,13 +56,6 @@ class Walk {
   }
   Tensor keep(const Tensor& tensor);
   void drop(Tensor& tensor);  // empties the handle; a tensor that the plan does not own is only emptied
-  // Makes host data readable for the kernels. If the backend cannot read host memory, the data goes through the input
-  // stage.
-  Tensor input(const TensorView& host);
-  // Sets the input stage and the part that a replay runs, for a backend that cannot read host memory. Must come before
-  // the first make().
-  void set_inputs(InputStage* stage, Pass pass) { stage_ = stage, pass_ = pass; }
-
   // Labels tensors of the forward that are still alive as saved. Called when the backward begins.
   void backward_begins();
   // Ends the walk. A recording lays out its plan. All tensors must have been dropped.
@@ -86,7 +67,7 @@ class Walk {
     const std::size_t workspace = op.workspace_bytes ? op.workspace_bytes(context(), args) : 0;
     if (recording()) return record_call(op.name, op.run != nullptr, workspace, flops(args));
     const kernels::Context call = next_call(workspace);
-    if (pass_ == Pass::inputs || silent_) return;
+    if (silent_) return;
     const double start = profile_ ? now() : 0;
     check(op.name, op.run(call, args));
     if (profile_) add_time(op.name, call, start);
@@ -142,8 +123,6 @@ class Walk {
   std::size_t next_path_ = 0;
   std::vector<int> uses_;  // remaining drops by row, for recording and for poisoning
   std::string prefix_;
-  InputStage* stage_ = nullptr;
-  Pass pass_ = Pass::all;
   bool silent_ = false;
   Profile* profile_ = nullptr;
 };

@@ -14,8 +14,9 @@
 namespace comera::report {
 namespace {
 
-data::Batch random_batch(data::Task task, std::int64_t vocabulary, std::int64_t labels, const BenchOptions& options) {
-  data::Batch batch = engine::planning_batch(task, options.batch, options.length, 0.15);
+data::Batch random_batch(const layers::Model& model, data::Task task, std::int64_t vocabulary, std::int64_t labels,
+                         const BenchOptions& options) {
+  data::Batch batch = model.planning_batch(options.batch, options.length, 0.15);
   std::uint64_t state = options.seed;
   const auto first = std::min<std::int64_t>(vocabulary - 1, 1000);  // after the special tokens of common vocabularies
   for (std::int32_t& id : batch["input_ids"].as<std::int32_t>())
@@ -153,7 +154,7 @@ Cell cell_of(const Json& value) {
 std::vector<BenchRow> time_steps(engine::Engine& engine, data::Task task, std::int64_t vocabulary, std::int64_t labels,
                                  const BenchOptions& options) {
   engine::MemoryMeter memory(engine.machine());
-  const data::Batch batch = random_batch(task, vocabulary, labels, options);
+  const data::Batch batch = random_batch(engine.model(), task, vocabulary, labels, options);
   Stepper stepper(engine, batch, options.seed);
   engine.plan_training(batch);
   engine.allocate();

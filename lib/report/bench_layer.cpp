@@ -25,10 +25,7 @@ class Walks {
     recording.end();
     stride_ = plan::aligned(plan_.bytes);
     const auto count = static_cast<std::size_t>(sets);
-    const std::size_t step_bytes = count * stride_, input_bytes = count * plan_.input_bytes;
-    const std::size_t places = on_device() ? engine::DeviceSteps::input_places(input_bytes) : 0;
-    arena_ = plan::Arena(*machine.backend, step_bytes + places, "the step of the layer");
-    if (on_device()) steps_.set_inputs(static_cast<std::byte*>(arena_.data()) + step_bytes, input_bytes);
+    arena_ = plan::Arena(*machine.backend, count * stride_, "the step of the layer");
   }
 
   double flops() const { return plan_.flops(); }
@@ -48,16 +45,15 @@ class Walks {
  private:
   bool on_device() const { return !machine_.backend->memory.host_accessible; }
   void run() {
-    const auto walks = [&](plan::InputStage* stage, plan::Pass pass) {
+    const auto walks = [&] {
       for (int set = 0; set < sets_; ++set) {
         layers::Walk walk(machine_, plan_, static_cast<char*>(arena_.data()) + static_cast<std::size_t>(set) * stride_);
-        walk.set_inputs(stage, pass);
         body_(walk, set);
         walk.end();
       }
     };
-    if (on_device()) return steps_.launch({&plan_, true}, walks);
-    walks(nullptr, plan::Pass::all);
+    if (on_device()) return steps_.launch({&plan_, true}, inputs_, walks);
+    walks();
   }
 
   plan::Machine machine_;
@@ -67,6 +63,7 @@ class Walks {
   std::size_t stride_ = 0;
   plan::Arena arena_;
   engine::DeviceSteps steps_;
+  plan::Inputs inputs_;  // none
 };
 
 }  // namespace

@@ -77,8 +77,7 @@ void Trainer::resolve_stages() {
 }
 
 void Trainer::plan_memory() {
-  data::Batch batch =
-      engine::planning_batch(options_.task, options_.batch, loader_->longest(), options_.mask_probability);
+  data::Batch batch = engine_->model().planning_batch(options_.batch, loader_->longest(), options_.mask_probability);
   if (inputs_.dev && !dev_teacher()) engine_->plan_evaluation(batch);
   if (inputs_.teacher) inputs_.teacher->plan(batch);
   engine_->plan_training(batch);
@@ -105,7 +104,7 @@ std::string Trainer::what_fits(std::size_t free) const {
   machine.paths = nullptr;  // skips path measurements, because this plan will not be run
   const auto fits = [&](std::int64_t batch) {
     Engine engine(machine, inputs_.factory, options, state_.rank_table);
-    engine.plan_training(engine::planning_batch(options_.task, batch, loader_->longest(), options_.mask_probability));
+    engine.plan_training(engine.model().planning_batch(batch, loader_->longest(), options_.mask_probability));
     return engine.planned_bytes() <= free;
   };
   options.recompute = layers::Recompute::block;

@@ -6,6 +6,7 @@
 
 #include "lib/engine/engine.h"
 #include "models/architecture.h"
+#include "models/planning.h"
 #include "tests/compress/small_bert.h"
 #include "tests/core/temporary_folder.h"
 
@@ -29,7 +30,7 @@ struct Fixture {
     write_file_atomic(folder / "config.json", io::json_text(bare));
     path = folder / "model.safetensors";
     spec = models::spec_from_folder(folder.path());
-    batch = engine::planning_batch(models::common(spec).task, 2, 8, 0.15);
+    batch = models::planning_batch(models::common(spec), 2, 8, 0.15);
     const auto ids = batch["input_ids"].as<std::int32_t>();
     std::iota(ids.begin(), ids.end(), 5);
     for (std::int32_t& length : batch["lengths"].as<std::int32_t>()) length = 8;

@@ -137,7 +137,7 @@ TEST_CASE("a loss that is not finite changes no weight") {
 
 TEST_CASE("the memory table names every byte of the arenas, and needs no data") {
   Engine engine(reference(DType::f32), toy::factory(DType::f32), {.update = train::optimizer()});
-  engine.plan_training(engine::planning_batch(data::Task::classify, 32, 8, 0));
+  engine.plan_training(engine.model().planning_batch(32, 8, 0));
   const engine::MemoryTable table = engine.memory_table(2);
   CHECK(!engine.weights().allocated());
   CHECK(table.peak == engine.planned_bytes());

@@ -26,6 +26,28 @@ struct Options {
   bool wide = false;  // 48 -> 64 instead of 12 -> 16
 };
 
+// Sequences `first` .. `first + count` of an endless corpus whose label depends on the first token.
+inline data::Batch batch(std::int64_t first, std::int64_t count, std::int64_t length = 8) {
+  data::Batch batch;
+  batch.sequences = batch.counted = count;
+  batch.length = length;
+  batch.tokens = count * length;
+  const auto ids = batch.add("input_ids", DType::i32, {count, length}).as<std::int32_t>();
+  const auto types = batch.add("token_type_ids", DType::i32, {count, length}).as<std::int32_t>();
+  const auto lengths = batch.add("lengths", DType::i32, {count}).as<std::int32_t>();
+  const auto samples = batch.add("samples", DType::i64, {count}).as<std::int64_t>();
+  const auto targets = batch.add("labels", DType::i32, {count}).as<std::int32_t>();
+  for (std::int64_t b = 0; b < count; ++b) {
+    std::mt19937 random(static_cast<unsigned>(first + b));
+    for (std::int64_t t = 0; t < length; ++t)
+      ids[b * length + t] = static_cast<std::int32_t>(random() % vocabulary), types[b * length + t] = 0;
+    lengths[b] = static_cast<std::int32_t>(length);
+    samples[b] = first + b;
+    targets[b] = ids[b * length] * 7 % 5 % labels;
+  }
+  return batch;
+}
+
 class ToyModel final : public layers::Model {
  public:
   ToyModel(DType dtype, const Options& options, const layers::RankTable& ranks)
@@ -60,6 +82,24 @@ class ToyModel final : public layers::Model {
     first_.reserve(4096);
   }
 
+  void declare_constants(plan::Inputs& inputs) override {
+    table_->declare(inputs);
+    merger_.declare(inputs);
+  }
+
+  void declare(const data::Batch& batch, plan::Inputs& inputs) override {
+    first_.resize(static_cast<std::size_t>(batch.sequences));
+    for (std::size_t b = 0; b < first_.size(); ++b)
+      first_[b] = batch["input_ids"].as<std::int32_t>()[b * static_cast<std::size_t>(batch.length)];
+    inputs.add(first_, first_ids_);
+    inputs.add(batch["labels"], targets_);
+    inputs.add(batch["samples"], samples_);
+  }
+
+  data::Batch planning_batch(std::int64_t sequences, std::int64_t length, double) const override {
+    return toy::batch(0, sequences, length);
+  }
+
   void prepare(layers::Walk& walk) override {
     table_->prepare(walk);
     merger_.prepare(walk, threshold_);
@@ -68,10 +108,7 @@ class ToyModel final : public layers::Model {
 
   layers::Outputs forward(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) override {
     Pass pass = pass_of(walk, batch, policy);
-    first_.resize(static_cast<std::size_t>(batch.sequences));
-    for (std::size_t b = 0; b < first_.size(); ++b)
-      first_[b] = batch["input_ids"].as<std::int32_t>()[b * static_cast<std::size_t>(batch.length)];
-    ids_ = {batch.sequences, batch.sequences, first_.data(), nullptr};
+    ids_ = {batch.sequences, batch.sequences, static_cast<const std::int32_t*>(first_ids_.data), nullptr};
     Tensor x = walk.make("x", {batch.sequences, width});
     table_->forward(walk, ids_, x, false);
     Tensor h;
@@ -81,7 +118,6 @@ class ToyModel final : public layers::Model {
     layers::Outputs outputs;
     down_.forward(pass, {h}, &outputs.logits);
     walk.drop(h);
-    targets_ = walk.input(batch["labels"]);
     loss_ = {};
     loss_.add(pass, outputs.logits, 0, targets_);
     outputs.best = loss_.finish(pass, *state_, targets_);
@@ -107,7 +143,6 @@ class ToyModel final : public layers::Model {
     up_.backward(pass, sink, &dh, dx, false);
     table_->backward(walk, sink, ids_, dx);
     walk.drop(dx);
-    walk.drop(targets_);
   }
 
   void finish(layers::Walk& walk, layers::Sink& sink) override {
@@ -124,7 +159,6 @@ class ToyModel final : public layers::Model {
   };
 
   Pass pass_of(layers::Walk& walk, const data::Batch& batch, const layers::SavePolicy& policy) {
-    samples_ = walk.input(batch["samples"]);
     return {walk, policy, batch.sequences, 1, &state_->scalars, static_cast<const std::int64_t*>(samples_.data)};
   }
   void apply_dropout(Pass& pass, Tensor& tensor) {
@@ -142,34 +176,13 @@ class ToyModel final : public layers::Model {
   layers::CrossEntropy loss_;
   std::vector<std::int32_t> first_;
   kernels::Bags ids_;
-  Tensor samples_, targets_, logits_;
+  Tensor first_ids_, samples_, targets_;  // inputs
+  Tensor logits_;
   Shape pass_;
 };
 
 inline layers::ModelFactory factory(DType dtype, const Options& options = {}) {
   return [=](const layers::RankTable& ranks) { return std::make_unique<ToyModel>(dtype, options, ranks); };
-}
-
-// Sequences `first` .. `first + count` of an endless corpus whose label depends on the first token.
-inline data::Batch batch(std::int64_t first, std::int64_t count, std::int64_t length = 8) {
-  data::Batch batch;
-  batch.sequences = batch.counted = count;
-  batch.length = length;
-  batch.tokens = count * length;
-  const auto ids = batch.add("input_ids", DType::i32, {count, length}).as<std::int32_t>();
-  const auto types = batch.add("token_type_ids", DType::i32, {count, length}).as<std::int32_t>();
-  const auto lengths = batch.add("lengths", DType::i32, {count}).as<std::int32_t>();
-  const auto samples = batch.add("samples", DType::i64, {count}).as<std::int64_t>();
-  const auto targets = batch.add("labels", DType::i32, {count}).as<std::int32_t>();
-  for (std::int64_t b = 0; b < count; ++b) {
-    std::mt19937 random(static_cast<unsigned>(first + b));
-    for (std::int64_t t = 0; t < length; ++t)
-      ids[b * length + t] = static_cast<std::int32_t>(random() % vocabulary), types[b * length + t] = 0;
-    lengths[b] = static_cast<std::int32_t>(length);
-    samples[b] = first + b;
-    targets[b] = ids[b * length] * 7 % 5 % labels;
-  }
-  return batch;
 }
 
 }  // namespace toy

@@ -10,6 +10,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/weights_file.h"
 #include "models/architecture.h"
+#include "models/planning.h"
 #include "models/sentence.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/models/small_models.h"
@@ -44,7 +45,9 @@ const Known known_mean[] = {{0, 0, 0, 0.461544235383426},
 constexpr double torch_hidden_error = 4.54e-5, torch_mean_error = 7.18e-6;
 
 data::Batch batch_of_sentences() {
-  data::Batch batch = engine::planning_batch(data::Task::embed, 3, length, 0);
+  models::EncoderSpec spec;
+  spec.task = data::Task::embed;
+  data::Batch batch = models::planning_batch(spec, 3, length, 0);
   for (std::size_t b = 0; b < sentences.size(); ++b) {
     std::copy(sentences[b].begin(), sentences[b].end(),
               batch["input_ids"].as<std::int32_t>().begin() + static_cast<std::ptrdiff_t>(b * length));

@@ -137,6 +137,9 @@ Counts counts_of(const models::ModelSpec& spec) {
   plan::Walk walk(on_double(DType::bf16), plan);
   model->set_distillation({.active = true});
   const data::Batch batch = batch_of(DType::bf16, spec);
+  plan::Inputs inputs;
+  model->declare_constants(inputs);
+  model->declare(batch, inputs);
   model->forward(walk, batch, layers::SavePolicy(layers::Recompute::none));
   walk.backward_begins();
   const std::size_t begins = plan.tensors.size();

@@ -238,7 +238,13 @@ class ReferenceRun {
   // Has room for the alignment of tensors in an arena.
   static std::vector<T> bound(std::size_t bytes) { return std::vector<T>(bytes / sizeof(T) + 16); }
 
-  void reset() { state.loss[0] = state.loss[1] = state.correct = 0; }
+  void reset() {
+    state.loss[0] = state.loss[1] = state.correct = 0;
+    inputs.clear();
+    model->declare_constants(inputs);
+    model->declare(batch, inputs);
+    inputs.bind_to_host();
+  }
 
   template <class Steps>
   void walk(const Steps& steps) {
@@ -267,6 +273,7 @@ class ReferenceRun {
     }
   }
 
+  comera::plan::Inputs inputs;
   std::vector<T> weights, halves, gradients;
   std::vector<std::vector<T>> copies;
 };

@@ -43,7 +43,7 @@ TEST_CASE("The six-encoder transformer has the paper's sizes, dense and in TT fo
 
 TEST_CASE("The memory of a plan adds up to its peak and is the same in JSON") {
   engine::Engine engine(machine(), models::factory_of(spec("tt"), DType::f32), {.update = train::optimizer()});
-  engine.plan_training(engine::planning_batch(data::Task::classify, 2, 16, 0.15));
+  engine.plan_training(engine.model().planning_batch(2, 16, 0.15));
   const RunPlan plan{report_of(engine.model(), "mnli-6enc"), engine.memory_table(), 32};
   const Json json = to_json(plan);
   std::uint64_t sum = 0;
