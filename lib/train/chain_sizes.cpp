@@ -14,7 +14,7 @@ struct Entry {
 };
 
 // Largest first; equal values in the model's order, so that the choice is the same on every machine.
-std::vector<Entry> sorted_entries(const std::vector<Chain>& chains) {
+std::vector<Entry> sorted_entries(const std::vector<ChainDiagonals>& chains) {
   std::vector<Entry> entries;
   for (std::size_t c = 0; c < chains.size(); ++c)
     for (std::size_t bond = 0; bond < chains[c].diagonals.size(); ++bond)
@@ -24,15 +24,15 @@ std::vector<Entry> sorted_entries(const std::vector<Chain>& chains) {
   return entries;
 }
 
-Kept none_of(const std::vector<Chain>& chains) {
+Kept none_of(const std::vector<ChainDiagonals>& chains) {
   Kept kept;
-  for (const Chain& chain : chains) kept.emplace_back(chain.diagonals.size());
+  for (const ChainDiagonals& chain : chains) kept.emplace_back(chain.diagonals.size());
   return kept;
 }
 
 void add(Kept& kept, const Entry& entry) { kept[entry.chain][entry.bond].push_back(entry.index); }
 
-Kept first_of(const std::vector<Chain>& chains, const std::vector<Entry>& entries, std::size_t count) {
+Kept first_of(const std::vector<ChainDiagonals>& chains, const std::vector<Entry>& entries, std::size_t count) {
   Kept kept = none_of(chains);
   for (std::size_t i = 0; i < count; ++i) add(kept, entries[i]);
   return kept;
@@ -49,11 +49,11 @@ void sort_indices(Kept& kept) {
 
 }  // namespace
 
-std::vector<Chain> read_chains(const Weights& weights) {
-  std::vector<Chain> chains;
+std::vector<ChainDiagonals> read_diagonals(const Weights& weights) {
+  std::vector<ChainDiagonals> chains;
   for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
     if (train.cores.empty()) continue;
-    Chain chain{train.name, train.layout.entry_sizes(), {}};
+    ChainDiagonals chain{train.name, train.layout.entry_sizes(), {}};
     for (const Parameter* diagonal : train.diagonals) {
       const engine::HostBytes host(weights.machine(), diagonal->value);
       std::vector<double>& values = chain.diagonals.emplace_back();
@@ -64,7 +64,7 @@ std::vector<Chain> read_chains(const Weights& weights) {
   return chains;
 }
 
-Kept above(const std::vector<Chain>& chains, double threshold) {
+Kept above(const std::vector<ChainDiagonals>& chains, double threshold) {
   Kept kept = none_of(chains);
   for (std::size_t c = 0; c < chains.size(); ++c)
     for (std::size_t bond = 0; bond < kept[c].size(); ++bond)
@@ -73,9 +73,9 @@ Kept above(const std::vector<Chain>& chains, double threshold) {
   return kept;
 }
 
-std::int64_t entries_of(const std::vector<Chain>& chains) {
+std::int64_t entries_of(const std::vector<ChainDiagonals>& chains) {
   std::int64_t sum = 0;
-  for (const Chain& chain : chains)
+  for (const ChainDiagonals& chain : chains)
     for (const auto& bond : chain.diagonals) sum += static_cast<std::int64_t>(bond.size());
   return sum;
 }
@@ -88,7 +88,7 @@ std::int64_t entries_of(const Kept& kept) {
   return sum;
 }
 
-std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept) {
+std::int64_t size_of(const std::vector<ChainDiagonals>& chains, const Kept& kept) {
   std::int64_t sum = 0;
   for (std::size_t c = 0; c < chains.size(); ++c) {
     if (is_dead(kept[c])) continue;
@@ -102,13 +102,13 @@ std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept) {
   return sum;
 }
 
-double SizeTarget::measure(const std::vector<Chain>& chains, const Kept& kept) const {
+double SizeTarget::measure(const std::vector<ChainDiagonals>& chains, const Kept& kept) const {
   return static_cast<double>(size_of(chains, kept)) + per_entry * static_cast<double>(entries_of(kept));
 }
 
 bool SizeTarget::close(double measure) const { return std::abs(measure - size) <= tolerance * (size + rest); }
 
-Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target) {
+Kept cut_to(const std::vector<ChainDiagonals>& chains, const SizeTarget& target) {
   const std::vector<Entry> entries = sorted_entries(chains);
   // The measure grows with the number of entries, so a bisection finds the largest number that fits.
   std::size_t fits = 0, too_many = entries.size() + 1;

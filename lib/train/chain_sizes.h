@@ -15,24 +15,24 @@ using layers::Model;
 using layers::Parameter;
 
 // The diagonals of one tensor train, copied to the host. bonds[k] holds the entries of the bond behind core k.
-struct Chain {
+struct ChainDiagonals {
   std::string name;
   std::vector<std::int64_t> sizes;             // s_k, one per core
   std::vector<std::vector<double>> diagonals;  // cores - 1
 };
 
 // Reads the diagonals of all tensor trains that still have cores, in the model's order.
-std::vector<Chain> read_chains(const Weights& weights);
+std::vector<ChainDiagonals> read_diagonals(const Weights& weights);
 
 // Indices of the entries that stay, by chain and bond.
 using Kept = std::vector<std::vector<std::vector<std::int64_t>>>;
 
-Kept above(const std::vector<Chain>& chains, double threshold);
-std::int64_t entries_of(const std::vector<Chain>& chains);
+Kept above(const std::vector<ChainDiagonals>& chains, double threshold);
+std::int64_t entries_of(const std::vector<ChainDiagonals>& chains);
 std::int64_t entries_of(const Kept& kept);
 // sum_k R_{k-1} s_k R_k over all chains without an empty bond: the number of core entries that stay
 // (kernels/rank_objective.h).
-std::int64_t size_of(const std::vector<Chain>& chains, const Kept& kept);
+std::int64_t size_of(const std::vector<ChainDiagonals>& chains, const Kept& kept);
 
 // A size to meet, in core entries plus `per_entry` for every diagonal entry of a chain that stays.
 struct SizeTarget {
@@ -42,7 +42,7 @@ struct SizeTarget {
   double rest = 0;  // everything else in the model (and the file), in the same unit
   double tolerance = 0.02;
 
-  double measure(const std::vector<Chain>& chains, const Kept& kept) const;
+  double measure(const std::vector<ChainDiagonals>& chains, const Kept& kept) const;
   // True if the difference is within the tolerance of the total size.
   bool close(double measure) const;
 };
@@ -50,7 +50,7 @@ struct SizeTarget {
 // Keeps the entries with the largest values, as many as the target allows. The result meets the target as closely as
 // single entries permit. If the entries above the threshold are already below the target, all of them stay and the
 // largest of the others are added.
-Kept cut_to(const std::vector<Chain>& chains, const SizeTarget& target);
+Kept cut_to(const std::vector<ChainDiagonals>& chains, const SizeTarget& target);
 
 // S^ at D = 1 with the initial ranks of the model. CoMERA's penalty is divided by it.
 double surrogate_at_start(const Model& model);

@@ -45,8 +45,8 @@ void keep_of(Sensitivity& sensitivity, const Kept& kept) {
   sensitivity = std::move(next);
 }
 
-std::vector<Chain> importances(const Weights& weights, const Sensitivity& sensitivity) {
-  std::vector<Chain> chains = read_chains(weights);
+std::vector<ChainDiagonals> importances(const Weights& weights, const Sensitivity& sensitivity) {
+  std::vector<ChainDiagonals> chains = read_diagonals(weights);
   COMERA_CHECK(chains.size() == sensitivity.size());
   std::size_t c = 0;
   for (const layers::TensorTrain& train : weights.model().tensor_trains()) {

@@ -6,16 +6,16 @@
 
 namespace comera::train {
 
-// By chain and bond, in the order of read_chains().
+// By chain and bond, in the order of read_diagonals().
 using Sensitivity = std::vector<std::vector<std::vector<double>>>;
 
 // The second moments of the diagonals' gradients: AdamW's estimate of the loss's curvature along each entry.
 Sensitivity sensitivity_of(const Weights& weights);
 void keep_of(Sensitivity& sensitivity, const Kept& kept);
 
-// The chains of read_chains() with every entry D_j replaced by D_j^2 F_j per parameter that the entry costs. Half of
+// The chains of read_diagonals() with every entry D_j replaced by D_j^2 F_j per parameter that the entry costs. Half of
 // D_j^2 times the curvature is the rise of the loss when D_j becomes 0 (LeCun, Denker and Solla 1990, "Optimal brain
 // damage"). Entries that are not positive get 0.
-std::vector<Chain> importances(const Weights& weights, const Sensitivity& sensitivity);
+std::vector<ChainDiagonals> importances(const Weights& weights, const Sensitivity& sensitivity);
 
 }  // namespace comera::train

@@ -41,7 +41,7 @@ std::uint64_t whole_lines(const Folder& folder, const std::string& name, std::ui
 }
 
 layers::RankTable active_ranks(const Engine& engine) {
-  const std::vector<Chain> chains = read_chains(const_cast<Engine&>(engine).weights());
+  const std::vector<ChainDiagonals> chains = read_diagonals(const_cast<Engine&>(engine).weights());
   return ranks_of(engine.model(), above(chains, engine.model().threshold()));
 }
 

@@ -124,13 +124,13 @@ void RankAdaptation::check_target() const {
 // Fixes L0 and S0, after the entries that fell to the threshold were removed from the model.
 void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.late_begins = true;
-  event.fallen += remove_fallen(above(read_chains(engine_.weights()), options_.threshold));
+  event.fallen += remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
   progress_.late = true;
   progress_.late_step = step;
   progress_.sensitivity = sensitivity_of(engine_.weights());
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
-  const std::vector<Chain> chains = read_chains(engine_.weights());
+  const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
   const Kept kept = above(chains, options_.threshold);
   if (options_.target == TargetKind::fraction)
     progress_.target_size = options_.target_value * static_cast<double>(size_of(chains, kept));
@@ -161,7 +161,7 @@ void RankAdaptation::meet_target(bool enforced, Event& event) {
   if (enforced)
     event.cut += cut_to_size(size_target());
   else
-    event.fallen += remove_fallen(cut_to(read_chains(engine_.weights()), size_target()));
+    event.fallen += remove_fallen(cut_to(read_diagonals(engine_.weights()), size_target()));
   event.target_met = progress_.reached = true;
   progress_.sensitivity.clear();
   set_threshold();
@@ -215,7 +215,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   const bool near = progress_.late && state.size + target.per_entry * state.active <= 1.1 * target.size;
   bool met = false;
   if (near) {
-    const std::vector<Chain> chains = read_chains(engine_.weights());
+    const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
     met = target.measure(chains, above(chains, options_.threshold)) <= target.size;
   }
   const bool overdue = progress_.late && options_.late_deadline >= 0 && step >= options_.late_deadline;
@@ -224,7 +224,7 @@ RankAdaptation::Event RankAdaptation::after_step(std::int64_t step) {
   } else if (cut_due(step) && whole_now() > allowed(step).size + target.rest) {
     event.cut = cut_to_size(allowed(step));
   } else if (options_.prune_every > 0 && step % options_.prune_every == 0) {
-    event.fallen = remove_fallen(above(read_chains(engine_.weights()), options_.threshold));
+    event.fallen = remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
   }
   return event;
 }
@@ -239,7 +239,7 @@ RankAdaptation::Event RankAdaptation::finish(std::int64_t step) {
 
 double RankAdaptation::whole_now() const {
   if (!has_target()) return 0;
-  const std::vector<Chain> chains = read_chains(engine_.weights());
+  const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());
   const SizeTarget target = size_target();
   return target.measure(chains, above(chains, engine_.model().threshold())) + target.rest;
 }

@@ -98,7 +98,7 @@ std::int64_t remove_all_but(Engine& engine, const Kept& kept) {
 LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
   const double threshold = engine.model().threshold();
   if (!std::isfinite(threshold)) return;
-  const Kept kept = above(read_chains(engine.weights()), threshold);
+  const Kept kept = above(read_diagonals(engine.weights()), threshold);
   if (entries_of(kept) == engine.model().parameters().rank_entries()) return;
   const plan::Machine host{&kernels::reference_backend(), engine.machine().dtype, nullptr};
   copy_ = std::make_unique<Weights>(host, engine.factory()(ranks_of(engine.model(), kept)), false);

@@ -11,8 +11,8 @@ namespace comera::train {
 
 using engine::Engine;
 
-// Ranks of every tensor train of the model if only `kept` stays (read_chains() order). A chain with an empty bond loses
-// all its ranks, and its layer becomes its bias.
+// Ranks of every tensor train of the model if only `kept` stays (read_diagonals() order). A chain with an empty bond
+// loses all its ranks, and its layer becomes its bias.
 layers::RankTable ranks_of(const Model& model, const Kept& kept);
 
 // Removes everything but `kept`. Returns the number of entries removed; 0: the engine is unchanged.

@@ -56,7 +56,8 @@ std::unique_ptr<Engine> trained(const layers::Keeper& keeper, int steps, layers:
   engine->weights().initialise(11);
   const data::Batch batch = toy::batch(0, 16);
   for (int step = 0; step < steps; ++step) {
-    if (step == steps / 2) train::remove_all_but(*engine, train::above(train::read_chains(engine->weights()), 0.995));
+    if (step == steps / 2)
+      train::remove_all_but(*engine, train::above(train::read_diagonals(engine->weights()), 0.995));
     engine->state().scalars.step = static_cast<std::uint64_t>(step);
     for (auto& role : engine->state().adamw)
       for (auto& scalars : role) {

@@ -71,7 +71,8 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
       wanted.push_back(layers::load(core.value, row * 6 + column));
       wanted_moment.push_back(layers::load(engine.weights().moment(1, core.index), row * 6 + column));
     }
-  const std::int64_t removed = train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01));
+  const std::int64_t removed =
+      train::remove_all_but(engine, train::above(train::read_diagonals(engine.weights()), 0.01));
   CHECK(removed == 4);
   CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 3, 3, 4, 1});
   CHECK(train_of(engine, "up").initial_ranks == std::vector<std::int64_t>{1, 3, 6, 4, 1});
@@ -107,7 +108,7 @@ TEST_CASE("exported weights have no masked entries, and the engine keeps its own
   CHECK(engine.evaluate(dev).loss == before);
   // A model of the exported weights computes the same.
   Engine again(reference(DType::f64), toy::factory(DType::f64), {},
-               train::ranks_of(engine.model(), train::above(train::read_chains(engine.weights()), 0.01)));
+               train::ranks_of(engine.model(), train::above(train::read_diagonals(engine.weights()), 0.01)));
   again.allocate();
   for (const layers::Parameter& parameter : live.weights().model().parameters().all())
     std::memcpy(again.model().parameters().find(parameter.name)->value.data, parameter.value.data,
@@ -125,7 +126,7 @@ TEST_CASE("an empty bond reduces the layer to its bias") {
   const data::Batch dev = toy::batch(1000, 8);
   set(*train_of(engine, "up").diagonals[1], {0.001, -1, 0, 0, 0, 0.005});
   const double before = engine.evaluate(dev).loss;
-  CHECK(train::remove_all_but(engine, train::above(train::read_chains(engine.weights()), 0.01)) == 13);
+  CHECK(train::remove_all_but(engine, train::above(train::read_diagonals(engine.weights()), 0.01)) == 13);
   CHECK(train_of(engine, "up").cores.empty());
   CHECK(train_of(engine, "up").layout.ranks == std::vector<std::int64_t>{1, 0, 0, 0, 1});
   CHECK(engine.model().parameters().find("up.bias") != nullptr);
@@ -135,9 +136,9 @@ TEST_CASE("an empty bond reduces the layer to its bias") {
 }
 
 TEST_CASE("a cut meets its target within the tolerance, on either side of the threshold") {
-  std::vector<train::Chain> chains;
+  std::vector<train::ChainDiagonals> chains;
   for (int c = 0; c < 6; ++c) {
-    train::Chain chain{"chain", {12, 8, 8, 12}, {{}, {}, {}}};
+    train::ChainDiagonals chain{"chain", {12, 8, 8, 12}, {{}, {}, {}}};
     for (std::size_t bond = 0; bond < 3; ++bond)
       for (int i = 0; i < 10; ++i)
         chain.diagonals[bond].push_back(0.001 * ((c * 31 + static_cast<int>(bond) * 17 + i * 7) % 97));
