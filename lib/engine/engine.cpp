@@ -21,14 +21,15 @@ Engine::Engine(const Machine& machine, layers::ModelFactory factory, const Engin
 
 void Engine::adopt(std::unique_ptr<Model> model) {
   model->set_state(device_state_);
-  weights_ = std::make_unique<Weights>(machine_, std::move(model), options_.training());
+  weights_ = std::make_unique<Weights>(machine_, std::move(model),
+                                       options_.training() ? options_.update->state() : std::vector<ParameterState>());
   plans_.clear();
   if (device_steps_) device_steps_->forget();
   region_bytes_ = 0;
   prepared_ = false;
   if (options_.training()) {
     sink_ = options_.sink(weights_->model().parameters(), weights_->model().step_gradients());
-    update_ = options_.update(*weights_, *sink_);
+    update_ = options_.update->make(*weights_, *sink_);
     record(key(Phase::begin), nullptr, [&](layers::Walk& walk) { begin_walk(walk); });
   }
   record(key(Phase::prepare), nullptr, [&](layers::Walk& walk) { prepare_walk(walk); });
@@ -343,7 +344,7 @@ MemoryTable Engine::memory_table(std::int64_t accumulate) const {
   Model& model = weights_->model();
   const auto tensors = [](const plan::Slab& slab) { return static_cast<int>(slab.items().size()); };
   table.add("weights", model.parameters().slab().bytes_by_kind(), tensors(model.parameters().slab()));
-  table.add("moments", weights_->moment_slab().bytes_by_kind(), tensors(weights_->moment_slab()));
+  table.add("moments", weights_->state_slab().bytes_by_kind(), tensors(weights_->state_slab()));
   table.add("halves", model.halves().bytes_by_kind(), tensors(model.halves()));
   table.add("copies of weights", model.stream_weights().copies().bytes_by_kind(),
             tensors(model.stream_weights().copies()));

@@ -25,7 +25,7 @@ using data::Batch;
 
 struct EngineOptions {
   layers::Recompute recompute = layers::Recompute::none;
-  MakeUpdate update = {};  // null: evaluation only, without gradients and moments
+  std::shared_ptr<const UpdateRule> update = nullptr;  // null: evaluation only, without gradients and state
   layers::MakeSink sink = layers::make_accumulate_sink;
   bool fetch_hidden = false;                               // evaluations return hidden states
   const layers::Keeper* keeper = &layers::exact_keeper();  // of the values that the backward reads; outlives the engine

@@ -2,8 +2,9 @@
 // objective or the optimiser.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "lib/engine/weights.h"
 #include "lib/layers/sink.h"
@@ -17,8 +18,18 @@ class WeightUpdate {
   virtual void run(layers::Walk& walk, layers::StepState* state) = 0;
 };
 
-// Makes the update of a model. Both arguments outlive it: the weights with their moments, and the sink that receives
-// the model's gradients. The engine calls it again for every model that it builds.
-using MakeUpdate = std::function<std::unique_ptr<WeightUpdate>(Weights&, const layers::Sink&)>;
+// A kind of update. Checkpoints, the memory table, device memory and the removal of ranks follow from its declaration.
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+  // The tensors that the update keeps per parameter between steps.
+  virtual std::vector<ParameterState> state() const = 0;
+  // The index of the state that holds a mean of squared gradients, an estimate of the loss's curvature; none if there
+  // is no such state.
+  virtual std::optional<std::size_t> curvature() const { return std::nullopt; }
+  // Makes the update of a model. Both arguments outlive it: the weights with their state, and the sink that receives
+  // the model's gradients. The engine calls it again for every model that it builds.
+  virtual std::unique_ptr<WeightUpdate> make(Weights& weights, const layers::Sink& sink) const = 0;
+};
 
 }  // namespace comera::engine

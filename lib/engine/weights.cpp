@@ -34,24 +34,24 @@ void write(const Machine& machine, const Tensor& tensor, std::span<const std::by
              machine.backend->device.failure());
 }
 
-Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, bool training)
-    : machine_(machine), model_(std::move(model)), training_(training) {
-  if (!training) return;
+Weights::Weights(const Machine& machine, std::unique_ptr<Model> model, std::vector<ParameterState> state)
+    : machine_(machine), model_(std::move(model)), state_(std::move(state)) {
   for (const Parameter& parameter : model_->parameters().all())
-    for (const char* which : {"moment1.", "moment2."})
-      moment_slab_.add(which + parameter.name, plan::Kind::optimizer, parameter.value.dtype, parameter.shape);
+    for (const ParameterState& one : state_)
+      state_slab_.add(one.name + "." + parameter.name, plan::Kind::optimizer, parameter.value.dtype,
+                      one.shape ? one.shape(parameter) : parameter.shape);
 }
 
 void Weights::allocate() {
   arena_ =
-      plan::Arena(*machine_.backend, bytes(), training_ ? "the weights and the optimiser's moments" : "the weights");
+      plan::Arena(*machine_.backend, bytes(), state_.empty() ? "the weights" : "the weights and the optimiser's state");
   bind(arena_.data());
 }
 
 void Weights::bind(void* base) {
   base_ = static_cast<std::byte*>(base);
   model_->parameters().bind(base_);
-  moment_slab_.bind(base_ + model_->parameters().bytes());
+  state_slab_.bind(base_ + model_->parameters().bytes());
 }
 
 void Weights::move_to_host() {

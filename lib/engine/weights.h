@@ -1,9 +1,11 @@
-// A model with the memory that outlives steps: its weights and, for training, the two moments of AdamW.
+// A model with the memory that outlives steps: its weights and, for training, the state of the optimiser.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/layers/model.h"
@@ -36,16 +38,22 @@ void write(const Machine& machine, const Tensor& tensor, std::span<const std::by
 // Writes random starting values to `data`, the parameters' memory on the machine, and binds the parameters to it.
 void initialise(const Machine& machine, layers::Parameters& parameters, void* data, std::uint64_t seed);
 
+// A tensor that an optimiser keeps per parameter between steps. It is zero at the start.
+struct ParameterState {
+  std::string name;  // such as "moment1"; the tensor in a checkpoint is "moment1.<parameter>"
+  // Shape of the tensor; null: that of the parameter. A tensor of the parameter's shape is sliced with it when ranks
+  // are removed, any other becomes zero again. The type is that of the parameter.
+  std::function<Shape(const Parameter&)> shape = nullptr;
+};
+
 class Weights {
  public:
-  static constexpr int moments = 2;
-
-  Weights(const Machine& machine, std::unique_ptr<Model> model, bool training);
+  // `state`: of the optimiser; empty for evaluation.
+  Weights(const Machine& machine, std::unique_ptr<Model> model, std::vector<ParameterState> state);
 
   Model& model() { return *model_; }
   const Model& model() const { return *model_; }
   const Machine& machine() const { return machine_; }
-  bool training() const { return training_; }
 
   // Allocates bytes() of zeros. Plans and tables are made before and do not need this memory.
   void allocate();        // in a separate arena
@@ -53,19 +61,22 @@ class Weights {
   bool allocated() const { return base_ != nullptr; }
   // Moves the weights from device memory to host memory. The device memory may be freed afterwards.
   void move_to_host();
-  // Random weights; moments stay zero.
+  // Random weights; the state stays zero.
   void initialise(std::uint64_t seed);
 
-  // Moment 0 or 1 of the parameter with that index.
-  Tensor moment(int which, int index) const { return moment_slab_[moments * index + which]; }
-  const plan::Slab& moment_slab() const { return moment_slab_; }
-  std::size_t bytes() const { return model_->parameters().bytes() + moment_slab_.bytes(); }
+  const std::vector<ParameterState>& state() const { return state_; }
+  // The state of that number of the parameter with that index.
+  Tensor state(std::size_t which, int index) const {
+    return state_slab_[static_cast<int>(state_.size()) * index + static_cast<int>(which)];
+  }
+  const plan::Slab& state_slab() const { return state_slab_; }
+  std::size_t bytes() const { return model_->parameters().bytes() + state_slab_.bytes(); }
 
  private:
   Machine machine_;
   std::unique_ptr<Model> model_;
-  bool training_;
-  plan::Slab moment_slab_;
+  std::vector<ParameterState> state_;
+  plan::Slab state_slab_;
   plan::Arena arena_;
   std::byte* base_ = nullptr;
 };

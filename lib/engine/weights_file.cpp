@@ -311,10 +311,6 @@ bool without_gauge(const Source& source, const Model& model, const Parameter& pa
   });
 }
 
-std::string moment_name(int which, const Parameter& parameter) {
-  return (which == 0 ? "moment1." : "moment2.") + parameter.name;
-}
-
 void write_weights(AtomicFile file, const Weights& weights, FileTypes types) {
   std::map<std::string, const Parameter*> parameters;
   for (const Parameter& parameter : weights.model().parameters().all()) parameters[parameter.name] = &parameter;
@@ -449,29 +445,28 @@ layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const
   };
 }
 
-void save_moments(const Folder& folder, const std::string& name, const Weights& weights) {
+void save_state(const Folder& folder, const std::string& name, const Weights& weights) {
   AtomicFile file(folder, name);
-  std::map<std::string, Tensor> moments;
+  std::map<std::string, Tensor> state;
   std::vector<io::TensorToWrite> tensors;
-  for (const Parameter& parameter : weights.model().parameters().all())
-    for (int which = 0; which < Weights::moments; ++which) {
-      moments[moment_name(which, parameter)] = weights.moment(which, parameter.index);
-      tensors.push_back(
-          {moment_name(which, parameter), stored_type(parameter.value.dtype), file_shape(parameter.shape, false)});
-    }
+  const plan::Slab& slab = weights.state_slab();
+  for (std::size_t i = 0; i < slab.items().size(); ++i) {
+    const plan::Slab::Item& item = slab.items()[i];
+    state[item.name] = slab[static_cast<int>(i)];
+    tensors.push_back({item.name, stored_type(item.dtype), file_shape(item.shape, false)});
+  }
   io::write_safetensors(file, std::move(tensors), metadata(),
                         [&](const io::TensorToWrite& tensor, io::TensorSink& sink) {
-                          put(weights.machine(), moments.at(tensor.name), false, sink);
+                          put(weights.machine(), state.at(tensor.name), false, sink);
                         });
 }
 
-void load_moments(const std::string& path, Weights& weights) {
+void load_state(const std::string& path, Weights& weights) {
   const LoadOptions plain;
   const Source source(path, plain);
-  for (const Parameter& parameter : weights.model().parameters().all())
-    for (int which = 0; which < Weights::moments; ++which)
-      get(weights.machine(), source, source.require(moment_name(which, parameter)),
-          weights.moment(which, parameter.index), false);
+  const plan::Slab& slab = weights.state_slab();
+  for (std::size_t i = 0; i < slab.items().size(); ++i)
+    get(weights.machine(), source, source.require(slab.items()[i].name), slab[static_cast<int>(i)], false);
 }
 
 }  // namespace comera::engine

@@ -1,5 +1,5 @@
-// Reads and writes weights and moments as safetensors. Names are the parameter names (lib/io/FORMAT.md). Linear weights
-// are [out, in] in files.
+// Reads and writes weights and the optimiser's state as safetensors. Names are the parameter names (lib/io/FORMAT.md).
+// Linear weights are [out, in] in files.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ StoredTypes stored_types(const std::string& path);
 // threshold, keep their type in memory. `naming`: differences between names in the file and in the model.
 layers::ModelFactory storing(layers::ModelFactory base, StoredTypes types, const LoadOptions& naming = {});
 
-// "moment1.<name>" and "moment2.<name>", in the orientation of memory.
-void save_moments(const Folder& folder, const std::string& name, const Weights& weights);
-void load_moments(const std::string& path, Weights& weights);
+// The optimiser's state as "<state>.<parameter>", in the orientation of memory.
+void save_state(const Folder& folder, const std::string& name, const Weights& weights);
+void load_state(const std::string& path, Weights& weights);
 
 }  // namespace comera::engine

@@ -29,10 +29,10 @@ Value Attention::forward(Pass& pass, Tensor q, Tensor k, Tensor v, const Tensor&
            kernels::AttentionForward{shape(pass), q.data, wide, k.data, narrow, v.data, narrow,
                                      pass.dropout(settings_.dropout, site_, pass.length), out.tensor.data, wide,
                                      saves ? lse_.data : nullptr});
-  q_ = pass.policy.take(walk, q, Use::value);
-  k_ = pass.policy.take(walk, k, Use::value);
-  v_ = pass.policy.take(walk, v, Use::value);
-  out_ = pass.policy.save(walk, out, Use::value);
+  pass.policy.take(walk, q, Use::value, q_);
+  pass.policy.take(walk, k, Use::value, k_);
+  pass.policy.take(walk, v, Use::value, v_);
+  pass.policy.save(walk, out, Use::value, out_);
   return out;
 }
 

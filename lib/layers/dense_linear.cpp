@@ -42,8 +42,8 @@ class DenseLinear final : public Linear {
                                 out_,
                                 pre.data};
     pass.walk.run(pass.backend().linear_forward, call);
-    x_ = pass.policy.save(pass.walk, x, Use::product);
-    pre_ = keeps_pre ? pass.policy.take(pass.walk, pre, Use::value) : nullptr;
+    pass.policy.save(pass.walk, x, Use::product, x_);
+    if (keeps_pre) pass.policy.take(pass.walk, pre, Use::value, pre_);
   }
 
   Tensor rebuild(Walk& walk) override {
@@ -61,7 +61,7 @@ class DenseLinear final : public Linear {
     kernels::LinearBackward call;
     call.tokens = tokens, call.in = in_, call.out = out_;
     call.dy = dy[0].data, call.lddy = out_;
-    Tensor pre = pre_ ? pre_->value(pass.walk) : Tensor{};
+    Tensor pre = activation_ != kernels::Activation::none ? pre_->value(pass.walk) : Tensor{};
     call.pre = pre.data, call.activation = activation_;
     call.weight = stream_weights_.of(pass.walk, read_weight_).data;
     call.dx = dx.data, call.lddx = in_, call.accumulate_dx = accumulate_dx;

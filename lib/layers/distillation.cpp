@@ -33,7 +33,7 @@ void VectorLoss::forward(Pass& pass, StepState& state, const Value& x) {
                                    x.tensor.data, target_.data, shape.weight, &state.scalars.sequence_scale,
                                    distances.data, state.loss});
   walk.drop(distances);
-  if (pass.policy.saves()) x_ = pass.policy.save(walk, x, Use::value);
+  if (pass.policy.saves()) pass.policy.save(walk, x, Use::value, x_);
 }
 
 void VectorLoss::backward(Pass& pass, const Tensor& dx, bool accumulate) {

@@ -6,8 +6,8 @@ namespace comera::layers {
 
 Value Gated::forward(Pass& pass, Tensor gate, Tensor up) {
   Value y{gated(pass.walk, gate, up), pass.policy.saves() ? this : nullptr};
-  gate_ = pass.policy.take(pass.walk, gate, Use::value);
-  up_ = pass.policy.take(pass.walk, up, Use::value);
+  pass.policy.take(pass.walk, gate, Use::value, gate_);
+  pass.policy.take(pass.walk, up, Use::value, up_);
   return y;
 }
 

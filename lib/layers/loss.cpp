@@ -130,7 +130,7 @@ Tensor VocabularyDecoder::forward(Pass& pass, StepState& state, const Value& h, 
   Tensor best = loss_.finish(pass, state, targets);
   if (divergence_.active()) divergence_.finish(pass, state, targets);
   if (pass.policy.saves()) {
-    h_ = pass.policy.save(pass.walk, h, Use::value);
+    pass.policy.save(pass.walk, h, Use::value, h_);
     targets_ = pass.walk.keep(targets);
   } else {
     loss_.release(pass);

@@ -38,8 +38,8 @@ Value ResidualNorm::forward(Pass& pass, Tensor x, const Tensor& residual, Tensor
   call.sum = x.data, call.mean = mean_.data, call.rstd = rstd_.data, call.y = y.data;
   pass.walk.run(pass.backend().norm_forward, call);
   if (stream) *stream = pass.walk.keep(x);
-  sum_ = pass.policy.take(pass.walk, x, Use::value);
-  if (!sum_) {
+  pass.policy.take(pass.walk, x, Use::value, sum_);
+  if (!pass.policy.saves()) {
     pass.walk.drop(mean_);
     pass.walk.drop(rstd_);
   }

@@ -6,31 +6,35 @@
 namespace comera::layers {
 namespace {
 
+// The object of that type in the slot, made if there is none.
+template <class T>
+T& object_in(SavedPtr& slot) {
+  if (auto* const there = dynamic_cast<T*>(slot.get())) return *there;
+  auto made = std::make_unique<T>();
+  T& object = *made;
+  slot = std::move(made);
+  return object;
+}
+
 class Exact final : public Saved {
  public:
-  explicit Exact(Tensor kept) : kept_(kept) {}
-  Tensor read(Walk& walk) override { return walk.keep(kept_); }
-  void release(Walk& walk) override { walk.drop(kept_); }
-
- private:
-  Tensor kept_;
+  Tensor read(Walk& walk) override { return walk.keep(kept); }
+  void release(Walk& walk) override { walk.drop(kept); }
+  Tensor kept;
 };
 
 class ExactKeeper final : public Keeper {
  public:
-  SavedPtr keep(Walk& walk, const Tensor& tensor, Use) const override {
-    return std::make_unique<Exact>(walk.keep(tensor));
+  void keep(Walk& walk, const Tensor& tensor, Use, SavedPtr& slot) const override {
+    object_in<Exact>(slot).kept = walk.keep(tensor);
   }
 };
 
 class Rebuilt final : public Saved {
  public:
-  explicit Rebuilt(Producer& producer) : producer_(producer) {}
-  Tensor read(Walk& walk) override { return producer_.rebuild(walk); }
+  Tensor read(Walk& walk) override { return producer->rebuild(walk); }
   void release(Walk&) override {}
-
- private:
-  Producer& producer_;
+  Producer* producer = nullptr;
 };
 
 }  // namespace
@@ -66,16 +70,17 @@ SavePolicy SavePolicy::inside_block() const {
   return policy;
 }
 
-SavedPtr SavePolicy::save(Walk& walk, const Value& value, Use use) const {
-  if (!saves()) return nullptr;
-  if (value.producer && recompute_ != Recompute::none) return std::make_unique<Rebuilt>(*value.producer);
-  return keeper_->keep(walk, value.tensor, use);
+void SavePolicy::save(Walk& walk, const Value& value, Use use, SavedPtr& slot) const {
+  if (!saves()) return;
+  if (value.producer && recompute_ != Recompute::none)
+    object_in<Rebuilt>(slot).producer = value.producer;
+  else
+    keeper_->keep(walk, value.tensor, use, slot);
 }
 
-SavedPtr SavePolicy::take(Walk& walk, Tensor& tensor, Use use) const {
-  SavedPtr saved = saves() ? keeper_->keep(walk, tensor, use) : nullptr;
+void SavePolicy::take(Walk& walk, Tensor& tensor, Use use, SavedPtr& slot) const {
+  if (saves()) keeper_->keep(walk, tensor, use, slot);
   walk.drop(tensor);
-  return saved;
 }
 
 }  // namespace comera::layers

@@ -46,7 +46,7 @@ enum class Recompute : std::uint8_t {
   block,  // one tensor per block is kept, and the block runs again
 };
 
-// One consumer's reference to one value between forward and backward. The policy makes it.
+// One consumer's reference to one value between forward and backward. The policy makes it in a slot of the consumer.
 class Saved {
  public:
   virtual ~Saved() = default;
@@ -66,8 +66,9 @@ using SavedPtr = std::unique_ptr<Saved>;
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  // The caller keeps its own reference to `tensor`.
-  virtual SavedPtr keep(Walk& walk, const Tensor& tensor, Use use) const = 0;
+  // Keeps `tensor` in `slot`, which is empty or holds the object of an earlier step; a step at a known shape reuses it,
+  // so that it allocates nothing. The caller keeps its own reference to `tensor`.
+  virtual void keep(Walk& walk, const Tensor& tensor, Use use, SavedPtr& slot) const = 0;
 };
 const Keeper& exact_keeper();  // keeps the tensor itself
 
@@ -85,10 +86,10 @@ class SavePolicy {
   // For a block that runs again just before its backward. All its values are kept, because they are few.
   SavePolicy inside_block() const;
 
-  // Null if nothing is saved. The caller keeps its own reference to the value.
-  SavedPtr save(Walk& walk, const Value& value, Use use) const;
+  // Keeps the value in the caller's slot, or nothing if saves() is false. The caller keeps its own reference.
+  void save(Walk& walk, const Value& value, Use use, SavedPtr& slot) const;
   // The same, and drops the caller's reference.
-  SavedPtr take(Walk& walk, Tensor& tensor, Use use) const;
+  void take(Walk& walk, Tensor& tensor, Use use, SavedPtr& slot) const;
 
  private:
   Recompute recompute_;

@@ -42,8 +42,8 @@ class TtLinear final : public Linear {
       call.output[i].y = y[i].data;
     }
     pass.walk.run_chosen(pass.backend().tt_linear_forward, call);
-    x_ = pass.policy.save(pass.walk, x, Use::value);
-    t1_ = pass.policy.take(pass.walk, t1, Use::value);
+    pass.policy.save(pass.walk, x, Use::value, x_);
+    pass.policy.take(pass.walk, t1, Use::value, t1_);
   }
 
   // Computes only the second product, from the saved T1.

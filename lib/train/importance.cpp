@@ -15,14 +15,18 @@ double cost_of(const layers::TensorTrain& train, std::size_t bond) {
 
 }  // namespace
 
-Sensitivity sensitivity_of(const Weights& weights) {
+Sensitivity sensitivity_of(const Weights& weights, std::optional<std::size_t> curvature) {
   Sensitivity sensitivity;
   for (const layers::TensorTrain& train : weights.model().tensor_trains()) {
     if (train.cores.empty()) continue;
     auto& bonds = sensitivity.emplace_back();
     for (const Parameter* diagonal : train.diagonals) {
-      const engine::HostBytes host(weights.machine(), weights.moment(1, diagonal->index));
       std::vector<double>& values = bonds.emplace_back();
+      if (!curvature) {
+        values.assign(static_cast<std::size_t>(diagonal->shape.elements()), 1);
+        continue;
+      }
+      const engine::HostBytes host(weights.machine(), weights.state(*curvature, diagonal->index));
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) values.push_back(layers::load(host.tensor(), i));
     }
   }

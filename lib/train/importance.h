@@ -9,8 +9,9 @@ namespace comera::train {
 // By chain and bond, in the order of read_diagonals().
 using Sensitivity = std::vector<std::vector<std::vector<double>>>;
 
-// The second moments of the diagonals' gradients: AdamW's estimate of the loss's curvature along each entry.
-Sensitivity sensitivity_of(const Weights& weights);
+// The optimiser's estimate of the loss's curvature along each diagonal entry: the state of that number, such as AdamW's
+// second moment. 1 everywhere if the optimiser has none.
+Sensitivity sensitivity_of(const Weights& weights, std::optional<std::size_t> curvature);
 void keep_of(Sensitivity& sensitivity, const Kept& kept);
 
 // The chains of read_diagonals() with every entry D_j replaced by D_j^2 F_j per parameter that the entry costs. Half of

@@ -55,8 +55,8 @@ void Optimizer::fill_tensors(layers::StepState* state) {
     updates_[index] = {count,
                        parameter.value.data,
                        gradient,
-                       weights_.moment(0, parameter.index).data,
-                       weights_.moment(1, parameter.index).data,
+                       weights_.state(0, parameter.index).data,
+                       weights_.state(1, parameter.index).data,
                        &state->adamw[static_cast<int>(parameter.role)][parameter.decay]};
     if (is_core(parameter)) *core++ = {count, parameter.value.data};
     if (weighed_.empty() || is_diagonal(parameter)) continue;
@@ -85,10 +85,25 @@ void Optimizer::run(layers::Walk& walk, layers::StepState* state) {
   walk.run(backend.adamw, {updates_.data(), static_cast<int>(updates_.size()), &state->scalars});
 }
 
-engine::MakeUpdate optimizer(const OptimizerOptions& options) {
-  return [options](Weights& weights, const layers::Sink& sink) {
-    return std::make_unique<Optimizer>(weights, sink, options);
-  };
+namespace {
+
+class AdamW final : public engine::UpdateRule {
+ public:
+  explicit AdamW(const OptimizerOptions& options) : options_(options) {}
+  std::vector<engine::ParameterState> state() const override { return {{"moment1"}, {"moment2"}}; }
+  std::optional<std::size_t> curvature() const override { return 1; }
+  std::unique_ptr<engine::WeightUpdate> make(Weights& weights, const layers::Sink& sink) const override {
+    return std::make_unique<Optimizer>(weights, sink, options_);
+  }
+
+ private:
+  OptimizerOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<const engine::UpdateRule> optimizer(const OptimizerOptions& options) {
+  return std::make_shared<AdamW>(options);
 }
 
 }  // namespace comera::train

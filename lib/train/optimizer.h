@@ -50,7 +50,7 @@ class Optimizer final : public engine::WeightUpdate {
   std::vector<kernels::AdamwTensor> updates_;
 };
 
-// Makes optimisers with these options.
-engine::MakeUpdate optimizer(const OptimizerOptions& options = {});
+// AdamW with these options. Its state is the two moments; the second is its curvature.
+std::shared_ptr<const engine::UpdateRule> optimizer(const OptimizerOptions& options = {});
 
 }  // namespace comera::train

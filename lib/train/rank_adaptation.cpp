@@ -127,7 +127,7 @@ void RankAdaptation::begin_late(std::int64_t step, Event& event) {
   event.fallen += remove_fallen(above(read_diagonals(engine_.weights()), options_.threshold));
   progress_.late = true;
   progress_.late_step = step;
-  progress_.sensitivity = sensitivity_of(engine_.weights());
+  progress_.sensitivity = sensitivity_of(engine_.weights(), engine_.options().update->curvature());
   const double count = static_cast<double>(std::max<std::size_t>(progress_.recent.size(), 1));
   progress_.target_loss = std::accumulate(progress_.recent.begin(), progress_.recent.end(), 0.0) / count;
   const std::vector<ChainDiagonals> chains = read_diagonals(engine_.weights());

@@ -65,9 +65,9 @@ void copy_weights(const std::map<std::string, Cut>& cuts, Weights& from, Weights
     const auto cut = cuts.find(target.name);
     const Cut* which = cut == cuts.end() ? nullptr : &cut->second;
     transfer({from.machine(), source->value}, {to.machine(), target.value}, which);
-    for (int moment = 0; from.training() && to.training() && moment < Weights::moments; ++moment)
-      transfer({from.machine(), from.moment(moment, source->index)}, {to.machine(), to.moment(moment, target.index)},
-               which);
+    for (std::size_t i = 0; i < std::min(from.state().size(), to.state().size()); ++i)
+      if (!to.state()[i].shape)
+        transfer({from.machine(), from.state(i, source->index)}, {to.machine(), to.state(i, target.index)}, which);
   }
 }
 
@@ -101,7 +101,8 @@ LiveWeights::LiveWeights(Engine& engine) : engine_(engine) {
   const Kept kept = above(read_diagonals(engine.weights()), threshold);
   if (entries_of(kept) == engine.model().parameters().rank_entries()) return;
   const plan::Machine host{&kernels::reference_backend(), engine.machine().dtype, nullptr};
-  copy_ = std::make_unique<Weights>(host, engine.factory()(ranks_of(engine.model(), kept)), false);
+  copy_ = std::make_unique<Weights>(host, engine.factory()(ranks_of(engine.model(), kept)),
+                                    std::vector<engine::ParameterState>());
   copy_->model().set_threshold(threshold);
   copy_->allocate();
   copy_weights(cuts_of(engine.model(), kept), engine.weights(), *copy_);

@@ -191,7 +191,7 @@ std::vector<std::int64_t> RunFolder::checkpoints() const { return numbered(step_
 void RunFolder::save(const Weights& weights, TrainState state) {
   AtomicFolder folder(*checkpoints_, step_name(state.step));
   save_model(folder.folder(), weights, engine::FileTypes::memory);
-  save_moments(folder.folder(), "optimizer.safetensors", weights);
+  save_state(folder.folder(), "optimizer.safetensors", weights);
   state.files = checksums_in(folder.folder());
   state.best_files = state.best_step < 0 ? Checksums() : checksums_in(checkpoint(best_name(state.best_step)));
   write_file_atomic(folder.folder(), "state.json", state.to_json());
@@ -233,7 +233,7 @@ std::optional<TrainState> RunFolder::last_state(bool skip_damaged) const {
 
 void RunFolder::load(std::int64_t step, Weights& weights) const {
   load_weights(join_path(checkpoint_path(step), "model.safetensors"), weights);
-  load_moments(join_path(checkpoint_path(step), "optimizer.safetensors"), weights);
+  load_state(join_path(checkpoint_path(step), "optimizer.safetensors"), weights);
 }
 
 void RunFolder::save_best(const Weights& weights, std::int64_t step) {

@@ -102,7 +102,7 @@ Seen seen(const plan::Machine& machine, const models::ModelSpec& spec, layers::R
   Seen result;
   for (const layers::Parameter& parameter : engine->model().parameters().all()) {
     CHECK(parameter.value.dtype == kernels::parameter_type(machine.dtype));
-    result.gradients.push_back(numbers_of(machine, engine->weights().moment(0, parameter.index)));
+    result.gradients.push_back(numbers_of(machine, engine->weights().state(0, parameter.index)));
   }
   const engine::Scores scores = engine->evaluate(batch);
   result.loss = scores.loss / static_cast<double>(batch.counted);

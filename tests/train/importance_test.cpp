@@ -18,20 +18,20 @@ TEST_CASE(
     for (const layers::Parameter* diagonal : train.diagonals)
       for (std::int64_t i = 0; i < diagonal->shape.elements(); ++i) {
         layers::store(diagonal->value, i, 1.0 - 0.25 * static_cast<double>(i));
-        layers::store(engine.weights().moment(1, diagonal->index), i, 3.0 + static_cast<double>(i));
+        layers::store(engine.weights().state(1, diagonal->index), i, 3.0 + static_cast<double>(i));
       }
-  train::Sensitivity sensitivity = train::sensitivity_of(engine.weights());
+  train::Sensitivity sensitivity = train::sensitivity_of(engine.weights(), 1);
   // "up": ranks 1, 3, 6, 4, 1 over sizes 3, 4, 4, 4; entry 2 of its middle bond costs 3 * 4 + 4 * 4 parameters.
   CHECK(train::importances(engine.weights(), sensitivity)[1].diagonals[1][2] == Approx(0.5 * 0.5 * 5.0 / 28));
   CHECK(train::importances(engine.weights(), sensitivity)[1].diagonals[1][5] == 0);
   const train::Kept kept = {{{0, 2}, {0, 1, 3}}, {{1}, {2, 3}, {0, 2}}};
   train::keep_of(sensitivity, kept);
   train::remove_all_but(engine, kept);
-  CHECK(sensitivity == train::sensitivity_of(engine.weights()));
+  CHECK(sensitivity == train::sensitivity_of(engine.weights(), 1));
   // A chain with an empty bond is removed together with its sensitivity.
   const train::Kept dead = {{{0}, {}}, {{0}, {0}, {0}}};
   train::keep_of(sensitivity, dead);
   train::remove_all_but(engine, dead);
-  CHECK(sensitivity == train::sensitivity_of(engine.weights()));
+  CHECK(sensitivity == train::sensitivity_of(engine.weights(), 1));
   CHECK(sensitivity.size() == 1);
 }

@@ -40,9 +40,9 @@ class Bf16Copy final : public layers::Saved {
 
 class Bf16Keeper final : public layers::Keeper {
  public:
-  layers::SavedPtr keep(Walk& walk, const Tensor& tensor, layers::Use use) const override {
+  void keep(Walk& walk, const Tensor& tensor, layers::Use use, layers::SavedPtr& slot) const override {
     ++asked[static_cast<int>(use)];
-    return std::make_unique<Bf16Copy>(walk, tensor);
+    slot = std::make_unique<Bf16Copy>(walk, tensor);
   }
   mutable int asked[2] = {};
 };

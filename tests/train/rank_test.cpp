@@ -69,7 +69,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
   for (std::int64_t row = 0; row < 12; ++row)
     for (std::int64_t column : {0, 2, 5}) {
       wanted.push_back(layers::load(core.value, row * 6 + column));
-      wanted_moment.push_back(layers::load(engine.weights().moment(1, core.index), row * 6 + column));
+      wanted_moment.push_back(layers::load(engine.weights().state(1, core.index), row * 6 + column));
     }
   const std::int64_t removed =
       train::remove_all_but(engine, train::above(train::read_diagonals(engine.weights()), 0.01));
@@ -83,7 +83,7 @@ TEST_CASE("removal slices cores, diagonals and moments alike, and the loss diffe
   const layers::Parameter& cut = *train_of(engine, "up").cores[1];
   for (std::int64_t i = 0; i < 36; ++i) {
     CHECK(layers::load(cut.value, i) == wanted[i]);
-    CHECK(layers::load(engine.weights().moment(1, cut.index), i) == wanted_moment[i]);
+    CHECK(layers::load(engine.weights().state(1, cut.index), i) == wanted_moment[i]);
   }
   set_rates(engine, 3, 1e-2, 1e-2);
   engine.train({&batch, 1});

@@ -59,6 +59,18 @@ class NoUpdate final : public engine::WeightUpdate {
   void run(Walk&, layers::StepState*) override {}
 };
 
+template <class Update>
+class Rule final : public engine::UpdateRule {
+ public:
+  std::vector<engine::ParameterState> state() const override { return {}; }
+  std::unique_ptr<engine::WeightUpdate> make(engine::Weights& weights, const layers::Sink& sink) const override {
+    if constexpr (std::is_constructible_v<Update, engine::Weights&, const layers::Sink&>)
+      return std::make_unique<Update>(weights, sink);
+    else
+      return std::make_unique<Update>();
+  }
+};
+
 std::unique_ptr<Engine> start(engine::EngineOptions options) {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
   auto engine = std::make_unique<Engine>(machine, toy::factory(DType::f64), std::move(options));
@@ -71,15 +83,11 @@ std::unique_ptr<Engine> start(engine::EngineOptions options) {
 
 TEST_CASE("a sink that applies complete gradients at once trains to the same bytes as an update at the end") {
   std::map<std::string, int> completed;
-  const auto at_once =
-      start({.update = [](engine::Weights&, const layers::Sink&) { return std::make_unique<NoUpdate>(); },
-             .sink =
-                 [&](layers::Parameters& parameters, plan::Slab& step_gradients) {
-                   return std::make_unique<ApplySink>(parameters, step_gradients, completed);
-                 }});
-  const auto at_the_end = start({.update = [](engine::Weights& weights, const layers::Sink& sink) {
-    return std::make_unique<SgdUpdate>(weights, sink);
-  }});
+  const auto at_once = start({.update = std::make_shared<Rule<NoUpdate>>(),
+                              .sink = [&](layers::Parameters& parameters, plan::Slab& step_gradients) {
+                                return std::make_unique<ApplySink>(parameters, step_gradients, completed);
+                              }});
+  const auto at_the_end = start({.update = std::make_shared<Rule<SgdUpdate>>()});
   const data::Batch batches[] = {toy::batch(0, 16), toy::batch(16, 16), toy::batch(32, 8)};
   const data::Batch dev = toy::batch(1000, 32);
   const double before = at_once->evaluate(dev).loss;
