@@ -4,11 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/compress/plan_file.h"
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/stop.h"
 #include "lib/engine/weights_file.h"
-#include "lib/export/export.h"
+#include "lib/export/counted_onnx.h"
 #include "lib/report/fit.h"
 #include "lib/report/tensorize_report.h"
 #include "models/architecture.h"
@@ -26,20 +27,6 @@ PlannedForm form_of(const std::string& word) {
   for (const PlannedForm form : {PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank})
     if (word == compress::name_of(form)) return form;
   fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
-}
-
-// Counts the bytes of the graph that `comera export` writes by default for the folder.
-compress::FileBytes graph_bytes(const std::string& model) {
-  const auto folder = std::make_shared<io::ModelFolder>(model);
-  if (!folder->has_config())
-    fail_input(
-        "[tensorize] {}: has no config.json; --budget-of onnx counts the graph that `comera export` makes of a model "
-        "folder",
-        model);
-  const models::ModelSpec spec = models::spec_from_folder(model);
-  return [folder, spec](const std::vector<io::ChainSpec>& chains) {
-    return exporting::planned_onnx_bytes(*folder, spec, {}, chains);
-  };
 }
 
 std::vector<std::string> given_of(const OptionValues& values, std::initializer_list<const char*> names) {
@@ -113,12 +100,12 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
   if (values.flag("json")) {
     report::Json json = report::document("tensorize-plan");
     json["plans"] = report::Json::array();
-    for (const compress::Planned& planned : tensorizer.plans())
-      json["plans"].push_back(report::plan_json(tensorizer, planned));
+    for (std::size_t size = 0; size < tensorizer.sizes().size(); ++size)
+      json["plans"].push_back(report::plan_json(tensorizer, size));
     return print_out(report::dump(json) + "\n");
   }
-  for (const compress::Planned& planned : tensorizer.plans()) {
-    const report::LayerLines lines = report::tensorize_plan_lines(tensorizer, planned);
+  for (std::size_t size = 0; size < tensorizer.sizes().size(); ++size) {
+    const report::LayerLines lines = report::tensorize_plan_lines(tensorizer, size);
     print_out(report::render_for_stdout(lines.table));
     for (const std::string& note : lines.notes) print_out(report::wrap_for_stdout(note + "\n"));
   }
@@ -129,9 +116,9 @@ void print_plans(const OptionValues& values, const compress::Tensorizer& tensori
                                           format_bytes(needs.memory), format_bytes(needs.scratch))));
 }
 
-// Writes report.json and report.html into the output folder, or beside a graph.
+// Writes report.json and report.html into the output folder, or beside the output file.
 void write_reports(const compress::Result& result) {
-  const std::string place = result.graph ? result.output + "." : result.output + "/";
+  const std::string place = result.output + (result.format.folder ? "/" : ".");
   write_file_atomic(place + "report.json", report::dump(report::to_json(result)) + "\n");
   write_file_atomic(place + "report.html", report::to_html(result));
 }
@@ -323,9 +310,9 @@ namespace {
 
 void make_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
   if (values.has("dump-plan")) {
-    if (tensorizer.plans().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
+    if (tensorizer.sizes().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
     write_file_atomic(values.text("dump-plan"),
-                      io::json_text(to_json(tensorizer.plans()[0].plan, tensorizer.candidates())));
+                      io::json_text(compress::plan_file(tensorizer.jobs(), 0, tensorizer.sizes()[0].ratio)));
   }
   print_plans(values, tensorizer);
 }
@@ -359,10 +346,8 @@ int tensorize_folder(const OptionValues& values) {
   compress::Settings settings = settings_of(values);
   check_output(values, settings.output);
   check_model(settings.model);
-  if (values.text("budget-of") == "onnx") {
-    settings.goal.counted = graph_bytes(settings.model);
-    settings.goal.counted_element = sizeof(float);
-  }
+  if (values.text("budget-of") == "onnx")
+    settings.goal.counted = std::make_shared<exporting::ExportedOnnx>(settings.model);
   const OpenMachine open = open_machine(values);
   std::unique_ptr<compress::InputMoments> moments =
       open_calibration(values, open.machine, settings.model, settings.output);

@@ -9,6 +9,7 @@
 #include "lib/core/outputs.h"
 #include "lib/core/stop.h"
 #include "lib/core/units.h"
+#include "lib/export/counted_onnx.h"
 #include "lib/io/json_file.h"
 #include "lib/io/onnx_files.h"
 
@@ -134,10 +135,8 @@ int OnnxJob::run(const std::function<int()>& work) const {
 void OnnxJob::settle(compress::Settings& settings) {
   settings.model = source_->folder();
   settings.output = join_path(work_, "chains");
-  settings.graph = true;
-  settings.goal.counted = [source = source_](const std::vector<io::ChainSpec>& chains) {
-    return source->bytes_with(chains);
-  };
+  settings.final_file = std::make_shared<exporting::RewrittenGraph>(source_);
+  settings.format = {.name = "ONNX file", .weight_ending = "", .folder = false};
   // the folder has no config.json with an architecture
   if (settings.choice.include.empty()) settings.choice.include = {"*"};
   settings.choice.tables = source_->tables();

@@ -23,7 +23,7 @@ class OnnxJob {
 
   // Runs `work`. Errors name the user's files instead of the files in the work folder.
   int run(const std::function<int()>& work) const;
-  // Sets the model, the output and the byte count of the settings.
+  // Sets the model, the output and the final file of the settings.
   void settle(compress::Settings& settings);
   // Converts the written folders to graphs, and sets their names and bytes in the results.
   void finish(std::vector<compress::Result>& results);

@@ -1,111 +1,21 @@
 #include "lib/compress/allotting.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "lib/compress/tensorize.h"
+#include "lib/compress/measuring.h"
 #include "lib/core/error.h"
-#include "lib/core/log.h"
-#include "lib/tt/modes.h"
 
 namespace comera::compress {
 namespace {
 
-void apply(const LayerRule& rule, LayerPlan& plan) {
-  if (rule.form) plan.form = *rule.form;
-  if (rule.rank) plan.rank = *rule.rank;
-  if (rule.gauge) plan.layout.gauge = *rule.gauge;
-  if (rule.exact) plan.layout.exact_rows = *rule.exact;
-  if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
-}
+// A share of the squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
+constexpr double largest_table_loss = 0.4;
 
-// With calibration, a tt has two input modes and one output mode. Then the input cores can be fitted to the inputs, and
-// the last core can have a gauge.
-void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
-  if (!plan.layout.modes.empty()) return set_modes(plan, plan.layout.in_modes(), plan.layout.out_modes());
-  const tt::Sizes modes = plan.form == PlannedForm::ttm
-                              ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
-                              : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
-  const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
-  const bool one_output = plan.form == PlannedForm::tt && calibrated && !settings.order;
-  set_modes(plan, {modes.begin(), middle}, one_output ? tt::Sizes{candidate.out()} : tt::Sizes{middle, modes.end()});
-}
-
-// tt applies only to linear layers, ttm only to tables. first_plan() uses the other form for the other kind.
-bool is_other_kind(PlannedForm form, const Candidate& candidate) {
-  return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm);
-}
-
-void say_other_kinds(const std::vector<Candidate>& candidates, const Settings& settings) {
-  const auto ruled = [&](const Candidate& candidate) {
-    return std::any_of(settings.rules.begin(), settings.rules.end(),
-                       [&](const LayerRule& rule) { return rule.form && matches({rule.pattern}, candidate.name); });
-  };
-  const bool some = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-    return is_other_kind(settings.form, candidate) && !ruled(candidate);
-  });
-  if (!some) return;
-  const bool ttm = settings.form == PlannedForm::ttm;
-  log_info("--form {} is a form of {}; {} take {}", ttm ? "ttm" : "tt", ttm ? "tables" : "linear layers",
-           ttm ? "linear layers" : "tables", ttm ? "tt" : "ttm");
-}
-
-LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
-  LayerPlan plan;
-  plan.name = candidate.name;
-  plan.form = settings.form;
-  plan.layout.gauge = settings.gauge;
-  if (candidate.table) plan.layout.exact_rows = settings.exact_rows;
-  if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
-  for (std::size_t i = 0; i < settings.rules.size(); ++i)
-    if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
-  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
-  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
-    default_modes(plan, candidate, settings, calibrated);
-  LayerPlan checked = plan;
-  checked.rank = std::max<std::int64_t>(plan.rank, 1);
-  check_layer(checked, candidate, "[tensorize] " + candidate.name);
-  return plan;
-}
-
-}  // namespace
-
-std::vector<LayerPlan> first_plans(const std::vector<Candidate>& candidates, const Settings& settings,
-                                   bool calibrated) {
-  std::vector<bool> used(settings.rules.size());
-  std::vector<LayerPlan> plans;
-  for (const Candidate& candidate : candidates) plans.push_back(first_plan(candidate, settings, calibrated, used));
-  for (std::size_t i = 0; i < used.size(); ++i)
-    if (!used[i])
-      fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run",
-                 settings.rules[i].text, settings.rules[i].pattern);
-  say_other_kinds(candidates, settings);
-  return plans;
-}
-
-std::int64_t break_even_rank(const Candidate& candidate) {
-  return candidate.elements() / (candidate.in() + candidate.out());
-}
-
-tt::LossCurve curve_of(const LayerPlan& plan, const Candidate& candidate, std::vector<double> losses,
-                       bool allow_slower) {
-  tt::LossCurve curve;
-  curve.name = candidate.name;
-  curve.losses = std::move(losses);
-  curve.dense_bytes = static_cast<std::int64_t>(candidate.bytes());
-  LayerPlan at = plan;
-  curve.bytes.push_back(0);
-  for (std::size_t rank = 1; rank < curve.losses.size(); ++rank) {
-    at.rank = static_cast<std::int64_t>(rank);
-    curve.bytes.push_back(static_cast<std::int64_t>(planned_bytes(at, candidate)));
-  }
-  // Table rows are looked up, not multiplied, so speed is no limit. A table's break-even rank limits only its bytes.
-  if (!allow_slower || candidate.table) curve.largest_rank = std::max<std::int64_t>(1, break_even_rank(candidate));
-  curve.multiple = std::min(candidate.in(), candidate.out()) >= 128 ? 8 : 1;
-  return curve;
-}
-
-void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& curve, const tt::Allotment& allotment) {
-  if (plan.form == PlannedForm::keep_dense) return;
+// Sets rank, form and reason of the layer at its newest size.
+void settle(LayerJob& job, const tt::Allotment& allotment) {
+  const Candidate& candidate = job.candidate;
+  LayerPlan& plan = job.sizes.back().plan = *job.first;
   if (!allotment.dense) {
     plan.rank = allotment.rank;
     return;
@@ -118,8 +28,116 @@ void settle(LayerPlan& plan, const Candidate& candidate, const tt::LossCurve& cu
     return;
   }
   plan.reason = fmt::format("above rank {} it would be {} than dense {} x {}",
-                            curve.largest_rank > 0 ? curve.largest_rank : break_even_rank(candidate),
+                            job.curve->largest_rank > 0 ? job.curve->largest_rank : break_even_rank(candidate),
                             candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());
+}
+
+// Allots one size, the newest of every job.
+class Allotting {
+ public:
+  Allotting(std::vector<LayerJob>& jobs, const Request& request)
+      : jobs_(jobs), request_(request), size_(jobs.front().sizes.size()) {
+    for (LayerJob& job : jobs_) {
+      job.sizes.push_back({.plan = *job.first});
+      if (job.ruled_dense()) continue;
+      open_.push_back(&job);
+      curves_.push_back(*job.curve);
+    }
+  }
+
+  // Dense if that is smaller or faster.
+  void by_rank(std::int64_t rank) {
+    for (LayerJob* job : open_) {
+      const Candidate& candidate = job->candidate;
+      LayerPlan plan = *job->first;
+      const bool ruled = plan.rank > 0;
+      if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
+      const bool slower = plan.rank > break_even_rank(candidate) && !request_.settings.allow_slower;
+      const bool dense = !ruled && (slower || planned_bytes(plan, candidate) >= candidate.bytes());
+      settle(*job, {dense, plan.rank, 0, 0});
+    }
+  }
+
+  void by_tolerance(double tolerance) { settle_all(tt::by_tolerance(curves_, tolerance)); }
+
+  // Allots the rest of `budget` to the layers, repeatedly, until the whole file fits.
+  void by_budget(std::uint64_t budget) {
+    const tt::Allocation smallest = tt::by_rank(curves_, 1);
+    settle_all(smallest);
+    const std::uint64_t least = file_bytes();
+    if (least > budget) fail_small(budget, least);
+    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest.bytes;
+    for (int round = 0;; ++round) {
+      layers_budget = std::max(layers_budget, tt::smallest_bytes(curves_));
+      share(layers_budget);
+      const std::uint64_t bytes = file_bytes();
+      if (bytes <= budget || round == 8) return;
+      layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1
+    }
+  }
+
+ private:
+  std::uint64_t file_bytes() const { return planned_bytes(request_.counted, jobs_, size_, request_.calibrated()); }
+
+  [[noreturn]] void fail_small(std::uint64_t budget, std::uint64_t least) const {
+    const auto dense = static_cast<double>(request_.counted.dense_bytes());
+    fail_input(
+        "[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the "
+        "most for these weights",
+        request_.folder.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
+  }
+
+  void settle_all(const tt::Allocation& allocation) {
+    auto allotment = allocation.layers.begin();
+    for (LayerJob* job : open_) settle(*job, *allotment++);
+  }
+
+  // Shares `budget` among the layers and sets the reasons of layers that stay dense.
+  void share(std::int64_t budget) {
+    const Settings& settings = request_.settings;
+    if (settings.uniform || !uses_spectra(jobs_, request_)) return settle_all(tt::by_share(curves_, budget));
+    const std::optional<tt::Allocation> paid = paid_by_tables(budget);
+    if (!paid) return settle_all(tt::water_fill(curves_, budget, settings.floor));
+    settle_all(*paid);
+    if (!any_chain(jobs_, size_)) return;
+    for (LayerJob* job : open_)
+      if (LayerPlan& plan = job->sizes[size_].plan; plan.form == PlannedForm::keep_dense)
+        plan.reason = "smaller embeddings alone meet this size";
+  }
+
+  // Without calibration text: if smaller tables alone meet the budget, all linear layers stay dense. Empty if a linear
+  // layer would also have to be compressed, or if a table would lose more than largest_table_loss of its squared norm.
+  // No layer goes below its floor.
+  std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
+    if (request_.calibrated()) return std::nullopt;
+    std::vector<tt::LossCurve> curves = curves_;
+    for (std::size_t l = 0; l < open_.size(); ++l)
+      if (open_[l]->candidate.table) curves[l].weight = 1e-9;
+    tt::Allocation allocation = tt::water_fill(curves, budget, request_.settings.floor);
+    auto allotment = allocation.layers.begin();
+    for (const LayerJob* job : open_) {
+      const tt::Allotment& own = *allotment++;
+      if (job->candidate.table ? own.loss > largest_table_loss : !own.dense) return std::nullopt;
+    }
+    return allocation;
+  }
+
+  std::vector<LayerJob>& jobs_;
+  const Request& request_;
+  std::size_t size_;
+  std::vector<LayerJob*> open_;        // layers that no rule keeps dense
+  std::vector<tt::LossCurve> curves_;  // of them, side by side for lib/tt
+};
+
+}  // namespace
+
+void allot_size(std::vector<LayerJob>& jobs, const Request& request, double ratio) {
+  const Goal& goal = request.settings.goal;
+  Allotting allotting(jobs, request);
+  if (goal.rank) return allotting.by_rank(*goal.rank);
+  if (goal.tolerance) return allotting.by_tolerance(*goal.tolerance);
+  if (goal.budget) return allotting.by_budget(*goal.budget);
+  allotting.by_budget(static_cast<std::uint64_t>(static_cast<double>(request.counted.dense_bytes()) / ratio));
 }
 
 }  // namespace comera::compress

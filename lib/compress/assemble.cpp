@@ -16,24 +16,38 @@ namespace comera::compress {
 namespace {
 
 using Shards = std::vector<std::vector<io::TensorToWrite>>;
-using Chains = std::vector<std::optional<io::ChainSpec>>;
+// A layer that becomes a chain at the size that is counted or written.
+struct CutLayer {
+  const LayerJob* job;
+  io::ChainSpec chain;
+  const std::string* file;  // holds the tensors of the chain; empty before the layer is fitted
+
+  std::vector<io::TensorToWrite> tensors() const { return tensors_of(chain, job->candidate.type); }
+};
+
+std::vector<CutLayer> cut_layers(const std::vector<LayerJob>& jobs, std::size_t size) {
+  std::vector<CutLayer> layers;
+  for (const LayerJob& job : jobs)
+    if (std::optional<io::ChainSpec> chain = job.chain(size))
+      layers.push_back({&job, std::move(*chain), &job.sizes[size].file});
+  return layers;
+}
 
 // The tensors of every shard. A chain goes into the shard of its dense weight.
-Shards shards_of(const io::ModelFolder& folder, const std::vector<Candidate>& candidates, const Chains& chains) {
-  std::map<std::string, std::size_t> replaced;
+Shards shards_of(const io::ModelFolder& folder, const std::vector<CutLayer>& layers) {
+  std::map<std::string, const CutLayer*> replaced;
   std::set<std::string> gone;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!chains[i]) continue;
-    replaced[candidates[i].tensor] = i;
-    gone.insert(candidates[i].tied.begin(), candidates[i].tied.end());
+  for (const CutLayer& layer : layers) {
+    const Candidate& candidate = layer.job->candidate;
+    replaced[candidate.tensor] = &layer;
+    gone.insert(candidate.tied.begin(), candidate.tied.end());
   }
   Shards shards(folder.files().size());
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     std::vector<io::TensorToWrite>& shard = shards[static_cast<std::size_t>(entry.file)];
     const auto found = replaced.find(entry.tensor.name);
     if (found != replaced.end()) {
-      for (const io::TensorToWrite& tensor : tensors_of(*chains[found->second], candidates[found->second].type))
-        shard.push_back(tensor);
+      for (const io::TensorToWrite& tensor : found->second->tensors()) shard.push_back(tensor);
     } else if (!gone.contains(entry.tensor.name)) {
       shard.push_back({entry.tensor.name, entry.tensor.type, entry.tensor.shape});
     }
@@ -83,11 +97,10 @@ void copy(const io::SafetensorsFile& file, const io::StoredTensor& tensor, io::T
   file.forget(tensor);
 }
 
-io::Json config_of(const io::ModelFolder& folder, const std::optional<io::ComeraBlock>& block, const Chains& chains) {
-  io::Json config = folder.config();
-  io::ComeraBlock made = block.value_or(io::ComeraBlock{});
-  for (const std::optional<io::ChainSpec>& chain : chains)
-    if (chain) made.chains.push_back(*chain);
+io::Json config_of(const DenseParts& dense, const std::vector<CutLayer>& layers) {
+  io::Json config = dense.folder.config();
+  io::ComeraBlock made = dense.block.value_or(io::ComeraBlock{});
+  for (const CutLayer& layer : layers) made.chains.push_back(layer.chain);
   if (!made.chains.empty()) config["comera"] = io::to_json(made);
   return config;
 }
@@ -95,48 +108,42 @@ io::Json config_of(const io::ModelFolder& folder, const std::optional<io::Comera
 // The files of finished layers. One file is open at a time; it is opened when its first tensor is needed.
 class LayerFiles {
  public:
-  LayerFiles(const Chains& chains, const std::vector<Candidate>& candidates,
-             const std::function<std::string(std::size_t)>& path_of)
-      : path_of_(path_of) {
-    for (std::size_t i = 0; i < chains.size(); ++i)
-      if (chains[i])
-        for (const io::TensorToWrite& tensor : tensors_of(*chains[i], candidates[i].type)) layer_of_[tensor.name] = i;
+  explicit LayerFiles(const std::vector<CutLayer>& layers) {
+    for (const CutLayer& layer : layers)
+      for (const io::TensorToWrite& tensor : layer.tensors()) layer_of_[tensor.name] = &layer;
   }
 
   // Returns null if the tensor belongs to no layer.
   const io::SafetensorsFile* holding(const std::string& tensor) {
     const auto found = layer_of_.find(tensor);
     if (found == layer_of_.end()) return nullptr;
-    if (!open_ || layer_ != found->second)
-      open_ = std::make_unique<io::SafetensorsFile>(path_of_(layer_ = found->second));
+    if (layer_ != found->second) open_ = std::make_unique<io::SafetensorsFile>(*(layer_ = found->second)->file);
     return open_.get();
   }
 
  private:
-  const std::function<std::string(std::size_t)>& path_of_;
-  std::map<std::string, std::size_t> layer_of_;
+  std::map<std::string, const CutLayer*> layer_of_;
   std::unique_ptr<io::SafetensorsFile> open_;
-  std::size_t layer_ = 0;
+  const CutLayer* layer_ = nullptr;
 };
 
 }  // namespace
 
-std::uint64_t planned_file_bytes(const io::ModelFolder& folder, const std::vector<Candidate>& candidates,
-                                 const Chains& chains, const std::optional<MomentsInfo>& calibration) {
+std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t size) const {
+  const std::vector<CutLayer> layers = cut_layers(jobs, size);
   std::vector<std::string> names;
-  for (const Certificate::Layer& layer : earlier_layers(folder)) names.push_back(layer.name);
-  for (std::size_t i = 0; i < chains.size(); ++i)
-    if (chains[i]) names.push_back(candidates[i].name);
-  return io::weights_bytes(shards_of(folder, candidates, chains),
-                           metadata_with(widest_certificate(names, calibration)));
+  for (const Certificate::Layer& layer : earlier_layers(folder_)) names.push_back(layer.name);
+  for (const CutLayer& layer : layers) names.push_back(layer.job->candidate.name);
+  return io::weights_bytes(shards_of(folder_, layers), metadata_with(widest_certificate(names, calibration_)));
 }
 
-io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::ComeraBlock>& block,
-                         const std::vector<Candidate>& candidates, const std::vector<LayerOutcome>& layers,
-                         const std::function<std::string(std::size_t)>& path_of,
+// Two entries in the header.
+std::uint64_t WeightsFiles::third_core_bytes(const LayerPlan& plan) const { return 2 * (plan.name.size() + 110); }
+
+io::CopiedFiles assemble(std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
                          const std::optional<MomentsInfo>& calibration, const std::string& output) {
-  Chains chains;
-  for (const LayerOutcome& layer : layers) chains.push_back(layer.chain);
+  const io::ModelFolder& folder = dense.folder;
+  const std::vector<CutLayer> layers = cut_layers(jobs, size);
   AtomicFolder made(output);
   io::CopiedFiles files;
   // A weights file without a config gives no reason to copy the files beside it.
@@ -144,10 +151,10 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
     files = io::copy_side_files(folder.path(), made.temporary(), io::CopyLayout::same);
   const std::string place = folder.place_in(made.temporary());
   make_folders(place);
-  Certificate certificate = certificate_of(layers, calibration);
+  Certificate certificate = certificate_of(outcomes_at(jobs, size), calibration);
   for (const Certificate::Layer& layer : earlier_layers(folder)) certificate.layers.push_back(layer);
-  LayerFiles layer_files(chains, candidates, path_of);
-  const Shards shards = shards_of(folder, candidates, chains);
+  LayerFiles layer_files(layers);
+  const Shards shards = shards_of(folder, layers);
   std::int64_t tensors = 0;
   for (const auto& shard : shards) tensors += std::ssize(shard);
   TaskProgress task("writing tensors", tensors);
@@ -159,8 +166,9 @@ io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::
     copy(folder.file_of(entry), entry.tensor, sink);
   };
   io::write_weights(place, shards, metadata_with(to_text(certificate)), fill);
-  write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(folder, block, chains)));
+  write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(dense, layers)));
   made.commit_new();
+  for (LayerJob& job : jobs) job.sizes[size].stored = true;
   return files;
 }
 

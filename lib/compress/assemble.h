@@ -1,27 +1,40 @@
-// Builds the compressed folder from the dense folder and the finished layers.
+// The compressed folder: its bytes before it is written, and the stage `stored`, which builds it from the dense folder
+// and the finished layers.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/compress/certificate.h"
+#include "lib/compress/counted_file.h"
 
 namespace comera::compress {
 
-// Bytes of the whole weights files if layer i becomes chains[i] (nullopt: stays dense). An upper bound, a few bytes
-// above the written size.
-std::uint64_t planned_file_bytes(const io::ModelFolder& folder, const std::vector<Candidate>& candidates,
-                                 const std::vector<std::optional<io::ChainSpec>>& chains,
-                                 const std::optional<MomentsInfo>& calibration);
+// The weights files of the compressed folder. Their size is a few bytes below the bound.
+class WeightsFiles final : public CountedFile {
+ public:
+  // `folder` must outlive the object. `calibration` becomes part of the certificate.
+  WeightsFiles(const io::ModelFolder& folder, std::optional<MomentsInfo> calibration)
+      : folder_(folder), calibration_(std::move(calibration)) {}
+  std::uint64_t dense_bytes() const override { return folder_.bytes(); }
+  std::uint64_t bytes(const std::vector<LayerJob>& jobs, std::size_t size) const override;
+  std::uint64_t third_core_bytes(const LayerPlan& plan) const override;
 
-// Writes `output` atomically: weights in as many shards as the source has, config.json with the `comera` block, side
-// files. `path_of(i)` is the file that holds the tensors of layer i. InputError with the tensor's name if a dense
-// number is not finite.
-io::CopiedFiles assemble(const io::ModelFolder& folder, const std::optional<io::ComeraBlock>& block,
-                         const std::vector<Candidate>& candidates, const std::vector<LayerOutcome>& layers,
-                         const std::function<std::string(std::size_t)>& path_of,
+ private:
+  const io::ModelFolder& folder_;
+  std::optional<MomentsInfo> calibration_;
+};
+
+// Source of the parts of a compressed folder that are no layers.
+struct DenseParts {
+  const io::ModelFolder& folder;
+  const std::optional<io::ComeraBlock>& block;  // of a model that already has chains
+};
+
+// Writes the layers of this size to the folder `output` atomically: weights in as many shards as the source has,
+// config.json with the `comera` block, side files. InputError with the tensor's name if a dense number is not finite.
+io::CopiedFiles assemble(std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
                          const std::optional<MomentsInfo>& calibration, const std::string& output);
 
 }  // namespace comera::compress

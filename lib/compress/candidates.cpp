@@ -102,9 +102,9 @@ void find_ties(const io::ModelFolder& folder, Candidate& candidate) {
   }
 }
 
-// `graph`: the folder was made from an ONNX graph, which `comera inspect` does not open.
+// `lister`: the command that lists the names of the weights.
 void check_patterns(const io::ModelFolder& folder, const std::vector<std::string>& patterns, const char* option,
-                    bool graph) {
+                    const char* lister) {
   for (const std::string& pattern : patterns) {
     const bool used =
         std::any_of(folder.entries().begin(), folder.entries().end(), [&](const io::ModelFolder::Entry& entry) {
@@ -112,8 +112,7 @@ void check_patterns(const io::ModelFolder& folder, const std::vector<std::string
         });
     const std::string& place = folder.files().size() == 1 ? folder.files().front().path() : folder.path();
     if (!used)
-      fail_input("[tensorize] {} '{}' matches no matrix of {}; {} lists their names", option, pattern, place,
-                 graph ? "--dry-run without it" : "`comera inspect`");
+      fail_input("[tensorize] {} '{}' matches no matrix of {}; {} lists their names", option, pattern, place, lister);
   }
 }
 
@@ -132,8 +131,10 @@ std::vector<Candidate> find_candidates(const io::ModelFolder& folder, const Choi
         "[tensorize] {}: this architecture is not known; name the weights with --include, for example --include "
         "'*proj*'",
         folder.path());
-  check_patterns(folder, choice.include, "--include", choice.tables.has_value());
-  check_patterns(folder, choice.exclude, "--exclude", choice.tables.has_value());
+  // If another room found the tables, the folder is temporary, and users cannot open it.
+  const char* lister = choice.tables ? "--dry-run without it" : "`comera inspect`";
+  check_patterns(folder, choice.include, "--include", lister);
+  check_patterns(folder, choice.exclude, "--exclude", lister);
   std::vector<Candidate> candidates;
   for (const io::ModelFolder::Entry& entry : folder.entries()) {
     const std::string name = without_suffix(entry.tensor.name);

@@ -27,27 +27,25 @@ Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::
   return evidence;
 }
 
-void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments) {
-  for (LayerPlan& plan : plans) {
-    if (plan.layout.exact_rows == 0) continue;
-    if (!moments)
-      fail_input(
-          "[tensorize] {}: its {} exact rows are chosen by look-up counts of text; give text with --calibrate, or "
-          "leave exact rows out",
-          plan.name, plan.layout.exact_rows);
-    const std::vector<double> weights = moments->row_weights(plan.name);
-    if (weights.empty())
-      fail_input(
-          "[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer "
-          "'{}=exact:0'",
-          plan.name, plan.name);
-    const auto used = static_cast<std::int64_t>(
-        std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
-    if (used >= plan.layout.exact_rows) continue;
-    log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
-                plan.layout.exact_rows, used);
-    plan.layout.exact_rows = used;
-  }
+void settle_exact_rows(LayerPlan& plan, InputMoments* moments) {
+  if (plan.layout.exact_rows == 0) return;
+  if (!moments)
+    fail_input(
+        "[tensorize] {}: its {} exact rows are chosen by look-up counts of text; give text with --calibrate, or "
+        "leave exact rows out",
+        plan.name, plan.layout.exact_rows);
+  const std::vector<double> weights = moments->row_weights(plan.name);
+  if (weights.empty())
+    fail_input(
+        "[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer "
+        "'{}=exact:0'",
+        plan.name, plan.name);
+  const auto used = static_cast<std::int64_t>(
+      std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
+  if (used >= plan.layout.exact_rows) return;
+  log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
+              plan.layout.exact_rows, used);
+  plan.layout.exact_rows = used;
 }
 
 }  // namespace comera::compress

@@ -13,8 +13,8 @@ std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::
 // The evidence for a table with `exact` exact rows. `moments` may be null.
 Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact);
 
-// Limits the exact rows of each plan to the rows that the text uses. InputError if there is no text, or no counts for a
+// Limits the exact rows of a plan to the rows that the text uses. InputError if there is no text, or no counts for the
 // table.
-void settle_exact_rows(std::vector<LayerPlan>& plans, InputMoments* moments);
+void settle_exact_rows(LayerPlan& plan, InputMoments* moments);
 
 }  // namespace comera::compress

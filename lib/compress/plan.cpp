@@ -1,14 +1,10 @@
 #include "lib/compress/plan.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <numeric>
-#include <set>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
 #include "lib/core/rule.h"
-#include "lib/core/suggest.h"
 #include "lib/core/units.h"
 #include "lib/tt/modes.h"
 
@@ -16,100 +12,14 @@ namespace comera::compress {
 namespace {
 
 using io::FileShape;
-using io::Json;
 
 constexpr PlannedForm forms[] = {PlannedForm::keep_dense, PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm,
                                  PlannedForm::lowrank};
-const std::vector<std::string> layer_keys{"name",      "shape",     "form",         "rank",  "ranks",      "in_modes",
-                                          "out_modes", "row_modes", "column_modes", "gauge", "exact_rows", "reason"};
-
-std::optional<PlannedForm> form_named(std::string_view word) {
-  for (const PlannedForm form : forms)
-    if (word == name_of(form)) return form;
-  return std::nullopt;
-}
-
-void check_keys(const Json& json, const std::vector<std::string>& known, const std::string& where) {
-  if (!json.is_object()) fail_input("{}: is not an object", where);
-  for (const auto& [key, value] : json.items())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      fail_input("{}: unknown key \"{}\"{}", where, printable(key), did_you_mean(key, known));
-}
-
-std::string text_at(const Json& json, const char* key, const std::string& where) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_string()) fail_input("{}: \"{}\" must be a text", where, key);
-  return found->get<std::string>();
-}
-
-FileShape sizes_at(const Json& json, const char* key, const std::string& where) {
-  const auto found = json.find(key);
-  FileShape sizes;
-  bool good = found != json.end() && found->is_array() && !found->empty() && found->size() <= 32;
-  for (std::size_t i = 0; good && i < found->size(); ++i) {
-    good = (*found)[i].is_number_integer() && (*found)[i] >= 1 && (*found)[i] <= (std::int64_t{1} << 40);
-    if (good) sizes.push_back((*found)[i].get<std::int64_t>());
-  }
-  if (!good) fail_input("{}: \"{}\" must be a list of whole numbers from 1", where, key);
-  return sizes;
-}
 
 // Entry sizes of the layout without an identity block, whose size is not known before the ranks are.
 tt::Sizes entry_sizes(tt::Layout layout) {
   layout.gauge = false;
   return layout.entry_sizes();
-}
-
-bool has_modes(PlannedForm form) { return form == PlannedForm::tt || form == PlannedForm::ttm; }
-
-// Reads either "rank", one rank for the middle bond (ttm: for every bond), or "ranks", the rank of every bond.
-void read_ranks(const Json& json, LayerPlan& plan, const std::string& where) {
-  if (!json.contains("ranks")) {
-    plan.rank = sizes_at(Json{{"rank", {json.contains("rank") ? json["rank"] : Json()}}}, "rank", where)[0];
-    return;
-  }
-  if (!has_modes(plan.form))
-    fail_input("{}: \"ranks\" belongs to tt and ttm; a {} has one bond, write \"rank\"", where, name_of(plan.form));
-  if (json.contains("rank")) fail_input("{}: \"rank\" and \"ranks\" are both there; keep one of them", where);
-  FileShape& ranks = plan.layout.ranks = sizes_at(json, "ranks", where);
-  const std::size_t cores = plan.layout.cores();
-  if (ranks.size() != cores + 1)
-    fail_input("{}: {} \"ranks\" came, but {} cores have {} bonds, both ends included", where, ranks.size(), cores,
-               cores + 1);
-  plan.rank =
-      plan.form == PlannedForm::tt ? ranks[plan.layout.middle()] : *std::max_element(ranks.begin(), ranks.end());
-}
-
-LayerPlan layer_from(const Json& json, const Candidate& candidate, const std::string& where) {
-  LayerPlan plan;
-  plan.name = candidate.name;
-  const std::string form = text_at(json, "form", where);
-  if (!form_named(form))
-    fail_input("{}: there is no form '{}'; use dense, auto, tt, ttm or lowrank", where, printable(form));
-  plan.form = *form_named(form);
-  if (json.contains("shape") && sizes_at(json, "shape", where) != candidate.shape)
-    fail_input("{}: shape is not {}, which the model has; is the plan that of another model?", where,
-               io::to_string(candidate.shape));
-  if (has_modes(plan.form)) {
-    const bool is_tt = plan.form == PlannedForm::tt;
-    set_modes(plan, sizes_at(json, is_tt ? "in_modes" : "row_modes", where),
-              sizes_at(json, is_tt ? "out_modes" : "column_modes", where));
-    if (!is_tt && plan.layout.modes.size() != 2 * plan.layout.in_count)
-      fail_input("{}: row and column modes must be equally many", where);
-  }
-  if (json.contains("reason")) plan.reason = text_at(json, "reason", where);
-  if (const auto found = json.find("gauge"); found != json.end()) {
-    if (!found->is_boolean()) fail_input("{}: \"gauge\" must be true or false", where);
-    plan.layout.gauge = found->get<bool>();
-  }
-  if (plan.form == PlannedForm::keep_dense) return plan;
-  if (const auto found = json.find("exact_rows"); found != json.end()) {
-    if (!found->is_number_integer()) fail_input("{}: \"exact_rows\" must be a whole number", where);
-    plan.layout.exact_rows = found->get<std::int64_t>();
-  }
-  read_ranks(json, plan, where);
-  check_layer(plan, candidate, where);
-  return plan;
 }
 
 void parse_rule_item(LayerRule& rule, const Rule& words, const Rule::Item& item) {
@@ -171,6 +81,14 @@ const char* name_of(PlannedForm form) {
   }
   return "lowrank";
 }
+
+std::optional<PlannedForm> form_named(std::string_view word) {
+  for (const PlannedForm form : forms)
+    if (word == name_of(form)) return form;
+  return std::nullopt;
+}
+
+bool has_modes(PlannedForm form) { return form == PlannedForm::tt || form == PlannedForm::ttm; }
 
 LayerRule parse_layer_rule(const std::string& text) {
   const Rule words = parse_rule(text, "[tensorize]");
@@ -244,6 +162,10 @@ void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::s
   if (!plan.layout.ranks.empty()) check_ranks(plan.layout, where);
 }
 
+std::int64_t break_even_rank(const Candidate& candidate) {
+  return candidate.elements() / (candidate.in() + candidate.out());
+}
+
 std::vector<io::TensorToWrite> tensors_of(const io::ChainSpec& chain, io::StoredType type) {
   const tt::Layout& layout = chain.layout;
   std::vector<io::TensorToWrite> tensors;
@@ -267,62 +189,6 @@ std::uint64_t chain_bytes(const io::ChainSpec& chain, io::StoredType type) {
 std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate) {
   return plan.form == PlannedForm::keep_dense ? candidate.bytes()
                                               : chain_bytes(chain_of(plan, candidate), candidate.type);
-}
-
-Json to_json(const Plan& plan, const std::vector<Candidate>& candidates) {
-  Json json{{"comera_plan", 1}};
-  if (plan.ratio > 0) json["ratio"] = plan.ratio;
-  json["layers"] = Json::array();
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    const LayerPlan& layer = plan.layers[i];
-    Json entry{{"name", layer.name}, {"shape", candidates[i].shape}, {"form", name_of(layer.form)}};
-    if (has_modes(layer.form)) {
-      const bool is_tt = layer.form == PlannedForm::tt;
-      entry[is_tt ? "in_modes" : "row_modes"] = layer.layout.in_modes();
-      entry[is_tt ? "out_modes" : "column_modes"] = layer.layout.out_modes();
-    }
-    if (layer.form != PlannedForm::keep_dense) {
-      if (has_modes(layer.form))
-        entry["ranks"] = chain_of(layer, candidates[i]).layout.ranks;
-      else
-        entry["rank"] = layer.rank;
-      if (!candidates[i].table) entry["gauge"] = layer.layout.gauge;
-      if (layer.layout.exact_rows > 0) entry["exact_rows"] = layer.layout.exact_rows;
-    }
-    if (!layer.reason.empty()) entry["reason"] = layer.reason;
-    json["layers"].push_back(std::move(entry));
-  }
-  return json;
-}
-
-Plan parse_plan(const std::string& text, const std::string& file, const std::vector<Candidate>& candidates) {
-  const Json json = io::parse_json(text, file, 8);
-  check_keys(json, {"comera_plan", "ratio", "layers"}, file);
-  const auto version = json.find("comera_plan");
-  if (version == json.end() || *version != 1)
-    fail_input("{}: \"comera_plan\" must be 1; is this a file that --dump-plan wrote?", file);
-  const auto layers = json.find("layers");
-  if (layers == json.end() || !layers->is_array()) fail_input("{}: \"layers\" must be a list", file);
-  Plan plan;
-  if (const auto ratio = json.find("ratio"); ratio != json.end()) {
-    if (!ratio->is_number() || !(*ratio > 0)) fail_input("{}: \"ratio\" must be a number above 0", file);
-    plan.ratio = ratio->get<double>();
-  }
-  for (const Candidate& candidate : candidates)
-    plan.layers.push_back({.name = candidate.name, .reason = "not in the plan"});
-  std::set<std::string> seen;
-  for (std::size_t i = 0; i < layers->size(); ++i) {
-    std::string where = fmt::format("{}: layers[{}]", file, i);
-    check_keys((*layers)[i], layer_keys, where);
-    const std::string name = text_at((*layers)[i], "name", where);
-    where += fmt::format(" ({})", printable(name));
-    const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                    [&](const Candidate& candidate) { return candidate.name == name; });
-    if (found == candidates.end()) fail_input("{}: the model has no such weight to compress", where);
-    if (!seen.insert(name).second) fail_input("{}: is there twice", where);
-    plan.layers[static_cast<std::size_t>(found - candidates.begin())] = layer_from((*layers)[i], *found, where);
-  }
-  return plan;
 }
 
 }  // namespace comera::compress

@@ -1,8 +1,9 @@
-// The plan: the future form of every candidate, as a file that users may edit (--dump-plan, --plan).
+// The plan of a layer: the future form of a candidate. Rules of --layer change it.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/compress/candidates.h"
@@ -11,6 +12,8 @@ namespace comera::compress {
 
 enum class PlannedForm : std::uint8_t { keep_dense, automatic, tt, ttm, lowrank };
 const char* name_of(PlannedForm form);  // dense, auto, tt, ttm, lowrank
+std::optional<PlannedForm> form_named(std::string_view word);
+bool has_modes(PlannedForm form);  // tt and ttm
 
 struct LayerPlan {
   std::string name;  // of the weight, without ".weight"
@@ -21,17 +24,6 @@ struct LayerPlan {
   std::int64_t rank = 0;    // middle bond; ttm: every inner bond; auto: the pair that has the byte budget of the layer
   std::string reason = {};  // the reason why it stays dense
 };
-
-struct Plan {
-  std::vector<LayerPlan> layers;  // in the order of the candidates
-  double ratio = 0;               // requested ratio of the whole weights file; 0: none requested
-};
-
-io::Json to_json(const Plan& plan, const std::vector<Candidate>& candidates);
-// InputError with `file` and the place: unknown keys, a layer that the model does not have or that appears twice, modes
-// that do not multiply to its size, a rank above the possible maximum, ranks of single bonds that do not fit together.
-// Candidates that the file does not list stay dense.
-Plan parse_plan(const std::string& text, const std::string& file, const std::vector<Candidate>& candidates);
 
 // --layer 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384;rank:32', 'glob=gauge:off',
 // 'glob=exact:1024'.
@@ -50,6 +42,9 @@ void set_modes(LayerPlan& plan, const tt::Sizes& in, const tt::Sizes& out);
 io::ChainSpec chain_of(const LayerPlan& plan, const Candidate& candidate);
 // InputError if `plan` does not fit the candidate. The message starts with `where`.
 void check_layer(const LayerPlan& plan, const Candidate& candidate, const std::string& where);
+// Linear layer: the largest rank at which two thin products are not slower than the dense one. Table: the largest rank
+// at which the pair is not larger than the table.
+std::int64_t break_even_rank(const Candidate& candidate);
 // Bytes of the tensors of the planned chain, order, gauge and exact rows included. automatic: bytes of the pair of that
 // rank. dense: the dense bytes.
 std::uint64_t planned_bytes(const LayerPlan& plan, const Candidate& candidate);

@@ -31,22 +31,12 @@ WorkFolder::WorkFolder(const std::string& output, const std::string& key) : plac
   write_file_atomic(key_path, key);
 }
 
-std::optional<io::Json> WorkFolder::plans() const {
-  const std::string path = join_path(place_.path(), "plans.json");
-  if (!path_exists(path)) return std::nullopt;
-  return io::read_json(path, io::largest_plan);
+std::string WorkFolder::layer_path(std::size_t size, std::size_t layer) const {
+  return join_path(place_.path(), fmt::format("plan-{}-layer-{:05}.safetensors", size, layer));
 }
 
-void WorkFolder::save_plans(const io::Json& plans) {
-  write_file_atomic(join_path(place_.path(), "plans.json"), io::json_text(plans));
-}
-
-std::string WorkFolder::layer_path(std::size_t plan, std::size_t layer) const {
-  return join_path(place_.path(), fmt::format("plan-{}-layer-{:05}.safetensors", plan, layer));
-}
-
-std::optional<LayerOutcome> WorkFolder::finished(std::size_t plan, std::size_t layer) const {
-  const std::string path = layer_path(plan, layer);
+std::optional<LayerOutcome> WorkFolder::finished(std::size_t size, std::size_t layer) const {
+  const std::string path = layer_path(size, layer);
   if (!path_exists(path)) return std::nullopt;
   const io::SafetensorsFile file(path);
   const auto found = file.metadata().find(outcome_key);
@@ -55,9 +45,9 @@ std::optional<LayerOutcome> WorkFolder::finished(std::size_t plan, std::size_t l
   return outcome_from(io::parse_json(found->second, path), path);
 }
 
-void WorkFolder::save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome,
+void WorkFolder::save(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
                       const std::vector<io::TensorToWrite>& tensors) {
-  io::write_safetensors(layer_path(plan, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
+  io::write_safetensors(layer_path(size, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
 }
 
 void WorkFolder::remove() { place_.remove(); }

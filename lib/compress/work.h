@@ -1,6 +1,6 @@
-// The work folder beside the output. It stores the plans of a run and one file per finished layer. A run with the same
-// key continues from it; any other run starts fresh. Only one process at a time may use it. A folder of that name that
-// is not a work folder is an error.
+// The work folder beside the output. It stores one file per finished layer and size. A run with the same key continues
+// from it; any other run starts fresh. Only one process at a time may use it. A folder of that name that is not a work
+// folder is an error.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,10 @@ class WorkFolder {
   // `key` represents all settings that determine the result. Data of another key is removed.
   WorkFolder(const std::string& output, const std::string& key);
 
-  // Plans of the interrupted run. Nothing if there is none.
-  std::optional<io::Json> plans() const;
-  void save_plans(const io::Json& plans);
-
-  // The stored result of layer number `layer` in plan number `plan`.
-  std::optional<LayerOutcome> finished(std::size_t plan, std::size_t layer) const;
-  std::string layer_path(std::size_t plan, std::size_t layer) const;
-  void save(std::size_t plan, std::size_t layer, const LayerOutcome& outcome,
+  // The stored result of layer number `layer` at size number `size`.
+  std::optional<LayerOutcome> finished(std::size_t size, std::size_t layer) const;
+  std::string layer_path(std::size_t size, std::size_t layer) const;
+  void save(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
             const std::vector<io::TensorToWrite>& tensors);
 
   void remove();

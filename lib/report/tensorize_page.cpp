@@ -27,8 +27,8 @@ std::string layers_cut(const Result& result) {
 }
 
 Facts facts_of(const Result& result) {
-  return {{stored_file(result.graph) + " before", format_bytes(result.file_bytes_dense)},
-          {stored_file(result.graph) + " after", format_bytes(result.file_bytes)},
+  return {{result.format.name + " before", format_bytes(result.file_bytes_dense)},
+          {result.format.name + " after", format_bytes(result.file_bytes)},
           {"ratio, before / after", show(result.ratio(), Unit::ratio)},
           {"layers cut", layers_cut(result)},
           {"mean " + error_name(result), fmt::format("{:.4f}", mean_error(result))},

@@ -31,25 +31,25 @@ std::vector<Cell> first_cells(const std::string& name, bool is_table, const io::
 
 }  // namespace
 
-Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
+Table tensorize_plan(const compress::Tensorizer& tensorizer, std::size_t size) {
   Table table = layer_columns();
   table.columns.push_back({"reason", "why dense"});
   table.dispensable = {"kind", "modes", "shape", "ratio", "bytes_dense"};
-  const auto& candidates = tensorizer.candidates();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const compress::LayerPlan& plan = planned.plan.layers[i];
-    const bool dense = plan.form == compress::PlannedForm::keep_dense;
-    const io::ChainSpec chain = dense ? io::ChainSpec{} : compress::chain_of(plan, candidates[i]);
+  for (const compress::LayerJob& job : tensorizer.jobs()) {
+    const compress::Candidate& candidate = job.candidate;
+    const compress::LayerPlan& plan = job.sizes[size].plan;
+    const std::optional<io::ChainSpec> chain = job.chain(size);
     std::vector<Cell> row =
-        first_cells(weight_name(candidates[i].name, candidates[i].bare(), tensorizer.graph()), candidates[i].table,
-                    candidates[i].shape, compress::name_of(plan.form), dense ? nullptr : &chain, candidates[i].bytes(),
-                    compress::planned_bytes(plan, candidates[i]));
+        first_cells(weight_name(candidate.name, candidate.bare(), tensorizer.format()), candidate.table,
+                    candidate.shape, compress::name_of(plan.form), chain ? &*chain : nullptr, candidate.bytes(),
+                    compress::planned_bytes(plan, candidate));
     row.push_back(text_or_nothing(plan.reason));
     table.rows.push_back(std::move(row));
   }
+  const compress::RequestedSize& planned = tensorizer.sizes()[size];
   const std::uint64_t dense = tensorizer.file_bytes_dense();
   std::vector<Cell> total(table.columns.size());
-  total[0] = stored_file(tensorizer.graph());
+  total[0] = tensorizer.format().name;
   total[6] = whole(dense);
   total[7] = whole(planned.file_bytes);
   total[8] = static_cast<double>(dense) / static_cast<double>(planned.file_bytes);
@@ -62,7 +62,8 @@ Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Pla
   return table;
 }
 
-Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
+Json plan_json(const compress::Tensorizer& tensorizer, std::size_t size) {
+  const compress::RequestedSize& planned = tensorizer.sizes()[size];
   Json json{{"output", planned.output},
             {"file_bytes", planned.file_bytes},
             {"file_bytes_dense", tensorizer.file_bytes_dense()}};
@@ -70,12 +71,12 @@ Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& 
   const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
   json["calibration_bytes"] = needs.memory;
   json["calibration_scratch_bytes"] = needs.scratch;
-  json["layers"] = to_json(tensorize_plan(tensorizer, planned));
+  json["layers"] = to_json(tensorize_plan(tensorizer, size));
   return json;
 }
 
-LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned) {
-  Table table = tensorize_plan(tensorizer, planned);
+LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, std::size_t size) {
+  Table table = tensorize_plan(tensorizer, size);
   const auto form = static_cast<std::size_t>(table.column("form")),
              reason = static_cast<std::size_t>(table.column("reason"));
   Reasons reasons;

@@ -27,8 +27,8 @@ std::optional<double> above_optimum(const LayerOutcome& layer) {
   return *layer.error_of_optimum / *layer.optimum - 1;
 }
 
-Json layer_json(const LayerOutcome& layer, bool graph) {
-  Json json{{"name", weight_name(layer.name, layer.bare, graph)},
+Json layer_json(const LayerOutcome& layer, const compress::OutputFormat& format) {
+  Json json{{"name", weight_name(layer.name, layer.bare, format)},
             {"kind", layer.table ? "embedding" : "linear"},
             {"shape", layer.shape},
             {"form", layer.form}};
@@ -84,7 +84,7 @@ Json body_json(const Result& result) {
                            {"judged_tokens", result.calibration->judged_tokens}};
   json["left_out"] = result.files.left_out;
   json["layers"] = Json::array();
-  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.graph));
+  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.format));
   return json;
 }
 
@@ -121,7 +121,7 @@ LayerLines tensorize_layers(const Result& result) {
     const bool pair = !layer.chain || layer.chain->layout.ranks.size() <= 3;  // the modes of a pair are its shape
     const io::FileShape none;
     table.rows.push_back(
-        {weight_name(layer.name, layer.bare, result.graph), layer.shape,
+        {weight_name(layer.name, layer.bare, result.format), layer.shape,
          reasons.marked(form_words(layer.form, layer.chain ? layer.chain->layout.exact_rows : 0), layer.reason),
          list_or_nothing(pair ? none : layer.chain->layout.modes),
          list_or_nothing(layer.chain ? layer.chain->layout.ranks : none), whole(layer.bytes_dense), whole(layer.bytes),
@@ -129,7 +129,7 @@ LayerLines tensorize_layers(const Result& result) {
          maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
   }
   std::vector<Cell> total(table.columns.size());
-  total[0] = stored_file(result.graph);
+  total[0] = result.format.name;
   total[5] = whole(result.file_bytes_dense);
   total[6] = whole(result.file_bytes);
   total[7] = result.ratio();

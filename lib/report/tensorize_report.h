@@ -28,11 +28,11 @@ Table tensorize_ratios(std::span<const compress::Result> results);
 Json to_json(std::span<const compress::Result> results);
 std::string to_html(std::span<const compress::Result> results);
 
-// --dry-run: forms, ranks and bytes, without errors.
-Table tensorize_plan(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
+// --dry-run: forms, ranks and bytes at one of the requested sizes, without errors.
+Table tensorize_plan(const compress::Tensorizer& tensorizer, std::size_t size);
 // For people.
-LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
-Json plan_json(const compress::Tensorizer& tensorizer, const compress::Planned& planned);
+LayerLines tensorize_plan_lines(const compress::Tensorizer& tensorizer, std::size_t size);
+Json plan_json(const compress::Tensorizer& tensorizer, std::size_t size);
 
 // The findings of `inspect --verify`.
 Table verification_table(const compress::Verification& verification);

@@ -7,10 +7,9 @@
 
 namespace comera::report {
 
-std::string weight_name(const std::string& layer, bool bare, bool graph) {
-  return bare || graph ? layer : layer + ".weight";
+std::string weight_name(const std::string& layer, bool bare, const compress::OutputFormat& format) {
+  return bare ? layer : layer + format.weight_ending;
 }
-std::string stored_file(bool graph) { return graph ? "ONNX file" : "weights file"; }
 
 double ratio_of(const compress::LayerOutcome& layer) {
   return static_cast<double>(layer.bytes_dense) / static_cast<double>(std::max<std::uint64_t>(1, layer.bytes));
@@ -31,7 +30,8 @@ std::optional<double> perplexity_of(const compress::Result& result) {
 
 Cell rounded(const std::optional<double>& value) { return value ? Cell(std::round(1e4 * *value) / 1e4) : Cell(); }
 Cell text_or_nothing(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
-bool may_calibrate(const compress::Result& result) { return !result.graph && !result.calibration; }
+// Calibration runs a model folder.
+bool may_calibrate(const compress::Result& result) { return result.format.folder && !result.calibration; }
 
 std::string Reasons::marked(const std::string& form, const std::string& reason) {
   if (reason.empty()) return form;

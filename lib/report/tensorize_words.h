@@ -10,9 +10,8 @@
 
 namespace comera::report {
 
-// The name of a layer's weight. In an ONNX graph it is the name of the initialiser.
-std::string weight_name(const std::string& layer, bool bare, bool graph);
-std::string stored_file(bool graph);  // "weights file", "ONNX file"
+// The name of a layer's weight in the file.
+std::string weight_name(const std::string& layer, bool bare, const compress::OutputFormat& format);
 double ratio_of(const compress::LayerOutcome& layer);
 double error_of(const compress::LayerOutcome& layer);    // of its outputs if known, else of its weight
 std::string error_name(const compress::Result& result);  // "output error" or "weight error"

@@ -286,7 +286,7 @@ TEST_CASE("tensorize: calibration reduces output errors at no more bytes, and th
     const std::vector<Result> results = tensorizer.run();
     REQUIRE(results.size() == 1);
     CHECK(results[0].ratio() >= 1.7);
-    CHECK(tensorizer.plans()[0].file_bytes >= results[0].file_bytes);
+    CHECK(tensorizer.sizes()[0].file_bytes >= results[0].file_bytes);
     return results[0];
   };
   const Result aware = run(folder / "aware", true);

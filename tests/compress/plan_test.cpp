@@ -1,9 +1,8 @@
-#include "lib/compress/plan.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "lib/compress/certificate.h"
+#include "lib/compress/plan_file.h"
 #include "lib/core/error.h"
 #include "tests/compress/planned.h"
 #include "tests/core/temporary_folder.h"
@@ -33,8 +32,22 @@ std::string message(Work work) {
   return "accepted";
 }
 
+std::vector<LayerJob> jobs() {
+  std::vector<LayerJob> all;
+  for (const Candidate& candidate : candidates()) all.push_back({.number = all.size(), .candidate = candidate});
+  return all;
+}
+
+// The candidates with these plans.
+std::vector<LayerJob> jobs_with(const std::vector<LayerPlan>& plans) {
+  std::vector<LayerJob> all = jobs();
+  for (LayerJob& job : all) job.sizes.push_back({.plan = plans[job.number]});
+  return all;
+}
+
 std::string refusal(const std::string& layer) {
-  return message([&] { parse_plan(R"({"comera_plan": 1, "layers": [)" + layer + "]}", "p.json", candidates()); });
+  std::vector<LayerJob> all = jobs();
+  return message([&] { read_plan_file(R"({"comera_plan": 1, "layers": [)" + layer + "]}", "p.json", all); });
 }
 
 // Writes a folder with these matrices and this config.json.
@@ -56,17 +69,17 @@ std::vector<std::string> names_of(const std::vector<Candidate>& all) {
 }  // namespace
 
 TEST_CASE("compress plan: a written plan reads back, and layers not in the plan stay dense") {
-  Plan plan;
-  plan.layers = {planned("up", PlannedForm::tt, {4, 4}, {32}, 8),
-                 planned("down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"),
-                 planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12)};
-  const Plan again = parse_plan(io::json_text(to_json(plan, candidates())), "p.json", candidates());
-  CHECK(to_json(again, candidates()) == to_json(plan, candidates()));
-  const Plan partial = parse_plan(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})",
-                                  "p.json", candidates());
-  CHECK(partial.layers[0].form == PlannedForm::keep_dense);
-  CHECK(partial.layers[1].rank == 5);
-  CHECK(partial.ratio == 0);
+  const io::Json json = plan_file(jobs_with({planned("up", PlannedForm::tt, {4, 4}, {32}, 8),
+                                             planned("down", PlannedForm::keep_dense, {}, {}, 0, true, "slow"),
+                                             planned("words", PlannedForm::lowrank, {}, {}, 3, true, "", 12)}),
+                                  0, 0);
+  std::vector<LayerJob> again = jobs(), partial = jobs();
+  CHECK(read_plan_file(io::json_text(json), "p.json", again) == 0);
+  CHECK(plan_file(again, 0, 0) == json);
+  CHECK(read_plan_file(R"({"comera_plan": 1, "layers": [{"name": "down", "form": "auto", "rank": 5}]})", "p.json",
+                       partial) == 0);
+  CHECK(partial[0].sizes[0].plan.form == PlannedForm::keep_dense);
+  CHECK(partial[1].sizes[0].plan.rank == 5);
 }
 
 TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, and count as bytes") {
@@ -84,20 +97,21 @@ TEST_CASE("compress plan: exact rows require a table, are fewer than all rows, a
 }
 
 TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may be edited") {
-  Plan plan;
-  plan.ratio = 2.5;
-  plan.layers = {planned("up", PlannedForm::tt, {4, 4}, {4, 8}, 12), planned("down", PlannedForm::tt, {8, 4}, {16}, 8),
-                 planned("words", PlannedForm::ttm, {10, 10}, {4, 4}, 7)};
-  io::Json json = to_json(plan, candidates());
+  io::Json json = plan_file(
+      jobs_with({planned("up", PlannedForm::tt, {4, 4}, {4, 8}, 12), planned("down", PlannedForm::tt, {8, 4}, {16}, 8),
+                 planned("words", PlannedForm::ttm, {10, 10}, {4, 4}, 7)}),
+      0, 2.5);
   CHECK(json["layers"][0]["ranks"] == io::Json({1, 4, 12, 8, 1}));
   CHECK(json["layers"][1]["ranks"] == io::Json({1, 8, 8, 1}));
   CHECK(json["layers"][2]["ranks"] == io::Json({1, 7, 1}));
   json["layers"][0]["ranks"] = {1, 3, 9, 5, 1};
   json["layers"][1]["ranks"] = {1, 2, 8, 1};
-  const Plan edited = parse_plan(io::json_text(json), "p.json", candidates());
-  CHECK(to_json(edited, candidates()) == json);
-  CHECK(chain_of(edited.layers[0], candidates()[0]).layout.ranks == io::FileShape{1, 3, 9, 5, 1});
-  CHECK(planned_bytes(edited.layers[1], candidates()[1]) == 2 * (8 * 2 + 2 * 4 * 8 + 8 * (16 - 8)) + 4 * 8);
+  std::vector<LayerJob> edited = jobs();
+  const double ratio = read_plan_file(io::json_text(json), "p.json", edited);
+  CHECK(ratio == 2.5);
+  CHECK(plan_file(edited, 0, ratio) == json);
+  CHECK(edited[0].chain(0)->layout.ranks == io::FileShape{1, 3, 9, 5, 1});
+  CHECK(planned_bytes(edited[1].sizes[0].plan, candidates()[1]) == 2 * (8 * 2 + 2 * 4 * 8 + 8 * (16 - 8)) + 4 * 8);
   const char* layer = R"({"name": "up", "form": "tt", "in_modes": [4, 4], "out_modes": [4, 8], "ranks": )";
   CHECK(refusal(std::string(layer) + "[1, 4, 12, 8, 1]}") == "accepted");
   CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 1]}"), Contains("4 \"ranks\" came, but 4 cores have 5 bonds"));
@@ -106,7 +120,7 @@ TEST_CASE("compress plan: the file contains every bond of a chain, and bonds may
   CHECK_THAT(refusal(std::string(layer) + "[2, 4, 12, 8, 1]}"), Contains("must be 1"));
   CHECK_THAT(refusal(std::string(layer) + "[1, 4, 12, 8, 1], \"rank\": 3}"), Contains("keep one"));
   CHECK_THAT(refusal(R"({"name": "up", "form": "lowrank", "ranks": [1, 3, 1]})"), Contains("has one bond"));
-  CHECK_THAT(message([] { parse_plan(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", candidates()); }),
+  CHECK_THAT(message([&] { read_plan_file(R"({"comera_plan": 1, "ratio": -1, "layers": []})", "p.json", edited); }),
              Contains("ratio"));
 }
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "lib/compress/plan.h"
+#include "lib/compress/plan_file.h"
 #include "lib/core/error.h"
 
 using namespace comera;
@@ -13,24 +13,26 @@ using namespace comera::compress;
 
 namespace {
 
-const std::vector<Candidate>& candidates() {
+std::vector<LayerJob> jobs() {
   using io::StoredType;
   static const std::vector<Candidate> all{{"up", "up.weight", false, false, StoredType::F16, {32, 16}},
                                           {"down", "down.weight", false, false, StoredType::F32, {16, 32}},
                                           {"conv", "conv.weight", false, true, StoredType::BF16, {24, 48}},
                                           {"words", "words.weight", true, false, StoredType::F32, {100, 16}},
                                           {"wide", "wide.weight", true, false, StoredType::F32, {1 << 20, 4096}}};
-  return all;
+  std::vector<LayerJob> jobs;
+  for (const Candidate& candidate : all) jobs.push_back({.number = jobs.size(), .candidate = candidate});
+  return jobs;
 }
 
 void read_plan(const std::string& text) {
-  const Plan plan = parse_plan(text, "input", candidates());
-  const io::Json written = to_json(plan, candidates());
-  if (to_json(parse_plan(io::json_text(written), "written", candidates()), candidates()) != written) std::abort();
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    if (planned_bytes(plan.layers[i], candidates()[i]) == 0) std::abort();
-    if (plan.layers[i].form != PlannedForm::keep_dense)
-      io::check_chain(chain_of(plan.layers[i], candidates()[i]), "plan");
+  std::vector<LayerJob> layers = jobs(), again = jobs();
+  const io::Json written = plan_file(layers, 0, read_plan_file(text, "input", layers));
+  if (plan_file(again, 0, read_plan_file(io::json_text(written), "written", again)) != written) std::abort();
+  for (const LayerJob& job : layers) {
+    const LayerPlan& plan = job.sizes[0].plan;
+    if (planned_bytes(plan, job.candidate) == 0) std::abort();
+    if (plan.form != PlannedForm::keep_dense) io::check_chain(chain_of(plan, job.candidate), "plan");
   }
 }
 

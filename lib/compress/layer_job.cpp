@@ -1,0 +1,44 @@
+#include "lib/compress/layer_job.h"
+
+#include <algorithm>
+
+namespace comera::compress {
+
+Stage LayerJob::stage() const {
+  if (sizes.empty()) return curve ? Stage::measured : first ? Stage::planned : Stage::found;
+  Stage earliest = Stage::stored;
+  for (const LayerAtSize& at : sizes) earliest = std::min(earliest, at.stage());
+  return earliest;
+}
+
+std::optional<io::ChainSpec> LayerJob::chain(std::size_t size) const {
+  const LayerAtSize& at = sizes[size];
+  if (at.outcome) return at.outcome->chain;
+  return at.dense() ? std::nullopt : std::optional(chain_of(at.plan, candidate));
+}
+
+std::vector<LayerJob> find_jobs(const io::ModelFolder& folder, const Choice& choice) {
+  std::vector<LayerJob> jobs;
+  for (Candidate& candidate : find_candidates(folder, choice))
+    jobs.push_back({.number = jobs.size(), .candidate = std::move(candidate)});
+  return jobs;
+}
+
+std::vector<io::ChainSpec> chains_at(const std::vector<LayerJob>& jobs, std::size_t size) {
+  std::vector<io::ChainSpec> chains;
+  for (const LayerJob& job : jobs)
+    if (std::optional<io::ChainSpec> chain = job.chain(size)) chains.push_back(std::move(*chain));
+  return chains;
+}
+
+std::vector<LayerOutcome> outcomes_at(const std::vector<LayerJob>& jobs, std::size_t size) {
+  std::vector<LayerOutcome> outcomes;
+  for (const LayerJob& job : jobs) outcomes.push_back(job.sizes[size].outcome.value());
+  return outcomes;
+}
+
+bool any_chain(const std::vector<LayerJob>& jobs, std::size_t size) {
+  return std::any_of(jobs.begin(), jobs.end(), [&](const LayerJob& job) { return !job.sizes[size].dense(); });
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,57 @@
+// The settings of a run of tensorize.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/compress/counted_file.h"
+#include "lib/compress/moments.h"
+
+namespace comera::compress {
+
+// Exactly one of the first five is set.
+struct Goal {
+  std::vector<double> ratios;           // dense / compressed, of the whole file; several: one folder each
+  std::optional<std::uint64_t> budget;  // bytes of the file
+  std::optional<std::int64_t> rank;
+  // Relative error of every layer: of its outputs with calibration, else of its weight.
+  std::optional<double> tolerance;
+  std::string plan_file;
+  std::shared_ptr<const CountedFile> counted;  // to which ratios and budgets apply; null: the file that the run writes
+
+  bool needs_losses() const { return !rank && plan_file.empty(); }
+};
+
+struct Settings {
+  std::string model, output;
+  Goal goal;
+  PlannedForm form = PlannedForm::automatic;
+  std::optional<int> order;  // modes per side of a tt; default 2, with calibration 2 input modes and 1 output mode
+  int table_order = 3;       // of ttm
+  Choice choice;
+  std::vector<LayerRule> rules;
+  bool gauge = true;
+  bool uniform = false;         // every layer gets the same share of its bytes, in place of water-filling
+  bool allow_slower = false;    // allows ranks at which two products take longer than the dense one
+  double floor = 0.5;           // every layer gets at least this share of its uniform rank
+  bool again = false;           // the model already has chains; they stay as they are
+  std::int64_t exact_rows = 0;  // number of exact rows of every table; needs calibration
+  bool sequential = true;       // calibration runs with the compressed layers so far and corrects their error
+  // The file that is made from the written folder, and that reports refer to. Null: the weights files of the folder.
+  std::shared_ptr<const CountedFile> final_file;
+  OutputFormat format;  // of that file
+};
+
+// The data that measuring and allotting read.
+struct Request {
+  const Settings& settings;
+  const io::ModelFolder& folder;
+  InputMoments* moments;       // null: no calibration
+  const CountedFile& counted;  // to which ratios and budgets apply
+
+  bool calibrated() const { return moments != nullptr; }
+};
+
+}  // namespace comera::compress
