@@ -14,7 +14,7 @@ include(SentencePiece)
 file(GLOB readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
 list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/compress/plan.cpp lib/compress/plan_file.cpp
   lib/export/onnx_graphs.cpp lib/export/onnx_uses.cpp)
-list(APPEND readers lib/layers/model.cpp lib/layers/parameter.cpp lib/plan/slab.cpp lib/data/loader_state.cpp
+list(APPEND readers lib/layers/weight_form.cpp lib/layers/parameter.cpp lib/plan/slab.cpp lib/data/loader_state.cpp
   lib/train/rank_progress.cpp lib/train/train_state.cpp)
 foreach(stem config_reader decoder_config decoder_spec encoder_config encoder_spec forms model_spec spec)
   list(APPEND readers models/${stem}.cpp)

@@ -25,7 +25,7 @@ void try_to(const Read& read) {
     for (const models::WeightSite& site : weight_sites(spec)) sites += site.rows * site.columns;
     for (const auto& [name, form] : spec.forms) {
       std::int64_t product = 1;
-      for (const std::int64_t mode : form.modes) product *= mode;
+      for (const std::int64_t mode : form.layout.modes) product *= mode;
       for (std::size_t k = 0; k + 1 < form.layout.ranks.size(); ++k)
         chains += form.layout.ranks[k] * form.layout.ranks[k + 1];
       if (product < 1) std::abort();

@@ -13,7 +13,7 @@ using layers::Walk;
 
 namespace {
 
-constexpr double rate = 0.02, momentum = 0.9;
+constexpr double rate = 0.003, momentum = 0.9;
 
 // Plain SGD with momentum: v <- momentum v + g, w <- w - rate v.
 class MomentumUpdate final : public engine::WeightUpdate {
@@ -58,7 +58,7 @@ std::unique_ptr<Engine> start() {
   return engine;
 }
 
-void train(Engine& engine, int first, int last) {
+void run_steps(Engine& engine, int first, int last) {
   const data::Batch batch = toy::batch(0, 16);
   for (int step = first; step < last; ++step) {
     engine.state().scalars.step = static_cast<std::uint64_t>(step);
@@ -86,13 +86,13 @@ TEST_CASE("memory and checkpoints follow from the state that an update declares,
   CHECK(whole->weights().state_slab().bytes() >= numbers * sizeof(double));
   const data::Batch dev = toy::batch(1000, 32);
   const double loss = whole->evaluate(dev).loss;
-  train(*whole, 0, 12);
+  run_steps(*whole, 0, 12);
   CHECK(whole->evaluate(dev).loss < loss);
 
-  train(*before, 0, 7);
+  run_steps(*before, 0, 7);
   const toy::TestFolder folder;
   const Folder opened(folder.path.string());
-  engine::save_weights(opened, "model.safetensors", before->weights());
+  engine::save_weights(folder / "model.safetensors", before->weights(), engine::FileTypes::memory);
   engine::save_state(opened, "optimizer.safetensors", before->weights());
   const io::SafetensorsFile stored(folder / "optimizer.safetensors");
   CHECK(stored.find("velocity.up.tt.1")->shape == io::FileShape{3, 4, 6});
@@ -101,13 +101,13 @@ TEST_CASE("memory and checkpoints follow from the state that an update declares,
   engine::load_weights(folder / "model.safetensors", resumed->weights());
   engine::load_state(folder / "optimizer.safetensors", resumed->weights());
   resumed->weights_changed();
-  train(*resumed, 7, 12);
+  run_steps(*resumed, 7, 12);
   check_equal(*whole, *resumed);
 }
 
 TEST_CASE("a removal of ranks slices the state of the parameter's shape") {
   const auto engine = start();
-  train(*engine, 0, 5);
+  run_steps(*engine, 0, 5);
   const Parameter core = *engine->model().parameters().find("up.tt.1");  // [3, 4, 6]
   const Parameter& diagonal = *engine->model().parameters().find("up.rank.1");
   for (std::int64_t i = 0; i < 6; ++i) layers::store(diagonal.value, i, i % 2 == 0 ? 0.9 : 0.001);
@@ -119,7 +119,7 @@ TEST_CASE("a removal of ranks slices the state of the parameter's shape") {
   const Parameter& cut = *engine->model().parameters().find("up.tt.1");
   for (std::size_t i = 0; i < wanted.size(); ++i)
     CHECK(layers::load(engine->weights().state(0, cut.index), static_cast<std::int64_t>(i)) == wanted[i]);
-  train(*engine, 5, 8);
+  run_steps(*engine, 5, 8);
   CHECK(std::isfinite(engine->evaluate(toy::batch(1000, 32)).loss));
 }
 
