@@ -51,7 +51,7 @@ struct Backend {
   const char* variant = "";    // instruction set or GPU
   Memory memory;
   Device device;
-#define COMERA_OP(name, Args) Op<Args> name{#name};
+#define COMERA_OP(name, Args) Op<Args> name{#name};  // NOLINT(bugprone-macro-parentheses): Args is a type
 #include "kernels/ops.def"
 };
 

@@ -31,7 +31,7 @@ class Optimizer final : public engine::WeightUpdate {
  public:
   // All arguments must outlive the optimiser. `sink` is the sink that received the model's gradients.
   Optimizer(Weights& weights, const layers::Sink& sink, const OptimizerOptions& options);
-  ~Optimizer();
+  ~Optimizer() override;
 
   void run(layers::Walk& walk, layers::StepState* state) override;
 

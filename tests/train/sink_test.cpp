@@ -71,9 +71,9 @@ class Rule final : public engine::UpdateRule {
   }
 };
 
-std::unique_ptr<Engine> start(engine::EngineOptions options) {
+std::unique_ptr<Engine> start(const engine::EngineOptions& options) {
   const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
-  auto engine = std::make_unique<Engine>(machine, toy::factory(DType::f64), std::move(options));
+  auto engine = std::make_unique<Engine>(machine, toy::factory(DType::f64), options);
   engine->allocate();
   engine->weights().initialise(11);
   return engine;

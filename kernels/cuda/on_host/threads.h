@@ -10,8 +10,8 @@ namespace comera::kernels::cuda::on_host {
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr dim3() = default;
-  constexpr dim3(unsigned x, unsigned y = 1, unsigned z = 1)
-      : x(x), y(y), z(z) {}  // NOLINT(google-explicit-constructor): as in CUDA
+  constexpr dim3(unsigned x, unsigned y = 1, unsigned z = 1)  // NOLINT(google-explicit-constructor): as in CUDA
+      : x(x), y(y), z(z) {}
 };
 
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;  // of the running fiber
