@@ -1,0 +1,133 @@
+#include "lib/layers/saved.h"
+
+#include <catch2/catch.hpp>
+
+#include "kernels/linear.h"
+#include "lib/plan/slab.h"
+
+using namespace comera;
+using layers::Recompute;
+using layers::SavedPtr;
+using layers::SavePolicy;
+using layers::Tensor;
+using layers::Use;
+using layers::Walk;
+
+namespace {
+
+// Runs `steps` in a recording walk, then in a replay with memory. Both end without a tensor that is still held.
+template <class Steps>
+void walk_twice(const Steps& steps) {
+  const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
+  plan::Plan recorded;
+  Walk record(machine, recorded);
+  steps(record);
+  record.end();
+  plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
+  Walk replay(machine, recorded, arena.data());
+  steps(replay);
+  replay.end();
+}
+
+void fill(const Walk& walk, const Tensor& tensor, double first) {
+  for (std::int64_t i = 0; walk.computes() && i < tensor.elements(); ++i)
+    static_cast<double*>(tensor.data)[i] = first + static_cast<double>(i);
+}
+
+// Makes the same tensor at every request.
+struct Counting final : layers::Producer {
+  Tensor rebuild(Walk& walk) override {
+    ++calls;
+    Tensor made = walk.make("rebuilt", {2, 2});
+    fill(walk, made, 10);
+    return made;
+  }
+  int calls = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a kept value outlives its maker's reference and is read several times") {
+  walk_twice([](Walk& walk) {
+    const SavePolicy policy(Recompute::none);
+    SavedPtr slot;
+    Tensor x = walk.make("x", {2, 2});
+    fill(walk, x, 1);
+    policy.take(walk, x, Use::value, slot);
+    CHECK(x.empty());
+    for (int read = 0; read < 2; ++read) {
+      Tensor numbers = slot->read(walk);
+      if (walk.computes()) CHECK(static_cast<double*>(numbers.data)[3] == 4);
+      walk.drop(numbers);
+    }
+    Tensor last = slot->value(walk);
+    walk.drop(last);
+  });
+}
+
+TEST_CASE("a product is X^T G of the kept value") {
+  walk_twice([](Walk& walk) {
+    SavedPtr slot;
+    Tensor x = walk.make("x", {3, 2}), g = walk.make("g", {3, 1}), result = walk.make("result", {2, 1});
+    fill(walk, x, 1);  // 1 2 | 3 4 | 5 6
+    fill(walk, g, 1);  // 1 2 3
+    for (int i = 0; walk.computes() && i < 2; ++i) static_cast<double*>(result.data)[i] = 100;
+    SavePolicy(Recompute::none).take(walk, x, Use::product, slot);
+    slot->product(walk, g, 1, result, 1, 2, 1);
+    slot->release(walk);
+    if (walk.computes()) {
+      CHECK(static_cast<double*>(result.data)[0] == 100 + 1 + 6 + 15);
+      CHECK(static_cast<double*>(result.data)[1] == 100 + 2 + 8 + 18);
+    }
+    walk.drop(g);
+    walk.drop(result);
+  });
+}
+
+TEST_CASE("a value with a producer is computed again where the policy recomputes, inside a block it is kept") {
+  for (const Recompute recompute : {Recompute::none, Recompute::cheap, Recompute::block}) {
+    Counting producer;
+    walk_twice([&](Walk& walk) {
+      const SavePolicy policy(recompute);
+      SavedPtr outside, inside;
+      Tensor x = walk.make("x", {2, 2});
+      fill(walk, x, 10);
+      policy.save(walk, {x, &producer}, Use::value, outside);
+      policy.inside_block().save(walk, {x, &producer}, Use::value, inside);
+      walk.drop(x);
+      for (SavedPtr* slot : {&outside, &inside}) {
+        Tensor numbers = (*slot)->value(walk);
+        if (walk.computes()) CHECK(static_cast<double*>(numbers.data)[1] == 11);
+        walk.drop(numbers);
+      }
+    });
+    // Two walks: none keeps both, cheap rebuilds both, block rebuilds the one outside.
+    CHECK(producer.calls == (recompute == Recompute::none ? 0 : recompute == Recompute::cheap ? 4 : 2));
+  }
+}
+
+TEST_CASE("evaluation and a forward that runs again keep nothing") {
+  for (const SavePolicy& policy : {SavePolicy(Recompute::none, false), SavePolicy(Recompute::block).discarding()}) {
+    CHECK_FALSE(policy.saves());
+    walk_twice([&](Walk& walk) {
+      SavedPtr slot;
+      Tensor x = walk.make("x", {2, 2});
+      policy.save(walk, {x, nullptr}, Use::value, slot);
+      policy.take(walk, x, Use::value, slot);
+      CHECK(slot == nullptr);
+    });
+  }
+  CHECK(SavePolicy(Recompute::block).discarding().training());
+}
+
+TEST_CASE("a step at a known shape reuses the object in the slot") {
+  SavedPtr slot;
+  const layers::Saved* first = nullptr;
+  walk_twice([&](Walk& walk) {
+    Tensor x = walk.make("x", {2, 2});
+    SavePolicy(Recompute::none).take(walk, x, Use::value, slot);
+    if (first) CHECK(slot.get() == first);
+    first = slot.get();
+    slot->release(walk);
+  });
+}
