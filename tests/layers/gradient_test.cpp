@@ -1,0 +1,269 @@
+// Gradients of single layers by the complex step: the layer runs in complex numbers, and the imaginary part of its
+// outputs under a perturbation of 1e-20 i is the derivative.
+#include <catch2/catch.hpp>
+#include <complex>
+#include <cstring>
+
+#include "lib/layers/attention.h"
+#include "lib/layers/gated.h"
+#include "lib/layers/linear.h"
+#include "lib/layers/norm.h"
+
+using namespace comera;
+using layers::Pass;
+using layers::Tensor;
+using layers::Walk;
+
+namespace {
+
+using Complex = std::complex<double>;
+using Tensors = std::vector<Tensor>;
+
+constexpr std::int64_t sequences = 2, length = 3, tokens = sequences * length;
+constexpr double step = 1e-20;
+
+// A layer with the tensors that it takes and gives, all [tokens, columns].
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual std::vector<std::int64_t> inputs() const = 0;  // columns
+  virtual Tensors forward(Pass& pass, Tensors& x) = 0;   // takes x
+  virtual Tensors backward(Pass& pass, layers::Sink& sink, Tensors& dy) = 0;
+};
+using MakeLayer = std::function<std::unique_ptr<Layer>(layers::Builder&)>;
+
+class Linears final : public Layer {
+ public:
+  Linears(layers::Builder& builder, const std::vector<layers::LinearSpec>& specs, std::int64_t in,
+          kernels::Activation activation)
+      : in_(in), set_(layers::LinearSet::make(builder, specs, in, activation)), outputs_(specs.size()) {}
+  std::vector<std::int64_t> inputs() const override { return {in_}; }
+  Tensors forward(Pass& pass, Tensors& x) override {
+    Tensors y(outputs_);
+    set_.forward(pass, {x[0], nullptr}, y.data());
+    pass.walk.drop(x[0]);
+    return y;
+  }
+  Tensors backward(Pass& pass, layers::Sink& sink, Tensors& dy) override {
+    Tensor dx = pass.walk.make("dx", {tokens, in_});
+    set_.backward(pass, sink, dy.data(), dx, false);
+    return {dx};
+  }
+
+ private:
+  std::int64_t in_;
+  layers::LinearSet set_;
+  std::size_t outputs_;
+};
+
+class Norm final : public Layer {
+ public:
+  Norm(layers::Builder& builder, kernels::NormKind kind) : norm_(builder, "norm", 5, {kind, 1e-3, 0, 0}) {}
+  std::vector<std::int64_t> inputs() const override { return {5, 5}; }
+  Tensors forward(Pass& pass, Tensors& x) override {
+    const layers::Value y = norm_.forward(pass, x[0], x[1]);
+    pass.walk.drop(x[1]);
+    return {y.tensor};
+  }
+  Tensors backward(Pass& pass, layers::Sink& sink, Tensors& dy) override {
+    Tensor dx;
+    Tensor d_sum = norm_.backward(pass, sink, dy[0], {}, &dx);
+    return {dx, d_sum};
+  }
+
+ private:
+  layers::ResidualNorm norm_;
+};
+
+class Gate final : public Layer {
+ public:
+  explicit Gate(layers::Builder&) : gated_(kernels::Activation::silu) {}
+  std::vector<std::int64_t> inputs() const override { return {4, 4}; }
+  Tensors forward(Pass& pass, Tensors& x) override { return {gated_.forward(pass, x[0], x[1]).tensor}; }
+  Tensors backward(Pass& pass, layers::Sink&, Tensors& dy) override {
+    Tensors dx(2);
+    gated_.backward(pass, dy[0], dx[0], dx[1]);
+    return dx;
+  }
+
+ private:
+  layers::Gated gated_;
+};
+
+// Two query heads share one key head.
+class Heads final : public Layer {
+ public:
+  explicit Heads(layers::Builder& builder) : attention_(builder, {2, 1, 3, 0}) {}
+  std::vector<std::int64_t> inputs() const override { return {6, 3, 3}; }
+  Tensors forward(Pass& pass, Tensors& x) override {
+    return {attention_.forward(pass, x[0], x[1], x[2], {}, {}).tensor};
+  }
+  Tensors backward(Pass& pass, layers::Sink&, Tensors& dy) override {
+    Tensors dx(3);
+    attention_.backward(pass, dy[0], dx[0], dx[1], dx[2]);
+    return dx;
+  }
+
+ private:
+  layers::Attention attention_;
+};
+
+double weight_of(std::size_t output, std::int64_t i) { return std::cos(1.0 + 3.0 * output + 0.7 * i); }
+
+// Loss: the sum of all outputs times weight_of().
+template <class T>
+class Run {
+ public:
+  explicit Run(const MakeLayer& make) {
+    layers::Builder builder{dtype,   parameters,      trains_,    halves_, step_gradients_,
+                            merger_, stream_weights_, threshold_, dense_};
+    layer_ = make(builder);
+    sink_ = layers::make_accumulate_sink(parameters, step_gradients_);
+    const auto bind = [&](auto& slab) { slab.bind(memory_.emplace_back(slab.bytes() / sizeof(T) + 16).data()); };
+    bind(parameters);
+    bind(halves_);
+    bind(stream_weights_.copies());
+    bind(step_gradients_);
+    parameters.initialise(3);
+    std::size_t k = 0;
+    for (layers::Parameter& parameter : parameters.all())
+      for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
+        static_cast<T*>(parameter.value.data)[i] += 0.2 * std::sin(static_cast<double>(i + 5 * k++));
+    for (const std::int64_t columns : layer_->inputs()) {
+      std::vector<T>& x = inputs.emplace_back(static_cast<std::size_t>(tokens * columns));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.9 * static_cast<double>(i + 31 * inputs.size()));
+    }
+  }
+
+  // Also the gradients of inputs and parameters, if the layer runs its backward.
+  T loss(bool backward) {
+    T sum{};
+    walk([&](Walk& walk) {
+      if (backward) sink_->begin(walk);
+      stream_weights_.prepare(walk);
+      merger_.prepare(walk, threshold_);
+    });
+    walk([&](Walk& walk) {
+      Pass pass{walk, layers::SavePolicy(layers::Recompute::cheap, true), sequences, length};
+      Tensors x;
+      for (const std::vector<T>& values : inputs) {
+        x.push_back(walk.make("x", {tokens, static_cast<std::int64_t>(values.size()) / tokens}));
+        if (walk.computes()) std::memcpy(x.back().data, values.data(), x.back().bytes());
+      }
+      if (!backward) pass.policy = pass.policy.discarding();
+      Tensors y = layer_->forward(pass, x), dy;
+      for (std::size_t o = 0; o < y.size(); ++o) {
+        for (std::int64_t i = 0; walk.computes() && i < y[o].elements(); ++i)
+          sum += weight_of(o, i) * static_cast<const T*>(y[o].data)[i];
+        if (backward) dy.push_back(walk.make("dy", y[o].shape));
+        for (std::int64_t i = 0; backward && walk.computes() && i < y[o].elements(); ++i)
+          static_cast<T*>(dy[o].data)[i] = weight_of(o, i);
+        walk.drop(y[o]);
+      }
+      if (!backward) return;
+      walk.backward_begins();
+      Tensors dx = layer_->backward(pass, *sink_, dy);
+      d_inputs.clear();
+      for (Tensor& tensor : dx) {
+        const T* data = static_cast<const T*>(tensor.data);
+        if (walk.computes()) d_inputs.emplace_back(data, data + tensor.elements());
+        walk.drop(tensor);
+      }
+    });
+    if (backward)
+      walk([&](Walk& walk) {
+        merger_.finish(walk, *sink_, threshold_);
+        d_parameters.clear();
+        for (const layers::Parameter& parameter : parameters.all()) {
+          const T* data = static_cast<const T*>(sink_->gradient(parameter).data);
+          if (walk.computes()) d_parameters.emplace_back(data, data + parameter.shape.elements());
+        }
+        sink_->release(walk);
+      });
+    return sum;
+  }
+
+  static constexpr DType dtype = std::is_same_v<T, double> ? DType::f64 : DType::c128;
+  layers::Parameters parameters{dtype};
+  std::vector<std::vector<T>> inputs, d_inputs, d_parameters;
+
+ private:
+  template <class Steps>
+  void walk(const Steps& steps) {
+    const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
+    plan::Plan recorded;
+    Walk record(machine, recorded);
+    steps(record);
+    record.end();
+    plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
+    Walk replay(machine, recorded, arena.data());
+    steps(replay);
+    replay.end();
+  }
+
+  std::vector<layers::TensorTrain> trains_;
+  plan::Slab halves_, step_gradients_;
+  layers::TtMerger merger_{trains_, halves_, step_gradients_};
+  layers::StreamWeights stream_weights_{dtype};
+  double threshold_ = 0.01;
+  std::int64_t dense_ = 0;
+  std::deque<std::vector<T>> memory_;
+  std::unique_ptr<Layer> layer_;
+  std::unique_ptr<layers::Sink> sink_;
+};
+
+void check(const char* name, const MakeLayer& make) {
+  INFO(name);
+  Run<double> real(make);
+  real.loss(true);
+  Run<Complex> perturbed(make);
+  const auto derivative = [&](Complex& value) {
+    const Complex before = value;
+    value += Complex(0, step);
+    const double slope = perturbed.loss(false).imag() / step;
+    value = before;
+    return slope;
+  };
+  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-10 * std::max(1.0, std::abs(b)); };
+  REQUIRE(real.d_inputs.size() == real.inputs.size());
+  for (std::size_t k = 0; k < real.inputs.size(); ++k)
+    for (std::size_t i = 0; i < real.inputs[k].size(); ++i)
+      CHECK(near(real.d_inputs[k][i], derivative(perturbed.inputs[k][i])));
+  std::size_t k = 0;
+  for (layers::Parameter& parameter : perturbed.parameters.all()) {
+    INFO(parameter.name);
+    for (std::int64_t i = 0; i < parameter.shape.elements(); ++i)
+      CHECK(near(real.d_parameters[k][static_cast<std::size_t>(i)],
+                 derivative(static_cast<Complex*>(parameter.value.data)[i])));
+    ++k;
+  }
+}
+
+layers::LinearSpec tt_spec(const char* name, std::int64_t out, tt::Layout layout) {
+  return {.name = name, .out = out, .form = layers::chain_form(std::move(layout))};
+}
+
+}  // namespace
+
+TEST_CASE("gradients of linear layers, dense and in tensor-train form, alone and with a shared input") {
+  using kernels::Activation;
+  const layers::LinearSpec dense{.name = "dense", .out = 4},
+      chain = tt_spec("chain", 6, tt::tt_layout({2, 3}, {3, 2}, {1, 2, 3, 2, 1})),
+      pair = tt_spec("pair", 5, tt::tt_layout({6}, {5}, {1, 2, 1}));
+  for (const Activation activation : {Activation::none, Activation::gelu}) {
+    check("dense",
+          [&](auto& builder) { return std::make_unique<Linears>(builder, std::vector{dense}, 6, activation); });
+    check("chain",
+          [&](auto& builder) { return std::make_unique<Linears>(builder, std::vector{chain}, 6, activation); });
+    check("all", [&](auto& builder) {
+      return std::make_unique<Linears>(builder, std::vector{chain, dense, pair}, 6, activation);
+    });
+  }
+}
+
+TEST_CASE("gradients of norms with a residual, of gates and of attention") {
+  check("LayerNorm", [](auto& builder) { return std::make_unique<Norm>(builder, kernels::NormKind::layer); });
+  check("RMSNorm", [](auto& builder) { return std::make_unique<Norm>(builder, kernels::NormKind::rms); });
+  check("gate", [](auto& builder) { return std::make_unique<Gate>(builder); });
+  check("attention", [](auto& builder) { return std::make_unique<Heads>(builder); });
+}
