@@ -11,6 +11,6 @@ add_custom_command(
   COMMAND ${PROTOC} --proto_path=${ONNX_PROTO_FOLDER} --cpp_out=${generated} onnx.proto
   DEPENDS ${ONNX_PROTO_FOLDER}/onnx.proto)
 add_library(onnx_messages STATIC ${generated}/onnx.pb.cc)
-target_compile_options(onnx_messages PRIVATE -w)
+target_compile_options(onnx_messages PRIVATE -w $<$<CONFIG:Release>:-O1>)
 target_include_directories(onnx_messages SYSTEM PUBLIC ${generated})
 target_link_libraries(onnx_messages PUBLIC ${PROTOBUF_ARCHIVE} Threads::Threads)

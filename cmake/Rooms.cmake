@@ -32,6 +32,8 @@ set(COMERA_LIGHT_ROOMS lib/core lib/io lib/plan lib/tuning lib/layers lib/engine
 # GCC gives false -Wmaybe-uninitialized warnings below -O2.
 set(COMERA_LIGHT_OPTIMISATION "$<$<CONFIG:Release>:-O1;-Wno-maybe-uninitialized>")
 
+target_compile_options(fmt_static PRIVATE ${COMERA_LIGHT_OPTIMISATION})
+
 set(below comera_kernels)
 foreach(room ${COMERA_ROOMS})
   get_filename_component(name ${room} NAME)
