@@ -1,12 +1,11 @@
 #include "lib/core/options.h"
 
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 
 #include "lib/core/error.h"
 #include "lib/core/suggest.h"
+#include "tests/core/temporary_folder.h"
 
 using namespace comera;
 using Catch::Matchers::Contains;
@@ -80,8 +79,8 @@ OptionValues parse(const OptionTable& table, std::vector<std::string> arguments)
 
 struct TomlFile {
   explicit TomlFile(const std::string& text) { std::ofstream(path) << text; }
-  ~TomlFile() { std::remove(path.c_str()); }
-  std::string path = (std::filesystem::temp_directory_path() / "comera_options_test.toml").string();
+  TemporaryFolder folder;  // of its own, because tests run side by side
+  std::string path = folder / "options.toml";
 };
 
 }  // namespace
