@@ -248,13 +248,8 @@ OptionTable finetune_table() {
       .add(train::data_options())
       .add(gentle_options())
       .add(adaptation_options());
-  table.add(train::run_options())
-      .add(machine_options())
-      .add(precision_options())
-      .add({json_option()})
-      .add(common_options());
-  table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms(
-      {"train", "training", "fine-tune", "distill", "heal", "adapt"});
+  add_run_options(table);
+  table.synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
   table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
   table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
   table.example(

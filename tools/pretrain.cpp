@@ -38,13 +38,8 @@ OptionTable pretrain_table() {
                     "train a model in tensor-train form; with a target size, ranks are cut by a schedule until the "
                     "model has that size");
   table.add(train::data_options()).add(models::model_options()).add(training_options()).add(train::rank_options());
-  table.add(train::run_options())
-      .add(machine_options())
-      .add(precision_options())
-      .add({json_option()})
-      .add(common_options());
-  table.foreign_table("hashes").foreign_table("paths").foreign_table("files").synonyms(
-      {"train", "training", "learn", "fit"});
+  add_run_options(table);
+  table.synonyms({"train", "training", "learn", "fit"});
   table.common({"task", "data", "dev", "text", "label", "tokenizer", "model", "rank", "steps", "output"});
   table.example(
       "comera pretrain --model encoder-small --form tt --rank 16 --data train.tsv --dev dev.tsv --text "

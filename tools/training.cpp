@@ -109,6 +109,15 @@ train::RunResult learn(const OptionValues& values, const RunSetup& setup, std::i
 
 }  // namespace
 
+void add_run_options(OptionTable& table) {
+  table.add(train::run_options())
+      .add(machine_options())
+      .add(precision_options())
+      .add({json_option()})
+      .add(common_options());
+  table.foreign_table("hashes").foreign_table("paths").foreign_table("files");
+}
+
 int plan_run(const OptionValues& values, const RunSetup& setup) {
   const train::TrainOptions& options = setup.options;
   engine::Engine engine(setup.open.machine, setup.factory, options.training_engine());

@@ -5,6 +5,10 @@
 
 namespace comera::tools {
 
+// The last options of a training verb: run, machine, precision, output. Also names the tables of a recipe that hold no
+// options.
+void add_run_options(OptionTable& table);
+
 // --dry-run: prints sizes, memory and FLOPs of a step and writes nothing. The setup needs spec, factory, machine,
 // options and, if there is one, the teacher.
 int plan_run(const OptionValues& values, const RunSetup& setup);

@@ -140,7 +140,7 @@ std::uint64_t WeightsFiles::bytes(const std::vector<LayerJob>& jobs, std::size_t
 // Two entries in the header.
 std::uint64_t WeightsFiles::third_core_bytes(const LayerPlan& plan) const { return 2 * (plan.name.size() + 110); }
 
-io::CopiedFiles assemble(std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
+io::CopiedFiles assemble(const std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
                          const std::optional<MomentsInfo>& calibration, const std::string& output) {
   const io::ModelFolder& folder = dense.folder;
   const std::vector<CutLayer> layers = cut_layers(jobs, size);
@@ -168,7 +168,6 @@ io::CopiedFiles assemble(std::vector<LayerJob>& jobs, std::size_t size, const De
   io::write_weights(place, shards, metadata_with(to_text(certificate)), fill);
   write_file_atomic(join_path(place, "config.json"), io::json_text(config_of(dense, layers)));
   made.commit_new();
-  for (LayerJob& job : jobs) job.sizes[size].stored = true;
   return files;
 }
 

@@ -34,7 +34,7 @@ struct DenseParts {
 
 // Writes the layers of this size to the folder `output` atomically: weights in as many shards as the source has,
 // config.json with the `comera` block, side files. InputError with the tensor's name if a dense number is not finite.
-io::CopiedFiles assemble(std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
+io::CopiedFiles assemble(const std::vector<LayerJob>& jobs, std::size_t size, const DenseParts& dense,
                          const std::optional<MomentsInfo>& calibration, const std::string& output);
 
 }  // namespace comera::compress

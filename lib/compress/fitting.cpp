@@ -116,7 +116,7 @@ class Fitting {
 
 void fit_layers(std::vector<LayerJob>& jobs, const FitInputs& inputs, WorkFolder& work) {
   for (LayerJob& job : jobs)
-    for (LayerAtSize& at : job.sizes) at.outcome.reset(), at.stored = false;  // of an interrupted call
+    for (LayerAtSize& at : job.sizes) at.outcome.reset();  // of an interrupted call
   Fitting(jobs, inputs, work).run();
 }
 

@@ -4,13 +4,6 @@
 
 namespace comera::compress {
 
-Stage LayerJob::stage() const {
-  if (sizes.empty()) return curve ? Stage::measured : first ? Stage::planned : Stage::found;
-  Stage earliest = Stage::stored;
-  for (const LayerAtSize& at : sizes) earliest = std::min(earliest, at.stage());
-  return earliest;
-}
-
 std::optional<io::ChainSpec> LayerJob::chain(std::size_t size) const {
   const LayerAtSize& at = sizes[size];
   if (at.outcome) return at.outcome->chain;

@@ -18,16 +18,12 @@
 
 namespace comera::compress {
 
-enum class Stage : std::uint8_t { found, planned, measured, allotted, fitted, stored };
-
 // A layer at one requested size of the model.
 struct LayerAtSize {
   LayerPlan plan;
   std::optional<LayerOutcome> outcome = {};
   std::string file = {};  // in the work folder; holds the tensors of the chain
-  bool stored = false;
 
-  Stage stage() const { return stored ? Stage::stored : outcome ? Stage::fitted : Stage::allotted; }
   bool dense() const { return plan.form == PlannedForm::keep_dense; }
 };
 
@@ -40,7 +36,6 @@ struct LayerJob {
   std::optional<double> effect = {};
   std::vector<LayerAtSize> sizes = {};  // one per requested size of the model
 
-  Stage stage() const;  // follows from the filled fields; with several sizes the earliest stage of them
   bool ruled_dense() const { return first && first->form == PlannedForm::keep_dense; }
   // The chain at this size: as fitted, else as planned. Nothing if the layer stays dense.
   std::optional<io::ChainSpec> chain(std::size_t size) const;

@@ -28,7 +28,7 @@ const io::ChainSpec* WeightReader::chain_spec(const std::string& name) const {
 }
 
 StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
-  if (!shapes_alone_) return {spec, io::read_chain(folder_, spec, block_.threshold)};
+  if (!shapes_alone_) return {spec.name, spec.rows(), spec.columns(), io::read_chain(folder_, spec, block_.threshold)};
   const tt::Layout& layout = spec.layout;
   tt::FloatChain shapes;
   shapes.layout = layout;
@@ -38,7 +38,7 @@ StoredChain WeightReader::chain(const io::ChainSpec& spec) const {
   shapes.exact_ids.resize(static_cast<std::size_t>(layout.exact_rows));
   std::iota(shapes.order.begin(), shapes.order.end(), 0);
   std::iota(shapes.gauge.begin(), shapes.gauge.end(), 0);
-  return {spec, std::move(shapes)};
+  return {spec.name, spec.rows(), spec.columns(), std::move(shapes)};
 }
 
 namespace {

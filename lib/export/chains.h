@@ -13,12 +13,15 @@ namespace comera::exporting {
 using Sizes = tt::Sizes;
 using Matrix = tt::FloatMatrix;
 
-// A chain of a model folder with its numbers. The rank diagonals are folded into the cores; masked entries are zero.
+// A chain of a model folder under the name of its weight, without ".weight". The rank diagonals are folded into the
+// cores; masked entries are zero.
 struct StoredChain {
-  io::ChainSpec spec;
+  std::string name;
+  std::int64_t rows = 0, columns = 0;  // of the weight: inputs and outputs, or rows and columns of a table
   tt::FloatChain numbers;
 
-  const tt::Layout& layout() const { return spec.layout; }
+  const tt::Layout& layout() const { return numbers.layout; }
+  bool table() const { return layout().kind == tt::Kind::ttm; }
   std::int64_t rank() const { return layout().ranks[layout().middle()]; }  // between left and right factor
 };
 

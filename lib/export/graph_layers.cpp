@@ -14,7 +14,7 @@ struct Half {
   std::int64_t rows = 0, columns = 0;
 };
 
-std::string core_name(const StoredChain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.spec.name, k); }
+std::string core_name(const StoredChain& chain, std::size_t k) { return fmt::format("{}.tt.{}", chain.name, k); }
 
 // A core as the matrix [rows, ..].
 Half core(Graph& graph, const StoredChain& chain, std::size_t k, std::int64_t rows) {
@@ -40,9 +40,8 @@ Half merged_left(Graph& graph, const StoredChain& chain) {
     left = reshape(graph, left, left.rows * chain.layout().modes[k]);
   }
   if (chain.layout().sorted)
-    left.name =
-        graph.node("Gather", {left.name, graph.indices(chain.spec.name + ".rows", tt::inverse(chain.numbers.order))},
-                   {{"axis", std::int64_t{0}}});
+    left.name = graph.node("Gather", {left.name, graph.indices(chain.name + ".rows", tt::inverse(chain.numbers.order))},
+                           {{"axis", std::int64_t{0}}});
   return left;
 }
 
@@ -50,7 +49,7 @@ Name identity(Graph& graph, const StoredChain& chain, std::int64_t size) {
   if (graph.opset() >= 9) return graph.node("EyeLike", {graph.node("ConstantOfShape", {graph.integers({size, size})})});
   std::vector<std::int32_t> places(static_cast<std::size_t>(size));
   std::iota(places.begin(), places.end(), 0);
-  const Name across = graph.indices(chain.spec.name + ".diagonal", places);
+  const Name across = graph.indices(chain.name + ".diagonal", places);
   return graph.node("Cast", {graph.node("Equal", {graph.reshape(across, {size, 1}), across})},
                     {{"to", std::int64_t{onnx::TensorProto::FLOAT}}});
 }
@@ -59,9 +58,8 @@ Name identity(Graph& graph, const StoredChain& chain, std::int64_t size) {
 // when the file is loaded.
 Half with_identity(Graph& graph, const StoredChain& chain, const Half& rest) {
   const Name both = graph.node("Concat", {identity(graph, chain, rest.rows), rest.name}, {{"axis", std::int64_t{1}}});
-  const Name columns =
-      graph.indices(chain.spec.name + ".columns", tt::gauge_positions(chain.numbers.gauge, chain.spec.columns()));
-  return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.spec.columns()};
+  const Name columns = graph.indices(chain.name + ".columns", tt::gauge_positions(chain.numbers.gauge, chain.columns));
+  return {graph.node("Gather", {both, columns}, {{"axis", std::int64_t{1}}}), rest.rows, chain.columns};
 }
 
 // [R, out]
@@ -85,7 +83,7 @@ LinearConstants cut(Graph& graph, const Half& left, const Half& right) {
 bool worth_factors(const StoredChain& chain) {
   if (chain.layout().empty()) return true;
   const std::int64_t rank = chain.rank();
-  return rank * (chain.spec.rows() + chain.spec.columns()) < chain.spec.rows() * chain.spec.columns();
+  return rank * (chain.rows + chain.columns) < chain.rows * chain.columns;
 }
 
 Name times_weight(GraphBuild& build, const std::string& name, const Name& x, std::int64_t in, std::int64_t out) {
@@ -128,7 +126,7 @@ TableHalf merged_table_left(Graph& graph, const StoredChain& chain) {
 TableHalf merged_table_right(Graph& graph, const StoredChain& chain) {
   const std::size_t middle = chain.layout().middle();
   if (middle == chain.layout().cores())
-    return {graph.weight(chain.spec.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
+    return {graph.weight(chain.name + ".one", {1, 1}, std::vector<float>{1.0F}), 1, 1};
   // The shape is [R, rows, columns] until the end of the loop.
   const std::int64_t rank = chain.layout().ranks[middle];
   Name name = core(graph, chain, middle, rank).name;
@@ -156,10 +154,9 @@ TablePair table_pair(GraphBuild& build, const StoredChain& chain) {
   Graph& graph = build.graph;
   if (build.form == GraphForm::tt) return {merged_table_left(graph, chain), merged_table_right(graph, chain)};
   const tt::TableFactorsOf<float> halves = tt::table_factors(chain.numbers);
-  const Name left =
-      graph.weight(chain.spec.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
+  const Name left = graph.weight(chain.name + ".left", {halves.left.rows, halves.left.columns}, halves.left.values);
   const Name right =
-      graph.weight(chain.spec.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
+      graph.weight(chain.name + ".right", {halves.right.rows, halves.right.columns}, halves.right.values);
   return {{left, halves.left_rows, halves.left_columns}, {right, halves.right_rows, halves.right_columns}};
 }
 
@@ -180,13 +177,12 @@ Name lookup_halves(Graph& graph, const StoredChain& chain, const Name& ids, cons
 }
 
 Name exact_ids(Graph& graph, const StoredChain& chain) {
-  return graph.node("Cast", {graph.indices(chain.spec.name + ".exact.ids", chain.numbers.exact_ids)},
+  return graph.node("Cast", {graph.indices(chain.name + ".exact.ids", chain.numbers.exact_ids)},
                     {{"to", std::int64_t{onnx::TensorProto::INT64}}});
 }
 
 Name exact_rows(Graph& graph, const StoredChain& chain) {
-  return graph.weight(chain.spec.name + ".exact.rows", {chain.layout().exact_rows, chain.spec.columns()},
-                      chain.numbers.exact_rows);
+  return graph.weight(chain.name + ".exact.rows", {chain.layout().exact_rows, chain.columns}, chain.numbers.exact_rows);
 }
 
 Name exact_places(Graph& graph, const StoredChain& chain, const Name& ids) {
@@ -199,7 +195,7 @@ Name exact_places(Graph& graph, const StoredChain& chain, const Name& ids) {
 Name with_exact_rows(Graph& graph, const StoredChain& chain, const Name& ids, const Name& y) {
   if (chain.layout().exact_rows == 0) return y;
   const Name own = exact_ids(graph, chain);
-  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.spec.rows()})});
+  const Name zeros = graph.node("Expand", {graph.integer(0), graph.integers({chain.rows})});
   const Name count =
       graph.node("Range", {graph.integer(0), graph.integer(chain.layout().exact_rows), graph.integer(1)});
   const Name place_of = graph.node("ScatterND", {zeros, exact_places(graph, chain, own), count});
@@ -224,11 +220,11 @@ LinearConstants linear_constants(GraphBuild& build, const StoredChain& chain) {
   if (build.form == GraphForm::tt && !chain.layout().empty())
     return cut(graph, merged_left(graph, chain), merged_right(graph, chain));
   // An empty chain becomes a zero chain of rank 1, which gives the shape of the outputs.
-  const tt::FactorsOf<float> factors =
-      chain.layout().empty() ? tt::FactorsOf<float>{Matrix(chain.spec.rows(), 1), Matrix(1, chain.spec.columns())}
-                             : tt::factors(chain.numbers);
-  return {graph.weight(chain.spec.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values),
-          graph.weight(chain.spec.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values)};
+  const tt::FactorsOf<float> factors = chain.layout().empty()
+                                           ? tt::FactorsOf<float>{Matrix(chain.rows, 1), Matrix(1, chain.columns)}
+                                           : tt::factors(chain.numbers);
+  return {graph.weight(chain.name + ".left", {factors.left.rows, factors.left.columns}, factors.left.values),
+          graph.weight(chain.name + ".right", {factors.right.rows, factors.right.columns}, factors.right.values)};
 }
 
 TableConstants table_constants(GraphBuild& build, const StoredChain& chain) {

@@ -38,10 +38,10 @@ class Put {
     if (constant.other.empty()) gone_nodes_.insert(constant.views.begin(), constant.views.end());
     build_.graph.set_weight_type(constant.tensor->data_type() == TensorProto::FLOAT16 ? WeightType::f16
                                                                                       : WeightType::f32);
-    if (chain.spec.table() && !is_plain(chain)) return add_table(weight, chain);
-    const LinearConstants whole = chain.spec.table() ? plain_table(chain) : linear_constants(build_, chain);
+    if (chain.table() && !is_plain(chain)) return add_table(weight, chain);
+    const LinearConstants whole = chain.table() ? plain_table(chain) : linear_constants(build_, chain);
     // The chain of a table has rows first. A pair that replaces a table has them last.
-    const bool transposed = weight.transposed != (weight.table && !chain.spec.table());
+    const bool transposed = weight.transposed != (weight.table && !chain.table());
     if (!constant.other.empty()) restore(constant, whole, transposed);
     for (const OnnxReader& reader : constant.readers) {
       SplitPair& pair =
@@ -76,7 +76,7 @@ class Put {
     const tt::Sizes rows = chain.layout().in_modes(), columns = chain.layout().out_modes();
     const auto first = static_cast<std::ptrdiff_t>(chain.layout().middle());
     const auto is_one = [](std::int64_t size) { return size == 1; };
-    return chain.layout().rows() == chain.spec.rows() && std::all_of(rows.begin() + first, rows.end(), is_one) &&
+    return chain.layout().rows() == chain.rows && std::all_of(rows.begin() + first, rows.end(), is_one) &&
            std::all_of(columns.begin(), columns.begin() + first, is_one);
   }
 
@@ -111,16 +111,15 @@ class Put {
       TableConstants typed = halves;
       typed.left = typed_once(weight.name, halves.left, reader.type);
       typed.right = typed_once(weight.name, halves.right, reader.type);
-      tables_[reader.node] = {
-          .halves = typed,
-          .as_columns = reader.how == How::columns,
-          .from_the_end = opset_ >= 11,
-          .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
-          .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
-          .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.spec.columns()}) : "",
-          .width = graph.integers({chain.spec.columns()}),
-          .rows = opset_ >= 11 ? graph.integer(chain.spec.rows()) : "",
-          .right_rows = graph.integer(halves.right_rows)};
+      tables_[reader.node] = {.halves = typed,
+                              .as_columns = reader.how == How::columns,
+                              .from_the_end = opset_ >= 11,
+                              .shape_left = graph.integers({-1, halves.left_columns, halves.rank}),
+                              .shape_right = graph.integers({-1, halves.rank, halves.right_columns}),
+                              .shape_rows = reader.how == How::columns ? graph.integers({-1, chain.columns}) : "",
+                              .width = graph.integers({chain.columns}),
+                              .rows = opset_ >= 11 ? graph.integer(chain.rows) : "",
+                              .right_rows = graph.integer(halves.right_rows)};
     }
   }
 

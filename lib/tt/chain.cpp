@@ -25,11 +25,7 @@ void put_exact_rows(const ChainOf<Scalar>& chain, MatrixOf<Scalar>& table, std::
 template <class Scalar>
 MatrixOf<Scalar> merge_right(const ChainOf<Scalar>& chain, std::size_t begin, std::size_t end) {
   const Sizes& ranks = chain.layout.ranks;
-  if (begin == end) {
-    MatrixOf<Scalar> one(ranks[begin], ranks[begin]);
-    for (std::int64_t i = 0; i < one.rows; ++i) one(i, i) = 1;
-    return one;
-  }
+  if (begin == end) return identity<Scalar>(ranks[begin]);
   MatrixOf<Scalar> merged(std::ssize(chain.cores[begin]) / ranks[begin + 1], ranks[begin + 1], chain.cores[begin]);
   for (std::size_t k = begin + 1; k < end; ++k) {
     const std::int64_t left = ranks[k], right = ranks[k + 1], rows = merged.rows;

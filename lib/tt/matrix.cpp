@@ -185,8 +185,9 @@ void check_finite(const Matrix& a, const std::string& what) {
                  static_cast<std::int64_t>(i) / a.columns, static_cast<std::int64_t>(i) % a.columns, a.values[i]);
 }
 
-Matrix identity(std::int64_t size) {
-  Matrix a(size, size);
+template <class T>
+MatrixOf<T> identity(std::int64_t size) {
+  MatrixOf<T> a(size, size);
   for (std::int64_t i = 0; i < size; ++i) a(i, i) = 1;
   return a;
 }
@@ -245,6 +246,8 @@ MatrixOf<T> regrouped(const MatrixOf<T>& a, std::int64_t x, std::int64_t y, std:
   return b;
 }
 
+template Matrix identity(std::int64_t);
+template FloatMatrix identity(std::int64_t);
 template Matrix transposed(const Matrix&);
 template FloatMatrix transposed(const FloatMatrix&);
 template Matrix first_rows(const Matrix&, std::int64_t);

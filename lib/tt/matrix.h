@@ -54,7 +54,8 @@ void each_alone(std::int64_t count, const std::function<void(std::int64_t)>& f);
 // InputError "WHAT: ... is not finite" with the position.
 void check_finite(const Matrix& a, const std::string& what);
 
-Matrix identity(std::int64_t size);
+template <class T = double>
+MatrixOf<T> identity(std::int64_t size);
 template <class T>
 MatrixOf<T> transposed(const MatrixOf<T>& a);
 Matrix folded(std::vector<double> values, std::int64_t columns);  // values.size() / columns rows

@@ -160,13 +160,6 @@ std::int64_t rank_entries(const Sizes& ranks) {
   return sum;
 }
 
-Sizes table_entry_sizes(const Sizes& modes) {
-  const std::size_t order = modes.size() / 2;
-  Sizes sizes(order);
-  for (std::size_t k = 0; k < order; ++k) sizes[k] = modes[k] * modes[order + k];
-  return sizes;
-}
-
 Sizes parse_modes(const std::string& text) {
   Sizes modes = parse_sizes(text, text, "x,| ");
   if (modes.empty() || modes.size() % 2 != 0)

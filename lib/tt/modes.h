@@ -35,8 +35,6 @@ Sizes uniform_ranks(const Sizes& entry_sizes, std::int64_t rank, const std::stri
 std::int64_t core_parameters(const Sizes& entry_sizes, const Sizes& ranks);
 // Number of entries on the rank diagonals: sum of the inner ranks; 0 if a bond is empty.
 std::int64_t rank_entries(const Sizes& ranks);
-// s_k of a TTM: row mode times column mode. `modes` holds the row modes, then the column modes.
-Sizes table_entry_sizes(const Sizes& modes);
 
 // "12x8x8|8x8x12" or "12,8,8,8,8,12": the syntax of --modes. InputError if it is not a list of positive numbers of even
 // length.

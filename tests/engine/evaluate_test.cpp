@@ -9,15 +9,11 @@ using namespace comera;
 
 TEST_CASE("an evaluation counts every example once, whatever the batch") {
   const auto tokenizer = data::parse_wordpiece("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\n", "vocab.txt");
-  data::DataSpec spec;
-  spec.text = {"text"};
-  spec.label = "label";
-  spec.max_length = 16;
   std::vector<std::vector<std::string>> texts;
   std::vector<std::int32_t> labels;
   for (int i = 0; i < 29; ++i)
     texts.push_back({std::string(1 + static_cast<std::size_t>(i % 5), 'a')}), labels.push_back(i % 4 == 3 ? -1 : i % 3);
-  const auto dataset = data::Dataset::from_rows(spec, tokenizer, texts, labels, {"x", "y", "z"});
+  const auto dataset = data::Dataset::from_rows(toy::data_spec(), tokenizer, texts, labels, {"x", "y", "z"});
   engine::Engine engine({&kernels::reference_backend(), DType::f64, nullptr}, toy::factory(DType::f64), {});
   engine.allocate();
   engine.weights().initialise(2);

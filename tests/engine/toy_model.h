@@ -7,6 +7,7 @@
 
 #include "kernels/bags.h"
 #include "kernels/elementwise.h"
+#include "lib/data/loader.h"
 #include "lib/layers/embedding.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/loss.h"
@@ -18,6 +19,15 @@ using layers::Pass;
 using layers::Tensor;
 
 constexpr std::int64_t vocabulary = 24, labels = 3;
+
+// Of a table with the columns "text" and "label".
+inline data::DataSpec data_spec() {
+  data::DataSpec spec;
+  spec.text = {"text"};
+  spec.label = "label";
+  spec.max_length = 16;
+  return spec;
+}
 
 struct Options {
   std::int64_t rank = 6;

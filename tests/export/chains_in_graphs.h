@@ -17,25 +17,31 @@ inline std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) 
   return values;
 }
 
-inline StoredChain random_chain(const std::string& name, const io::FileShape& shape, const tt::Layout& layout,
+inline StoredChain random_chain(const std::string& name, std::int64_t rows, const tt::Layout& layout,
                                 std::uint64_t seed) {
-  StoredChain chain;
-  chain.spec = {.name = name, .shape = shape, .layout = layout, .initial_ranks = layout.ranks, .folded = true};
+  StoredChain chain{name, rows, layout.columns(), {}};
   chain.numbers.layout = layout;
   for (std::size_t k = 0; k < layout.cores(); ++k)
     chain.numbers.cores.push_back(random_floats(tt::product(layout.core_shape(k)), seed + k));
   return chain;
 }
 
+// The description of a folded chain under another name.
+inline io::ChainSpec spec_of(const StoredChain& chain, const std::string& name) {
+  const io::FileShape shape =
+      chain.table() ? io::FileShape{chain.rows, chain.columns} : io::FileShape{chain.columns, chain.rows};
+  return {
+      .name = name, .shape = shape, .layout = chain.layout(), .initial_ranks = chain.layout().ranks, .folded = true};
+}
+
 inline StoredChain random_linear(const Sizes& in_modes, const Sizes& out_modes, const Sizes& ranks,
                                  std::uint64_t seed) {
-  return random_chain("layer", {tt::product(out_modes), tt::product(in_modes)},
-                      tt::tt_layout(in_modes, out_modes, ranks), seed);
+  return random_chain("layer", tt::product(in_modes), tt::tt_layout(in_modes, out_modes, ranks), seed);
 }
 
 inline StoredChain random_table(std::int64_t rows, const Sizes& row_modes, const Sizes& column_modes,
                                 const Sizes& ranks, std::uint64_t seed) {
-  return random_chain("words", {rows, tt::product(column_modes)}, tt::ttm_layout(row_modes, column_modes, ranks), seed);
+  return random_chain("words", rows, tt::ttm_layout(row_modes, column_modes, ranks), seed);
 }
 
 // The digits of `number` in base `modes`, folded row major.

@@ -55,8 +55,8 @@ double weight_entry(const StoredChain& chain, std::int64_t row, std::int64_t out
     if (order[p] == row) in = static_cast<std::int64_t>(p);
   if (gauge.empty()) return linear_entry(chain, in, out);
   StoredChain plain = chain;  // with the complete right factor in place of its stored columns
-  plain.spec.layout.gauge = false;
-  const std::int64_t rank = std::ssize(gauge), columns = chain.spec.columns(), stored = columns - rank;
+  plain.numbers.layout.gauge = false;
+  const std::int64_t rank = std::ssize(gauge), columns = chain.columns, stored = columns - rank;
   std::vector<float> whole(static_cast<std::size_t>(rank * columns));
   std::int64_t next = 0;
   for (std::int64_t j = 0; j < columns; ++j) {
@@ -73,20 +73,20 @@ double weight_entry(const StoredChain& chain, std::int64_t row, std::int64_t out
 
 // Factors are merged in float: each entry has a few roundings of sums, whose terms have magnitude one here.
 void check_linear(const StoredChain& chain, GraphForm form) {
-  const Array x = random_rows(chain.spec.rows());
+  const Array x = random_rows(chain.rows);
   const Array y = run([&](GraphBuild& build, const Name& in) { return times_chain(build, chain, in); }, x, form);
-  REQUIRE(y.dims == std::vector<std::int64_t>{2, 3, chain.spec.columns()});
+  REQUIRE(y.dims == std::vector<std::int64_t>{2, 3, chain.columns});
   for (std::int64_t k = 0; k < 6; ++k)
-    for (std::int64_t j = 0; j < chain.spec.columns(); ++j) {
+    for (std::int64_t j = 0; j < chain.columns; ++j) {
       double sum = 0, magnitude = 0;
-      for (std::int64_t i = 0; i < chain.spec.rows(); ++i) {
-        const double term = x.reals[static_cast<std::size_t>(k * chain.spec.rows() + i)] * weight_entry(chain, i, j);
+      for (std::int64_t i = 0; i < chain.rows; ++i) {
+        const double term = x.reals[static_cast<std::size_t>(k * chain.rows + i)] * weight_entry(chain, i, j);
         sum += term;
         magnitude += std::fabs(term);
       }
       // Factors are rounded to float once per merge. The error is relative to sums of magnitudes over the ranks, at
       // most the ranks times the magnitude of the entry.
-      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.spec.columns() + j)] - sum) <=
+      CHECK(std::fabs(y.reals[static_cast<std::size_t>(k * chain.columns + j)] - sum) <=
             0x1p-24 * 64 * (magnitude + 1));
     }
 }
@@ -109,17 +109,17 @@ TEST_CASE("a chain whose factors would be slower than its weight is multiplied o
 TEST_CASE("graphs restore the order of inputs and the gauge") {
   StoredChain chain = random_linear({3, 2}, {7}, {1, 3, 2, 1}, 6);
   chain.numbers.order = {4, 0, 5, 2, 1, 3};
-  chain.spec.layout.sorted = chain.numbers.layout.sorted = true;
+  chain.numbers.layout.sorted = true;
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) check_linear(chain, form);
   chain.numbers.gauge = {5, 1};
-  chain.spec.layout.gauge = chain.numbers.layout.gauge = true;
+  chain.numbers.layout.gauge = true;
   chain.numbers.cores.back() = random_floats(2 * 5, 7);
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) check_linear(chain, form);
 }
 
 TEST_CASE("an empty chain gives zeros of the right shape") {
   StoredChain chain = random_linear({3, 2}, {2, 4}, {1, 3, 2, 2, 1}, 8);
-  chain.spec.layout.ranks = chain.numbers.layout.ranks = {1, 0, 0, 0, 1};
+  chain.numbers.layout.ranks = {1, 0, 0, 0, 1};
   chain.numbers.cores.clear();
   const Array y = run([&](GraphBuild& build, const Name& x) { return times_chain(build, chain, x); }, random_rows(6),
                       GraphForm::tt);
@@ -129,12 +129,12 @@ TEST_CASE("an empty chain gives zeros of the right shape") {
 
 TEST_CASE("a table in a graph gives the rows of its chain") {
   const auto check = [](const StoredChain& chain, GraphForm form) {
-    Array ids{{2, 3}, false, {}, {0, 1, chain.spec.rows() - 1, 5, 2, 3}};
+    Array ids{{2, 3}, false, {}, {0, 1, chain.rows - 1, 5, 2, 3}};
     const Array rows = run([&](GraphBuild& build, const Name& x) { return lookup_chain(build, chain, x); }, ids, form);
-    REQUIRE(rows.dims == std::vector<std::int64_t>{2, 3, chain.spec.columns()});
+    REQUIRE(rows.dims == std::vector<std::int64_t>{2, 3, chain.columns});
     for (std::size_t k = 0; k < ids.integers.size(); ++k)
-      for (std::int64_t j = 0; j < chain.spec.columns(); ++j)
-        CHECK(rows.reals[k * static_cast<std::size_t>(chain.spec.columns()) + static_cast<std::size_t>(j)] ==
+      for (std::int64_t j = 0; j < chain.columns; ++j)
+        CHECK(rows.reals[k * static_cast<std::size_t>(chain.columns) + static_cast<std::size_t>(j)] ==
               Approx(table_entry(chain, ids.integers[k], j)).epsilon(1e-5).margin(1e-5));
   };
   for (const GraphForm form : {GraphForm::tt, GraphForm::factors}) {
@@ -151,7 +151,7 @@ TEST_CASE("exact rows overwrite rows of the chain, in look-ups and in a tied dec
   StoredChain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
   chain.numbers.exact_ids = {1, 4, 10};
   chain.numbers.exact_rows = random_floats(18, 5);
-  chain.spec.layout.exact_rows = chain.numbers.layout.exact_rows = 3;
+  chain.numbers.layout.exact_rows = 3;
   const Matrix dense = tt::first_rows(tt::expand(chain.numbers), 11);
   for (std::int64_t i = 0; i < 11; ++i)
     for (std::int64_t j = 0; j < 6; ++j) {

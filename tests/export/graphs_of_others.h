@@ -83,8 +83,7 @@ inline StoredChain first_chain(bool multiplied, std::int64_t in, std::int64_t ou
 
 inline void write_first(const std::string& folder, const StoredChain& chain) {
   io::ComeraBlock block;
-  block.chains.push_back(chain.spec);
-  block.chains.back().name = "first";
+  block.chains.push_back(spec_of(chain, "first"));
   write_folder(folder, block, {&chain});
 }
 

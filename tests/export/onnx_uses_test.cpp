@@ -94,8 +94,7 @@ TEST_CASE("a table in both modes is read as its transpose, and ids below zero co
   const bool stored_turned = GENERATE(false, true), columns = GENERATE(false, true);
   const StoredChain chain = random_table(11, {3, 2, 2}, {2, 1, 3}, {1, 3, 2, 1}, 20);
   io::ComeraBlock block;
-  block.chains.push_back(chain.spec);
-  block.chains.back().name = "first";
+  block.chains.push_back(spec_of(chain, "first"));
   write_folder(folder / "chains", block, {&chain});
   onnx::ModelProto model = model_of(17, 8);
   onnx::GraphProto& graph = *model.mutable_graph();

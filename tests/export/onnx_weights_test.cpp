@@ -38,9 +38,7 @@ onnx::ModelProto small_model() {
 // Writes a folder in which the weights `first` and `words` are chains. `plain`: the table is the [out, in] of a
 // low-rank pair, as for a weight that is not marked as a table.
 void write_chains(const std::string& folder, const StoredChain& first, const StoredChain& words, bool plain) {
-  io::ComeraBlock block{{first.spec, words.spec}, {}, {}};
-  block.chains[0].name = "first";
-  block.chains[1].name = "words";
+  io::ComeraBlock block{{spec_of(first, "first"), spec_of(words, "words")}, {}, {}};
   if (plain) block.chains[1].layout = tt::tt_layout({4}, {6}, words.layout().ranks);
   write_folder(folder, block, {&first, &words});
 }
@@ -348,8 +346,7 @@ TEST_CASE("a graph that has chains keeps them and accepts further chains under o
     model.mutable_graph()->add_output()->set_name(name + "_rows");
     add_node(*model.mutable_graph(), "Gather", {name, name + "_ids"}, name + "_rows");
     io::ComeraBlock block;
-    block.chains.push_back(table.spec);
-    block.chains.back().name = name;
+    block.chains.push_back(spec_of(table, name));
     std::vector<io::TensorToWrite> tensors;
     for (std::size_t k = 0; k < table.numbers.cores.size(); ++k)
       tensors.push_back({block.chains[0].core_name(k), io::StoredType::F32, block.chains[0].layout.core_shape(k),

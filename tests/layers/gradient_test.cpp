@@ -8,6 +8,7 @@
 #include "lib/layers/gated.h"
 #include "lib/layers/linear.h"
 #include "lib/layers/norm.h"
+#include "tests/layers/walks.h"
 
 using namespace comera;
 using layers::Pass;
@@ -138,12 +139,12 @@ class Run {
   // Also the gradients of inputs and parameters, if the layer runs its backward.
   T loss(bool backward) {
     T sum{};
-    walk([&](Walk& walk) {
+    walk_twice(dtype, [&](Walk& walk) {
       if (backward) sink_->begin(walk);
       stream_weights_.prepare(walk);
       merger_.prepare(walk, threshold_);
     });
-    walk([&](Walk& walk) {
+    walk_twice(dtype, [&](Walk& walk) {
       Pass pass{walk, layers::SavePolicy(layers::Recompute::cheap, true), sequences, length};
       Tensors x;
       for (const std::vector<T>& values : inputs) {
@@ -171,7 +172,7 @@ class Run {
       }
     });
     if (backward)
-      walk([&](Walk& walk) {
+      walk_twice(dtype, [&](Walk& walk) {
         merger_.finish(walk, *sink_, threshold_);
         d_parameters.clear();
         for (const layers::Parameter& parameter : parameters.all()) {
@@ -188,19 +189,6 @@ class Run {
   std::vector<std::vector<T>> inputs, d_inputs, d_parameters;
 
  private:
-  template <class Steps>
-  void walk(const Steps& steps) {
-    const plan::Machine machine{&kernels::reference_backend(), dtype, nullptr};
-    plan::Plan recorded;
-    Walk record(machine, recorded);
-    steps(record);
-    record.end();
-    plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
-    Walk replay(machine, recorded, arena.data());
-    steps(replay);
-    replay.end();
-  }
-
   std::vector<layers::TensorTrain> trains_;
   plan::Slab halves_, step_gradients_;
   layers::TtMerger merger_{trains_, halves_, step_gradients_};

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/linear.h"
-#include "lib/plan/slab.h"
+#include "tests/layers/walks.h"
 
 using namespace comera;
 using layers::Recompute;
@@ -14,20 +14,6 @@ using layers::Use;
 using layers::Walk;
 
 namespace {
-
-// Runs `steps` in a recording walk, then in a replay with memory. Both end without a tensor that is still held.
-template <class Steps>
-void walk_twice(const Steps& steps) {
-  const plan::Machine machine{&kernels::reference_backend(), DType::f64, nullptr};
-  plan::Plan recorded;
-  Walk record(machine, recorded);
-  steps(record);
-  record.end();
-  plan::Arena arena(kernels::reference_backend(), recorded.bytes, "test");
-  Walk replay(machine, recorded, arena.data());
-  steps(replay);
-  replay.end();
-}
 
 void fill(const Walk& walk, const Tensor& tensor, double first) {
   for (std::int64_t i = 0; walk.computes() && i < tensor.elements(); ++i)
@@ -48,7 +34,7 @@ struct Counting final : layers::Producer {
 }  // namespace
 
 TEST_CASE("a kept value outlives its maker's reference and is read several times") {
-  walk_twice([](Walk& walk) {
+  walk_twice(DType::f64, [](Walk& walk) {
     const SavePolicy policy(Recompute::none);
     SavedPtr slot;
     Tensor x = walk.make("x", {2, 2});
@@ -66,7 +52,7 @@ TEST_CASE("a kept value outlives its maker's reference and is read several times
 }
 
 TEST_CASE("a product is X^T G of the kept value") {
-  walk_twice([](Walk& walk) {
+  walk_twice(DType::f64, [](Walk& walk) {
     SavedPtr slot;
     Tensor x = walk.make("x", {3, 2}), g = walk.make("g", {3, 1}), result = walk.make("result", {2, 1});
     fill(walk, x, 1);  // 1 2 | 3 4 | 5 6
@@ -87,7 +73,7 @@ TEST_CASE("a product is X^T G of the kept value") {
 TEST_CASE("a value with a producer is computed again where the policy recomputes, inside a block it is kept") {
   for (const Recompute recompute : {Recompute::none, Recompute::cheap, Recompute::block}) {
     Counting producer;
-    walk_twice([&](Walk& walk) {
+    walk_twice(DType::f64, [&](Walk& walk) {
       const SavePolicy policy(recompute);
       SavedPtr outside, inside;
       Tensor x = walk.make("x", {2, 2});
@@ -109,7 +95,7 @@ TEST_CASE("a value with a producer is computed again where the policy recomputes
 TEST_CASE("evaluation and a forward that runs again keep nothing") {
   for (const SavePolicy& policy : {SavePolicy(Recompute::none, false), SavePolicy(Recompute::block).discarding()}) {
     CHECK_FALSE(policy.saves());
-    walk_twice([&](Walk& walk) {
+    walk_twice(DType::f64, [&](Walk& walk) {
       SavedPtr slot;
       Tensor x = walk.make("x", {2, 2});
       policy.save(walk, {x, nullptr}, Use::value, slot);
@@ -123,7 +109,7 @@ TEST_CASE("evaluation and a forward that runs again keep nothing") {
 TEST_CASE("a step at a known shape reuses the object in the slot") {
   SavedPtr slot;
   const layers::Saved* first = nullptr;
-  walk_twice([&](Walk& walk) {
+  walk_twice(DType::f64, [&](Walk& walk) {
     Tensor x = walk.make("x", {2, 2});
     SavePolicy(Recompute::none).take(walk, x, Use::value, slot);
     if (first) CHECK(slot.get() == first);

@@ -39,17 +39,13 @@ inline std::shared_ptr<const data::Tokenizer> tokenizer() {
 
 // The toy model reads only the first token, [CLS], so it learns the shares of the labels.
 inline std::shared_ptr<const data::Dataset> dataset(int rows, int first) {
-  data::DataSpec spec;
-  spec.text = {"text"};
-  spec.label = "label";
-  spec.max_length = 16;
   std::vector<std::vector<std::string>> texts;
   std::vector<std::int32_t> labels;
   for (int i = first; i < first + rows; ++i) {
     texts.push_back({fmt::format("{} {}", static_cast<char>('a' + i % 19), static_cast<char>('a' + i * 7 % 19))});
     labels.push_back(i % 5 == 0 ? i % 3 : 1);
   }
-  return data::Dataset::from_rows(spec, tokenizer(), texts, labels, {"x", "y", "z"});
+  return data::Dataset::from_rows(data_spec(), tokenizer(), texts, labels, {"x", "y", "z"});
 }
 
 inline train::TrainOptions options() {
