@@ -8,7 +8,7 @@ if(COMERA_POISON OR CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_compile_definitions(COMERA_POISON=1)
 endif()
 
-# One build of kernels/cpu per instruction set; the program picks one at start (kernels/cpu_backend.h).
+# One build of kernels/cpu per instruction set; the program picks one at start (kernels/host/cpu_backend.h).
 set(COMERA_ISAS v3 v4)
 set(COMERA_ISA_FLAGS_v3 -march=x86-64-v3)
 set(COMERA_ISA_FLAGS_v4 -march=x86-64-v4 -mprefer-vector-width=512)

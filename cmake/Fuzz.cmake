@@ -11,18 +11,22 @@ add_link_options(${COMERA_FUZZ_FLAGS})
 
 include(Onnx)
 include(SentencePiece)
-file(GLOB readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
-list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/compress/plan.cpp lib/compress/plan_file.cpp
-  lib/export/onnx_graphs.cpp lib/export/onnx_uses.cpp)
-list(APPEND readers lib/layers/weight_form.cpp lib/layers/parameter.cpp lib/plan/slab.cpp lib/data/loader_state.cpp
-  lib/train/rank_progress.cpp lib/train/train_state.cpp)
-foreach(stem config_reader decoder_config decoder_spec encoder_config encoder_spec forms model_spec spec)
+file(GLOB_RECURSE readers CONFIGURE_DEPENDS lib/core/*.cpp lib/io/*.cpp)
+list(APPEND readers lib/tt/layout.cpp lib/tt/modes.cpp lib/compress/plan/plan.cpp lib/compress/plan/plan_file.cpp
+  lib/export/rewrite/onnx_graphs.cpp lib/export/rewrite/onnx_uses.cpp)
+list(APPEND readers lib/layers/training/weight_form.cpp lib/layers/training/parameter.cpp lib/plan/slab.cpp
+  lib/data/loader_state.cpp lib/train/rank_progress.cpp lib/train/train_state.cpp)
+foreach(stem config_reader decoder/decoder_config decoder/decoder_spec encoder/encoder_config encoder/encoder_spec forms
+    model_spec spec)
   list(APPEND readers models/${stem}.cpp)
 endforeach()
-foreach(stem byte_stream cut files format label_kind line_reader rows text_reader sentencepiece sentencepiece_check
-    table task tokenizer unicode wordpiece)
-  list(APPEND readers lib/data/${stem}.cpp)
+foreach(stem byte_stream cut files format line_reader rows table text_reader)
+  list(APPEND readers lib/data/files/${stem}.cpp)
 endforeach()
+foreach(stem sentencepiece sentencepiece_check tokenizer unicode wordpiece)
+  list(APPEND readers lib/data/tokenizer/${stem}.cpp)
+endforeach()
+list(APPEND readers lib/data/label_kind.cpp lib/data/task.cpp)
 add_library(comera_readers STATIC ${readers} third_party/fmt.cpp)
 target_include_directories(comera_readers PUBLIC ${CMAKE_SOURCE_DIR})
 target_include_directories(comera_readers SYSTEM PUBLIC ${XXHASH_INCLUDE_DIR} ${RANDOM123_INCLUDE_DIR})

@@ -63,7 +63,7 @@ const Backend& reference_backend();
 // is unknown or the machine does not support the set.
 const Backend* cpu_backend(const char* isa, const char** error);
 
-// Host memory, for backends that compute on the host (kernels/host_memory.cpp).
+// Host memory, for backends that compute on the host (kernels/host/host_memory.cpp).
 Memory host_memory();
 
 }  // namespace comera::kernels

@@ -45,7 +45,8 @@ enum class Pooling : std::uint8_t { mean, first };
 enum class Distance : std::uint8_t { squared, cosine };
 enum class RankPenalty : std::uint8_t { size, mean };
 
-// Execution context of a call. `stream` depends on the backend: a ThreadPool* (kernels/thread_pool.h) or a CUDA stream.
+// Execution context of a call. `stream` depends on the backend: a ThreadPool* (kernels/host/thread_pool.h) or a CUDA
+// stream.
 struct Context {
   DType dtype = DType::f32;  // of every floating-point tensor of the call
   void* stream = nullptr;

@@ -4,15 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/json_file.h"
 #include "lib/io/tt_format.h"
 #include "models/config_reader.h"
-#include "models/decoder.h"
-#include "models/decoder_config.h"
-#include "models/encoder.h"
-#include "models/encoder_config.h"
+#include "models/decoder/decoder.h"
+#include "models/decoder/decoder_config.h"
+#include "models/encoder/encoder.h"
+#include "models/encoder/encoder_config.h"
 #include "models/forms.h"
 #include "models/sentence.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <variant>
 
-#include "models/decoder_spec.h"
-#include "models/encoder_spec.h"
+#include "models/decoder/decoder_spec.h"
+#include "models/encoder/encoder_spec.h"
 
 namespace comera::models {
 

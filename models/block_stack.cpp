@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lib/layers/observe.h"
+#include "lib/layers/training/observe.h"
 
 namespace comera::models {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/layers/builder.h"
 #include "lib/layers/linear.h"
-#include "lib/layers/pass.h"
+#include "lib/layers/training/builder.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::models {
 

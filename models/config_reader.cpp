@@ -8,7 +8,7 @@
 #include <set>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/tt_format.h"
 
 namespace comera::models {

@@ -8,7 +8,7 @@
 
 #include "lib/core/error.h"
 #include "lib/io/json.h"
-#include "lib/layers/model.h"
+#include "lib/layers/training/model.h"
 #include "models/spec.h"
 
 namespace comera::models {

@@ -2,7 +2,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
-#include "lib/core/rule.h"
+#include "lib/core/options/rule.h"
 #include "lib/tt/modes.h"
 
 namespace comera::models {

@@ -7,7 +7,7 @@
 #include "lib/layers/distillation.h"
 #include "lib/layers/loss.h"
 #include "lib/layers/squared_error.h"
-#include "models/encoder_block.h"
+#include "models/encoder/encoder_block.h"
 
 namespace comera::models {
 

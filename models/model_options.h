@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 #include "models/architecture.h"
 
 namespace comera::models {

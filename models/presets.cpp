@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "lib/core/error.h"
-#include "lib/core/suggest.h"
+#include "lib/core/options/suggest.h"
 
 namespace comera::models {
 namespace {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/json.h"
 #include "lib/io/modules.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/encoder_spec.h"
+#include "models/encoder/encoder_spec.h"
 
 namespace comera::models {
 

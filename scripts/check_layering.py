@@ -10,6 +10,7 @@ import sys
 from sources import CODE, read, report, sources
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+BACKENDS = ("kernels/cpu/", "kernels/cuda/", "kernels/reference/")
 CUDA_CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
 
 
@@ -31,7 +32,7 @@ def problem_with(path, included, order):
         return None
     if order.index(other) > order.index(own):
         return f"{path}: {own} includes \"{included}\" of {other}, which is above it"
-    if own != "kernels" and other == "kernels" and included.count("/") > 1:
+    if own != "kernels" and other == "kernels" and included.startswith(BACKENDS):
         return f"{path}: includes \"{included}\"; a backend is reached through kernels/backend.h only"
     return None
 

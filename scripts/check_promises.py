@@ -14,10 +14,10 @@ NAME = re.compile(r"`([a-z]+): ([^`]+)`")
 def cases():
     """Names of all tests that ctest runs, found in the sources."""
     found = set()
-    for path in ROOT.glob("tests/*/*_test.cpp"):
+    for path in ROOT.glob("tests/**/*_test.cpp"):
         for literals in CASE.findall(path.read_text(encoding="utf-8")):
-            found.add((path.parent.name, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))))
-    for path in ROOT.glob("tests/cli/*.sh"):
+            found.add((path.relative_to(ROOT).parts[1], "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals))))
+    for path in ROOT.glob("tests/cli/*/*.sh"):
         found.add(("cli", path.stem))
     for path in ROOT.glob("tests/*/tests.cmake"):
         found.update(re.findall(r'NAME "([a-z]+): ([^"]+)"', path.read_text(encoding="utf-8")))

@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/compress/comparison.h"
+#include "lib/compress/check/comparison.h"
 #include "lib/core/error.h"
 #include "lib/io/file_kind.h"
-#include "lib/report/comparison.h"
-#include "lib/report/fit.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/weights/comparison.h"
 #include "tools/machine.h"
 #include "tools/program.h"
 

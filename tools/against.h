@@ -1,7 +1,7 @@
 // `comera evaluate A --against B`: compares the answers of two models on the same text.
 #pragma once
 
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 
 namespace comera::tools {
 

@@ -1,7 +1,7 @@
 #include "tools/calibration.h"
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/train/train_options.h"
 
 namespace comera::tools {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "lib/compress/calibration.h"
-#include "lib/compress/comparison.h"
-#include "lib/core/options.h"
+#include "lib/compress/calibration/calibration.h"
+#include "lib/compress/check/comparison.h"
+#include "lib/core/options/options.h"
 
 namespace comera::tools {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/engine/generate.h"
-#include "lib/report/json.h"
+#include "lib/report/output/json.h"
 #include "tools/input_texts.h"
 #include "tools/verbs.h"
 

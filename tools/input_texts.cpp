@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/data/files.h"
+#include "lib/data/files/files.h"
 #include "tools/program.h"
 
 namespace comera::tools {

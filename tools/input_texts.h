@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/options.h"
-#include "lib/core/task_progress.h"
-#include "lib/data/text_reader.h"
-#include "lib/report/json.h"
+#include "lib/core/options/options.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/data/files/text_reader.h"
+#include "lib/report/output/json.h"
 
 namespace comera::tools {
 

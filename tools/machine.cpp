@@ -6,7 +6,7 @@
 #include <system_error>
 #include <vector>
 
-#include "kernels/cuda_devices.h"
+#include "kernels/host/cuda_devices.h"
 #include "lib/core/error.h"
 #include "lib/core/process.h"
 #include "lib/plan/precision.h"

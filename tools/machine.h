@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "kernels/thread_pool.h"
-#include "lib/core/options.h"
+#include "kernels/host/thread_pool.h"
+#include "lib/core/options/options.h"
 #include "lib/plan/walk.h"
 
 namespace comera::tools {

@@ -12,16 +12,16 @@
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/live_line.h"
-#include "lib/core/log.h"
-#include "lib/core/option_pages.h"
-#include "lib/core/outputs.h"
-#include "lib/core/stop.h"
-#include "lib/core/suggest.h"
-#include "lib/core/task_progress.h"
-#include "lib/core/terminal.h"
-#include "lib/report/live_line.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/outputs.h"
+#include "lib/core/options/option_pages.h"
+#include "lib/core/options/suggest.h"
+#include "lib/core/terminal/live_line.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/core/terminal/terminal.h"
+#include "lib/report/output/live_line.h"
 
 namespace comera::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 
 namespace comera::tools {
 

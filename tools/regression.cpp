@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/train/train_options.h"
 
 namespace comera::tools {

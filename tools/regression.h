@@ -1,7 +1,7 @@
 // Support for --task regression in the training verbs: detection of numeric labels, and the start values of a new head.
 #pragma once
 
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 #include "lib/data/label_kind.h"
 #include "lib/engine/weights.h"
 #include "models/architecture.h"

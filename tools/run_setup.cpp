@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/outputs.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/outputs.h"
 #include "lib/io/json_file.h"
 #include "models/model_options.h"
 #include "tools/regression.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/data/label_kind.h"
-#include "lib/report/run_report.h"
+#include "lib/report/run/run_report.h"
 #include "lib/train/run_folder.h"
 #include "lib/tuning/path_choices.h"
 #include "models/architecture.h"

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/report/fit.h"
-#include "lib/report/similarity.h"
+#include "lib/core/files/file.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/weights/similarity.h"
 #include "tools/input_texts.h"
 #include "tools/program.h"
 

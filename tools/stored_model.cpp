@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json_file.h"

@@ -1,7 +1,7 @@
 #include "tools/teaching.h"
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/file_kind.h"
 #include "lib/layers/distillation.h"

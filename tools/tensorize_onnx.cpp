@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/log.h"
-#include "lib/core/outputs.h"
-#include "lib/core/stop.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/outputs.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/core/units.h"
 #include "lib/export/counted_onnx.h"
 #include "lib/io/json_file.h"

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "lib/compress/tensorize.h"
-#include "lib/core/folder_lock.h"
-#include "lib/export/onnx_rewrite.h"
+#include "lib/core/files/folder_lock.h"
+#include "lib/export/rewrite/onnx_rewrite.h"
 #include "tools/program.h"
 
 namespace comera::tools {

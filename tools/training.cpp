@@ -4,16 +4,16 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
 #include "lib/core/process.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/io/json_file.h"
 #include "lib/io/side_files.h"
-#include "lib/report/fit.h"
-#include "lib/report/plan_report.h"
-#include "lib/report/progress.h"
-#include "lib/report/runs_table.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/run/plan_report.h"
+#include "lib/report/run/progress.h"
+#include "lib/report/run/runs_table.h"
 #include "tools/program.h"
 
 namespace comera::tools {

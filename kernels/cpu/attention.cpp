@@ -1,8 +1,8 @@
 // CPU attention in blocks of 64 queries by 128 keys. Scores, probabilities and their gradients exist for one block at a
 // time, on the stack.
-#include "kernels/cpu/attention_block.h"
+#include "kernels/cpu/common/attention_block.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "kernels/cpu/many_tensors.h"
+#include "kernels/cpu/common/many_tensors.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/workspace.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

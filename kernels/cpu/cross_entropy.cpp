@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

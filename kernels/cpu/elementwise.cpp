@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "kernels/cpu/activation.h"
-#include "kernels/cpu/dropout_row.h"
+#include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/dropout_row.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

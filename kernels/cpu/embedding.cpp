@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "kernels/cpu/id_runs.h"
+#include "kernels/cpu/common/id_runs.h"
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
+#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/workspace.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

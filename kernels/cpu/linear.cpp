@@ -2,11 +2,11 @@
 // results are summed by groups of rows.
 #include "kernels/linear.h"
 
-#include "kernels/cpu/activation.h"
+#include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/tile_gemm.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/tile_gemm.h"
-#include "kernels/cpu/workspace.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -1,7 +1,7 @@
 // Measures the peak rate of the arithmetic units, from registers alone. `comera bench` compares rates with this peak.
 #include <cstdint>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/common/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 

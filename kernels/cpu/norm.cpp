@@ -2,9 +2,9 @@
 // written while it is in the L1 cache.
 #include "kernels/norm.h"
 
-#include "kernels/cpu/dropout_row.h"
+#include "kernels/cpu/common/dropout_row.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

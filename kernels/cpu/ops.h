@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/backend.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/common/isa.h"
 
 namespace comera::kernels::COMERA_CPU {
 

@@ -1,8 +1,8 @@
 #include "kernels/optimizer.h"
 
-#include "kernels/cpu/many_tensors.h"
+#include "kernels/cpu/common/many_tensors.h"
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

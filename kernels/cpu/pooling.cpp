@@ -1,9 +1,9 @@
 // Pooling with one tile per sequence: the pooled row stays in the L1 cache during the loop over tokens.
 #include "kernels/pooling.h"
 
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

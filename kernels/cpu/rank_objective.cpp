@@ -1,9 +1,9 @@
 // CPU ops of the rank objective. There are at most a few thousand rank entries, so one thread sums them in double.
 #include "kernels/rank_objective.h"
 
-#include "kernels/cpu/many_tensors.h"
+#include "kernels/cpu/common/many_tensors.h"
+#include "kernels/cpu/common/simd.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -1,9 +1,9 @@
 #include "kernels/rotary.h"
 
+#include "kernels/cpu/common/simd.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/workspace.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

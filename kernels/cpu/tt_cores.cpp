@@ -7,11 +7,11 @@
 
 #include <initializer_list>
 
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/transpose.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/transpose.h"
-#include "kernels/cpu/workspace.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -3,13 +3,13 @@
 // of one tile fits the L1 cache together with its operands.
 #include "kernels/tt_linear.h"
 
-#include "kernels/cpu/activation.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/common/activation.h"
+#include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/transpose.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/transpose.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
-#include "kernels/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -3,11 +3,11 @@
 // the order of ids.
 #include "kernels/ttm_embedding.h"
 
-#include "kernels/cpu/block_product.h"
-#include "kernels/cpu/id_runs.h"
+#include "kernels/cpu/common/block_product.h"
+#include "kernels/cpu/common/id_runs.h"
+#include "kernels/cpu/common/transpose.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/transpose.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

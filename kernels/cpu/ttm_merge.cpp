@@ -5,11 +5,11 @@
 // i.e. one block product [C x a][a x (n r')] per pair (M, m), with a contiguous result.
 #include "kernels/ttm_merge.h"
 
-#include "kernels/cpu/block_product.h"
+#include "kernels/cpu/common/block_product.h"
+#include "kernels/cpu/common/transpose.h"
+#include "kernels/cpu/common/workspace.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/transpose.h"
-#include "kernels/cpu/workspace.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

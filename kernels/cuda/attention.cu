@@ -2,9 +2,9 @@
 // bytes per 4 multiply-adds. Activations in bf16 use the tensor cores if head size and alignment allow it
 // (attention_tensor.h). The backward computes probabilities twice, once per row of queries and once per row of keys,
 // so that every sum has one owner and a fixed order.
-#include "kernels/cuda/attention_tensor_backward.h"
-#include "kernels/cuda/attention_tensor_forward.h"
-#include "kernels/cuda/attention_tile.h"
+#include "kernels/cuda/attention/attention_tensor_backward.h"
+#include "kernels/cuda/attention/attention_tensor_forward.h"
+#include "kernels/cuda/attention/attention_tile.h"
 #include "kernels/cuda/ops.h"
 
 namespace comera::kernels::cuda {

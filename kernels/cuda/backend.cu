@@ -1,6 +1,6 @@
 // The CUDA backend table, for comera_cuda_backend() of libcomera_cuda.so and for the emulator.
+#include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/runtime.h"
 
 namespace comera::kernels::cuda {
 namespace {

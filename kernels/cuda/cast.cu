@@ -1,7 +1,7 @@
 // Casts f32 tensors to the activation dtype, many tensors in one launch.
 #include "kernels/cast.h"
-#include "kernels/cuda/eights.h"
-#include "kernels/cuda/many_tensors.h"
+#include "kernels/cuda/common/eights.h"
+#include "kernels/cuda/common/many_tensors.h"
 #include "kernels/cuda/ops.h"
 
 namespace comera::kernels::cuda {

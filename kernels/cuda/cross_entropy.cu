@@ -1,9 +1,9 @@
 // Cross entropy over chunks of the vocabulary. Bound by memory traffic: the logits are read once from memory (the sum
 // of exponentials reads them again from the cache) and the backward writes them once.
 #include "kernels/cross_entropy.h"
+#include "kernels/cuda/common/row_sums.h"
+#include "kernels/cuda/common/rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/row_sums.h"
-#include "kernels/cuda/rows.h"
 
 namespace comera::kernels::cuda {
 namespace {

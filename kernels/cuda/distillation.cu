@@ -1,8 +1,8 @@
 // Distillation losses. Bound by memory traffic: the rows of student and teacher are read once from memory (a second
 // pass reads them from the cache), and gradients are written once.
+#include "kernels/cuda/common/row_sums.h"
+#include "kernels/cuda/common/rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/row_sums.h"
-#include "kernels/cuda/rows.h"
 #include "kernels/distillation.h"
 
 namespace comera::kernels::cuda {

@@ -1,9 +1,9 @@
 // Elementwise ops: activations, gated activations, dropout, fill, scaled sums, gather and scatter of rows.
-#include "kernels/cuda/activation.h"
-#include "kernels/cuda/dropout.h"
-#include "kernels/cuda/element.h"
+#include "kernels/cuda/common/activation.h"
+#include "kernels/cuda/common/dropout.h"
+#include "kernels/cuda/common/element.h"
+#include "kernels/cuda/common/runtime.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/runtime.h"
 #include "kernels/elementwise.h"
 
 namespace comera::kernels::cuda {

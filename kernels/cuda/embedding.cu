@@ -1,9 +1,9 @@
 // Look-up of dense embedding tables and their gradient.
 #include <algorithm>
 
-#include "kernels/cuda/column_sums.h"
+#include "kernels/cuda/common/column_sums.h"
+#include "kernels/cuda/common/sorted_ids.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/sorted_ids.h"
 #include "kernels/embedding.h"
 
 namespace comera::kernels::cuda {

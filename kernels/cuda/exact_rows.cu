@@ -1,6 +1,6 @@
 // Exact rows of a compressed table: overwrites the rows of their tokens; the backward splits the gradient.
+#include "kernels/cuda/common/sorted_ids.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/sorted_ids.h"
 #include "kernels/exact_rows.h"
 
 namespace comera::kernels::cuda {

@@ -1,7 +1,7 @@
 // Dense linear layers and matrix products: gemm() with passes for bias, activation and column sums.
+#include "kernels/cuda/common/product.h"
+#include "kernels/cuda/common/tall.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/product.h"
-#include "kernels/cuda/tall.h"
 #include "kernels/linear.h"
 
 namespace comera::kernels::cuda {

@@ -1,10 +1,10 @@
 // Norms. Bound by memory traffic: every kernel reads its rows once, keeps them in registers between statistics and
 // result, and writes once. Rows that do not fit a block's registers, of 48 KiB and more, are read again from the L2
 // cache.
-#include "kernels/cuda/column_sums.h"
-#include "kernels/cuda/dropout.h"
+#include "kernels/cuda/common/column_sums.h"
+#include "kernels/cuda/common/dropout.h"
+#include "kernels/cuda/common/rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/rows.h"
 #include "kernels/norm.h"
 
 namespace comera::kernels::cuda {

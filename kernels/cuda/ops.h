@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/backend.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 
 namespace comera::kernels::cuda {
 

@@ -1,9 +1,9 @@
 // AdamW, sums of squares and gradient clipping over many tensors.
-#include "kernels/cuda/eights.h"
-#include "kernels/cuda/element.h"
-#include "kernels/cuda/many_tensors.h"
+#include "kernels/cuda/common/eights.h"
+#include "kernels/cuda/common/element.h"
+#include "kernels/cuda/common/many_tensors.h"
+#include "kernels/cuda/common/reduce.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/reduce.h"
 #include "kernels/optimizer.h"
 
 namespace comera::kernels::cuda {

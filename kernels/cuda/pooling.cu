@@ -1,6 +1,6 @@
 // Pooling of tokens. Bound by memory traffic: the tokens are read once (forward) or written once (backward).
+#include "kernels/cuda/common/rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/rows.h"
 #include "kernels/pooling.h"
 
 namespace comera::kernels::cuda {

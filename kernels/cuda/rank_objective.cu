@@ -1,10 +1,10 @@
 // The rank objective. There are at most a few thousand rank entries, so the cost is the number of launches; all chains
 // share one.
-#include "kernels/cuda/eights.h"
-#include "kernels/cuda/element.h"
-#include "kernels/cuda/many_tensors.h"
+#include "kernels/cuda/common/eights.h"
+#include "kernels/cuda/common/element.h"
+#include "kernels/cuda/common/many_tensors.h"
+#include "kernels/cuda/common/reduce.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/reduce.h"
 #include "kernels/rank_objective.h"
 
 namespace comera::kernels::cuda {

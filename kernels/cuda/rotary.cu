@@ -1,5 +1,5 @@
 // Rotary position embeddings: the table of angles and the rotation.
-#include "kernels/cuda/eights.h"
+#include "kernels/cuda/common/eights.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/rotary.h"
 

@@ -1,5 +1,5 @@
 // Merges TT cores to left and right factors, with order, gauge and rank padding; and the gradients.
-#include "kernels/cuda/chain_steps.h"
+#include "kernels/cuda/chains/chain_steps.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/tt_cores.h"
 

@@ -1,6 +1,6 @@
 // Look-up of TTM tables from their left and right factors, and the gradients of the factors.
+#include "kernels/cuda/common/sorted_ids.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/sorted_ids.h"
 #include "kernels/ttm_embedding.h"
 
 namespace comera::kernels::cuda {

@@ -1,5 +1,5 @@
 // Merges TTM cores to left and right factors; and the gradients.
-#include "kernels/cuda/chain_steps.h"
+#include "kernels/cuda/chains/chain_steps.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/ttm_merge.h"
 

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
-#include "lib/core/stop.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 
 namespace comera::compress {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/compress/certificate.h"
-#include "lib/compress/counted_file.h"
+#include "lib/compress/check/certificate.h"
+#include "lib/compress/plan/counted_file.h"
 
 namespace comera::compress {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/compress/layer.h"
+#include "lib/compress/fit/layer.h"
 #include "lib/tt/allocate.h"
 
 namespace comera::compress {

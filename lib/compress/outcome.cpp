@@ -1,7 +1,7 @@
 // Converts LayerOutcome to JSON and back. A finished layer stores it, so that an interrupted run can continue.
 #include <nlohmann/json.hpp>
 
-#include "lib/compress/layer.h"
+#include "lib/compress/fit/layer.h"
 #include "lib/core/error.h"
 
 namespace comera::compress {

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/compress/allotting.h"
-#include "lib/compress/fitting.h"
-#include "lib/compress/hot_rows.h"
-#include "lib/compress/measuring.h"
-#include "lib/compress/plan_file.h"
-#include "lib/compress/planning.h"
+#include "lib/compress/fit/fitting.h"
+#include "lib/compress/fit/measuring.h"
+#include "lib/compress/plan/allotting.h"
+#include "lib/compress/plan/hot_rows.h"
+#include "lib/compress/plan/plan_file.h"
+#include "lib/compress/plan/planning.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
-#include "lib/core/log.h"
 #include "lib/core/process.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/core/units.h"
 #include "lib/io/json_file.h"
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/compress/assemble.h"
-#include "lib/compress/comparison.h"
+#include "lib/compress/check/comparison.h"
+#include "lib/compress/fit/work.h"
 #include "lib/compress/settings.h"
-#include "lib/compress/work.h"
 
 namespace comera::compress {
 

@@ -3,7 +3,7 @@
 #include <glob.h>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/hub_hint.h"
 
 namespace comera {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "lib/core/folder.h"
-#include "lib/core/regular_file.h"
+#include "lib/core/files/folder.h"
+#include "lib/core/files/regular_file.h"
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

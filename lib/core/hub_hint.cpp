@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 
 namespace comera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/data/random.h"
 
 namespace comera::data {

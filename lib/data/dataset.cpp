@@ -4,8 +4,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
-#include "lib/core/suggest.h"
-#include "lib/data/files.h"
+#include "lib/core/options/suggest.h"
+#include "lib/data/files/files.h"
 
 namespace comera::data {
 namespace {

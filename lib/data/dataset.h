@@ -1,9 +1,9 @@
 // The implementation of Dataset that the loaders use.
 #pragma once
 
+#include "lib/data/files/table.h"
+#include "lib/data/files/text_reader.h"
 #include "lib/data/loader.h"
-#include "lib/data/table.h"
-#include "lib/data/text_reader.h"
 
 namespace comera::data {
 

@@ -4,8 +4,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/units.h"
-#include "lib/data/files.h"
-#include "lib/data/text_reader.h"
+#include "lib/data/files/files.h"
+#include "lib/data/files/text_reader.h"
 
 namespace comera::data {
 namespace {

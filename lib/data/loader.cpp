@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/core/thread.h"
 #include "lib/data/collate.h"
-#include "lib/data/files.h"
+#include "lib/data/files/files.h"
 #include "lib/data/window.h"
 
 namespace comera::data {

@@ -28,10 +28,10 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/data/batch.h"
-#include "lib/data/format.h"
-#include "lib/data/tokenizer.h"
+#include "lib/data/files/format.h"
+#include "lib/data/tokenizer/tokenizer.h"
 
 namespace comera::data {
 

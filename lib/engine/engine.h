@@ -98,8 +98,8 @@ class Engine {
   // Makes an empty cache of keys and values for `sequences` texts of up to `capacity` tokens. Throws InputError if the
   // model cannot generate.
   void open_cache(std::int64_t sequences, std::int64_t capacity);
-  // Appends the batch's tokens to those in the cache and returns logits. models/decoder.h defines the contents of the
-  // batch.
+  // Appends the batch's tokens to those in the cache and returns logits. models/decoder/decoder.h defines the contents
+  // of the batch.
   Scores decode(const Batch& batch);
 
   // Allocates memory for the weights, with zeros if they had none, and for all plans so far. Later plans may need more:

@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/engine/answer.h"
 
 namespace comera::engine {

@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/data/collate.h"
 #include "lib/data/random.h"
 #include "lib/engine/answer.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/data/tokenizer.h"
+#include "lib/data/tokenizer/tokenizer.h"
 #include "lib/engine/engine.h"
 
 namespace comera::engine {

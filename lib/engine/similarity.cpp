@@ -7,8 +7,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/core/stop.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/data/random.h"
 #include "lib/engine/answer.h"

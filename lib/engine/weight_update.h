@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/engine/weights.h"
-#include "lib/layers/sink.h"
+#include "lib/layers/training/sink.h"
 
 namespace comera::engine {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/layers/model.h"
+#include "lib/layers/training/model.h"
 #include "lib/plan/walk.h"
 
 namespace comera::engine {

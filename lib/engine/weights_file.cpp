@@ -7,10 +7,10 @@
 #include <set>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
 #include "lib/core/reals.h"
-#include "lib/core/stop.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/core/units.h"
 #include "lib/io/model_folder.h"
 #include "lib/io/tt_format.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "lib/core/error.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/engine/answer.h"
 #include "models/planning.h"
 

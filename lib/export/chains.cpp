@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 
 namespace comera::exporting {
 WeightReader::WeightReader(const io::ModelFolder& folder) : folder_(folder) {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "lib/export/evaluator.h"
+#include "lib/export/evaluator/evaluator.h"
 #include "lib/export/graph.h"
 
 namespace comera::exporting {
@@ -27,8 +27,8 @@ struct Answer {
 // The bound: a float forward may differ from the double reference by at most four times as much as the worst of the
 // other float forwards of the same weights, which are runs of the graph. Where one rounding dominates, as in small
 // classifiers, the error of one run is small by chance in one of seven; a difference above the bound is therefore
-// measured again with more runs, under random rounding (lib/export/evaluator.h). A small sample may show no error at
-// all. So the error of the reference counts as at least one rounding per product of the forward, summed as
+// measured again with more runs, under random rounding (lib/export/evaluator/evaluator.h). A small sample may show no
+// error at all. So the error of the reference counts as at least one rounding per product of the forward, summed as
 // independent errors: 2^-24 sqrt(products) magnitude. Weights in half precision are rounded 2^13 times as coarsely
 // (2^-11 against 2^-24), and the bound grows by this factor.
 void add_batch(Difference& difference, const Answer& answer);

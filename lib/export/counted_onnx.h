@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/compress/counted_file.h"
-#include "lib/export/onnx_rewrite.h"
+#include "lib/compress/plan/counted_file.h"
+#include "lib/export/rewrite/onnx_rewrite.h"
 #include "models/architecture.h"
 
 namespace comera::exporting {

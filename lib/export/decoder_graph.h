@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/export/graph_layers.h"
-#include "models/decoder_spec.h"
+#include "models/decoder/decoder_spec.h"
 
 namespace comera::exporting {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/core/stop.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/export/chains.h"
 #include "lib/io/chain_parts.h"
 

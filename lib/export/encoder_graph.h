@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/export/graph_layers.h"
-#include "models/encoder_spec.h"
+#include "models/encoder/encoder_spec.h"
 
 namespace comera::exporting {
 

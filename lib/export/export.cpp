@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
-#include "lib/core/folder_lock.h"
+#include "lib/core/files/folder_lock.h"
 #include "lib/core/reals.h"
-#include "lib/core/stop.h"
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
 #include "lib/engine/weights_file.h"
 #include "lib/export/answers.h"
 #include "lib/export/compare.h"

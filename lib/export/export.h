@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/engine/engine.h"
 #include "lib/export/settings.h"
 #include "lib/io/tt_format.h"

@@ -4,7 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/glob.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
 #include "lib/io/tt_format.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/hub_hint.h"
 
 namespace comera::io {

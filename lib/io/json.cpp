@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 
 namespace comera::io {
 namespace {

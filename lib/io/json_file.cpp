@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 
 namespace comera::io {
 

@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hub_hint.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/foreign_weights.h"
 #include "lib/io/json_file.h"

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/io/onnx.h"
 

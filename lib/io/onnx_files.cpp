@@ -8,8 +8,8 @@
 #include <set>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/file_changes.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/file_changes.h"
 #include "lib/io/onnx.h"
 
 namespace comera::io {

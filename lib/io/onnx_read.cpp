@@ -6,7 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/half.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/onnx.h"
 
 namespace comera::io {

@@ -12,8 +12,8 @@
 #include <tuple>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
-#include "lib/core/mapped_ranges.h"
+#include "lib/core/files/mapped_ranges.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/file_kind.h"
 #include "lib/io/json.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 
 namespace comera::io {
 

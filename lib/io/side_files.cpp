@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "lib/core/error.h"
+#include "lib/core/files/regular_file.h"
 #include "lib/core/glob.h"
-#include "lib/core/log.h"
-#include "lib/core/regular_file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/core/units.h"
 #include "lib/io/foreign_weights.h"
 #include "lib/io/modules.h"

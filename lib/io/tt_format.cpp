@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
-#include "lib/core/suggest.h"
+#include "lib/core/options/suggest.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/chain_parts.h"
 
 namespace comera::io {

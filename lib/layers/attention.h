@@ -1,8 +1,8 @@
 // Multi-head self-attention between the projections: takes q, k and v, returns the concatenated outputs of the heads.
 #pragma once
 
-#include "lib/layers/builder.h"
-#include "lib/layers/pass.h"
+#include "lib/layers/training/builder.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::kernels {
 struct AttentionShape;

@@ -2,7 +2,7 @@
 #include "kernels/linear.h"
 #include "lib/core/error.h"
 #include "lib/layers/linear.h"
-#include "lib/layers/observe.h"
+#include "lib/layers/training/observe.h"
 
 namespace comera::layers {
 namespace {

@@ -1,7 +1,7 @@
 // The product of a gated feed-forward layer, y = act(gate) * up (Shazeer 2020, arXiv 2002.05202).
 #pragma once
 
-#include "lib/layers/pass.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::layers {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "lib/layers/builder.h"
-#include "lib/layers/pass.h"
+#include "lib/layers/training/builder.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::layers {
 

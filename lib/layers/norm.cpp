@@ -1,7 +1,7 @@
 #include "lib/layers/norm.h"
 
 #include "kernels/norm.h"
-#include "lib/layers/observe.h"
+#include "lib/layers/training/observe.h"
 
 namespace comera::layers {
 namespace {

@@ -1,8 +1,8 @@
 // Residual sum, dropout and normalisation as one layer: s = residual + dropout(x), y = norm(s).
 #pragma once
 
-#include "lib/layers/builder.h"
-#include "lib/layers/pass.h"
+#include "lib/layers/training/builder.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::layers {
 

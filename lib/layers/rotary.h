@@ -1,7 +1,7 @@
 // Rotary positions of queries and keys: one table of cosines and sines for all layers of a pass.
 #pragma once
 
-#include "lib/layers/pass.h"
+#include "lib/layers/training/pass.h"
 
 namespace comera::layers {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lib/data/batch.h"
-#include "lib/layers/pass.h"
-#include "lib/layers/step_state.h"
+#include "lib/layers/training/pass.h"
+#include "lib/layers/training/step_state.h"
 #include "lib/plan/inputs.h"
 
 namespace comera::layers {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lib/layers/parameter.h"
+#include "lib/layers/training/parameter.h"
 #include "lib/plan/walk.h"
 
 namespace comera::kernels {

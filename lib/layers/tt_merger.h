@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lib/layers/model.h"
+#include "lib/layers/training/model.h"
 
 namespace comera::kernels {
 struct TtMatrix;

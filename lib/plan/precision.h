@@ -1,13 +1,13 @@
 // The number formats of a run (--dtype). fp32: everything in float. tf32: the same, with factors of products rounded to
 // 10 mantissa bits. bf16: activations, their gradients and the weights that products read in bf16; parameters, their
 // gradients, moments, statistics and sums in float. fp8: the same as bf16, with the factors of the tall products of TT
-// layers in eight bits (kernels/cuda/fp8.h).
+// layers in eight bits (kernels/cuda/common/fp8.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "kernels/cuda_devices.h"
+#include "kernels/host/cuda_devices.h"
 #include "lib/plan/walk.h"
 
 namespace comera::plan {

@@ -6,10 +6,10 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "lib/core/log.h"
+#include "lib/core/files/regular_file.h"
 #include "lib/core/process.h"
-#include "lib/core/regular_file.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/engine/weights_file.h"
 #include "lib/train/removal.h"
 

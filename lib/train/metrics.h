@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/engine/evaluate.h"
 #include "lib/train/rank_adaptation.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lib/engine/weight_update.h"
-#include "lib/layers/sink.h"
+#include "lib/layers/training/sink.h"
 
 namespace comera::kernels {
 struct AdamwTensor;

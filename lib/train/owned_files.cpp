@@ -3,10 +3,10 @@
 #include <fcntl.h>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/hash.h"
-#include "lib/core/log.h"
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
+#include "lib/core/terminal/log.h"
 
 namespace comera::train {
 namespace {

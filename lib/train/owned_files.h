@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/core/folder.h"
+#include "lib/core/files/folder.h"
 
 namespace comera::train {
 

@@ -1,7 +1,7 @@
 // Writes and reads the recipe of a run, and checks the options that must not change on resume.
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/io/json_file.h"
 #include "lib/train/run_folder.h"
 #include "lib/tuning/path_choices.h"

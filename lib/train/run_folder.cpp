@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/hash.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/engine/weights_file.h"
 #include "lib/io/json_file.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/folder_lock.h"
-#include "lib/core/options.h"
+#include "lib/core/files/folder_lock.h"
+#include "lib/core/options/options.h"
 #include "lib/train/owned_files.h"
 #include "lib/train/train_state.h"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 #include "lib/train/optimizer.h"
 #include "lib/train/rank_adaptation.h"
 #include "lib/train/schedule.h"

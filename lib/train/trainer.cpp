@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
 #include "lib/core/process.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/data/corpus.h"
 
 namespace comera::train {

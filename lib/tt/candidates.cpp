@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lib/core/error.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 #include "lib/tt/data_aware.h"
 
 namespace comera::tt {

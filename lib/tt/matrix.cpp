@@ -7,11 +7,11 @@
 #include <exception>
 #include <numeric>
 
-#include "kernels/cpu_backend.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/cpu_backend.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/types.h"
 #include "lib/core/error.h"
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 
 namespace comera::tt {
 namespace {

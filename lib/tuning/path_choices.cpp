@@ -9,8 +9,8 @@
 
 #include "kernels/tt_linear.h"
 #include "lib/core/error.h"
-#include "lib/core/log.h"
 #include "lib/core/reals.h"
+#include "lib/core/terminal/log.h"
 #include "lib/plan/plan.h"
 
 namespace comera::tuning {

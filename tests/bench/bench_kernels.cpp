@@ -16,9 +16,9 @@
 
 #include "kernels/attention.h"
 #include "kernels/backend.h"
-#include "kernels/cpu_backend.h"
+#include "kernels/host/cpu_backend.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/linear.h"
-#include "kernels/thread_pool.h"
 #include "kernels/tt_cores.h"
 #include "kernels/tt_linear.h"
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/tt/chain.h"
 #include "lib/tt/low_rank.h"
 

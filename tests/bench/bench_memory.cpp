@@ -18,9 +18,9 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
+#include "kernels/host/thread_pool.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
-#include "kernels/thread_pool.h"
 #include "kernels/ttm_embedding.h"
 #include "kernels/ttm_merge.h"
 

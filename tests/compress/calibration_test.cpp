@@ -1,4 +1,4 @@
-#include "lib/compress/calibration.h"
+#include "lib/compress/calibration/calibration.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
+#include "lib/compress/check/verify.h"
 #include "lib/compress/tensorize.h"
-#include "lib/compress/verify.h"
 #include "lib/core/error.h"
 #include "lib/tt/data_aware.h"
 #include "tests/compress/small_bert.h"

@@ -1,12 +1,12 @@
-#include "lib/compress/comparison.h"
+#include "lib/compress/check/comparison.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "kernels/thread_pool.h"
-#include "lib/compress/agreement.h"
-#include "lib/compress/sample_text.h"
+#include "kernels/host/thread_pool.h"
+#include "lib/compress/calibration/sample_text.h"
+#include "lib/compress/check/agreement.h"
 #include "lib/compress/tensorize.h"
 #include "lib/core/error.h"
 #include "tests/compress/small_bert.h"

@@ -1,4 +1,4 @@
-#include "lib/compress/hot_rows.h"
+#include "lib/compress/plan/hot_rows.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

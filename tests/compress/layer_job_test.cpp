@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "kernels/thread_pool.h"
-#include "lib/compress/allotting.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/compress/assemble.h"
-#include "lib/compress/fitting.h"
-#include "lib/compress/measuring.h"
-#include "lib/compress/planning.h"
+#include "lib/compress/fit/fitting.h"
+#include "lib/compress/fit/measuring.h"
+#include "lib/compress/plan/allotting.h"
+#include "lib/compress/plan/planning.h"
 #include "tests/compress/small_bert.h"
 #include "tests/core/temporary_folder.h"
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lib/compress/certificate.h"
-#include "lib/compress/plan_file.h"
+#include "lib/compress/check/certificate.h"
+#include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
 #include "tests/compress/planned.h"
 #include "tests/core/temporary_folder.h"

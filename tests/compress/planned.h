@@ -1,7 +1,7 @@
 // Plans of layers in one line.
 #pragma once
 
-#include "lib/compress/plan.h"
+#include "lib/compress/plan/plan.h"
 
 namespace comera::compress {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/io/json.h"
 #include "lib/io/safetensors.h"
 #include "lib/plan/walk.h"

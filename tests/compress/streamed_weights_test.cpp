@@ -1,4 +1,4 @@
-#include "lib/compress/streamed_weights.h"
+#include "lib/compress/calibration/streamed_weights.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 
 #include <sched.h>
 #include <sys/mount.h>

@@ -1,4 +1,4 @@
-#include "lib/core/mapped_ranges.h"
+#include "lib/core/files/mapped_ranges.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -1,10 +1,10 @@
-#include "lib/core/option_pages.h"
+#include "lib/core/options/option_pages.h"
 
 #include <catch2/catch.hpp>
 #include <sstream>
 
 #include "lib/core/error.h"
-#include "lib/core/terminal.h"
+#include "lib/core/terminal/terminal.h"
 
 using namespace comera;
 using Catch::Matchers::Contains;

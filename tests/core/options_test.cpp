@@ -1,10 +1,10 @@
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/suggest.h"
+#include "lib/core/options/suggest.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

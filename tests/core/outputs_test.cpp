@@ -1,11 +1,11 @@
-#include "lib/core/outputs.h"
+#include "lib/core/files/outputs.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -1,4 +1,4 @@
-#include "lib/core/regular_file.h"
+#include "lib/core/files/regular_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/hash.h"
 #include "tests/core/temporary_folder.h"
 

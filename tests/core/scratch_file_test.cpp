@@ -1,10 +1,10 @@
-#include "lib/core/scratch_file.h"
+#include "lib/core/files/scratch_file.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -1,4 +1,4 @@
-#include "lib/core/stop.h"
+#include "lib/core/terminal/stop.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/core/in_child.h"
 #include "tests/core/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "lib/core/task_progress.h"
+#include "lib/core/terminal/task_progress.h"
 
 #include <catch2/catch.hpp>
 #include <thread>

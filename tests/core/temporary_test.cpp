@@ -1,4 +1,4 @@
-#include "lib/core/temporary.h"
+#include "lib/core/files/temporary.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/core/folder_lock.h"
+#include "lib/core/files/file.h"
+#include "lib/core/files/folder_lock.h"
 #include "tests/core/in_child.h"
 #include "tests/core/temporary_folder.h"
 

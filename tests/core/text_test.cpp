@@ -4,10 +4,10 @@
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/glob.h"
 #include "lib/core/hash.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -1,4 +1,4 @@
-#include "lib/data/byte_stream.h"
+#include "lib/data/files/byte_stream.h"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
-#include "lib/data/line_reader.h"
+#include "lib/data/files/line_reader.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;

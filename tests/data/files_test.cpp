@@ -1,4 +1,4 @@
-#include "lib/data/files.h"
+#include "lib/data/files/files.h"
 
 #include <sys/stat.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/data/byte_stream.h"
+#include "lib/data/files/byte_stream.h"
 #include "tests/data/scratch.h"
 
 using namespace comera;

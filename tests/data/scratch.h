@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/data/tokenizer.h"
+#include "lib/data/tokenizer/tokenizer.h"
 
 namespace comera::data {
 

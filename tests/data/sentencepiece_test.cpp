@@ -3,11 +3,11 @@
 #include <cstring>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/data/sentencepiece_check.h"
-#include "lib/data/tokenizer.h"
-#include "lib/data/tokenizer_train.h"
-#include "lib/data/unicode.h"
+#include "lib/core/files/file.h"
+#include "lib/data/tokenizer/sentencepiece_check.h"
+#include "lib/data/tokenizer/tokenizer.h"
+#include "lib/data/tokenizer/tokenizer_train.h"
+#include "lib/data/tokenizer/unicode.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;

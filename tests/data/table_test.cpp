@@ -1,9 +1,9 @@
-#include "lib/data/table.h"
+#include "lib/data/files/table.h"
 
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
-#include "lib/data/text_reader.h"
+#include "lib/data/files/text_reader.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;

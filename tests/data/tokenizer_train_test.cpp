@@ -1,4 +1,4 @@
-#include "lib/data/tokenizer_train.h"
+#include "lib/data/tokenizer/tokenizer_train.h"
 
 #include <catch2/catch.hpp>
 #include <set>

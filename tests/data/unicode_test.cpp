@@ -1,4 +1,4 @@
-#include "lib/data/unicode.h"
+#include "lib/data/tokenizer/unicode.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,11 +1,11 @@
-#include "lib/data/wordpiece.h"
+#include "lib/data/tokenizer/wordpiece.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/data/scratch.h"
 
 using namespace comera::data;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "kernels/cuda/on_host/queue.h"
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/common/runtime.h"
+#include "kernels/cuda/emulator/queue.h"
 #include "lib/train/optimizer.h"
 #include "tests/engine/toy_model.h"
 
@@ -149,7 +149,7 @@ TEST_CASE("the memory table names every byte of the arenas, and needs no data") 
 }
 
 TEST_CASE("kernels that an evaluation calls first are in the memory table, and not counted again") {
-  kernels::cuda::on_host::unload_all();
+  kernels::cuda::emulator::unload_all();
   const plan::Machine machine{&kernels::cuda::table(), DType::f32, nullptr};
   const engine::MemoryMeter memory(machine);
   Engine engine(machine, toy::factory(DType::f32), {});

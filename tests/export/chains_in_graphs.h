@@ -4,7 +4,7 @@
 #include <random>
 
 #include "lib/export/chains.h"
-#include "lib/export/evaluator.h"
+#include "lib/export/evaluator/evaluator.h"
 #include "lib/export/graph_layers.h"
 
 namespace comera::exporting {

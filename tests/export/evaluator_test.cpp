@@ -1,4 +1,4 @@
-#include "lib/export/evaluator.h"
+#include "lib/export/evaluator/evaluator.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

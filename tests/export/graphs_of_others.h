@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lib/export/onnx_weights.h"
+#include "lib/export/rewrite/onnx_weights.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/export/chains_in_graphs.h"
 

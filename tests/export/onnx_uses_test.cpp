@@ -1,6 +1,6 @@
-#include "lib/export/onnx_uses.h"
+#include "lib/export/rewrite/onnx_uses.h"
 
-#include "lib/export/onnx_graphs.h"
+#include "lib/export/rewrite/onnx_graphs.h"
 #include "tests/export/graphs_of_others.h"
 
 using namespace comera;

@@ -1,9 +1,9 @@
-#include "lib/export/onnx_weights.h"
+#include "lib/export/rewrite/onnx_weights.h"
 
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "lib/export/onnx_graphs.h"
+#include "lib/export/rewrite/onnx_graphs.h"
 #include "tests/export/graphs_of_others.h"
 
 using namespace comera;
@@ -181,7 +181,7 @@ TEST_CASE("chains replace their weights") {
 
 namespace {
 
-// Replaces an operator that lib/export/evaluator.h does not support: a Gemm of two matrices.
+// Replaces an operator that lib/export/evaluator/evaluator.h does not support: a Gemm of two matrices.
 void without_gemm(onnx::GraphProto& graph) {
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());
   graph.clear_node();

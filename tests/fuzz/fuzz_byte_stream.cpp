@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/core/error.h"
-#include "lib/data/byte_stream.h"
+#include "lib/data/files/byte_stream.h"
 #include "tests/fuzz/scratch_file.h"
 
 using namespace comera;

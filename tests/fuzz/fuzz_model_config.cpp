@@ -7,8 +7,8 @@
 
 #include "lib/core/error.h"
 #include "models/config_reader.h"
-#include "models/decoder_config.h"
-#include "models/encoder_config.h"
+#include "models/decoder/decoder_config.h"
+#include "models/encoder/encoder_config.h"
 
 using namespace comera;
 

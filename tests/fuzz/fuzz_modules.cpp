@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/io/modules.h"
 
 using namespace comera;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "lib/core/error.h"
-#include "lib/export/onnx_uses.h"
+#include "lib/export/rewrite/onnx_uses.h"
 #include "lib/io/onnx.h"
 
 using namespace comera;

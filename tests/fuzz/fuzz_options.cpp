@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "lib/core/error.h"
-#include "lib/core/options.h"
+#include "lib/core/options/options.h"
 
 using namespace comera;
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "lib/compress/plan_file.h"
+#include "lib/compress/plan/plan_file.h"
 #include "lib/core/error.h"
 
 using namespace comera;

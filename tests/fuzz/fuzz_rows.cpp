@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "lib/core/error.h"
-#include "lib/data/table.h"
+#include "lib/data/files/table.h"
 
 using namespace comera;
 

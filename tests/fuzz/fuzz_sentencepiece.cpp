@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "lib/core/error.h"
-#include "lib/data/sentencepiece_check.h"
-#include "lib/data/tokenizer.h"
-#include "lib/data/unicode.h"
+#include "lib/data/tokenizer/sentencepiece_check.h"
+#include "lib/data/tokenizer/tokenizer.h"
+#include "lib/data/tokenizer/unicode.h"
 
 using namespace comera;
 

@@ -9,7 +9,7 @@
 #include "lib/core/hash.h"
 #include "lib/io/json.h"
 #include "lib/train/train_state.h"
-#include "models/encoder_spec.h"
+#include "models/encoder/encoder_spec.h"
 #include "models/forms.h"
 
 using namespace comera;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
-#include "lib/data/tokenizer.h"
+#include "lib/core/files/file.h"
+#include "lib/data/tokenizer/tokenizer.h"
 
 using namespace comera;
 

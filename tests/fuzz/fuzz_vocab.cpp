@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "lib/core/error.h"
-#include "lib/data/unicode.h"
-#include "lib/data/wordpiece.h"
+#include "lib/data/tokenizer/unicode.h"
+#include "lib/data/tokenizer/wordpiece.h"
 
 using namespace comera;
 

@@ -1,3 +1,3 @@
 add_executable(rewrite_safetensors ${CMAKE_CURRENT_LIST_DIR}/interop/rewrite_safetensors.cpp)
-target_link_libraries(rewrite_safetensors PRIVATE ${COMERA_TOP})
+target_link_libraries(rewrite_safetensors PRIVATE comera_io)
 target_link_libraries(test_io PRIVATE onnx_messages)

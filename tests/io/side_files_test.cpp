@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/core/temporary_folder.h"
 
 using namespace comera;

@@ -14,11 +14,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cuda/attention_tensor_backward.h"
-#include "kernels/cuda/attention_tensor_forward.h"
+#include "kernels/cuda/attention/attention_tensor_backward.h"
+#include "kernels/cuda/attention/attention_tensor_forward.h"
 #include "kernels/reference/attention.h"
-#include "tests/kernels/cuda_call.h"
-#include "tests/kernels/harness.h"
+#include "tests/kernels/harness/cuda_call.h"
+#include "tests/kernels/harness/harness.h"
 
 namespace comera::kernels::cuda {
 namespace {

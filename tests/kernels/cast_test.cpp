@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/kernels/cases.h"
+#include "tests/kernels/harness/cases.h"
 
 namespace comera::kernels::test {
 namespace {
@@ -27,7 +27,7 @@ Case cast(const std::vector<std::int64_t>& counts) {
 
 }  // namespace
 
-// In f32 a cast is a copy. tests/kernels/cuda_bf16_test.cpp tests the rounding.
+// In f32 a cast is a copy. tests/kernels/backends/cuda_bf16_test.cpp tests the rounding.
 static std::vector<Case> cast_cases() { return {cast({1}), cast({8, 0, 37, 70000}), cast({8192, 8193, 3})}; }
 
 TEST_CASE("cast: every backend within the derived bound of the reference") { check_backends(cast_cases()); }

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/kernels/cases.h"
+#include "tests/kernels/harness/cases.h"
 
 namespace comera::kernels::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "kernels/ttm_embedding.h"
-#include "tests/kernels/cases.h"
+#include "tests/kernels/harness/cases.h"
 
 namespace comera::kernels::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/reference/rank_objective.h"
-#include "tests/kernels/cases.h"
+#include "tests/kernels/harness/cases.h"
 
 namespace comera::kernels::test {
 namespace {

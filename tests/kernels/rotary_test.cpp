@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/kernels/cases.h"
+#include "tests/kernels/harness/cases.h"
 
 namespace comera::kernels::test {
 namespace {

@@ -1,14 +1,14 @@
 // The kernels of a TT layer's backward on CUDA in both element types, against sums in double that carry their error
 // bounds.
-#include "kernels/cuda/tt_backward.h"
+#include "kernels/cuda/chains/tt_backward.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
 #include <vector>
 
-#include "tests/kernels/device_numbers.h"
-#include "tests/kernels/tt_outputs.h"
+#include "tests/kernels/harness/device_numbers.h"
+#include "tests/kernels/harness/tt_outputs.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -200,9 +200,9 @@ class Layer {
 
 // Sets the shared memory of the largest GPUs in the emulator while an object lives.
 struct LargeCard {
-  LargeCard() { on_host::set_shared_limit(227 * 1024); }
-  ~LargeCard() { on_host::set_shared_limit(before); }
-  std::size_t before = on_host::shared_limit();
+  LargeCard() { emulator::set_shared_limit(227 * 1024); }
+  ~LargeCard() { emulator::set_shared_limit(before); }
+  std::size_t before = emulator::shared_limit();
 };
 
 template <class T>
@@ -211,10 +211,10 @@ void check_shape(const Shape& s) {
   const Layer<T> layer(s);
   const auto answer = layer.call();
   layer.check(answer);
-  for (const on_host::Order order : {on_host::Order::falling, on_host::Order::shuffled}) {
-    on_host::set_order(order);
+  for (const emulator::Order order : {emulator::Order::falling, emulator::Order::shuffled}) {
+    emulator::set_order(order);
     const bool same = layer.call() == answer;
-    on_host::set_order(on_host::Order::rising);
+    emulator::set_order(emulator::Order::rising);
     CHECK(same);
   }
 }

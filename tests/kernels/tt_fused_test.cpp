@@ -1,13 +1,13 @@
 // The fused forward of a TT layer on CUDA in both element types, against sums in double. The table of cases
 // (tt_linear_test.cpp) runs it in f32 if the op chooses it.
-#include "kernels/cuda/tt_fused.h"
+#include "kernels/cuda/chains/tt_fused.h"
 
 #include <catch2/catch.hpp>
 #include <memory>
 #include <vector>
 
-#include "tests/kernels/device_numbers.h"
-#include "tests/kernels/tt_outputs.h"
+#include "tests/kernels/harness/device_numbers.h"
+#include "tests/kernels/harness/tt_outputs.h"
 
 namespace comera::kernels::cuda {
 namespace {
@@ -114,11 +114,11 @@ void check_shape(const Shape& s, Activation activation) {
   const Layer<T> layer(s, activation);
   const auto answer = layer.call(true);
   layer.check(answer);
-  for (const on_host::Order order : {on_host::Order::falling, on_host::Order::shuffled}) {
-    on_host::set_order(order);
+  for (const emulator::Order order : {emulator::Order::falling, emulator::Order::shuffled}) {
+    emulator::set_order(order);
     const auto again = layer.call(true);
     const auto from_t1 = layer.call(true, &answer.t1);
-    on_host::set_order(on_host::Order::rising);
+    emulator::set_order(emulator::Order::rising);
     CHECK(again.t1 == answer.t1);
     CHECK(again.y == answer.y);
     CHECK(from_t1.y == answer.y);  // the recomputation in the backward

@@ -4,8 +4,8 @@
 
 #include "kernels/chain.h"
 #include "kernels/linear.h"
-#include "tests/kernels/cases.h"
-#include "tests/kernels/tt_outputs.h"
+#include "tests/kernels/harness/cases.h"
+#include "tests/kernels/harness/tt_outputs.h"
 
 namespace comera::kernels::test {
 namespace {

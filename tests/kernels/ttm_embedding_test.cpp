@@ -7,7 +7,7 @@
 #include <random>
 
 #include "kernels/embedding.h"
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "tests/kernels/simd/cpu_tables.h"
 
 namespace comera::kernels::test {

@@ -1,4 +1,4 @@
-#include "lib/layers/saved.h"
+#include "lib/layers/training/saved.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "lib/layers/sink.h"
+#include "lib/layers/training/sink.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "lib/layers/weight_form.h"
+#include "lib/layers/training/weight_form.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "lib/core/half.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/weights_file.h"

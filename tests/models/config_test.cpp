@@ -2,7 +2,7 @@
 #include <ctime>
 
 #include "lib/core/error.h"
-#include "models/encoder_config.h"
+#include "models/encoder/encoder_config.h"
 #include "models/forms.h"
 #include "models/model_options.h"
 #include "tests/models/small_models.h"

@@ -1,6 +1,6 @@
 // Whole decoders: gradients by the complex step, bitwise equality under every recompute policy, packed documents
 // against single ones, parameter counts.
-#include "models/decoder.h"
+#include "models/decoder/decoder.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,13 +1,13 @@
-// Whole models on the emulator of the CUDA backend (kernels/cuda/on_host) and on a GPU. The host cannot access the
+// Whole models on the emulator of the CUDA backend (kernels/cuda/emulator) and on a GPU. The host cannot access the
 // device's memory, and steps are graphs.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/common/runtime.h"
 #include "lib/engine/engine.h"
 #include "lib/train/optimizer.h"
-#include "tests/kernels/card.h"
+#include "tests/kernels/harness/card.h"
 #include "tests/models/small_models.h"
 
 namespace {

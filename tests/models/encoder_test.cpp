@@ -1,6 +1,6 @@
 // Whole encoders: parameter counts of the paper, gradients by the complex step, bitwise equality under every recompute
 // policy.
-#include "models/encoder.h"
+#include "models/encoder/encoder.h"
 
 #include <catch2/catch.hpp>
 #include <complex>

@@ -9,12 +9,12 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/common/runtime.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/generate.h"
 #include "lib/layers/distillation.h"
 #include "lib/train/optimizer.h"
-#include "tests/kernels/card.h"
+#include "tests/kernels/harness/card.h"
 #include "tests/models/small_models.h"
 
 namespace {

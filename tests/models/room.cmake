@@ -1,1 +1,2 @@
-target_link_libraries(test_models PRIVATE comera_cuda_on_host)
+# Models are tested on devices, in training and with a teacher too.
+target_link_libraries(test_models PRIVATE comera_train comera_cuda_emulator)

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu_backend.h"
-#include "lib/data/table.h"
-#include "lib/layers/sink.h"
+#include "kernels/host/cpu_backend.h"
+#include "lib/data/files/table.h"
+#include "lib/layers/training/sink.h"
 #include "lib/tt/modes.h"
 #include "models/architecture.h"
 #include "models/forms.h"

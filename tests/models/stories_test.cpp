@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "kernels/cpu_backend.h"
+#include "kernels/host/cpu_backend.h"
 #include "lib/engine/generate.h"
 #include "lib/engine/weights_file.h"
 #include "models/architecture.h"

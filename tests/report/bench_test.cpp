@@ -1,4 +1,4 @@
-#include "lib/report/bench.h"
+#include "lib/report/bench/bench.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu_backend.h"
-#include "kernels/cuda/runtime.h"
-#include "lib/report/energy.h"
+#include "kernels/cuda/common/runtime.h"
+#include "kernels/host/cpu_backend.h"
+#include "lib/report/bench/energy.h"
 #include "lib/tt/modes.h"
 
 using namespace comera;

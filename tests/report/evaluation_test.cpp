@@ -1,4 +1,4 @@
-#include "lib/report/evaluation.h"
+#include "lib/report/run/evaluation.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "lib/report/fit.h"
+#include "lib/report/output/fit.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,11 +1,11 @@
-#include "lib/report/html.h"
+#include "lib/report/output/html.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <regex>
 
-#include "lib/report/fold.h"
-#include "lib/report/scale.h"
+#include "lib/report/output/fold.h"
+#include "lib/report/output/scale.h"
 
 using namespace comera::report;
 using Catch::Matchers::Contains;

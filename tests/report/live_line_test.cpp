@@ -1,4 +1,4 @@
-#include "lib/report/live_line.h"
+#include "lib/report/output/live_line.h"
 
 #include <catch2/catch.hpp>
 

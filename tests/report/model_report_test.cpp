@@ -1,4 +1,4 @@
-#include "lib/report/model_report.h"
+#include "lib/report/weights/model_report.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

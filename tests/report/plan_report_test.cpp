@@ -1,4 +1,4 @@
-#include "lib/report/plan_report.h"
+#include "lib/report/run/plan_report.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

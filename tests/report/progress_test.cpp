@@ -1,12 +1,12 @@
-#include "lib/report/progress.h"
+#include "lib/report/run/progress.h"
 
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 
 using namespace comera::report;
 

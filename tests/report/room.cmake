@@ -1,1 +1,1 @@
-target_link_libraries(test_report PRIVATE comera_cuda_on_host)
+target_link_libraries(test_report PRIVATE comera_cuda_emulator)

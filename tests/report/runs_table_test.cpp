@@ -1,10 +1,10 @@
-#include "lib/report/runs_table.h"
+#include "lib/report/run/runs_table.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 
 using namespace comera;
 

@@ -4,8 +4,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/process.h"
-#include "lib/report/fold.h"
-#include "lib/report/table.h"
+#include "lib/report/output/fold.h"
+#include "lib/report/output/table.h"
 
 using namespace comera;
 

@@ -1,4 +1,4 @@
-#include "lib/report/table.h"
+#include "lib/report/output/table.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,12 +1,12 @@
-#include "lib/report/tensorize_report.h"
+#include "lib/report/weights/tensorize_report.h"
 
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lib/report/fold.h"
-#include "lib/report/html.h"
+#include "lib/report/output/fold.h"
+#include "lib/report/output/html.h"
 
 using namespace comera;
 using namespace comera::report;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/train/toy_run.h"
 
 using namespace comera;

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "lib/core/file.h"
-#include "lib/core/log.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
 #include "lib/train/trainer.h"
 #include "lib/tuning/path_choices.h"
 #include "tests/engine/toy_model.h"

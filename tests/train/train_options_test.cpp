@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "lib/core/error.h"
-#include "lib/core/log.h"
+#include "lib/core/terminal/log.h"
 #include "lib/train/run_folder.h"
 
 using namespace comera;

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "kernels/cuda/on_host/queue.h"
-#include "kernels/cuda/runtime.h"
-#include "kernels/thread_pool.h"
+#include "kernels/cuda/common/runtime.h"
+#include "kernels/cuda/emulator/queue.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/core/error.h"
-#include "lib/core/file.h"
+#include "lib/core/files/file.h"
 #include "tests/train/toy_run.h"
 
 using namespace comera;
@@ -79,10 +79,10 @@ TEST_CASE("a run on a device with separate memory removes ranks, stops, and resu
   Job job;
   job.machine = {&kernels::cuda::table(), DType::f32, nullptr};
   const train::RunResult result = job.run(folder / "whole");
-  const train::RunResult on_host = Job().run(folder / "host");
-  CHECK(result.step == on_host.step);
-  CHECK(result.loss == Approx(on_host.loss).epsilon(1e-3));
-  CHECK(result.last.counted == on_host.last.counted);
+  const train::RunResult emulator = Job().run(folder / "host");
+  CHECK(result.step == emulator.step);
+  CHECK(result.loss == Approx(emulator.loss).epsilon(1e-3));
+  CHECK(result.last.counted == emulator.last.counted);
   CHECK(std::filesystem::file_size(join_path(folder / "whole", "model.safetensors")) ==
         std::filesystem::file_size(join_path(folder / "host", "model.safetensors")));  // the same ranks remain
   for (const std::int64_t stop : {6, 17}) check_stop(job, stop, folder);
@@ -158,7 +158,7 @@ TEST_CASE("kernels that a device's driver loads are in the table, wherever they 
     if (measures) job.faster = plan::Path::library;
     job.options.ranks.adapt = false, job.options.ranks.target = train::TargetKind::none;
     job.options.eval_every = Period{Period::Unit::steps, 1};
-    kernels::cuda::on_host::unload_all();
+    kernels::cuda::emulator::unload_all();
     const train::RunResult result = job.run(folder / "run");
     CHECK(row_bytes(result.memory, "modules") > 0);
     CHECK(result.measured_peak == result.planned_peak);

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "kernels/thread_pool.h"
+#include "kernels/host/thread_pool.h"
 #include "lib/core/error.h"
 #include "lib/tt/chain.h"
 #include "tests/tt/random_matrix.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/common/runtime.h"
 #include "kernels/tt_linear.h"
 #include "lib/core/error.h"
 #include "lib/plan/plan.h"

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "lib/data/tokenizer.h"
+#include "lib/data/tokenizer/tokenizer.h"
 
 using namespace comera::data;
 

@@ -1,6 +1,6 @@
 #include "tests/kernels/simd/philox_probe.h"
 
-#include "kernels/cpu/philox_simd.h"
+#include "kernels/cpu/common/philox_simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 

@@ -1,4 +1,4 @@
-// Plain functions around kernels/cpu/philox_simd.h, one copy per instruction set.
+// Plain functions around kernels/cpu/common/philox_simd.h, one copy per instruction set.
 #pragma once
 
 #include "kernels/philox.h"

@@ -1,6 +1,6 @@
 #include "tests/kernels/simd/probe.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/common/simd.h"
 
 namespace comera::kernels::COMERA_CPU {
 namespace {

@@ -1,4 +1,4 @@
-// Plain functions around kernels/cpu/simd.h, one copy per instruction set.
+// Plain functions around kernels/cpu/common/simd.h, one copy per instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "tests/kernels/simd/stream_probe.h"
 
-#include "kernels/cpu/stream.h"
+#include "kernels/cpu/common/stream.h"
 
 namespace comera::kernels::COMERA_CPU {
 

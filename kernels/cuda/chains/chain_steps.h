@@ -1,0 +1,226 @@
+// Launches that merge cores to left and right factors and compute the gradients (chain.h), for any number of factors
+// at once.
+#pragma once
+
+#include "kernels/cuda/chains/chain.h"
+#include "kernels/cuda/common/workspace.h"
+
+namespace comera::kernels::cuda {
+
+constexpr std::int64_t most_slices = 32, slice_of_sum = 256;  // for a sum over an inner index
+
+// Cores 0 .. count - 1 of a left or right factor. `place` maps an index in P_count [rows, rank[count]] to the index in
+// the stored factor.
+template <class Place>
+struct Half {
+  int count = 0;
+  std::int64_t size[max_cores] = {}, rank[max_cores + 1] = {};
+  const float *core[max_cores] = {}, *diagonal[max_cores] = {};
+  float *d_core[max_cores] = {}, *d_diagonal[max_cores] = {};
+  double threshold = 0;
+  void* half = nullptr;
+  const float* d_half = nullptr;
+  Place place;
+
+  std::int64_t rows(int i) const { return rank[0] * product_of(size, 0, i); }  // of P_i
+  std::int64_t columns(int i) const { return size[i] * rank[i + 1]; }  // of core i, in the step from P_i to P_{i+1}
+  std::int64_t core_rows(int i) const { return rank[i] * size[i]; }
+};
+
+inline std::int64_t inner_of_slice(std::int64_t k) {
+  const std::int64_t even = blocks_for(k, most_slices * chain_tile) * chain_tile;
+  return even > slice_of_sum ? even : slice_of_sum;
+}
+inline std::int64_t slices_of(std::int64_t k) { return k == 0 ? 1 : blocks_for(k, inner_of_slice(k)); }
+
+// Memory that the steps of one factor share.
+struct HalfMemory {
+  float* partial[max_cores + 1] = {};    // P_2 .. P_{count-1}
+  float* d_partial[max_cores + 1] = {};  // dP_1 .. dP_{count-1}, in slices
+  float* gradient[max_cores] = {};       // dG~_1 .. dG~_{count-1}, in slices
+  float* sums[max_cores] = {};           // per tile, for the diagonals of cores with several tiles
+
+  template <class Place>
+  HalfMemory(const Half<Place>& h, bool backward, Parts& parts) {
+    for (int i = 2; i < h.count; ++i) partial[i] = parts.take<float>(h.rows(i) * h.rank[i]);
+    for (int i = 1; i < h.count && backward; ++i) {
+      d_partial[i] = parts.take<float>(slices_of(h.columns(i)) * h.rows(i) * h.rank[i]);
+      gradient[i] = parts.take<float>(slices_of(h.rows(i)) * h.rank[i] * h.columns(i));
+    }
+    for (int i = 0; i < h.count && backward; ++i) {
+      const int tiles = core_tiles(static_cast<int>(h.core_rows(i)));
+      if (tiles > 1) sums[i] = parts.take<float>(tiles * h.rank[i + 1]);
+    }
+  }
+};
+
+// Indices inside factors and cores have 32 bits.
+template <class Place>
+bool indices_fit(const Half<Place>& h) {
+  constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1;
+  for (int i = 0; i < h.count; ++i)
+    if (h.rows(i + 1) * h.rank[i + 1] > limit || h.core_rows(i) * h.rank[i + 1] > limit) return false;
+  return true;
+}
+
+template <class Place>
+class HalfSteps {
+ public:
+  HalfSteps(const Half<Place>& h, bool backward, Parts& parts) : h_(h), memory_(h, backward, parts) {}
+
+  const Half<Place>& half() const { return h_; }
+
+  // P_{i+1} = P_i G~_i
+  SmallProduct<Place> contract(int i) const {
+    SmallProduct<Place> g = product(h_.rows(i), h_.columns(i), h_.rank[i]);
+    g.a = partial(i), g.b = core(i, h_.columns(i)), g.half = h_.half;
+    g.c = i + 1 < h_.count ? memory_.partial[i + 1] : nullptr;
+    return g;
+  }
+  // dP_i = dP_{i+1} G~_i^T
+  SmallProduct<Place> back(int i) const {
+    SmallProduct<Place> g = product(h_.rows(i), h_.rank[i], h_.columns(i));
+    g.a = d_partial(i + 1, h_.columns(i)), g.b = core(i, h_.columns(i)), g.transpose_b = true,
+    g.c = memory_.d_partial[i];
+    return slice(g);
+  }
+  // dG~_i = P_i^T dP_{i+1}
+  SmallProduct<Place> gradient(int i) const {
+    SmallProduct<Place> g = product(h_.rank[i], h_.columns(i), h_.rows(i));
+    g.a = partial(i), g.transpose_a = true, g.b = d_partial(i + 1, h_.columns(i)), g.c = memory_.gradient[i];
+    return slice(g);
+  }
+  CoreCopy<Place> copy() const {
+    CoreCopy<Place> c;
+    c.core = core(0, h_.rank[1]), c.count = static_cast<int>(h_.core_rows(0) * h_.rank[1]), c.half = h_.half,
+    c.place = h_.place;
+    c.threshold = h_.threshold, c.blocks = static_cast<unsigned>(blocks_for(c.count, chain_threads));
+    return c;
+  }
+  CoreGradient<Place> unmask(int i) const {
+    CoreGradient<Place> g;
+    g.rows = static_cast<int>(h_.core_rows(i)), g.columns = static_cast<int>(h_.rank[i + 1]);
+    if (i == 0)
+      g.gradient = d_partial(1, g.columns);
+    else
+      g.gradient = plain(memory_.gradient[i], g.columns), g.gradient.slices = static_cast<int>(slices_of(h_.rows(i))),
+      g.gradient.stride = h_.core_rows(i) * g.columns;
+    g.core = h_.core[i], g.diagonal = h_.diagonal[i], g.d_core = h_.d_core[i], g.d_diagonal = h_.d_diagonal[i],
+    g.sums = memory_.sums[i];
+    g.place = h_.place, g.threshold = h_.threshold;
+    g.blocks = static_cast<unsigned>(core_tiles(g.rows) * tiles_of_chain(g.columns));
+    return g;
+  }
+
+ private:
+  static Operand<Place> plain(const float* data, std::int64_t columns) {
+    Operand<Place> o;
+    o.data = data, o.columns = static_cast<int>(columns);
+    return o;
+  }
+  Operand<Place> core(int i, std::int64_t columns) const {
+    Operand<Place> o = plain(h_.core[i], columns);
+    o.diagonal = h_.diagonal[i], o.period = static_cast<int>(h_.rank[i + 1]);
+    return o;
+  }
+  Operand<Place> partial(int i) const { return i == 1 ? core(0, h_.rank[1]) : plain(memory_.partial[i], h_.rank[i]); }
+  // dP_i, read as a matrix with `columns` columns
+  Operand<Place> d_partial(int i, std::int64_t columns) const {
+    Operand<Place> o = plain(i == h_.count ? h_.d_half : memory_.d_partial[i], columns);
+    o.placed = i == h_.count;
+    if (!o.placed) o.slices = static_cast<int>(slices_of(h_.columns(i))), o.stride = h_.rows(i) * h_.rank[i];
+    return o;
+  }
+  SmallProduct<Place> product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+    SmallProduct<Place> g;
+    g.m = static_cast<int>(m), g.n = static_cast<int>(n), g.k = g.inner = static_cast<int>(k), g.place = h_.place,
+    g.threshold = h_.threshold;
+    g.blocks = static_cast<unsigned>(tiles_of_chain(g.m) * tiles_of_chain(g.n));
+    return g;
+  }
+  static SmallProduct<Place> slice(SmallProduct<Place> g) {
+    g.inner = static_cast<int>(inner_of_slice(g.k)), g.slices = static_cast<int>(slices_of(g.k));
+    g.blocks *= static_cast<unsigned>(g.slices);
+    return g;
+  }
+
+  const Half<Place>& h_;
+  HalfMemory memory_;
+};
+
+template <class T, class Place>
+Status launch_products(const Context& context, const std::vector<SmallProduct<Place>>& products) {
+  using Item = SmallProduct<Place>;
+  return launch_batches(context, products, chain_threads, small_products<T, Place, few_items>,
+                        small_products<T, Place, many_items<Item>>);
+}
+
+// Cores to left and right factors of elements T.
+template <class T, class Place>
+Status merge_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+  std::vector<CoreCopy<Place>> copies;
+  int longest = 0;
+  for (const HalfSteps<Place>& h : halves) {
+    if (!indices_fit(h.half())) return Status::unsupported_shape;
+    if (h.half().count == 1) copies.push_back(h.copy());
+    longest = h.half().count > longest ? h.half().count : longest;
+  }
+  Status status = launch_batches(context, copies, chain_threads, copy_cores<T, Place, few_items>,
+                                 copy_cores<T, Place, many_items<CoreCopy<Place>>>);
+  for (int i = 1; i < longest && status == Status::ok; ++i) {
+    std::vector<SmallProduct<Place>> products;
+    for (const HalfSteps<Place>& h : halves)
+      if (i < h.half().count) products.push_back(h.contract(i));
+    status = launch_products<T>(context, products);
+  }
+  return status;
+}
+
+// Computes the partial products from the first core on and their gradients from the last core back. Each launch does
+// one step of both.
+template <class Place>
+Status walk_halves(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+  int longest = 0;
+  for (const HalfSteps<Place>& h : halves) {
+    if (!indices_fit(h.half())) return Status::unsupported_shape;
+    longest = h.half().count > longest ? h.half().count : longest;
+  }
+  Status status = Status::ok;
+  for (int i = 1; i < longest && status == Status::ok; ++i) {
+    std::vector<SmallProduct<Place>> products;
+    for (const HalfSteps<Place>& h : halves) {
+      const int count = h.half().count;
+      if (i + 1 < count) products.push_back(h.contract(i));
+      if (i < count) products.push_back(h.back(count - i));
+    }
+    status = launch_products<float>(context, products);
+  }
+  return status;
+}
+
+// Gradients of the factors to gradients of cores and diagonals.
+template <class Place>
+Status merge_halves_backward(const Context& context, const std::vector<HalfSteps<Place>>& halves) {
+  using Item = CoreGradient<Place>;
+  Status status = walk_halves(context, halves);
+  std::vector<SmallProduct<Place>> products;
+  std::vector<Item> cores, tiled;
+  for (const HalfSteps<Place>& h : halves)
+    for (int i = 0; i < h.half().count; ++i) {
+      if (i > 0) products.push_back(h.gradient(i));
+      cores.push_back(h.unmask(i));
+      if (!cores.back().sums || !cores.back().d_diagonal) continue;
+      tiled.push_back(cores.back());
+      tiled.back().blocks = static_cast<unsigned>(blocks_for(tiled.back().columns, chain_threads));
+    }
+  if (status == Status::ok) status = launch_products<float>(context, products);
+  if (status == Status::ok)
+    status = launch_batches(context, cores, chain_threads, unmask_gradients<Place, few_items>,
+                            unmask_gradients<Place, many_items<Item>>);
+  if (status == Status::ok)
+    status = launch_batches(context, tiled, chain_threads, join_diagonals<Place, few_items>,
+                            join_diagonals<Place, many_items<Item>>);
+  return status;
+}
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,228 @@
+// The backward of a TT layer in three launches that read x and dy once. The first pass (tt_backward_right.h) computes
+// d_B, d_bias and parts of U1 from dy. The second pass (tt_backward_left.h) computes dx and d_A from these parts and
+// x. Both write sums over groups of tokens; the third launch adds them in order.
+//
+// d_pre is never written to memory. U1's parts have 4 R / (2 C) of the bytes of dy in bf16, for slices of C columns.
+// Shape and GPU fix the order of all sums.
+#pragma once
+
+#include "kernels/cuda/chains/tt_backward_left.h"
+#include "kernels/cuda/common/batch.h"
+#include "kernels/cuda/common/workspace.h"
+
+namespace comera::kernels::cuda {
+
+constexpr std::int64_t least_tiles_of_block = 4;  // so that a block's partial sums are no larger than its input
+constexpr std::int64_t few_groups = 8;  // allowed with few tokens: an idle processor costs more than extra partial sums
+constexpr std::int64_t many_parts = std::int64_t{24} << 20;  // bytes of parts of U1; more may not fit the L2 cache
+
+// How a call is split into blocks. It depends only on the sizes and on the shared memory per block.
+struct BackwardCut {
+  int right_strips = 1, left_strips = 1, across = 1;
+  std::int64_t right_slices = 0, left_slices = 1, right_groups = 1, left_groups = 1;
+  std::int64_t slices[max_outputs] = {};
+  std::size_t right_bytes = 0, left_bytes = 0;
+};
+
+// Calls f(Tile{}) with the tile for these strips, if one exists.
+template <class T, class F>
+void with_right_tile(const BackwardCut& cut, const F& f) {
+  if (cut.right_strips == 1 && cut.across == 1) return f(RightTile<T, 1, 1>());
+  if (cut.right_strips == 2 && cut.across == 1) return f(RightTile<T, 1, 2>());
+  if constexpr (sizeof(T) == 2)
+    if (cut.right_strips == 1 && cut.across == 2) return f(RightTile<T, 2, 1>());
+}
+template <class T, class F>
+void with_left_tile(const BackwardCut& cut, const F& f) {
+  switch (cut.left_strips) {
+    case 1: return f(LeftTile<T, 1>());
+    case 2: return f(LeftTile<T, 2>());
+    case 3: return f(LeftTile<T, 3>());
+    case 4: return f(LeftTile<T, 4>());
+    default: return;
+  }
+}
+
+// Number of groups of tiles, for about `blocks` blocks in total. Each block gets at least a few tiles to sum, unless
+// processors would be idle.
+constexpr std::int64_t groups_of(std::int64_t tokens, std::int64_t slices, std::int64_t blocks) {
+  const std::int64_t tiles = blocks_for(tokens, back_rows), few = tiles < few_groups ? tiles : few_groups;
+  if (slices == 0) return 1;
+  const std::int64_t one_each = blocks_for(processors, slices), pairs = blocks_for(tiles, 2),
+                     filled = one_each < pairs ? one_each : pairs;
+  std::int64_t most = blocks_for(tiles, least_tiles_of_block);
+  for (const std::int64_t least : {few, filled}) most = least > most ? least : most;
+  const std::int64_t wanted = blocks / slices;
+  return wanted < 1 ? 1 : wanted < most ? wanted : most;
+}
+
+template <class T>
+BackwardCut cut_with(const TtLinearBackward& a, int across) {
+  BackwardCut cut;
+  std::int64_t rank = 1;
+  for (int i = 0; i < a.outputs; ++i) rank = a.output[i].rank > rank ? a.output[i].rank : rank;
+  cut.right_strips = static_cast<int>(blocks_for(rank, warp_tile)),
+  cut.left_strips = static_cast<int>(blocks_for(a.width, warp_tile));
+  cut.across = across;
+  with_right_tile<T>(cut, [&](auto tile) {
+    cut.right_bytes = tile.bytes;
+    for (int i = 0; i < a.outputs; ++i) cut.right_slices += cut.slices[i] = blocks_for(a.output[i].out, tile.columns);
+  });
+  with_left_tile<T>(cut, [&](auto tile) {
+    cut.left_bytes = tile.bytes;
+    if (a.dx || a.x) cut.left_slices = blocks_for(a.in, tile.columns);
+  });
+  cut.right_groups = groups_of(a.tokens, cut.right_slices, (across > 1 ? 1 : 2) * processors);  // as many as fit
+  cut.left_groups = groups_of(a.tokens, cut.left_slices, 2 * processors);
+  return cut;
+}
+
+inline bool fits(const BackwardCut& cut) {
+  const std::size_t limit = shared_limit();
+  return cut.right_bytes > 0 && cut.left_bytes > 0 && cut.right_bytes <= limit && cut.left_bytes <= limit;
+}
+
+// Chooses wider slices, and so fewer parts of U1, if the parts exceed the cache and there is no activation. With an
+// activation, the slopes need a second block per processor.
+template <class T>
+BackwardCut cut_of(const TtLinearBackward& a) {
+  const BackwardCut cut = cut_with<T>(a, 1);
+  std::int64_t parts = 0;
+  for (int i = 0; i < a.outputs; ++i) parts += cut.slices[i] * a.tokens * a.output[i].rank * 4;
+  if (parts <= many_parts || a.activation != Activation::none) return cut;
+  const BackwardCut wider = cut_with<T>(a, 2);
+  return fits(wider) ? wider : cut;
+}
+
+struct BackwardParts {
+  float *u1[max_outputs] = {}, *d_right[max_outputs] = {}, *sums[max_outputs] = {}, *d_left = nullptr;
+
+  BackwardParts(const TtLinearBackward& a, const BackwardCut& cut, Parts& parts) {
+    for (int i = 0; i < a.outputs; ++i) {
+      const TtOutput& o = a.output[i];
+      u1[i] = parts.take<float>(cut.slices[i] * a.tokens * o.rank);
+      d_right[i] = parts.take<float>(cut.right_groups * o.rank * o.out);
+      if (o.d_bias) sums[i] = parts.take<float>(cut.right_groups * o.out);
+    }
+    if (a.x) d_left = parts.take<float>(cut.left_groups * a.in * a.width);
+  }
+};
+
+// The fused passes read and write 16 bytes at a time, and compute `pre` as T1 B + bias.
+template <class T>
+bool can_fuse(const TtLinearBackward& a) {
+  constexpr std::int64_t lanes = lanes_of_vector<T>, limit = (std::int64_t{1} << 30);
+  bool can = a.width > 0 && a.in < limit && a.width < limit && rows_are_aligned<T>(a.left, a.width) &&
+             rows_are_aligned<T>(a.t1, a.width) && rows_are_aligned<T>(a.u1, a.width);
+  if (a.dx || a.x) can &= a.in % lanes == 0 && rows_are_aligned<T>(a.dx, a.lddx) && rows_are_aligned<T>(a.x, a.ldx);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    can &= o.out < limit && o.out % lanes == 0 && o.rank % lanes == 0 && o.offset % lanes == 0 &&
+           rows_are_aligned<T>(o.right, o.out) && rows_are_aligned<T>(o.dy, o.ldy) &&
+           (!o.pre || a.activation == Activation::none);
+  }
+  return can && fits(cut_of<T>(a));
+}
+
+// to += the parts of all groups, in order.
+struct GroupSum {
+  const float* parts = nullptr;  // [groups, count]
+  float* to = nullptr;
+  std::int64_t count = 0;
+  int groups = 0;
+  unsigned blocks = 0, first_block = 0;
+};
+using GroupSums = Batch<GroupSum, 2 * max_outputs + 1>;
+
+constexpr unsigned group_threads = 256;
+
+static __global__ void __launch_bounds__(group_threads) add_groups(const __grid_constant__ GroupSums batch) {
+  const GroupSum& o = batch.item[item_of_block(batch)];
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x - o.first_block) * group_threads + threadIdx.x;
+  if (at >= o.count) return;
+  float total = 0;
+#pragma unroll 8
+  for (int group = 0; group < o.groups; ++group) total += o.parts[group * o.count + at];
+  o.to[at] += total;
+}
+
+template <class T>
+Status first_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                  const BackwardParts& parts) {
+  RightPass<T> pass;
+  pass.tokens = a.tokens, pass.width = static_cast<int>(a.width), pass.outputs = a.outputs,
+  pass.activation = a.activation;
+  pass.t1 = static_cast<const T*>(a.t1);
+  std::int64_t slice = 0;
+  for (int i = 0; i < a.outputs; slice += cut.slices[i++]) {
+    const TtOutput& o = a.output[i];
+    RightOutput<T>& to = pass.output[i];
+    to.right = static_cast<const T*>(o.right), to.dy = static_cast<const T*>(o.dy),
+    to.bias = static_cast<const float*>(o.bias), to.ld = o.ldy;
+    to.u1 = parts.u1[i], to.d_right = parts.d_right[i], to.sums = parts.sums[i];
+    to.columns = static_cast<int>(o.out), to.rank = static_cast<int>(o.rank), to.offset = static_cast<int>(o.offset);
+    to.first_slice = static_cast<int>(slice);
+  }
+  const dim3 grid(static_cast<unsigned>(cut.right_slices), static_cast<unsigned>(cut.right_groups));
+  Status status = Status::ok;
+  with_right_tile<T>(cut, [&](auto tile) {
+    using Tile = decltype(tile);
+    status =
+        launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_right<T, Tile::across, Tile::strips>, pass);
+  });
+  return status;
+}
+
+template <class T>
+Status second_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                   const BackwardParts& parts) {
+  LeftPass<T> pass;
+  pass.tokens = a.tokens, pass.ldx = a.ldx, pass.lddx = a.lddx, pass.in = static_cast<int>(a.in),
+  pass.width = static_cast<int>(a.width);
+  pass.outputs = a.outputs, pass.accumulate_dx = a.accumulate_dx;
+  pass.left = static_cast<const T*>(a.left), pass.x = static_cast<const T*>(a.x), pass.u1 = static_cast<T*>(a.u1),
+  pass.dx = static_cast<T*>(a.dx);
+  pass.d_left = parts.d_left;
+  for (int i = 0; i < a.outputs; ++i)
+    pass.output[i] = {parts.u1[i], static_cast<int>(a.output[i].rank), static_cast<int>(a.output[i].offset),
+                      static_cast<int>(cut.slices[i])};
+  const dim3 grid(static_cast<unsigned>(cut.left_slices), static_cast<unsigned>(cut.left_groups));
+  Status status = Status::ok;
+  with_left_tile<T>(cut, [&](auto tile) {
+    using Tile = decltype(tile);
+    status = launch(context, {grid, Tile::threads, Tile::bytes}, tt_backward_left<T, Tile::strips>, pass);
+  });
+  return status;
+}
+
+inline Status third_pass(const Context& context, const TtLinearBackward& a, const BackwardCut& cut,
+                         const BackwardParts& parts) {
+  GroupSums sums;
+  unsigned blocks = 0;
+  const auto add = [&](const float* from, void* to, std::int64_t count, std::int64_t groups) {
+    if (count == 0 || !to) return;
+    const auto some = static_cast<unsigned>(blocks_for(count, group_threads));
+    sums.item[sums.count++] = {from, static_cast<float*>(to), count, static_cast<int>(groups), some, blocks};
+    blocks += some;
+  };
+  if (a.x) add(parts.d_left, a.d_left, a.in * a.width, cut.left_groups);
+  for (int i = 0; i < a.outputs; ++i) {
+    const TtOutput& o = a.output[i];
+    add(parts.d_right[i], o.d_right, o.rank * o.out, cut.right_groups);
+    add(parts.sums[i], o.d_bias, o.out, cut.right_groups);
+  }
+  return launch(context, {blocks, group_threads}, add_groups, sums);
+}
+
+// The workspace holds BackwardParts.
+template <class T>
+Status backward_in_passes(const Context& context, const TtLinearBackward& a, const BackwardCut& cut) {
+  if (a.tokens == 0) return Status::ok;
+  Parts memory(context.workspace);
+  const BackwardParts parts(a, cut, memory);
+  Status status = first_pass<T>(context, a, cut, parts);
+  if (status == Status::ok) status = second_pass<T>(context, a, cut, parts);
+  return status == Status::ok ? third_pass(context, a, cut, parts) : status;
+}
+
+}  // namespace comera::kernels::cuda

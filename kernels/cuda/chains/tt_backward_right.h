@@ -1,0 +1,259 @@
+// First pass of a TT layer's backward (tt_backward.h); it reads dy once. d_pre = dy * act'(pre) stays on the chip,
+// with `pre` recomputed as T1 B + bias. From it come the column sums, d_B = T1^T d_pre and the slice's part of U1 =
+// d_pre B^T.
+//
+// A block has a slice of an output's columns and tiles of 32 tokens, which are prefetched; the slice's part of B stays
+// in shared memory. Each warp has its own columns of all tiles, so d_B stays in its registers until the end. This pass
+// adds the parts of U1 over the warps of a block; the second pass adds them over the slices.
+#pragma once
+
+#include "kernels/cuda/common/activation.h"
+#include "kernels/cuda/common/tensor_tile.h"
+#include "kernels/tt_linear.h"
+
+namespace comera::kernels::cuda {
+
+constexpr int back_rows = warp_tile;  // tokens per tile, in both passes
+
+// across: tiles of 32 columns per warp. strips: tiles of 32 that hold the ranks.
+template <class T, int across_, int strips_>
+struct RightTile {
+  static constexpr int across = across_, strips = strips_;
+  static constexpr int warps = sizeof(T) == 2 && strips == 1 ? 8 : 4, threads = warps * warp_size;
+  static constexpr int stages = across > 1 ? 3 : 2;
+  static constexpr int columns = warps * across * warp_tile, ranks = strips * warp_tile;
+  static constexpr int pad = lanes_of_vector<T>, pitch = columns + pad, t1_pitch = ranks + pad, sum_pitch = ranks + 8;
+  static constexpr int stage_elements = back_rows * (pitch + t1_pitch);  // dy, then T1
+  static constexpr std::size_t bytes =
+      sizeof(T) * (ranks * pitch + stages * stage_elements) + sizeof(float) * warps * back_rows * sum_pitch;
+};
+
+template <class T>
+struct RightOutput {
+  const T *right = nullptr, *dy = nullptr;
+  const float* bias = nullptr;
+  float* u1 = nullptr;       // [slices, tokens, rank]
+  float* d_right = nullptr;  // [groups, rank, columns]
+  float* sums = nullptr;     // [groups, columns], optional
+  std::int64_t ld = 0;
+  int columns = 0, rank = 0, offset = 0, first_slice = 0;
+};
+
+// Grid: slices of all outputs, groups of tiles of tokens.
+template <class T>
+struct RightPass {
+  std::int64_t tokens = 0;
+  int width = 0, outputs = 0;
+  Activation activation = Activation::none;
+  const T* t1 = nullptr;
+  RightOutput<T> output[max_outputs];
+};
+
+// The first tile of a group and its number of tiles.
+struct TileRange {
+  std::int64_t first;
+  int count;
+
+  COMERA_DEVICE TileRange(std::int64_t tokens, unsigned group, unsigned groups) {
+    const std::int64_t tiles = (tokens + back_rows - 1) / back_rows;
+    first = tiles * group / groups, count = static_cast<int>(tiles * (group + 1) / groups - first);
+  }
+};
+
+template <class Tile, class T>
+__device__ void fetch_right(const RightOutput<T>& o, int first, T* to) {
+  constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes;
+  for (int v = static_cast<int>(threadIdx.x); v < Tile::ranks * wide; v += Tile::threads) {
+    const int row = v / wide, column = first + v % wide * lanes;
+    const bool valid = row < o.rank && column < o.columns;
+    copy_async(to + row * Tile::pitch + v % wide * lanes,
+               valid ? o.right + static_cast<std::int64_t>(row) * o.columns + column : o.dy, valid);
+  }
+}
+
+// Not unrolled: the addresses of all copies together with d_B exceed the registers.
+template <class Tile, class T>
+__device__ void fetch_gradient(const RightPass<T>& a, const RightOutput<T>& o, int first, std::int64_t token, T* dy) {
+  constexpr int lanes = lanes_of_vector<T>, wide = Tile::columns / lanes, narrow = Tile::ranks / lanes;
+#pragma unroll 1
+  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
+    const int row = v / wide, column = first + v % wide * lanes;
+    const bool valid = token + row < a.tokens && column < o.columns;
+    copy_async(dy + row * Tile::pitch + v % wide * lanes, valid ? o.dy + (token + row) * o.ld + column : o.dy, valid);
+  }
+  T* const t1 = dy + back_rows * Tile::pitch;
+#pragma unroll 1
+  for (int v = static_cast<int>(threadIdx.x); v < back_rows * narrow; v += Tile::threads) {
+    const int row = v / narrow, column = v % narrow * lanes;
+    const bool valid = token + row < a.tokens && column < o.rank;
+    copy_async(t1 + row * Tile::t1_pitch + column, valid ? a.t1 + (token + row) * a.width + o.offset + column : o.dy,
+               valid);
+  }
+}
+
+// A lane's column pairs of a tile (tensor_tile.h), one pair for each block of 8 columns.
+struct LanePairs {
+  float v[4][2];
+};
+
+__device__ inline LanePairs bias_of_lane(const float* bias, int column, int columns) {
+  LanePairs pairs = {};
+  const int own = column + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) pairs.v[n][j] = bias && own + 8 * n + j < columns ? bias[own + 8 * n + j] : 0.0f;
+  return pairs;
+}
+
+// Calls f(address of the pair in dy, m, n, half) for the lane's pairs of a tile. Works on a few pairs at a time, so
+// that not all slopes occupy registers at once.
+template <class Tile, class T, class F>
+__device__ void for_lane_pairs(T* dy, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        f(dy + (16 * m + 8 * half + lane / 4) * Tile::pitch + 8 * n + lane % 4 * 2, m, n, half);
+      __syncwarp();
+    }
+}
+
+template <class Tile, class T>
+__device__ void add_columns(const T* dy, LanePairs& sums) {
+  for_lane_pairs<Tile>(dy, [&](const T* at, int, int n, int) {
+    float value[2];
+    load_floats<2>(at, value);
+    sums.v[n][0] += value[0], sums.v[n][1] += value[1];
+  });
+}
+
+// Turns dy of a warp's tile of columns into d_pre and adds it to the lane's column sums.
+template <class Tile, Activation activation, class T>
+__device__ void apply_slope(const WarpTile& pre, const LanePairs& bias, T* dy, LanePairs& sums) {
+  for_lane_pairs<Tile>(dy, [&](T* at, int m, int n, int half) {
+    float value[2];
+    load_floats<2>(at, value);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      value[j] *= activation_slope<T>(activation, pre.c[m][n][2 * half + j] + bias.v[n][j]);
+      sums.v[n][j] += value[j];
+    }
+    store_floats<2>(value, at);
+  });
+}
+
+// Adds the warps' parts of U1 of a tile of tokens in order and writes the sum to memory.
+template <class Tile, class T>
+__device__ void add_warps(const RightPass<T>& a, const RightOutput<T>& o, int slice, std::int64_t token,
+                          const float* sums) {
+  constexpr int wide = Tile::ranks / 4;
+  for (int v = static_cast<int>(threadIdx.x); v < back_rows * wide; v += Tile::threads) {
+    const int row = v / wide, column = v % wide * 4;
+    if (token + row >= a.tokens || column >= o.rank) continue;
+    float total[4] = {}, part[4];
+#pragma unroll
+    for (int w = 0; w < Tile::warps; ++w) {
+      load_floats<4>(sums + (w * back_rows + row) * Tile::sum_pitch + column, part);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) total[j] += part[j];
+    }
+    store_floats<4>(total, o.u1 + (slice * a.tokens + token + row) * o.rank + column);
+  }
+}
+
+template <class Tile>
+__device__ void write_column_sums(const LanePairs& sums, int column, int columns, float* to) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float sum = sums.v[n][j];
+      for (int bits = 4; bits < warp_size; bits *= 2) sum += __shfl_xor_sync(full_warp, sum, bits);
+      const int at = column + 8 * n + lane * 2 + j;
+      if (lane < 4 && at < columns) to[at] = sum;
+    }
+}
+
+template <class T, int across, int strips>
+__global__ void __launch_bounds__(RightTile<T, across, strips>::threads, across > 1 ? 1 : 2)
+    tt_backward_right(const __grid_constant__ RightPass<T> a) {
+  using Tile = RightTile<T, across, strips>;
+  int output = 0;
+  while (output + 1 < a.outputs && static_cast<int>(blockIdx.x) >= a.output[output + 1].first_slice) ++output;
+  const RightOutput<T>& o = a.output[output];
+  const int slice = static_cast<int>(blockIdx.x) - o.first_slice, first = slice * Tile::columns;
+  const int warp = static_cast<int>(threadIdx.x) / warp_size, own = warp * across * warp_tile;
+  const TileRange tiles(a.tokens, blockIdx.y, gridDim.y);
+  T *const right = shared_memory<T>(), *const places = right + Tile::ranks * Tile::pitch;
+  float* const u1_parts = reinterpret_cast<float*>(places + Tile::stages * Tile::stage_elements);
+  WarpTile d_right[across][strips];
+  LanePairs sums[across] = {};
+#pragma unroll
+  for (int w = 0; w < across; ++w) {
+#pragma unroll
+    for (int s = 0; s < strips; ++s) d_right[w][s].clear();
+  }
+  fetch_right<Tile>(o, first, right);  // complete when the first tile is
+  const auto fetch = [&](int c, int place) {
+    fetch_gradient<Tile>(a, o, first, (tiles.first + c) * back_rows, places + place * Tile::stage_elements);
+  };
+  for_chunks<Tile::stages>(tiles.count, fetch, [&](int c, int place) {
+    T *const dy = places + place * Tile::stage_elements, *const t1 = dy + back_rows * Tile::pitch;
+#pragma unroll
+    for (int w = 0; w < across; ++w) {
+      T* const own_dy = dy + own + w * warp_tile;
+      with_constant(a.activation, [&](auto activation) {
+        if constexpr (activation() == Activation::none) {
+          if (o.sums) add_columns<Tile>(own_dy, sums[w]);
+        } else {
+          WarpTile pre;
+          pre.clear();
+          multiply<false>(pre, t1, Tile::t1_pitch, right + own + w * warp_tile, Tile::pitch, Tile::ranks);
+          apply_slope<Tile, activation()>(pre, bias_of_lane(o.bias, first + own + w * warp_tile, o.columns), own_dy,
+                                          sums[w]);
+        }
+      });
+    }
+    WarpTile u1[strips];
+#pragma unroll
+    for (int s = 0; s < strips; ++s) {
+      u1[s].clear();
+#pragma unroll
+      for (int w = 0; w < across; ++w) {
+        const T* const d_pre = dy + own + w * warp_tile;
+        multiply<true>(u1[s], d_pre, Tile::pitch, right + s * warp_tile * Tile::pitch + own + w * warp_tile,
+                       Tile::pitch, warp_tile);
+        multiply_turned(d_right[w][s], t1 + s * warp_tile, Tile::t1_pitch, d_pre, Tile::pitch, back_rows);
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < strips; ++s)
+      u1[s].for_pairs([&](int row, int column, float p, float q) {
+        float* const to = u1_parts + (warp * back_rows + row) * Tile::sum_pitch + s * warp_tile + column;
+        to[0] = p, to[1] = q;
+      });
+    __syncthreads();
+    add_warps<Tile>(a, o, slice, (tiles.first + c) * back_rows, u1_parts);
+  });
+  float* const to = o.d_right + static_cast<std::int64_t>(blockIdx.y) * o.rank * o.columns;
+#pragma unroll
+  for (int w = 0; w < across; ++w) {
+    const int column = first + own + w * warp_tile;
+#pragma unroll
+    for (int s = 0; s < strips; ++s)
+      d_right[w][s].for_pairs([&](int r, int n, float p, float q) {
+        if (s * warp_tile + r >= o.rank || column + n >= o.columns) return;
+        const float pair[2] = {p, q};
+        store_floats<2>(pair, to + static_cast<std::int64_t>(s * warp_tile + r) * o.columns + column + n);
+      });
+    if (o.sums)
+      write_column_sums<Tile>(sums[w], column, o.columns, o.sums + static_cast<std::int64_t>(blockIdx.y) * o.columns);
+  }
+}
+
+}  // namespace comera::kernels::cuda

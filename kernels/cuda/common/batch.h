@@ -1,0 +1,71 @@
+// Many small work items in one launch. Their descriptions are the kernel's parameter; each item has its own blocks.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/common/device.h"
+
+namespace comera::kernels::cuda {
+
+constexpr std::size_t parameter_bytes = 30 * 1024;  // a launch accepts 32764
+constexpr int few_items = 12;
+template <class Item>
+constexpr int many_items = static_cast<int>((parameter_bytes - 16) / sizeof(Item));
+
+// Item needs a member `blocks`; launch_some sets `first_block`.
+template <class Item, int capacity>
+struct Batch {
+  Item item[capacity];
+  int count = 0;
+};
+
+// Index of the last of `count` pieces with first(i) <= at. The values first(i) rise; first(0) is 0.
+template <class First>
+COMERA_DEVICE int last_from(int count, unsigned at, const First& first) {
+  int low = 0, high = count;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (first(middle) <= at)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// The item that a block belongs to.
+template <class Item, int capacity>
+__device__ int item_of_block(const Batch<Item, capacity>& batch) {
+  return last_from(batch.count, blockIdx.x, [&](int i) { return batch.item[i].first_block; });
+}
+
+template <int capacity, class Item, class Kernel>
+Status launch_some(const Context& context, const Item* items, int count, dim3 threads, Kernel kernel) {
+  Batch<Item, capacity> batch;
+  unsigned blocks = 0;
+  for (batch.count = 0; batch.count < count; ++batch.count) {
+    Item& item = batch.item[batch.count];
+    item = items[batch.count];
+    item.first_block = blocks;
+    blocks += item.blocks;
+  }
+  return launch(context, {blocks, threads}, kernel, batch);
+}
+
+// `few` and `many` are the same kernel for the two batch sizes. Items without blocks are skipped.
+template <class Item>
+Status launch_batches(const Context& context, std::vector<Item> items, dim3 threads,
+                      void (*few)(Batch<Item, few_items>), void (*many)(Batch<Item, many_items<Item>>)) {
+  std::erase_if(items, [](const Item& item) { return item.blocks == 0; });
+  const int count = static_cast<int>(items.size());
+  if (count <= few_items)
+    return count == 0 ? Status::ok : launch_some<few_items>(context, items.data(), count, threads, few);
+  Status status = Status::ok;
+  for (int first = 0; first < count && status == Status::ok; first += many_items<Item>) {
+    const int some = count - first < many_items<Item> ? count - first : many_items<Item>;
+    status = launch_some<many_items<Item>>(context, items.data() + first, some, threads, many);
+  }
+  return status;
+}
+
+}  // namespace comera::kernels::cuda

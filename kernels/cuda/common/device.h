@@ -1,0 +1,89 @@
+// Base of every kernel file: the CUDA language under nvcc, else the emulator's version of it (emulator/language.h), and
+// the launch functions. No other part of a kernel file depends on the compiler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/types.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "kernels/cuda/emulator/language.h"
+#include "kernels/cuda/emulator/queue.h"
+#endif
+
+#define COMERA_DEVICE __host__ __device__ __forceinline__
+
+namespace comera::kernels::cuda {
+
+constexpr int warp_size = 32;
+constexpr unsigned full_warp = 0xFFFFFFFFu;
+constexpr std::int64_t processors = 132;      // of a large GPU; work is split for this number
+constexpr std::int64_t grid_limit = 1 << 20;  // blocks of a launch; kernels loop over the rest
+
+constexpr std::int64_t blocks_for(std::int64_t count, std::int64_t per_block) {
+  return (count + per_block - 1) / per_block;
+}
+constexpr unsigned grid_for(std::int64_t count, std::int64_t per_block) {
+  const std::int64_t blocks = blocks_for(count, per_block);
+  return static_cast<unsigned>(blocks < grid_limit ? blocks : grid_limit);
+}
+
+// The first element of a thread in a flat grid, and the step to its next one.
+COMERA_DEVICE std::int64_t flat_index() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+COMERA_DEVICE std::int64_t flat_stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+struct Launch {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+};
+
+// launch() puts a kernel on the context's queue. If the runtime rejects it, the result is `failed` and Device::failure
+// returns the text.
+Status check_launch();
+Status raise_shared_limit(const void* kernel, std::size_t bytes);
+std::size_t shared_limit();  // largest shared memory of a block on the current device, in bytes
+
+#ifdef __CUDACC__
+template <class T>
+__device__ T* shared_memory() {
+  extern __shared__ __align__(16) unsigned char comera_shared[];
+  return reinterpret_cast<T*>(comera_shared);
+}
+
+template <class... Parameters, class... Arguments>
+Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
+              const Arguments&... arguments) {
+  if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
+  if (where.shared_bytes > 48 * 1024) {
+    const Status status = raise_shared_limit(reinterpret_cast<const void*>(kernel), where.shared_bytes);
+    if (status != Status::ok) return status;
+  }
+  kernel<<<where.grid, where.block, where.shared_bytes, static_cast<cudaStream_t>(context.stream)>>>(
+      static_cast<Parameters>(arguments)...);
+  return check_launch();
+}
+#else
+template <class T>
+T* shared_memory() {
+  return static_cast<T*>(emulator::dynamic_shared());
+}
+
+template <class... Parameters, class... Arguments>
+Status launch(const Context& context, const Launch& where, void (*kernel)(Parameters...),
+              const Arguments&... arguments) {
+  if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return Status::ok;
+  emulator::load(reinterpret_cast<const void*>(kernel));
+  return emulator::enqueue(context, [=] {
+    auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
+    emulator::run_grid(
+        where.grid, where.block, where.shared_bytes, [](void* data) { (*static_cast<decltype(body)*>(data))(); },
+        &body);
+  });
+}
+#endif
+
+}  // namespace comera::kernels::cuda

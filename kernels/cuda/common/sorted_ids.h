@@ -1,0 +1,250 @@
+// Sorts the ids of a batch by value, equal ids by position, and sums rows over runs of equal ids. All work is on the
+// device; the launch shapes depend only on the number of ids.
+//
+// Each tile is sorted by counting: the position of an id in its tile is the number of ids of the tile that precede it.
+// Its position in the whole batch is that number plus the results of a binary search in every other tile. For the few
+// thousand ids of a batch both steps are shorter than a launch.
+#pragma once
+
+#include "kernels/bags.h"
+#include "kernels/cuda/common/device.h"
+#include "kernels/cuda/common/vector.h"
+#include "kernels/cuda/common/workspace.h"
+
+namespace comera::kernels::cuda {
+
+constexpr int small_sort_tile = 256, large_sort_tile = 1024;
+constexpr std::int64_t ids_of_small_tiles =
+    4096;                         // above this, the search in many small tiles is slower than counting in large ones
+constexpr int ids_of_chunk = 32;  // sorted ids per block of sum_pieces
+constexpr unsigned fold_threads = 64;
+
+// Ids outside the table are sorted behind all others. Sums skip them; look-ups return NaN.
+COMERA_DEVICE int key_of_id(std::int32_t id, int rows) { return id < 0 || id >= rows ? rows : id; }
+
+struct KeyOfId {
+  const std::int32_t* id;
+  int rows;
+  COMERA_DEVICE int operator()(int i) const { return key_of_id(id[i], rows); }
+};
+
+template <int tile, class Key>
+__global__ void sort_tiles(int count, Key key, std::int32_t* tile_keys, std::int32_t* tile_order) {
+  __shared__ int keys[tile];
+  const int first = static_cast<int>(blockIdx.x) * tile, t = static_cast<int>(threadIdx.x),
+            some = min(tile, count - first);
+  const int own = t < some ? key(first + t) : 0;
+  keys[t] = own;
+  __syncthreads();
+  if (t >= some) return;
+  int before = 0;
+  for (int j = 0; j < some; ++j) before += keys[j] < own || (keys[j] == own && j < t);
+  tile_keys[first + before] = own;
+  tile_order[first + before] = first + t;
+}
+
+// Number of sorted keys below `key`.
+COMERA_DEVICE int keys_below(const std::int32_t* keys, int count, std::int64_t key) {
+  int low = 0, high = count;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (keys[middle] < key)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+template <int tile>
+__global__ void join_sorted_tiles(int count, const std::int32_t* tile_keys, const std::int32_t* tile_order,
+                                  std::int32_t* keys, std::int32_t* order) {
+  const int i = static_cast<int>(flat_index());
+  if (i >= count) return;
+  const int own_tile = i / tile, key = tile_keys[i];
+  int rank = i % tile;
+  for (int t = 0; t * tile < count; ++t)  // among equal keys, those of earlier tiles come first
+    if (t != own_tile)
+      rank += keys_below(tile_keys + t * tile, min(tile, count - t * tile),
+                         static_cast<std::int64_t>(key) + (t < own_tile));
+  keys[rank] = key;
+  order[rank] = tile_order[i];
+}
+
+struct SortMemory {
+  std::int32_t *tile_keys, *tile_order;
+  SortMemory(std::int64_t count, Parts& parts)
+      : tile_keys(parts.take<std::int32_t>(count)), tile_order(parts.take<std::int32_t>(count)) {}
+};
+
+// keys: the sorted keys. order[s]: the original position of keys[s].
+template <class Key>
+Status sort_keys(const Context& context, std::int64_t count, Key key, const SortMemory& memory, std::int32_t* keys,
+                 std::int32_t* order) {
+  const int n = static_cast<int>(count);
+  const auto sort = [&](auto tile, auto sort_kernel, auto join_kernel) {
+    const Status status = launch(context, {static_cast<unsigned>(blocks_for(n, tile)), static_cast<unsigned>(tile)},
+                                 sort_kernel, n, key, memory.tile_keys, memory.tile_order);
+    if (status != Status::ok) return status;
+    return launch(context, {static_cast<unsigned>(blocks_for(n, 128)), 128}, join_kernel, n, memory.tile_keys,
+                  memory.tile_order, keys, order);
+  };
+  if (count <= ids_of_small_tiles)
+    return sort(small_sort_tile, sort_tiles<small_sort_tile, Key>, join_sorted_tiles<small_sort_tile>);
+  return sort(large_sort_tile, sort_tiles<large_sort_tile, Key>, join_sorted_tiles<large_sort_tile>);
+}
+
+// Memory and results of sort_keys().
+struct SortedIds {
+  SortMemory sort;
+  std::int32_t *keys, *order;
+  SortedIds(std::int64_t count, Parts& parts)
+      : sort(count, parts), keys(parts.take<std::int32_t>(count)), order(parts.take<std::int32_t>(count)) {}
+};
+
+// Memory for sums of gradient rows of `columns` elements by id; `pieces` is that of DenseSums.
+struct FoldMemory : SortedIds {
+  float* pieces;
+  FoldMemory(std::int64_t count, std::int64_t columns, Parts& parts)
+      : SortedIds(count, parts), pieces(parts.take<float>(2 * blocks_for(count, ids_of_chunk) * columns)) {}
+};
+
+// Indices of ids have 32 bits.
+inline bool ids_fit(const Bags& bags, std::int64_t rows) {
+  constexpr std::int64_t limit = (std::int64_t{1} << 31) - 1 - large_sort_tile;
+  return bags.ids <= limit && bags.bags <= limit && rows <= limit;
+}
+
+// The bag of position i: the last bag that begins at or before i.
+COMERA_DEVICE int bag_of(const Bags& bags, int i) {
+  if (!bags.offsets) return i;
+  return keys_below(bags.offsets, static_cast<int>(bags.bags) + 1, static_cast<std::int64_t>(i) + 1) - 1;
+}
+
+// Sums rows of dy over runs of equal ids. Sorted ids are split into chunks; a piece is the part of a run in one chunk.
+// A second launch adds the pieces of runs that span several chunks, from left to right.
+struct Runs {
+  const std::int32_t *keys = nullptr, *order = nullptr;
+  int count = 0, rows = 0;
+  std::int64_t columns = 0;
+};
+
+// Destinations of sums: run() is that of a whole run, piece() that of a piece with first sorted index `s`. The sum of
+// a run is added to the table.
+struct DenseSums {
+  float *table, *pieces;  // pieces: two per chunk, one that begins with the chunk and one that does not
+  std::int64_t columns;
+  COMERA_DEVICE float* piece(int s) const {
+    return pieces + (s / ids_of_chunk * 2 + (s % ids_of_chunk != 0)) * columns;
+  }
+  COMERA_DEVICE float* run(int, int key) const { return table + key * columns; }
+  static constexpr bool accumulate = true;
+};
+// One row per run, at the run's first sorted index.
+struct RunSums {
+  float* sums;  // [ids, columns]
+  std::int64_t columns;
+  COMERA_DEVICE float* piece(int s) const { return sums + s * columns; }
+  COMERA_DEVICE float* run(int s, int) const { return sums + s * columns; }
+  static constexpr bool accumulate = false;
+};
+
+template <int lanes, class Sums>
+__device__ void give_run(const Sums& sums, int s, int key, std::int64_t column, float* value) {
+  float* const to = sums.run(s, key) + column;
+  if (Sums::accumulate) {
+    float before[lanes];
+    load_floats<lanes>(to, before);
+    for (int j = 0; j < lanes; ++j) value[j] += before[j];
+  }
+  store_floats<lanes>(value, to);
+}
+
+template <class T, int lanes, class Sums>
+__global__ void sum_pieces(Runs runs, Bags bags, const T* dy, Sums sums) {
+  __shared__ int keys[ids_of_chunk + 1], bag[ids_of_chunk];
+  constexpr int ahead = 4;  // rows that are loaded before they are added
+  const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, some = min(ids_of_chunk, runs.count - first);
+  for (int i = static_cast<int>(threadIdx.x); i <= some; i += fold_threads) {
+    keys[i] = first + i < runs.count ? runs.keys[first + i] : -1;
+    if (i < some) bag[i] = bag_of(bags, runs.order[first + i]);
+  }
+  __syncthreads();
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
+  if (column >= runs.columns) return;
+  const bool continues = first > 0 && runs.keys[first - 1] == keys[0];
+  float sum[lanes] = {}, next[ahead][lanes];
+  int begin = 0;
+  for (int i0 = 0; i0 < some; i0 += ahead) {
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      if (i0 + u < some) load_floats<lanes>(dy + bag[i0 + u] * runs.columns + column, next[u]);
+#pragma unroll
+    for (int u = 0; u < ahead; ++u) {
+      const int i = i0 + u;
+      if (i >= some) break;
+      for (int j = 0; j < lanes; ++j) sum[j] += next[u][j];
+      const bool run_goes_on = keys[i + 1] == keys[i];
+      if (run_goes_on && i + 1 < some) continue;
+      if (keys[i] < runs.rows) {
+        if (run_goes_on || (begin == 0 && continues))
+          store_floats<lanes>(sum, sums.piece(first + begin) + column);
+        else
+          give_run<lanes>(sums, first + begin, keys[i], column, sum);
+      }
+      for (int j = 0; j < lanes; ++j) sum[j] = 0;
+      begin = i + 1;
+    }
+  }
+}
+
+// If a run begins in this chunk and continues in the next one, this chunk's block adds up its pieces.
+template <int lanes, class Sums>
+__global__ void join_pieces(Runs runs, Sums sums) {
+  const int first = static_cast<int>(blockIdx.x) * ids_of_chunk, last = first + ids_of_chunk - 1;
+  if (last + 1 >= runs.count) return;
+  const int key = runs.keys[last];
+  if (runs.keys[last + 1] != key || key >= runs.rows) return;
+  const int begin = first + keys_below(runs.keys + first, ids_of_chunk, key);
+  if (begin == first && first > 0 && runs.keys[first - 1] == key) return;
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * fold_threads + threadIdx.x) * lanes;
+  if (column >= runs.columns) return;
+  constexpr int ahead = 16;  // pieces that are loaded before they are added: a run may span the whole batch
+  float total[lanes], more[ahead][lanes];
+  bool there[ahead];
+  load_floats<lanes>(sums.piece(begin) + column, total);
+  int s0 = last + 1;
+  do {
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      there[u] = runs.count - s0 > u * ids_of_chunk && runs.keys[s0 + u * ids_of_chunk] == key;
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      if (there[u]) load_floats<lanes>(sums.piece(s0 + u * ids_of_chunk) + column, more[u]);
+#pragma unroll
+    for (int u = 0; u < ahead; ++u)
+      for (int j = 0; there[u] && j < lanes; ++j) total[j] += more[u][j];
+    s0 += ahead * ids_of_chunk;
+  } while (there[ahead - 1]);
+  give_run<lanes>(sums, begin, key, column, total);
+}
+
+template <class T, int lanes, class Sums>
+Status fold_with(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums) {
+  const dim3 grid{static_cast<unsigned>(blocks_for(runs.count, ids_of_chunk)),
+                  static_cast<unsigned>(blocks_for(runs.columns, fold_threads * lanes))};
+  const Status status = launch(context, {grid, fold_threads}, sum_pieces<T, lanes, Sums>, runs, bags, dy, sums);
+  if (status != Status::ok || grid.x <= 1) return status;
+  return launch(context, {grid, fold_threads}, join_pieces<lanes, Sums>, runs, sums);
+}
+
+// `aligned`: the rows of `sums` begin at multiples of 16 bytes.
+template <class T, class Sums>
+Status fold_runs(const Context& context, const Runs& runs, const Bags& bags, const T* dy, const Sums& sums,
+                 bool aligned) {
+  if (aligned && rows_are_aligned<T>(dy, runs.columns) && runs.columns % 4 == 0)
+    return fold_with<T, 4>(context, runs, bags, dy, sums);
+  return fold_with<T, 1>(context, runs, bags, dy, sums);
+}
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,170 @@
+// The emulator's memory, queue and graphs. GPU memory is host memory that is inaccessible between kernels.
+#include "kernels/cuda/common/runtime.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/emulator/queue.h"
+#include "kernels/cuda/emulator/threads.h"
+
+namespace comera::kernels::cuda {
+namespace emulator {
+namespace {
+
+using Work = std::function<void()>;
+struct Graph {
+  std::vector<Work> work;
+};
+
+std::map<void*, std::size_t> slabs;  // represents GPU memory; inaccessible while nothing runs
+int running = 0;
+Graph* capture = nullptr;
+std::size_t live_graphs = 0;
+std::set<const void*> loaded;                                  // kernels
+constexpr std::size_t graph_bytes = 4096, kernel_bytes = 512;  // GPU memory per graph and per kernel
+
+void protect(int how) {
+  for (const auto& [data, bytes] : slabs) mprotect(data, bytes, how);
+}
+
+void run(const Work& work) {
+  if (running++ == 0) protect(PROT_READ | PROT_WRITE);
+  work();
+  if (--running == 0) protect(PROT_NONE);
+}
+
+}  // namespace
+
+Status enqueue(const Context&, Work work) {
+  if (capture) {
+    capture->work.push_back(std::move(work));
+  } else {
+    run(work);
+  }
+  return Status::ok;
+}
+
+void load(const void* kernel) { loaded.insert(kernel); }
+void unload_all() { loaded.clear(); }
+
+namespace {
+
+void* allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  slabs[data] = bytes;
+  return data;
+}
+
+void release(void* data, std::size_t bytes) {
+  if (!data) return;
+  slabs.erase(data);
+  munmap(data, bytes);
+}
+
+// During capture of a graph the host address is recorded, as on a GPU: each replay reads its current contents.
+Status upload(const Context& context, void* to, const void* from, std::size_t bytes) {
+  return enqueue(context, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+}
+
+Status download(const Context&, void* to, const void* from, std::size_t bytes) {
+  if (capture) return Status::failed;  // the host would read before the recorded work has run
+  run([=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+  return Status::ok;
+}
+
+Status open(int index, void** stream) {
+  static int dummy;
+  *stream = &dummy;
+  return index == 0 ? Status::ok : Status::failed;
+}
+void close(void*) {}
+void* allocate_pinned(std::size_t bytes) { return std::malloc(bytes); }
+void release_pinned(void* data) { std::free(data); }
+Status wait(const Context&) { return capture ? Status::failed : Status::ok; }
+Status free_bytes(std::size_t* free_bytes, std::size_t* total) {
+  *free_bytes = *total = std::size_t{1} << 30;
+  std::size_t used = live_graphs * graph_bytes + loaded.size() * kernel_bytes;
+  for (const auto& [data, bytes] : slabs) used += bytes;
+  *free_bytes -= used < *free_bytes ? used : *free_bytes;
+  return Status::ok;
+}
+// 1 J per launch of a graph, so that tests can predict it.
+double used_joules = 0;
+Status joules(double* used) {
+  *used = used_joules;
+  return Status::ok;
+}
+const char* failure() { return "a call that may not be recorded in a graph, or a device that is not there"; }
+
+// Copies run as late as a GPU may run them: in join_copies.
+std::vector<Work> copies;
+Status upload_beside(const Context&, void* to, const void* from, std::size_t bytes) {
+  copies.push_back([=] { std::memcpy(to, from, bytes); });
+  return Status::ok;
+}
+Status join_copies(const Context&) {
+  if (capture) return Status::failed;
+  for (const Work& work : std::exchange(copies, {})) run(work);
+  return Status::ok;
+}
+
+Status begin_graph(const Context&) {
+  if (capture) return Status::failed;
+  capture = new Graph;
+  return Status::ok;
+}
+Status end_graph(const Context&, void** graph, std::size_t* calls) {
+  Graph* const recorded = std::exchange(capture, nullptr);
+  *graph = recorded;
+  if (!recorded) return Status::failed;
+  ++live_graphs;
+  if (calls) *calls = recorded->work.size();
+  return Status::ok;
+}
+Status launch_graph(const Context&, void* graph) {
+  if (capture) return Status::failed;
+  used_joules += 1;
+  for (const Work& work : static_cast<Graph*>(graph)->work) run(work);
+  return Status::ok;
+}
+void release_graph(void* graph) {
+  live_graphs -= graph != nullptr;
+  delete static_cast<Graph*>(graph);
+}
+
+}  // namespace
+}  // namespace emulator
+
+std::size_t shared_limit() { return emulator::shared_limit(); }
+
+Memory device_memory() { return {false, emulator::allocate, emulator::release, emulator::upload, emulator::download}; }
+
+Device device_control() {
+  using namespace emulator;
+  return {open,    close,         allocate_pinned, release_pinned, wait,      free_bytes,   joules,
+          failure, upload_beside, join_copies,     begin_graph,    end_graph, launch_graph, release_graph};
+}
+
+const char* variant_name() { return "on host"; }
+
+Status copy_on_device(const Context& context, void* to, const void* from, std::size_t bytes) {
+  return to == from || bytes == 0 ? Status::ok : emulator::upload(context, to, from, bytes);
+}
+
+Status zero_on_device(const Context& context, void* data, std::size_t bytes) {
+  return bytes == 0 ? Status::ok : emulator::enqueue(context, [=] { std::memset(data, 0, bytes); });
+}
+
+}  // namespace comera::kernels::cuda

@@ -1,0 +1,124 @@
+#include "lib/compress/calibration/calibration_text.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/data/files/text_reader.h"
+#include "models/planning.h"
+
+namespace comera::compress {
+namespace {
+
+// One sequence in four is held out; these alternate between choosing and judging.
+constexpr std::int64_t held_out_every = 4;
+constexpr std::size_t fewest = 2 * held_out_every;  // sequences: the smallest number that fills every part
+constexpr std::size_t shortest = 4;                 // tokens including [CLS]; shorter lines are skipped
+
+std::int64_t rounded_length(const Sequence& sequence) {
+  return (std::max<std::int64_t>(std::ssize(sequence.ids), 1) + 7) / 8 * 8;
+}
+
+data::Batch padded(std::span<const Sequence> sequences, std::int64_t length, const models::Spec& spec) {
+  const auto rows = std::ssize(sequences);
+  data::Batch batch = models::planning_batch(spec, rows, length, 0.15);
+  auto ids = batch["input_ids"].as<std::int32_t>();
+  std::fill(ids.begin(), ids.end(), static_cast<std::int32_t>(spec.pad));
+  for (std::int64_t b = 0; b < rows; ++b) {
+    const data::Ids& row = sequences[static_cast<std::size_t>(b)].ids;
+    std::copy(row.begin(), row.end(), ids.begin() + b * length);
+    batch["lengths"].as<std::int32_t>()[static_cast<std::size_t>(b)] = static_cast<std::int32_t>(row.size());
+    batch["samples"].as<std::int64_t>()[static_cast<std::size_t>(b)] = b;
+  }
+  if (batch.has("position_ids"))
+    for (std::int64_t k = 0; k < rows * length; ++k)
+      batch["position_ids"].as<std::int32_t>()[static_cast<std::size_t>(k)] = static_cast<std::int32_t>(k % length);
+  return batch;
+}
+
+TextPart part_of(std::size_t index) {
+  if (index % held_out_every != held_out_every - 1) return TextPart::fitted;
+  return index / held_out_every % 2 == 0 ? TextPart::choosing : TextPart::judging;
+}
+
+}  // namespace
+
+std::vector<TextBatch> batches_of(std::vector<Sequence> sequences, const models::Spec& spec, std::int64_t most_tokens) {
+  std::stable_sort(sequences.begin(), sequences.end(), [](const Sequence& a, const Sequence& b) {
+    return a.part != b.part ? a.part < b.part : a.ids.size() < b.ids.size();
+  });
+  std::vector<TextBatch> batches;
+  for (std::size_t first = 0; first < sequences.size();) {
+    std::size_t last = first;
+    std::int64_t length = 8;
+    while (last < sequences.size() && sequences[last].part == sequences[first].part) {
+      const std::int64_t longest = std::max(length, rounded_length(sequences[last]));
+      if (last > first && longest * static_cast<std::int64_t>(last - first + 1) > most_tokens) break;
+      length = longest;
+      ++last;
+    }
+    const std::span<const Sequence> rows = std::span<const Sequence>(sequences).subspan(first, last - first);
+    batches.push_back({padded(rows, std::min(length, spec.positions), spec), rows.front().part});
+    first = last;
+  }
+  return batches;
+}
+
+std::optional<data::Ids> sequence_of(std::string_view line, const data::Tokenizer& tokenizer, std::int64_t length) {
+  const data::Specials& specials = tokenizer.specials();
+  data::Ids ids;
+  if (specials.cls >= 0) ids.push_back(specials.cls);
+  tokenizer.encode_start(line, static_cast<std::size_t>(length), ids);
+  if (ids.size() < shortest) return std::nullopt;
+  // BERT ends a text with [SEP]; a causal language model does not
+  const bool ends = specials.sep >= 0 && specials.mask >= 0;
+  ids.resize(std::min(ids.size(), static_cast<std::size_t>(length - ends)));
+  if (ends) ids.push_back(specials.sep);
+  return ids;
+}
+
+std::vector<Sequence> read_sequences(const TextPlaces& places, const data::Tokenizer& tokenizer,
+                                     const TextAmount& amount, std::int64_t length) {
+  std::vector<Sequence> sequences;
+  std::int64_t tokens = 0, fitted = 0, passed_over = 0;
+  TaskProgress task("reading tokens of text", amount.all == INT64_MAX ? 0
+                                              : amount.all > 0        ? amount.all
+                                                                      : amount.fitted);
+  const auto more = [&] { return amount.all > 0 ? tokens < amount.all : fitted < amount.fitted; };
+  const auto take = [&](std::string_view text) {
+    check_stop();
+    std::optional<data::Ids> ids = sequence_of(text, tokenizer, length);
+    if (!ids) return void(++passed_over);
+    const TextPart part = part_of(sequences.size());
+    tokens += std::ssize(*ids);
+    if (part == TextPart::fitted) fitted += std::ssize(*ids);
+    task.done(amount.all > 0 ? tokens : fitted);
+    sequences.push_back({std::move(*ids), part});
+  };
+  const bool in_vain = data::names_in_vain(places.files, places.format, places.columns);
+  for (const std::string& file : places.files) {
+    data::TextReader reader(file, {places.format, places.columns, in_vain, "", data::longest_part});
+    const std::size_t texts = reader.is_table() ? std::max<std::size_t>(places.columns.size(), 1) : 1;
+    for (data::Row row; more() && reader.next(row);)
+      for (std::size_t i = 0; i < texts && more(); ++i) take(row.text[i]);
+  }
+  if (sequences.size() < fewest)
+    fail_input(
+        "[tensorize] --calibrate: {} holds {} lines of {} tokens or more{}, and {} shorter ones, which do not count; "
+        "{} or more are needed",
+        places.files.front(), sequences.size(), shortest, tokenizer.specials().cls >= 0 ? " (with [CLS])" : "",
+        passed_over, fewest);
+  return sequences;
+}
+
+std::int64_t widest_input(const models::ModelSpec& spec) {
+  std::int64_t widest = 0;
+  for (const models::WeightSite& site : models::weight_sites(spec))
+    if (!site.table) widest = std::max(widest, site.columns);
+  return widest;
+}
+
+std::span<const std::int32_t> TextBatch::lengths() const { return batch["lengths"].as<const std::int32_t>(); }
+
+}  // namespace comera::compress

@@ -1,0 +1,99 @@
+#include "lib/compress/calibration/collector.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+
+namespace comera::compress {
+namespace {
+
+std::span<float> numbers_of(const plan::Tensor& tensor) {
+  return {static_cast<float*>(tensor.data), tensor.empty() ? 0 : static_cast<std::size_t>(tensor.elements())};
+}
+
+}  // namespace
+
+void Finder::see(const std::string& layer, const plan::Tensor& x) {
+  const std::string hash = hash_bytes(std::as_bytes(numbers_of(x)));
+  if (hash != last_) groups.push_back({{}, x.shape[x.shape.dims() - 1], false, block_});
+  groups.back().layers.push_back(layer);
+  last_ = hash;
+}
+
+void BlockOutput::keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream) {
+  const auto a = std::as_bytes(numbers_of(normed)), b = std::as_bytes(numbers_of(stream));
+  bytes_ = a.size() + b.size();
+  if (!place_) place_ = file.reserve(bytes_);
+  file.write(*place_, a);
+  file.write(*place_ + a.size(), b);
+}
+
+void BlockOutput::give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const {
+  const auto a = std::as_writable_bytes(numbers_of(normed)), b = std::as_writable_bytes(numbers_of(stream));
+  COMERA_CHECK(place_ && a.size() + b.size() == bytes_);
+  file.read(*place_, a);
+  file.read(*place_ + a.size(), b);
+}
+
+Collector::Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+                     ScratchFile& scratch)
+    : seen(groups.size()),
+      outputs_(outputs),
+      scratch_(scratch),
+      kept_(kept),
+      goes_on_(kept && *kept >= groups.back().block) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::string& layer : groups[g].layers) index_[layer] = g;
+  if (outputs.block && *outputs.block < groups.front().block) known_ = outputs.block;
+  outputs.block.reset();
+}
+
+void Collector::open(const TextBatch& batch, BlockOutput& output) {
+  batch_ = &batch, output_ = &output, last_ = nullptr;
+  for (Seen& one : seen) one.has_x = one.has_stream = false;
+}
+
+void Collector::see(const std::string& layer, const plan::Tensor& x) {
+  const auto found = index_.find(layer);
+  if (found == index_.end() && last_ == &seen.back()) seen_all();
+  last_ = found == index_.end() ? nullptr : &seen[found->second];
+  if (last_ && !last_->has_x) last_->has_x = read(x, last_->x);
+}
+
+void Collector::join(const plan::Tensor& stream, const plan::Tensor& given) {
+  if (last_) last_->has_stream = read(stream, last_->stream) && read(given, last_->given);
+  if (last_ == &seen.back()) seen_all();
+}
+
+void Collector::seen_all() {
+  last_ = nullptr;
+  if (!goes_on_) throw SeenEnough();
+}
+
+void Collector::leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) {
+  if (block == known_) {
+    output_->give(scratch_, normed, stream);
+  } else if (block == kept_) {
+    output_->keep(scratch_, normed, stream);
+    if (goes_on_) throw SeenEnough();
+  }
+}
+
+// Returns false if `x` does not have one row per token of the batch. Reuses the memory of an earlier batch.
+bool Collector::read(const plan::Tensor& x, tt::FloatMatrix& values) const {
+  const std::int64_t width = x.shape[x.shape.dims() - 1], length = batch_->batch.length;
+  if (x.elements() / width != batch_->batch.sequences * length) return false;
+  const std::span<const std::int32_t> lengths = batch_->lengths();
+  values.rows = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), values.columns = width;
+  values.values.resize(static_cast<std::size_t>(values.rows * width));
+  float* out = values.values.data();
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const float* from = static_cast<const float*>(x.data) + static_cast<std::int64_t>(b) * length * width;
+    out = std::copy(from, from + lengths[b] * width, out);
+  }
+  return true;
+}
+
+}  // namespace comera::compress

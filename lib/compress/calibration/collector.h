@@ -1,0 +1,101 @@
+// Collects the inputs of layers while a model runs, for calibration (lib/layers/training/observe.h).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/compress/calibration/calibration_text.h"
+#include "lib/core/files/scratch_file.h"
+#include "lib/layers/training/observe.h"
+#include "lib/tt/matrix.h"
+
+namespace comera::compress {
+
+// Layers that read the same input, in the order in which the model runs them.
+struct Group {
+  std::vector<std::string> layers;  // names in the model
+  std::int64_t width = 0;
+  bool joins = false;  // the output of the last of them is added to a residual stream
+  // Index of the block; groups after the stack: number of blocks. Groups of one block are measured together.
+  std::size_t block = 0;
+};
+
+// Finds the groups in one forward. Consecutive layers that read the same numbers form a group.
+class Finder final : public layers::InputObserver {
+ public:
+  void see(const std::string& layer, const plan::Tensor& x) override;
+  void join(const plan::Tensor&, const plan::Tensor&) override { groups.back().joins = true; }
+  void leave(std::size_t block, plan::Tensor&, plan::Tensor&) override { block_ = block + 1; }
+  std::vector<Group> groups;
+
+ private:
+  std::size_t block_ = 0;
+  std::string last_;  // hash of the last input
+};
+
+// The output of a block for one batch, stored in a scratch file.
+class BlockOutput {
+ public:
+  void keep(ScratchFile& file, const plan::Tensor& normed, const plan::Tensor& stream);
+  void give(const ScratchFile& file, plan::Tensor& normed, plan::Tensor& stream) const;
+
+ private:
+  std::optional<std::uint64_t> place_;
+  std::size_t bytes_ = 0;  // of both tensors
+};
+
+// The outputs of one block for every batch. While the weights of the earlier blocks do not change, these blocks need
+// not run again.
+struct BlockOutputs {
+  std::optional<std::size_t> block = {};  // empty: nothing is stored
+  std::vector<BlockOutput> batches = {};
+};
+
+// Thrown to end a forward early when all needed data has been collected.
+struct SeenEnough {};
+
+// Collects the inputs of some groups for one batch, and the residual stream that the output of each is added to.
+// Padding rows are left out.
+class Collector final : public layers::InputObserver {
+ public:
+  struct Seen {
+    // [tokens x in], [tokens x out], [tokens x out]; `given` is added to the residual stream
+    tt::FloatMatrix x, stream, given;
+    // False: the matrices hold data of an earlier batch. A head may read only some of the rows, or add to no residual
+    // stream.
+    bool has_x = false, has_stream = false;
+  };
+
+  // If `outputs` holds a block before that of the groups, forwards start after that block. They store in `outputs` the
+  // output of block `kept`, which is the one before the groups or a later one. It is valid after close(), when all
+  // batches have run. A forward ends when all groups have been seen and the output is stored.
+  Collector(std::span<const Group> groups, std::optional<std::size_t> kept, BlockOutputs& outputs,
+            ScratchFile& scratch);
+
+  void open(const TextBatch& batch, BlockOutput& output);
+  void close() { outputs_.block = kept_; }
+  void see(const std::string& layer, const plan::Tensor& x) override;
+  void join(const plan::Tensor& stream, const plan::Tensor& given) override;
+  bool enter(std::size_t block) override { return known_ && block <= *known_; }
+  void leave(std::size_t block, plan::Tensor& normed, plan::Tensor& stream) override;
+
+  std::vector<Seen> seen;  // one per group
+
+ private:
+  bool read(const plan::Tensor& x, tt::FloatMatrix& values) const;
+  void seen_all();
+
+  std::map<std::string, std::size_t> index_;
+  BlockOutputs& outputs_;
+  ScratchFile& scratch_;
+  std::optional<std::size_t> known_, kept_;
+  bool goes_on_ = false;  // the forward continues after the last group
+  const TextBatch* batch_ = nullptr;
+  BlockOutput* output_ = nullptr;
+  Seen* last_ = nullptr;
+};
+
+}  // namespace comera::compress

@@ -1,0 +1,220 @@
+#include "lib/compress/check/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/core/terminal/task_progress.h"
+#include "lib/tt/data_aware.h"
+
+namespace comera::compress {
+namespace {
+
+using tt::Matrix;
+
+// Certificates store six digits. The moments come from a forward in float, whose rounding depends on the instruction
+// set.
+constexpr double weight_tolerance = 1e-5, output_tolerance = 1e-2;
+
+bool agrees(double stored, double found, double tolerance) {
+  return std::abs(stored - found) <= tolerance * std::max(stored, found) + 1e-9;
+}
+
+Certificate certificate_in(const io::ModelFolder& compressed) {
+  const auto found = compressed.metadata().find(certificate_key);
+  if (found == compressed.metadata().end())
+    fail_input("{}: carries no certificate; it was not written by `comera tensorize`", compressed.path());
+  return parse_certificate(found->second, compressed.files().front().path());
+}
+
+class Verifier {
+ public:
+  Verifier(const std::string& compressed, const std::string& dense, InputMoments* moments)
+      : compressed_(compressed), dense_(dense), moments_(moments) {
+    const auto block = io::parse_comera_block(compressed_.config(), compressed_.config_path());
+    certificate_ = certificate_in(compressed_);
+    if (!block) fail_input("{}: its config.json has no comera block; the folder is damaged", compressed_.path());
+    threshold_ = block->threshold;
+    for (const io::ChainSpec& chain : block->chains) chains_[chain.name] = chain;
+    check_text();
+  }
+
+  Verification run() {
+    Verification verification;
+    std::map<std::string, std::optional<double>> outputs;
+    if (moments_) measure_outputs(outputs);
+    TaskProgress task("checking layers", std::ssize(certificate_.layers));
+    for (const Certificate::Layer& layer : certificate_.layers) {
+      check_stop();
+      verification.layers.push_back(check(layer, outputs));
+      task.advance();
+    }
+    check_others(verification);
+    return verification;
+  }
+
+ private:
+  void check_text() const {
+    if (!moments_ || !certificate_.calibration) return;
+    const MomentsInfo info = moments_->info();
+    const MomentsInfo& then = *certificate_.calibration;
+    if (info.hash != then.hash || info.tokens != then.tokens || info.held_tokens != then.held_tokens ||
+        info.judged_tokens != then.judged_tokens)
+      fail_input(
+          "{}: was calibrated with {} + {} + {} tokens, fitted, choosing and judging, of a text of hash {}, but these "
+          "are {} + {} + {} of {}; give "
+          "the same --calibrate, --calibrate-length and --tokenizer, and leave out --calibrate-tokens (without tokens "
+          "that judge it was made by an "
+          "earlier version, whose output errors cannot be computed again)",
+          compressed_.path(), then.tokens, then.held_tokens, then.judged_tokens, then.hash, info.tokens,
+          info.held_tokens, info.judged_tokens, info.hash);
+  }
+
+  const io::ChainSpec& chain_of(const std::string& name) const {
+    const auto found = chains_.find(name);
+    if (found == chains_.end())
+      fail_input("{}: the certificate names {}, which config.json does not describe", compressed_.path(),
+                 printable(name));
+    return found->second;
+  }
+
+  const io::ModelFolder::Entry& dense_entry(const io::ChainSpec& chain) const {
+    const io::ModelFolder::Entry* entry = dense_.find(chain.weight_name());
+    if (!entry || entry->tensor.shape != chain.shape)
+      fail_input("{}: has no weight {} of shape {}; it is not the model that {} was made from", dense_.path(),
+                 printable(chain.name), io::to_string(chain.shape), compressed_.path());
+    return *entry;
+  }
+
+  Candidate candidate_of(const io::ChainSpec& chain) const {
+    const io::ModelFolder::Entry& entry = dense_entry(chain);
+    return {chain.name, entry.tensor.name, chain.table(), chain.conv1d, entry.tensor.type, entry.tensor.shape};
+  }
+
+  Matrix expanded(const io::ChainSpec& chain) const {
+    Matrix fitted = tt::expand(tt::to_double(io::read_chain(compressed_, chain, threshold_)));
+    const Candidate candidate = candidate_of(chain);
+    return fitted.rows > candidate.in() ? tt::first_rows(fitted, candidate.in()) : fitted;
+  }
+
+  // Runs in the order of the model. If the certificate is sequential, later layers see the compressed layers before
+  // them.
+  void measure_outputs(std::map<std::string, std::optional<double>>& outputs) {
+    const bool sequential = certificate_.calibration && certificate_.calibration->sequential;
+    for (const auto& [name, chain] : chains_)
+      if (sequential && chain.table()) moments_->replace(name, expanded(chain));
+    const auto compressed = [&](const std::string& layer) { return chains_.contains(layer); };
+    moments_->visit({sequential, Part::all, compressed}, [&](const MomentGroup& group) {
+      for (const std::string& name : group.layers) {
+        const auto found = chains_.find(name);
+        if (found == chains_.end()) continue;
+        const Matrix fitted = expanded(found->second);
+        outputs[name] = tt::output_error(target_of(read_weight(dense_, candidate_of(found->second)), group), fitted,
+                                         group.judged.moment);
+        if (sequential) moments_->replace(name, fitted);
+      }
+    });
+  }
+
+  LayerCheck check(const Certificate::Layer& layer, const std::map<std::string, std::optional<double>>& outputs) const {
+    const io::ChainSpec& chain = chain_of(layer.name);
+    const io::ModelFolder::Entry& entry = dense_entry(chain);
+    LayerCheck check;
+    check.name = chain.weight_name();
+    check.stored_rel_error = layer.rel_error;
+    check.stored_output_error = layer.output_error;
+    check.rel_error = tt::chain_error(read_weight(dense_, candidate_of(chain)),
+                                      tt::to_double(io::read_chain(compressed_, chain, threshold_)));
+    if (const auto found = outputs.find(layer.name); found != outputs.end()) check.output_error = found->second;
+    const io::ModelFolder::Entry* core = compressed_.find(chain.core_name(0));
+    if (hash_bytes(dense_.file_of(entry).bytes(entry.tensor)) != layer.weight_hash)
+      check.fault = "the dense weight is not the one that it was made from";
+    else if (!core || hash_chain(compressed_.file_of(*core), chain, core->tensor.type) != layer.chain_hash)
+      check.fault = chain.layout.exact_rows > 0 ? "the cores or exact rows are not the ones that were written"
+                                                : "the cores are not the ones that were written";
+    else if (!agrees(layer.rel_error, check.rel_error, weight_tolerance))
+      check.fault = "its error is not the one that was certified";
+    else if (check.output_error && layer.output_error &&
+             !agrees(*layer.output_error, *check.output_error, output_tolerance))
+      check.fault = "its output error is not the one that was certified";
+    return check;
+  }
+
+  // A core that no certificate lists is not a tensor of the dense model either, so it is reported here.
+  void check_others(Verification& verification) const {
+    std::set<std::string> certified;
+    for (const Certificate::Layer& layer : certificate_.layers)
+      for (const io::TensorToWrite& tensor : tensors_of(chain_of(layer.name), io::StoredType::F32))
+        certified.insert(tensor.name);
+    for (const io::ModelFolder::Entry& entry : compressed_.entries()) {
+      if (certified.contains(entry.tensor.name)) continue;
+      check_stop();
+      ++verification.others;
+      if (std::string fault = fault_of(entry); !fault.empty())
+        verification.other_faults.push_back({entry.tensor.name, std::move(fault)});
+    }
+    for (const io::ModelFolder::Entry& entry : dense_.entries())
+      if (!compressed_.find(entry.tensor.name) && !is_certified(entry))
+        verification.other_faults.push_back(
+            {entry.tensor.name, "the dense model has this tensor, and here it is missing"});
+  }
+
+  // Also finds the tensor under another name, as for tied tensors.
+  bool is_certified(const io::ModelFolder::Entry& dense) const {
+    const auto named = [&](const Certificate::Layer& layer) {
+      return chain_of(layer.name).weight_name() == dense.tensor.name;
+    };
+    if (std::any_of(certificate_.layers.begin(), certificate_.layers.end(), named)) return true;
+    const std::string hash = hash_bytes(dense_.file_of(dense).bytes(dense.tensor));
+    return std::any_of(certificate_.layers.begin(), certificate_.layers.end(),
+                       [&](const Certificate::Layer& layer) { return layer.weight_hash == hash; });
+  }
+
+  // The files are mapped, and compared pages are released, so no whole file is ever in memory.
+  std::string fault_of(const io::ModelFolder::Entry& entry) const {
+    const io::ModelFolder::Entry* dense = dense_.find(entry.tensor.name);
+    if (!dense) return "the dense model has no such tensor, and no certificate lists it";
+    if (dense->tensor.type != entry.tensor.type || dense->tensor.shape != entry.tensor.shape)
+      return fmt::format("it is {} of {}, the dense model's {} of {}", io::to_string(entry.tensor.shape),
+                         io::name_of(entry.tensor.type), io::to_string(dense->tensor.shape),
+                         io::name_of(dense->tensor.type));
+    const io::SafetensorsFile &own = compressed_.file_of(entry), &other = dense_.file_of(*dense);
+    const auto ours = own.bytes(entry.tensor), theirs = other.bytes(dense->tensor);
+    const bool same = ours.empty() || std::memcmp(ours.data(), theirs.data(), ours.size()) == 0;
+    own.forget(entry.tensor);
+    other.forget(dense->tensor);
+    return same ? "" : "its numbers are not the dense model's";
+  }
+
+  io::ModelFolder compressed_, dense_;
+  InputMoments* moments_;
+  std::optional<double> threshold_;
+  Certificate certificate_;
+  std::map<std::string, io::ChainSpec> chains_;
+};
+
+}  // namespace
+
+bool Verification::holds() const {
+  return other_faults.empty() &&
+         std::all_of(layers.begin(), layers.end(), [](const LayerCheck& layer) { return layer.fault.empty(); });
+}
+
+std::int64_t certified_tokens(const std::string& compressed) {
+  const Certificate certificate = certificate_in(io::ModelFolder(compressed));
+  return certificate.calibration ? certificate.calibration->all_tokens() : 0;
+}
+
+Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
+                    kernels::ThreadPool& pool) {
+  const tt::UsePool use(pool);
+  return Verifier(compressed, dense, moments).run();
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,42 @@
+// Checks a compressed folder against its certificate. Recomputes the errors from the dense weights and, if given, the
+// calibration text, and compares all other tensors with the dense model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/host/thread_pool.h"
+#include "lib/compress/check/certificate.h"
+
+namespace comera::compress {
+
+struct LayerCheck {
+  std::string name;  // name of the dense tensor
+  double rel_error = 0, stored_rel_error = 0;
+  std::optional<double> output_error, stored_output_error;
+  std::string fault;  // "": as certified
+};
+
+// A tensor that belongs to no certified chain and differs from the dense model.
+struct OtherFault {
+  std::string name, fault;
+};
+
+struct Verification {
+  std::vector<LayerCheck> layers;
+  // Tensors that belong to no certified chain; they are compared with the dense model byte by byte.
+  std::int64_t others = 0;
+  std::vector<OtherFault> other_faults;
+  bool holds() const;
+};
+
+// Tokens of calibration text, fitted and held out. 0 if the certificate names no text. InputError: no certificate.
+std::int64_t certified_tokens(const std::string& compressed);
+
+// `moments`: of the dense model and the text that the certificate names. If the certificate names no text, any text is
+// accepted; then output errors are measured but not compared. Null: output errors are not recomputed. InputError:
+// folders that do not belong together, no certificate, a different text.
+Verification verify(const std::string& compressed, const std::string& dense, InputMoments* moments,
+                    kernels::ThreadPool& pool);
+
+}  // namespace comera::compress

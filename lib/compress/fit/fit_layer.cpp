@@ -1,0 +1,119 @@
+#include "lib/compress/fit/fit_layer.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/process.h"
+
+namespace comera::compress {
+namespace {
+
+using TensorBytes = std::vector<std::vector<std::byte>>;
+
+// The bytes of a chain's tensors in the order of tensors_of(). Exact rows are bitwise copies from the dense tensor.
+TensorBytes stored_bytes_of(const tt::Chain& chain, io::StoredType type, std::span<const std::byte> dense) {
+  TensorBytes all;
+  for (const std::vector<double>& core : chain.cores) {
+    const std::vector<float> values(core.begin(), core.end());
+    io::from_floats(values, type, all.emplace_back(values.size() * io::size_of(type)));
+  }
+  for (const std::vector<std::int32_t>* indices : {&chain.order, &chain.gauge, &chain.exact_ids}) {
+    if (indices->empty()) continue;
+    const auto* bytes = reinterpret_cast<const std::byte*>(indices->data());
+    all.emplace_back(bytes, bytes + indices->size() * sizeof(std::int32_t));
+  }
+  if (chain.exact_ids.empty()) return all;
+  std::vector<std::byte>& rows = all.emplace_back();
+  const std::size_t row_bytes = static_cast<std::size_t>(chain.layout.columns()) * io::size_of(type);
+  for (const std::int32_t id : chain.exact_ids) {
+    const auto row = dense.subspan(static_cast<std::size_t>(id) * row_bytes, row_bytes);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return all;
+}
+
+LayerOutcome dense_outcome(const Candidate& candidate, const std::string& reason) {
+  LayerOutcome outcome;
+  outcome.name = candidate.name;
+  outcome.table = candidate.table, outcome.bare = candidate.bare();
+  outcome.shape = candidate.shape;
+  outcome.parameters = outcome.parameters_dense = candidate.elements();
+  outcome.bytes = outcome.bytes_dense = candidate.bytes();
+  outcome.reason = reason;
+  return outcome;
+}
+
+std::string hash_of(const TensorBytes& all) {
+  Hasher hasher;
+  for (const std::vector<std::byte>& bytes : all) hasher.update(bytes.data(), bytes.size());
+  return hasher.hex();
+}
+
+// Fits the chain of a plan, rounds it to the stored type and measures it. Its bytes go to `stored`.
+LayerOutcome fit(const LayerFactors& factors, const LayerPlan& plan, const Candidate& candidate,
+                 std::span<const std::byte> dense, TensorBytes& stored) {
+  tt::Chain chain = factors.fit(plan);
+  LayerOutcome outcome = dense_outcome(candidate, "");
+  round_to(chain, candidate.type);
+  tt::check_chain(chain, fmt::format("[tensorize] {} as {}", candidate.name, io::name_of(candidate.type)));
+  outcome.chain = describe(chain, candidate);
+  outcome.form = tt::form_name(outcome.chain->layout);
+  outcome.parameters = tt::stored_numbers(chain);
+  outcome.bytes = chain_bytes(*outcome.chain, candidate.type);
+  factors.measure(chain, outcome);
+  stored = stored_bytes_of(chain, candidate.type, dense);
+  outcome.chain_hash = hash_of(stored);
+  return outcome;
+}
+
+std::int64_t largest_rank(const LayerJob& job, const std::vector<std::size_t>& sizes) {
+  std::int64_t largest = 0;
+  for (const std::size_t size : sizes) largest = std::max(largest, job.sizes[size].plan.rank);
+  return largest;
+}
+
+}  // namespace
+
+bool take_finished(LayerJob& job, std::size_t size, const WorkFolder& work) {
+  LayerAtSize& at = job.sizes[size];
+  if (at.dense()) {
+    at.outcome = dense_outcome(job.candidate, at.plan.reason);
+    return true;
+  }
+  at.outcome = work.finished(size, job.number);
+  if (at.outcome) at.file = work.layer_path(size, job.number);
+  return at.outcome.has_value();
+}
+
+void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence evidence, const io::ModelFolder& folder,
+               WorkFolder& work) {
+  const Candidate& candidate = job.candidate;
+  const double start = wall_seconds();
+  const io::ModelFolder::Entry& entry = *folder.find(candidate.tensor);
+  const std::string weight_hash = hash_bytes(folder.file_of(entry).bytes(entry.tensor));
+  const LayerFactors factors(candidate, read_weight(folder, candidate), std::move(evidence), largest_rank(job, sizes));
+  const double shared = (wall_seconds() - start) / static_cast<double>(sizes.size());
+  for (const std::size_t size : sizes) {
+    const double own = wall_seconds();
+    LayerAtSize& at = job.sizes[size];
+    TensorBytes stored;
+    LayerOutcome outcome = fit(factors, at.plan, candidate, folder.file_of(entry).bytes(entry.tensor), stored);
+    outcome.weight_hash = weight_hash;
+    outcome.ms = 1000 * (shared + wall_seconds() - own);
+    std::vector<io::TensorToWrite> tensors = tensors_of(*outcome.chain, candidate.type);
+    for (std::size_t k = 0; k < tensors.size(); ++k) tensors[k].data = stored[k].data();
+    work.save(size, job.number, outcome, tensors);
+    at.outcome = std::move(outcome);
+    at.file = work.layer_path(size, job.number);
+  }
+}
+
+tt::Matrix fitted_weight(const LayerJob& job, std::size_t size) {
+  const LayerAtSize& at = job.sizes[size];
+  const io::ModelFolder stored(at.file);
+  tt::Matrix weight = tt::expand(tt::to_double(io::read_chain(stored, *at.outcome->chain, {})));
+  return weight.rows > job.candidate.in() ? tt::first_rows(weight, job.candidate.in()) : weight;
+}
+
+}  // namespace comera::compress

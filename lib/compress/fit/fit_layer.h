@@ -1,0 +1,19 @@
+// Fits one layer at one or several sizes and stores its chains in the work folder.
+#pragma once
+
+#include "lib/compress/fit/work.h"
+#include "lib/compress/layer_job.h"
+
+namespace comera::compress {
+
+// Fills the outcome if no fit is needed: the layer stays dense, or the work folder holds it. Returns true in this case.
+bool take_finished(LayerJob& job, std::size_t size, const WorkFolder& work);
+
+// One factorisation for all of these sizes. No layer of `sizes` stays dense.
+void fit_layer(LayerJob& job, const std::vector<std::size_t>& sizes, Evidence evidence, const io::ModelFolder& folder,
+               WorkFolder& work);
+
+// The weight of the stored chain, [in x out] or [rows x columns].
+tt::Matrix fitted_weight(const LayerJob& job, std::size_t size);
+
+}  // namespace comera::compress

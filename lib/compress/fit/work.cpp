@@ -1,0 +1,69 @@
+#include "lib/compress/fit/work.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/core/hash.h"
+#include "lib/core/terminal/log.h"
+#include "lib/io/json_file.h"
+
+namespace comera::compress {
+namespace {
+
+constexpr const char* outcome_key = "comera_layer";
+
+std::string trimmed(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const std::string& output, const std::string& key) : place_(trimmed(output) + ".partial") {
+  const std::string key_path = join_path(place_.path(), "key");
+  if (path_exists(key_path) && read_file(key_path, 1 << 16) == key) {
+    log_info("going on where {} was left", place_.path());
+    return;
+  }
+  place_.clear();
+  write_file_atomic(key_path, key);
+}
+
+std::string WorkFolder::layer_path(std::size_t size, std::size_t layer) const {
+  return join_path(place_.path(), fmt::format("plan-{}-layer-{:05}.safetensors", size, layer));
+}
+
+std::optional<LayerOutcome> WorkFolder::finished(std::size_t size, std::size_t layer) const {
+  const std::string path = layer_path(size, layer);
+  if (!path_exists(path)) return std::nullopt;
+  const io::SafetensorsFile file(path);
+  const auto found = file.metadata().find(outcome_key);
+  if (found == file.metadata().end())
+    fail_input("{}: is no finished layer of this program; remove the folder and start again", path);
+  return outcome_from(io::parse_json(found->second, path), path);
+}
+
+void WorkFolder::save(std::size_t size, std::size_t layer, const LayerOutcome& outcome,
+                      const std::vector<io::TensorToWrite>& tensors) {
+  io::write_safetensors(layer_path(size, layer), tensors, {{outcome_key, to_json(outcome).dump()}});
+}
+
+void WorkFolder::remove() { place_.remove(); }
+
+std::string fingerprint(const io::ModelFolder& folder) {
+  Hasher hasher;
+  hasher.update(folder.config().dump());
+  for (const io::SafetensorsFile& file : folder.files()) {
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(file.path(), error).time_since_epoch().count();
+    hasher.update(fmt::format("{} {} {}\n", base_name(file.path()), file_size(file.path()), time));
+    for (const io::StoredTensor& tensor : file.tensors())
+      hasher.update(fmt::format("{} {} {} {}\n", tensor.name, io::name_of(tensor.type), io::to_string(tensor.shape),
+                                tensor.begin));
+  }
+  return hasher.hex();
+}
+
+}  // namespace comera::compress

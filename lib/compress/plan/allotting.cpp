@@ -1,0 +1,143 @@
+#include "lib/compress/plan/allotting.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/compress/fit/measuring.h"
+#include "lib/core/error.h"
+
+namespace comera::compress {
+namespace {
+
+// A share of the squared norm. A table that loses more gives later layers inputs that are too far from the dense ones.
+constexpr double largest_table_loss = 0.4;
+
+// Sets rank, form and reason of the layer at its newest size.
+void settle(LayerJob& job, const tt::Allotment& allotment) {
+  const Candidate& candidate = job.candidate;
+  LayerPlan& plan = job.sizes.back().plan = *job.first;
+  if (!allotment.dense) {
+    plan.rank = allotment.rank;
+    return;
+  }
+  plan.form = PlannedForm::keep_dense;
+  if (plan.layout.exact_rows > 0) {
+    plan.reason = fmt::format("with {} exact rows it would be larger than dense {} x {}", plan.layout.exact_rows,
+                              candidate.in(), candidate.out());
+    plan.layout.exact_rows = 0;
+    return;
+  }
+  plan.reason = fmt::format("above rank {} it would be {} than dense {} x {}",
+                            job.curve->largest_rank > 0 ? job.curve->largest_rank : break_even_rank(candidate),
+                            candidate.table ? "larger" : "slower or larger", candidate.in(), candidate.out());
+}
+
+// Allots one size, the newest of every job.
+class Allotting {
+ public:
+  Allotting(std::vector<LayerJob>& jobs, const Request& request)
+      : jobs_(jobs), request_(request), size_(jobs.front().sizes.size()) {
+    for (LayerJob& job : jobs_) {
+      job.sizes.push_back({.plan = *job.first});
+      if (job.ruled_dense()) continue;
+      open_.push_back(&job);
+      curves_.push_back(*job.curve);
+    }
+  }
+
+  // Dense if that is smaller or faster.
+  void by_rank(std::int64_t rank) {
+    for (LayerJob* job : open_) {
+      const Candidate& candidate = job->candidate;
+      LayerPlan plan = *job->first;
+      const bool ruled = plan.rank > 0;
+      if (!ruled) plan.rank = std::min(rank, std::min(candidate.in(), candidate.out()));
+      const bool slower = plan.rank > break_even_rank(candidate) && !request_.settings.allow_slower;
+      const bool dense = !ruled && (slower || planned_bytes(plan, candidate) >= candidate.bytes());
+      settle(*job, {dense, plan.rank, 0, 0});
+    }
+  }
+
+  void by_tolerance(double tolerance) { settle_all(tt::by_tolerance(curves_, tolerance)); }
+
+  // Allots the rest of `budget` to the layers, repeatedly, until the whole file fits.
+  void by_budget(std::uint64_t budget) {
+    const tt::Allocation smallest = tt::by_rank(curves_, 1);
+    settle_all(smallest);
+    const std::uint64_t least = file_bytes();
+    if (least > budget) fail_small(budget, least);
+    std::int64_t layers_budget = static_cast<std::int64_t>(budget) - static_cast<std::int64_t>(least) + smallest.bytes;
+    for (int round = 0;; ++round) {
+      layers_budget = std::max(layers_budget, tt::smallest_bytes(curves_));
+      share(layers_budget);
+      const std::uint64_t bytes = file_bytes();
+      if (bytes <= budget || round == 8) return;
+      layers_budget -= static_cast<std::int64_t>(bytes - budget);  // headers are longer than those of rank 1
+    }
+  }
+
+ private:
+  std::uint64_t file_bytes() const { return planned_bytes(request_.counted, jobs_, size_, request_.calibrated()); }
+
+  [[noreturn]] void fail_small(std::uint64_t budget, std::uint64_t least) const {
+    const auto dense = static_cast<double>(request_.counted.dense_bytes());
+    fail_input(
+        "[tensorize] {}: {} bytes are wanted, but with rank 1 everywhere {} are left, a ratio of {:.2f}; that is the "
+        "most for these weights",
+        request_.folder.path(), budget, least, std::floor(100 * dense / static_cast<double>(least)) / 100);
+  }
+
+  void settle_all(const tt::Allocation& allocation) {
+    auto allotment = allocation.layers.begin();
+    for (LayerJob* job : open_) settle(*job, *allotment++);
+  }
+
+  // Shares `budget` among the layers and sets the reasons of layers that stay dense.
+  void share(std::int64_t budget) {
+    const Settings& settings = request_.settings;
+    if (settings.uniform || !uses_spectra(jobs_, request_)) return settle_all(tt::by_share(curves_, budget));
+    const std::optional<tt::Allocation> paid = paid_by_tables(budget);
+    if (!paid) return settle_all(tt::water_fill(curves_, budget, settings.floor));
+    settle_all(*paid);
+    if (!any_chain(jobs_, size_)) return;
+    for (LayerJob* job : open_)
+      if (LayerPlan& plan = job->sizes[size_].plan; plan.form == PlannedForm::keep_dense)
+        plan.reason = "smaller embeddings alone meet this size";
+  }
+
+  // Without calibration text: if smaller tables alone meet the budget, all linear layers stay dense. Empty if a linear
+  // layer would also have to be compressed, or if a table would lose more than largest_table_loss of its squared norm.
+  // No layer goes below its floor.
+  std::optional<tt::Allocation> paid_by_tables(std::int64_t budget) const {
+    if (request_.calibrated()) return std::nullopt;
+    std::vector<tt::LossCurve> curves = curves_;
+    for (std::size_t l = 0; l < open_.size(); ++l)
+      if (open_[l]->candidate.table) curves[l].weight = 1e-9;
+    tt::Allocation allocation = tt::water_fill(curves, budget, request_.settings.floor);
+    auto allotment = allocation.layers.begin();
+    for (const LayerJob* job : open_) {
+      const tt::Allotment& own = *allotment++;
+      if (job->candidate.table ? own.loss > largest_table_loss : !own.dense) return std::nullopt;
+    }
+    return allocation;
+  }
+
+  std::vector<LayerJob>& jobs_;
+  const Request& request_;
+  std::size_t size_;
+  std::vector<LayerJob*> open_;        // layers that no rule keeps dense
+  std::vector<tt::LossCurve> curves_;  // of them, side by side for lib/tt
+};
+
+}  // namespace
+
+void allot_size(std::vector<LayerJob>& jobs, const Request& request, double ratio) {
+  const Goal& goal = request.settings.goal;
+  Allotting allotting(jobs, request);
+  if (goal.rank) return allotting.by_rank(*goal.rank);
+  if (goal.tolerance) return allotting.by_tolerance(*goal.tolerance);
+  if (goal.budget) return allotting.by_budget(*goal.budget);
+  allotting.by_budget(static_cast<std::uint64_t>(static_cast<double>(request.counted.dense_bytes()) / ratio));
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,51 @@
+#include "lib/compress/plan/hot_rows.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+
+namespace comera::compress {
+
+std::vector<std::int32_t> hot_rows(const std::vector<double>& row_weights, std::int64_t count) {
+  std::vector<std::int32_t> rows(row_weights.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto weight = [&](std::int32_t row) { return row_weights[static_cast<std::size_t>(row)]; };
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t a, std::int32_t b) { return weight(a) > weight(b); });
+  rows.resize(static_cast<std::size_t>(count));
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+Evidence table_evidence(InputMoments* moments, const Candidate& candidate, std::int64_t exact) {
+  Evidence evidence;
+  if (!moments || !candidate.table) return evidence;
+  evidence.row_weights = moments->row_weights(candidate.name);
+  evidence.judged_row_weights = moments->judged_row_weights(candidate.name);
+  if (exact > 0) evidence.exact_rows = hot_rows(evidence.row_weights, exact);
+  return evidence;
+}
+
+void settle_exact_rows(LayerPlan& plan, InputMoments* moments) {
+  if (plan.layout.exact_rows == 0) return;
+  if (!moments)
+    fail_input(
+        "[tensorize] {}: its {} exact rows are chosen by look-up counts of text; give text with --calibrate, or "
+        "leave exact rows out",
+        plan.name, plan.layout.exact_rows);
+  const std::vector<double> weights = moments->row_weights(plan.name);
+  if (weights.empty())
+    fail_input(
+        "[tensorize] {}: the text does not say how often each of its rows is used; leave its exact rows out, --layer "
+        "'{}=exact:0'",
+        plan.name, plan.name);
+  const auto used = static_cast<std::int64_t>(
+      std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 1; }));
+  if (used >= plan.layout.exact_rows) return;
+  log_warning("[tensorize] {}: {} exact rows were asked for, but the text uses {} rows; those are kept", plan.name,
+              plan.layout.exact_rows, used);
+  plan.layout.exact_rows = used;
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,81 @@
+#include "lib/compress/plan/planning.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+#include "lib/tt/modes.h"
+
+namespace comera::compress {
+namespace {
+
+void apply(const LayerRule& rule, LayerPlan& plan) {
+  if (rule.form) plan.form = *rule.form;
+  if (rule.rank) plan.rank = *rule.rank;
+  if (rule.gauge) plan.layout.gauge = *rule.gauge;
+  if (rule.exact) plan.layout.exact_rows = *rule.exact;
+  if (!rule.in_modes.empty()) set_modes(plan, rule.in_modes, rule.out_modes);
+}
+
+// With calibration, a tt has two input modes and one output mode. Then the input cores can be fitted to the inputs, and
+// the last core can have a gauge.
+void default_modes(LayerPlan& plan, const Candidate& candidate, const Settings& settings, bool calibrated) {
+  if (!plan.layout.modes.empty()) return set_modes(plan, plan.layout.in_modes(), plan.layout.out_modes());
+  const tt::Sizes modes = plan.form == PlannedForm::ttm
+                              ? tt::table_modes(candidate.in(), candidate.out(), settings.table_order)
+                              : tt::linear_modes(candidate.in(), candidate.out(), settings.order.value_or(2));
+  const auto middle = modes.begin() + static_cast<std::ptrdiff_t>(modes.size() / 2);
+  const bool one_output = plan.form == PlannedForm::tt && calibrated && !settings.order;
+  set_modes(plan, {modes.begin(), middle}, one_output ? tt::Sizes{candidate.out()} : tt::Sizes{middle, modes.end()});
+}
+
+// tt applies only to linear layers, ttm only to tables. first_plan() uses the other form for the other kind.
+bool is_other_kind(PlannedForm form, const Candidate& candidate) {
+  return form == (candidate.table ? PlannedForm::tt : PlannedForm::ttm);
+}
+
+void log_other_kinds(const std::vector<LayerJob>& jobs, const Settings& settings) {
+  const auto ruled = [&](const Candidate& candidate) {
+    return std::any_of(settings.rules.begin(), settings.rules.end(),
+                       [&](const LayerRule& rule) { return rule.form && matches({rule.pattern}, candidate.name); });
+  };
+  const bool some = std::any_of(jobs.begin(), jobs.end(), [&](const LayerJob& job) {
+    return is_other_kind(settings.form, job.candidate) && !ruled(job.candidate);
+  });
+  if (!some) return;
+  const bool ttm = settings.form == PlannedForm::ttm;
+  log_info("--form {} is a form of {}; {} take {}", ttm ? "ttm" : "tt", ttm ? "tables" : "linear layers",
+           ttm ? "linear layers" : "tables", ttm ? "tt" : "ttm");
+}
+
+LayerPlan first_plan(const Candidate& candidate, const Settings& settings, bool calibrated, std::vector<bool>& used) {
+  LayerPlan plan;
+  plan.name = candidate.name;
+  plan.form = settings.form;
+  plan.layout.gauge = settings.gauge;
+  if (candidate.table) plan.layout.exact_rows = settings.exact_rows;
+  if (is_other_kind(settings.form, candidate)) plan.form = candidate.table ? PlannedForm::ttm : PlannedForm::tt;
+  for (std::size_t i = 0; i < settings.rules.size(); ++i)
+    if (matches({settings.rules[i].pattern}, candidate.name)) apply(settings.rules[i], plan), used[i] = true;
+  if (plan.form == PlannedForm::keep_dense) plan.reason = "--layer asks for it", plan.layout.exact_rows = 0;
+  if (plan.form == PlannedForm::tt || plan.form == PlannedForm::ttm)
+    default_modes(plan, candidate, settings, calibrated);
+  LayerPlan checked = plan;
+  checked.rank = std::max<std::int64_t>(plan.rank, 1);
+  check_layer(checked, candidate, "[tensorize] " + candidate.name);
+  return plan;
+}
+
+}  // namespace
+
+void plan_layers(std::vector<LayerJob>& jobs, const Settings& settings, bool calibrated) {
+  std::vector<bool> used(settings.rules.size());
+  for (LayerJob& job : jobs) job.first = first_plan(job.candidate, settings, calibrated, used);
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i])
+      fail_input("[tensorize] --layer '{}': no weight to compress is named like '{}'; list the names with --dry-run",
+                 settings.rules[i].text, settings.rules[i].pattern);
+  log_other_kinds(jobs, settings);
+}
+
+}  // namespace comera::compress

@@ -1,0 +1,311 @@
+#include "lib/data/files/rows.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lib/core/error.h"
+#include "lib/core/options/suggest.h"
+#include "lib/core/terminal/log.h"
+
+namespace comera::data {
+namespace {
+
+// The fields of one row.
+class Fields {
+ public:
+  void clear() {
+    text_.clear();
+    ends_.clear();
+  }
+  void append(std::string_view part) { text_ += part; }
+  void end_field(const LineReader& lines) {
+    if (ends_.size() == RowReader::most_columns)
+      fail_input("[data] {}: line {}: has more than {} columns", lines.path(), lines.line(), RowReader::most_columns);
+    ends_.push_back(text_.size());
+  }
+
+  std::size_t count() const { return ends_.size(); }
+  std::size_t bytes() const { return text_.size(); }
+  std::string_view operator[](std::size_t i) const {
+    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+    return std::string_view(text_).substr(begin, ends_[i] - begin);
+  }
+
+ private:
+  std::string text_;  // the fields one after another, without quotes
+  std::vector<std::size_t> ends_;
+};
+
+// Splits one row of a CSV, line by line, until it is complete.
+class CsvSplitter {
+ public:
+  // Returns false if the row continues in the next line.
+  bool take(std::string_view line, const LineReader& lines, Fields& fields) {
+    for (std::size_t at = 0; at < line.size();)
+      at = state_ == State::quoted ? quoted(line, at, fields) : outside(line, at, lines, fields);
+    if (state_ == State::quoted) {
+      fields.append(lines.line_end());
+      return false;
+    }
+    fields.end_field(lines);
+    state_ = State::start;
+    return true;
+  }
+
+ private:
+  enum class State : std::uint8_t { start, plain, quoted, closed };
+
+  std::size_t quoted(std::string_view line, std::size_t at, Fields& fields) {
+    const std::size_t end = std::min(line.find('"', at), line.size());
+    fields.append(line.substr(at, end - at));
+    if (end == line.size()) return end;
+    const bool doubled = line.substr(end + 1).starts_with('"');
+    if (doubled) fields.append("\"");
+    if (!doubled) state_ = State::closed;
+    return end + 1 + doubled;
+  }
+
+  std::size_t outside(std::string_view line, std::size_t at, const LineReader& lines, Fields& fields) {
+    if (line[at] == '"' && state_ == State::start) return state_ = State::quoted, at + 1;
+    const std::size_t end = std::min(line.find_first_of(",\"", at), line.size());
+    if (end < line.size() && line[end] == '"')
+      fail_input(
+          "[data] {}: line {}: byte {} is a quote inside a field that does not begin with one; put the whole field in "
+          "quotes and double the quote",
+          lines.path(), lines.line(), end + 1);
+    if (end > at && state_ == State::closed)
+      fail_input(
+          "[data] {}: line {}: byte {} stands behind the quote that ends a field, where a comma must be; double a "
+          "quote that belongs to the text",
+          lines.path(), lines.line(), at + 1);
+    fields.append(line.substr(at, end - at));
+    state_ = State::plain;
+    if (end == line.size()) return end;
+    fields.end_field(lines);
+    state_ = State::start;
+    return end + 1;
+  }
+
+  State state_ = State::start;
+};
+
+class NamedColumns : public RowReader {
+ protected:
+  using RowReader::RowReader;
+
+  // Fills `fields_` with the row that begins with this line.
+  virtual void split(std::string_view line, LineReader& lines) = 0;
+
+  void take(std::string_view line, LineReader& lines, Row& row) override {
+    row.line = lines.line();
+    split(line, lines);
+    if (names_.empty()) return header(lines.path());
+    if (fields_.count() != names_.size())
+      fail_input("[data] {}: line {}: has {} column{}, the header names {}; {}", lines.path(), row.line,
+                 fields_.count(), fields_.count() == 1 ? "" : "s", names_.size(), separator_advice());
+    row.text[0] = fields_[text_[0]];
+    row.text[1] = columns_.text.size() > 1 ? fields_[text_[1]] : std::string_view{};
+    row.label = columns_.label.empty() ? std::string_view{} : fields_[label_];
+  }
+  bool takes_empty() const override { return names_.size() == 1; }
+  virtual const char* separator_advice() const = 0;
+
+  Fields fields_;
+
+ private:
+  void header(const std::string& file) {
+    for (std::size_t i = 0; i < fields_.count(); ++i) names_.emplace_back(fields_[i]);
+    for (std::size_t i = 0; i < columns_.text.size(); ++i) text_[i] = find(columns_.text[i], file);
+    if (!columns_.label.empty()) label_ = find(columns_.label, file);
+  }
+  std::size_t find(const std::string& column, const std::string& file) const {
+    const auto found = std::find(names_.begin(), names_.end(), column);
+    if (found == names_.end())
+      fail_input("[data] {}: has no column '{}'; the columns are {}{}", file, printable(column), quoted_list(names_),
+                 did_you_mean(column, names_));
+    if (std::find(found + 1, names_.end(), column) != names_.end())
+      fail_input("[data] {}: has two columns '{}'; the columns are {}; give each its own name", file, printable(column),
+                 quoted_list(names_));
+    return static_cast<std::size_t>(found - names_.begin());
+  }
+
+  std::vector<std::string> names_;
+  std::size_t text_[2] = {0, 0}, label_ = 0;
+};
+
+class TsvReader final : public NamedColumns {
+ public:
+  explicit TsvReader(const Columns& columns) : NamedColumns(columns) {}
+
+ private:
+  void split(std::string_view line, LineReader& lines) override {
+    fields_.clear();
+    for (std::size_t begin = 0;;) {
+      const std::size_t end = line.find('\t', begin);
+      fields_.append(line.substr(begin, end - begin));
+      fields_.end_field(lines);
+      if (end == std::string_view::npos) return;
+      begin = end + 1;
+    }
+  }
+  const char* separator_advice() const override { return "write one tab between columns and none inside them"; }
+};
+
+class CsvReader final : public NamedColumns {
+ public:
+  explicit CsvReader(const Columns& columns) : NamedColumns(columns) {}
+
+ private:
+  void split(std::string_view line, LineReader& lines) override {
+    const std::int64_t first = lines.line();
+    CsvSplitter splitter;
+    fields_.clear();
+    while (!splitter.take(line, lines, fields_)) {
+      if (fields_.bytes() > longest)
+        fail_input("[data] {}: line {}: a row begins here that is longer than {} MiB; is a quote not closed?",
+                   lines.path(), first, longest >> 20);
+      if (!lines.next(line))
+        fail_input("[data] {}: line {}: a row begins here whose last quote is not closed", lines.path(), first);
+    }
+  }
+  const char* separator_advice() const override { return "put a field that holds a comma in quotes"; }
+};
+
+// SAX handler that keeps only the requested values of one object, so memory is bounded for any line.
+class JsonPicker final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  JsonPicker(const std::vector<std::string>& wanted, const LineReader& lines)
+      : wanted_(wanted), lines_(lines), values_(wanted.size()) {}
+
+  bool null() override {
+    if (depth_ == 1 && current_ != nothing) fail_kind("null");
+    return depth_ > 0;
+  }
+  bool boolean(bool value) override { return put(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return put(std::to_string(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return put(std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& written) override { return put(written); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(true); }
+  bool start_array(std::size_t) override { return open(false); }
+  bool end_object() override { return --depth_, true; }
+  bool end_array() override { return --depth_, true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+  bool key(string_t& name) override {
+    if (depth_ != 1) return true;
+    const auto found = std::find(wanted_.begin(), wanted_.end(), name);
+    current_ = found == wanted_.end() ? nothing : static_cast<std::size_t>(found - wanted_.begin());
+    if (current_ != nothing && values_[current_])
+      fail_input("[data] {}: line {}: has the key '{}' twice", lines_.path(), lines_.line(), printable(name));
+    if (keys_.size() < most_keys) keys_.push_back(name.substr(0, longest_key));
+    return true;
+  }
+
+  std::string take(std::size_t i) {
+    if (!values_[i])
+      fail_input("[data] {}: line {}: has no key '{}'; the keys are {}{}", lines_.path(), lines_.line(),
+                 printable(wanted_[i]), quoted_list(keys_), did_you_mean(wanted_[i], keys_));
+    return std::move(*values_[i]);
+  }
+
+ private:
+  static constexpr std::size_t nothing = SIZE_MAX, most_keys = 100, longest_key = 100;
+
+  bool put(std::string value) {
+    if (depth_ == 0) return false;
+    if (depth_ == 1 && current_ != nothing) values_[current_] = std::move(value);
+    return true;
+  }
+  [[noreturn]] void fail_kind(const char* kind) const {
+    fail_input("[data] {}: line {}: '{}' is {}, a string is wanted", lines_.path(), lines_.line(),
+               printable(wanted_[current_]), kind);
+  }
+  bool open(bool object) {
+    if (depth_ == 0 && !object) return false;
+    if (depth_ == 1 && current_ != nothing) fail_kind("a list or an object");
+    if (++depth_ > RowReader::deepest_json)
+      fail_input("[data] {}: line {}: the JSON nests deeper than {} levels", lines_.path(), lines_.line(),
+                 RowReader::deepest_json);
+    return true;
+  }
+
+  const std::vector<std::string>& wanted_;
+  const LineReader& lines_;
+  std::vector<std::optional<std::string>> values_;
+  std::vector<std::string> keys_;
+  std::size_t current_ = nothing;
+  int depth_ = 0;
+};
+
+class JsonReader final : public RowReader {
+ public:
+  explicit JsonReader(const Columns& columns) : RowReader(columns), wanted_(columns.text) {
+    if (!columns.label.empty()) wanted_.push_back(columns.label);
+    values_.resize(wanted_.size());
+  }
+
+ private:
+  void take(std::string_view line, LineReader& lines, Row& row) override {
+    row.line = lines.line();
+    JsonPicker picker(wanted_, lines);
+    if (!nlohmann::json::sax_parse(line.begin(), line.end(), &picker))
+      fail_input("[data] {}: line {}: is not a JSON object; write one object in braces per line", lines.path(),
+                 lines.line());
+    for (std::size_t i = 0; i < wanted_.size(); ++i) values_[i] = picker.take(i);
+    row.text[0] = values_[0];
+    row.text[1] = columns_.text.size() > 1 ? std::string_view(values_[1]) : std::string_view{};
+    row.label = columns_.label.empty() ? std::string_view{} : std::string_view(values_.back());
+  }
+
+  std::vector<std::string> wanted_, values_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> RowReader::open(LineReader& lines, Format format, const Columns& columns) {
+  if (columns.text.empty() || columns.text.size() > 2)
+    fail_input("[data] {}: {} text columns are named; name one or two with --text", lines.path(), columns.text.size());
+  for (const std::string& text : columns.text)
+    if (text == columns.label)
+      fail_input("[data] {}: column '{}' cannot be text and label at once; change --text or --label", lines.path(),
+                 text);
+  if (columns.text.size() > 1 && columns.text[0] == columns.text[1])
+    fail_input("[data] {}: column '{}' is named twice by --text; name two columns", lines.path(), columns.text[0]);
+  if (format == Format::jsonl) return std::make_unique<JsonReader>(columns);
+  std::unique_ptr<RowReader> reader;
+  if (format == Format::csv)
+    reader = std::make_unique<CsvReader>(columns);
+  else
+    reader = std::make_unique<TsvReader>(columns);
+  Row names;
+  if (std::string_view line; lines.next(line)) reader->take(line, lines, names);
+  return reader;
+}
+
+bool RowReader::next(LineReader& lines, Row& row) {
+  for (std::string_view line; lines.next(line);) {
+    if (line.empty() && !takes_empty()) {
+      if (first_empty_ == 0) first_empty_ = lines.line();
+      continue;
+    }
+    if (first_empty_ > 0)
+      fail_input("[data] {}: line {}: is empty; only the end of a file may be", lines.path(), first_empty_);
+    take(line, lines, row);
+    return true;
+  }
+  return false;
+}
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  constexpr std::size_t shown = 20, longest_shown = 64;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(shown, names.size()); ++i)
+    list += (i ? ", '" : "'") + printable(names[i].substr(0, longest_shown)) + "'";
+  if (names.size() > shown) list += fmt::format(" and {} more", names.size() - shown);
+  return list;
+}
+
+}  // namespace comera::data

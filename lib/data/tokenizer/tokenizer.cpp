@@ -1,0 +1,97 @@
+#include "lib/data/tokenizer/tokenizer.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/core/hub_hint.h"
+#include "lib/data/tokenizer/wordpiece.h"
+#include "lib/io/json_file.h"
+#include "lib/io/modules.h"
+
+namespace comera::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t largest_sentencepiece = 32 << 20;
+
+BertRules rules_for(bool lower) { return {.lower = lower, .strip_accents = lower, .split_cjk = true}; }
+
+// Reads a boolean of tokenizer_config.json. A null or missing value leaves `value` unchanged.
+void read_flag(const io::Json& config, const char* key, const fs::path& path, bool& value) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return;
+  if (!found->is_boolean()) fail_input("[tokenizer] {}: \"{}\" must be true, false or null", path.string(), key);
+  value = found->get<bool>();
+}
+
+BertRules rules_beside(const fs::path& vocab_path, std::string_view vocab, LetterCase letter_case) {
+  bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
+  const fs::path path = vocab_path.parent_path() / "tokenizer_config.json";
+  if (!fs::exists(path)) return rules_for(lower);
+  const io::Json config = io::read_json(path.string(), io::largest_tokenizer_config);
+  if (!config.is_object()) fail_input("[tokenizer] {}: is not a JSON object", path.string());
+  if (letter_case == LetterCase::automatic) read_flag(config, "do_lower_case", path, lower);
+  BertRules rules = rules_for(lower);
+  read_flag(config, "strip_accents", path, rules.strip_accents);
+  read_flag(config, "tokenize_chinese_chars", path, rules.split_cjk);
+  return rules;
+}
+
+fs::path file_in(const fs::path& model) {
+  const std::string place = io::transformer_place(model.string());
+  const fs::path folder = place.empty() ? model : model / place;
+  for (const char* name : {"vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    if (fs::exists(folder / name)) return folder / name;
+  fail_input(
+      "[tokenizer] {}: this folder holds none of vocab.txt, tokenizer.model, spiece.model, sentencepiece.bpe.model; "
+      "name one with --tokenizer",
+      folder.string());
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> parse_wordpiece(std::string_view vocab, const std::string& name,
+                                                 LetterCase letter_case) {
+  const bool lower = letter_case == LetterCase::automatic ? !looks_cased(vocab) : letter_case == LetterCase::uncased;
+  return std::make_shared<WordPiece>(vocab, name, rules_for(lower));
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& given, LetterCase letter_case) {
+  const fs::path path = is_folder(given) ? file_in(given) : fs::path(given);
+  if (!fs::exists(path))
+    fail_input("[tokenizer] {}: there is no such file; name a vocab.txt, a SentencePiece .model or a folder with one{}",
+               path.string(), hub_hint(path.string()));
+  const std::string bytes =
+      read_file(path.string(), path.extension() == ".model" ? largest_sentencepiece : largest_vocabulary);
+  if (path.extension() == ".model") return parse_sentencepiece(bytes, path.string());
+  if (path.extension() == ".json")
+    fail_input("[tokenizer] {}: tokenizers are read from a vocab.txt or a SentencePiece .model, not from JSON",
+               path.string());
+  return std::make_shared<WordPiece>(bytes, path.string(), rules_beside(path, bytes, letter_case));
+}
+
+void Tokenizer::encode_start(std::string_view text, std::size_t enough, Ids& ids) const {
+  constexpr std::size_t part = longest_part / 4;
+  const std::size_t before = ids.size();
+  for (; text.size() > part && ids.size() - before < enough;) {
+    const Cut place = cut(whole_characters(text, part));
+    encode(text.substr(0, place.end), ids);
+    text.remove_prefix(place.next);
+  }
+  if (ids.size() - before < enough) encode(text, ids);
+}
+
+void require_specials(const Tokenizer& tokenizer, bool needs_mask) {
+  const Specials& specials = tokenizer.specials();
+  const auto require = [&](std::int32_t id, const char* piece, const char* use) {
+    if (id < 0) fail_input("[tokenizer] {}: holds no {}, which {}", tokenizer.source(), piece, use);
+  };
+  require(specials.cls, "[CLS]", "every sequence begins with");
+  require(specials.sep, "[SEP]", "every text ends with");
+  if (needs_mask) require(specials.mask, "[MASK]", "the mlm task puts in place of the tokens to predict");
+}
+
+}  // namespace comera::data

@@ -1,0 +1,81 @@
+// BERT's tokenizer: normalises text, splits it into words, and cuts each word greedily into the longest pieces of the
+// vocabulary (Devlin et al. 2019; Wu et al. 2016, section 4.1). Ids and decoded text equal those of Hugging Face's
+// BertWordPieceTokenizer.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/data/tokenizer/tokenizer.h"
+
+namespace comera::data {
+
+struct BertRules {
+  bool lower = true;
+  bool strip_accents = true;  // NFD, then drops non-spacing marks
+  bool split_cjk = true;
+};
+
+// Calls `word` with every normalised word of `text` (valid UTF-8) in order: control characters are dropped, blanks and
+// punctuation split words.
+void for_each_word(std::string_view text, const BertRules& rules, std::string& buffer,
+                   const std::function<void(std::string_view)>& word);
+
+// Byte trie over the vocabulary. It finds the longest piece at the start of a text.
+class PieceTrie {
+ public:
+  PieceTrie() { grow(); }
+  void insert(std::string_view piece, std::int32_t id);
+  // Returns the id of the longest piece at the start of `text`, -1 if none. `length` is its number of bytes.
+  std::int32_t longest(std::string_view text, std::size_t& length) const;
+
+ private:
+  struct Edge {
+    std::uint64_t key = 0;  // (node + 1) * 256 + byte; 0: free
+    std::uint32_t child = 0;
+  };
+  void grow();
+  std::size_t slot(std::uint32_t node, unsigned char byte) const;
+  std::vector<Edge> edges_;               // open addressing, at most half full
+  std::vector<std::int32_t> ids_ = {-1};  // per node
+  std::size_t mask_ = 0;
+};
+
+class WordPiece final : public Tokenizer {
+ public:
+  static constexpr std::size_t max_word = 100;  // characters; longer words become [UNK]
+
+  WordPiece(std::string_view vocab, std::string name, BertRules rules);
+
+  using Tokenizer::encode;
+  void encode(std::string_view text, Ids& ids) const override;
+  // Cuts at the last blank, else after the last ASCII punctuation except the brackets of special pieces, else before
+  // the last ideograph.
+  Cut cut(std::string_view text) const override;
+  std::string decode(const Ids& ids, bool keep_special) const override;
+  const Specials& specials() const override { return specials_; }
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(pieces_.size()); }
+  std::string piece(std::int32_t id) const override;
+  const std::string& hash() const override { return hash_; }
+  const std::string& source() const override { return name_; }
+  void save(const Folder& folder) const override;
+
+ private:
+  void encode_plain(std::string_view text, std::string& buffer, Ids& ids) const;
+  void encode_word(std::string_view word, Ids& ids) const;
+
+  std::string name_, vocab_, hash_;
+  BertRules rules_;
+  std::vector<std::string> pieces_;
+  std::array<std::pair<std::string, std::int32_t>, 5> written_;  // special pieces that are recognised in text
+  Specials specials_;
+  PieceTrie starts_, continuations_;
+};
+
+// True if an entry except the [SPECIAL] ones contains an upper-case ASCII letter.
+bool looks_cased(std::string_view vocab);
+
+}  // namespace comera::data

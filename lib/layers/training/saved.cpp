@@ -1,0 +1,86 @@
+#include "lib/layers/training/saved.h"
+
+#include "kernels/linear.h"
+#include "lib/core/error.h"
+
+namespace comera::layers {
+namespace {
+
+// The object of that type in the slot, made if there is none.
+template <class T>
+T& object_in(SavedPtr& slot) {
+  if (auto* const there = dynamic_cast<T*>(slot.get())) return *there;
+  auto made = std::make_unique<T>();
+  T& object = *made;
+  slot = std::move(made);
+  return object;
+}
+
+class Exact final : public Saved {
+ public:
+  Tensor read(Walk& walk) override { return walk.keep(kept); }
+  void release(Walk& walk) override { walk.drop(kept); }
+  Tensor kept;
+};
+
+class ExactKeeper final : public Keeper {
+ public:
+  void keep(Walk& walk, const Tensor& tensor, Use, SavedPtr& slot) const override {
+    object_in<Exact>(slot).kept = walk.keep(tensor);
+  }
+};
+
+class Rebuilt final : public Saved {
+ public:
+  Tensor read(Walk& walk) override { return producer->rebuild(walk); }
+  void release(Walk&) override {}
+  Producer* producer = nullptr;
+};
+
+}  // namespace
+
+Tensor Saved::value(Walk& walk) {
+  Tensor numbers = read(walk);
+  release(walk);
+  return numbers;
+}
+
+void Saved::product(Walk& walk, const Tensor& g, std::int64_t ldg, const Tensor& result, std::int64_t ld_result,
+                    std::int64_t in, std::int64_t out) {
+  Tensor x = read(walk);
+  kernels::Product product{x.elements() / in, in, out, x.data, in, g.data, ldg, result.data, ld_result};
+  walk.run(walk.backend().product, product);
+  walk.drop(x);
+}
+
+const Keeper& exact_keeper() {
+  static const ExactKeeper keeper;
+  return keeper;
+}
+
+SavePolicy SavePolicy::discarding() const {
+  SavePolicy policy = *this;
+  policy.discards_ = true;
+  return policy;
+}
+
+SavePolicy SavePolicy::inside_block() const {
+  SavePolicy policy = *this;
+  if (recompute_ == Recompute::block) policy.recompute_ = Recompute::none;
+  return policy;
+}
+
+void SavePolicy::save(Walk& walk, const Value& value, Use use, SavedPtr& slot) const {
+  if (!saves()) return;
+  if (value.producer && recompute_ != Recompute::none)
+    object_in<Rebuilt>(slot).producer = value.producer;
+  else
+    keeper_->keep(walk, value.tensor, use, slot);
+}
+
+void SavePolicy::take(Walk& walk, Tensor& tensor, Use use, SavedPtr& slot) const {
+  if (saves()) keeper_->keep(walk, tensor, use, slot);
+  walk.drop(tensor);
+}
+
+}  // namespace comera::layers

@@ -1,0 +1,146 @@
+#include "lib/report/run/evaluation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/reals.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/units.h"
+
+namespace comera::report {
+namespace {
+
+std::vector<std::pair<std::string, double>> metrics_of(const EvaluationReport& evaluation) {
+  const engine::Evaluation& result = evaluation.result;
+  if (evaluation.task == data::Task::regression) {
+    const engine::ScoreMetrics& scores = result.scores;
+    return {{"spearman", scores.spearman},
+            {"pearson", scores.pearson},
+            {"rmse", scores.rmse()},
+            {"mse", scores.mse},
+            {"loss", result.loss}};
+  }
+  std::vector<std::pair<std::string, double>> metrics = {{"accuracy", result.accuracy}, {"loss", result.loss}};
+  if (predicts_words(evaluation.task)) metrics.emplace_back("perplexity", evaluation.perplexity());
+  return metrics;
+}
+
+bool holds(double value, const std::string& relation, double bound) {
+  if (relation == ">=") return value >= bound;
+  if (relation == ">") return value > bound;
+  return relation == "<=" ? value <= bound : value < bound;
+}
+
+}  // namespace
+
+double EvaluationReport::perplexity() const { return std::exp(result.loss); }
+
+Table summary_table(const EvaluationReport& evaluation) {
+  Table table;
+  table.columns = {{"examples", predicts_words(evaluation.task) ? "predicted tokens" : "examples", Unit::count}};
+  table.rows.push_back({evaluation.result.counted});
+  for (const auto& [name, value] : metrics_of(evaluation)) {
+    if (evaluation.task == data::Task::regression && name == "loss") continue;  // equals the mean squared error
+    table.columns.push_back({name, name, name == "accuracy" ? Unit::share : Unit::plain});
+    table.rows[0].emplace_back(value);
+  }
+  return table;
+}
+
+Table confusion_table(const EvaluationReport& evaluation) {
+  Table table;
+  table.columns = {{"label", "label \\ predicted"}};
+  for (const std::string& label : evaluation.labels) table.columns.push_back({label, printable(label)});
+  for (std::size_t row = 0; row < evaluation.labels.size(); ++row) {
+    auto& cells = table.rows.emplace_back();
+    cells.emplace_back(evaluation.labels[row]);
+    for (const std::int64_t count : evaluation.result.confusion[row]) cells.emplace_back(count);
+  }
+  return table;
+}
+
+Table label_table(const EvaluationReport& evaluation) {
+  const auto& confusion = evaluation.result.confusion;
+  Table table;
+  table.columns = {{"label", "label"},
+                   {"examples", "examples", Unit::count},
+                   {"recall", "recall", Unit::share},
+                   {"precision", "precision", Unit::share},
+                   {"taken_for", "most often taken for"}};
+  const auto share = [](std::int64_t part, std::int64_t all) {
+    return all ? Cell(static_cast<double>(part) / static_cast<double>(all)) : Cell();
+  };
+  for (std::size_t label = 0; label < confusion.size(); ++label) {
+    std::int64_t examples = 0, predicted = 0;
+    std::size_t other = label == 0 ? 1 : 0;
+    for (std::size_t i = 0; i < confusion.size(); ++i) {
+      examples += confusion[label][i];
+      predicted += confusion[i][label];
+      if (i != label && confusion[label][i] > confusion[label][other]) other = i;
+    }
+    const bool mistaken = other < confusion.size() && confusion[label][other] > 0;
+    table.rows.push_back(
+        {evaluation.labels[label], examples, share(confusion[label][label], examples),
+         share(confusion[label][label], predicted),
+         mistaken ? Cell(fmt::format("{} ({})", evaluation.labels[other], confusion[label][other])) : Cell()});
+  }
+  return table;
+}
+
+Json to_json(const EvaluationReport& evaluation) {
+  Json json = document("evaluate");
+  json["task"] = data::name_of(evaluation.task);
+  json["examples"] = evaluation.result.counted;
+  for (const auto& [name, value] : metrics_of(evaluation)) json[name] = to_json(Cell(value));
+  if (evaluation.task != data::Task::classify) return json;
+  json["labels"] = evaluation.labels;
+  json["confusion"] = evaluation.result.confusion;
+  return json;
+}
+
+Requirement parse_requirement(const std::string& text, const std::vector<std::string>& metrics) {
+  const std::size_t begin = text.find_first_of("<>");
+  const std::size_t end = begin == std::string::npos ? begin : text.find_first_not_of("<>=", begin);
+  const auto trimmed = [](std::string part) {
+    std::erase(part, ' ');
+    return part;
+  };
+  const std::string relation = end == std::string::npos ? "" : text.substr(begin, end - begin);
+  const auto bound = end == std::string::npos ? std::nullopt : parse_real(trimmed(text.substr(end)));
+  if (!bound || (relation != ">=" && relation != ">" && relation != "<=" && relation != "<"))
+    fail_input("[evaluate] --require '{}': expected a metric, one of >= > <= <, and a number, such as accuracy>=0.8",
+               text);
+  const std::string name = trimmed(text.substr(0, begin));
+  if (std::find(metrics.begin(), metrics.end(), name) == metrics.end())
+    fail_input("[evaluate] --require '{}': there is no metric '{}'; use {}", text, name, fmt::join(metrics, ", "));
+  return {text, name, relation, *bound};
+}
+
+Requirement parse_requirement(const std::string& text, data::Task task) {
+  std::vector<std::string> names{"spearman", "spearman_error", "pearson"};
+  if (task != data::Task::embed) {
+    names.clear();
+    for (const auto& [name, value] : metrics_of({task, {}, {}})) names.push_back(name);
+  }
+  return parse_requirement(text, names);
+}
+
+void require_metric(const EvaluationReport& evaluation, const Requirement& requirement) {
+  require_metric(metrics_of(evaluation), requirement);
+}
+
+void require_metric(const std::vector<Metric>& metrics, const Requirement& requirement) {
+  for (const auto& [metric, value] : metrics)
+    if (metric == requirement.metric && !holds(value, requirement.relation, requirement.bound))
+      fail_run("[evaluate] --require {} is not met: {} is {}", requirement.text, metric, format_digits(value, 6));
+}
+
+void require_metric(const EvaluationReport& evaluation, const std::string& requirement) {
+  require_metric(evaluation, parse_requirement(requirement, evaluation.task));
+}
+
+}  // namespace comera::report

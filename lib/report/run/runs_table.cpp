@@ -1,0 +1,93 @@
+#include "lib/report/run/runs_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/io/json_file.h"
+#include "lib/report/run/run_history.h"
+
+namespace comera::report {
+namespace {
+
+struct Run {
+  std::string folder;
+  Json report;
+  double step_ms = NAN;
+};
+
+Run read_run(const std::string& folder) {
+  const std::string path = join_path(folder, "report.json");
+  if (!path_exists(path))
+    fail_input("[inspect] {}: holds no report.json; --runs takes folders of finished runs", folder);
+  const auto history = read_run_history(folder);
+  Run run{folder, io::read_json(path, io::largest_report), history ? history->closing("step_ms") : NAN};
+  for (const char* key : {"step", "file_bytes", "totals", "memory"})
+    if (!run.report.is_object() || !run.report.contains(key))
+      fail_input("{}: '{}' is missing; is this the report of a run?", path, key);
+  return run;
+}
+
+Cell number(const Json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return {};
+}
+
+std::vector<Cell> row_of(const Run& run, const Run& first) {
+  const Json& totals = run.report["totals"];
+  const auto cell = [](double value) { return std::isfinite(value) ? Cell(value) : Cell(); };
+  return {run.folder,
+          number(run.report["step"]),
+          number(run.report.value("accuracy", Json())),
+          number(run.report.value("spearman", Json())),
+          number(totals.value("parameters", Json())),
+          number(run.report["file_bytes"]),
+          number(totals.value("ratio", Json())),
+          cell(run.step_ms),
+          cell(first.step_ms / run.step_ms),
+          number(run.report["memory"].value("measured_peak", Json()))};
+}
+
+void remove_column(Table& table, std::string_view key) {
+  const auto column =
+      std::find_if(table.columns.begin(), table.columns.end(), [&](const auto& one) { return one.key == key; });
+  const auto index = column - table.columns.begin();
+  table.columns.erase(column);
+  for (auto& row : table.rows) row.erase(row.begin() + index);
+}
+
+}  // namespace
+
+Table runs_table(std::span<const std::string> folders) {
+  std::vector<Run> runs;
+  for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  Table table;
+  table.columns = {{"run", "run"},
+                   {"step", "steps", Unit::count},
+                   {"accuracy", "dev accuracy", Unit::share},
+                   {"spearman", "dev Spearman", Unit::plain},
+                   {"parameters", "parameters", Unit::count},
+                   {"file_bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"step_ms", "ms per step", Unit::ms},
+                   {"speedup", "faster", Unit::ratio},
+                   {"measured_peak", "peak memory", Unit::bytes}};
+  table.dispensable = {"step", "speedup", "ratio"};
+  for (const Run& run : runs) table.rows.push_back(row_of(run, runs.front()));
+  // Accuracy and correlation belong to different tasks. A column without a value in any run is left out, but the
+  // accuracy stays if neither has a value.
+  const auto any = [&](const char* key) {
+    return std::any_of(runs.begin(), runs.end(),
+                       [&](const Run& run) { return run.report.value(key, Json()).is_number(); });
+  };
+  if (!any("spearman"))
+    remove_column(table, "spearman");
+  else if (!any("accuracy"))
+    remove_column(table, "accuracy");
+  return table;
+}
+
+}  // namespace comera::report

@@ -1,0 +1,198 @@
+#include "lib/report/weights/tensorize_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/core/units.h"
+#include "lib/report/output/fold.h"
+#include "lib/report/weights/comparison.h"
+#include "lib/report/weights/layer_kinds.h"
+#include "lib/report/weights/tensorize_words.h"
+#include "lib/report/weights/weight_columns.h"
+
+namespace comera::report {
+namespace {
+
+using compress::LayerOutcome;
+using compress::Result;
+
+Cell maybe(const std::optional<double>& value) { return value ? Cell(*value) : Cell(); }
+
+// The relative distance of an error from the minimum for its rank: 0.02 is two percent.
+std::optional<double> above_optimum(const LayerOutcome& layer) {
+  if (!layer.optimum || !layer.error_of_optimum || *layer.optimum <= 0) return std::nullopt;
+  return *layer.error_of_optimum / *layer.optimum - 1;
+}
+
+Json layer_json(const LayerOutcome& layer, const compress::OutputFormat& format) {
+  Json json{{"name", weight_name(layer.name, layer.bare, format)},
+            {"kind", layer.table ? "embedding" : "linear"},
+            {"shape", layer.shape},
+            {"form", layer.form}};
+  json["modes"] = layer.chain ? layer.chain->layout.modes : io::FileShape{};
+  json["ranks"] = layer.chain ? layer.chain->layout.ranks : io::FileShape{};
+  if (layer.chain)
+    json["in_count"] = layer.chain->layout.inputs(), json["sorted"] = layer.chain->layout.sorted,
+    json["gauge"] = layer.chain->layout.gauge;
+  if (layer.chain && layer.chain->layout.exact_rows > 0) json["exact_rows"] = layer.chain->layout.exact_rows;
+  json["parameters"] = layer.parameters;
+  json["parameters_dense"] = layer.parameters_dense;
+  json["bytes"] = layer.bytes;
+  json["bytes_dense"] = layer.bytes_dense;
+  json["ratio"] = ratio_of(layer);
+  json["rel_error"] = layer.rel_error;
+  json["output_error"] = to_json(maybe(layer.output_error));
+  json["optimum"] = to_json(maybe(layer.optimum));
+  json["above_optimum"] = to_json(maybe(above_optimum(layer)));
+  json["ms"] = layer.ms;
+  if (!layer.reason.empty()) json["reason"] = layer.reason;
+  return json;
+}
+
+Json totals_json(const Result& result) {
+  std::int64_t parameters = 0, parameters_dense = 0;
+  for (const LayerOutcome& layer : result.layers)
+    parameters += layer.parameters, parameters_dense += layer.parameters_dense;
+  Json json{{"file_bytes", result.file_bytes},
+            {"file_bytes_dense", result.file_bytes_dense},
+            {"ratio", result.ratio()},
+            {"parameters", parameters},
+            {"parameters_dense", parameters_dense},
+            {"mean_error", mean_error(result)},
+            {"worst_error", result.worst_error()},
+            {"seconds", result.seconds}};
+  if (result.counted_bytes) json["onnx_bytes"] = *result.counted_bytes;
+  return json;
+}
+
+Json body_json(const Result& result) {
+  Json json;
+  json["source"] = result.source;
+  json["output"] = result.output;
+  if (result.asked_ratio > 0) json["asked_ratio"] = result.asked_ratio;
+  json["totals"] = totals_json(result);
+  json["kinds"] = kinds_json(result);
+  if (result.cost) json["cost"] = comparison_json(*result.cost);
+  if (result.calibration)
+    json["calibration"] = {{"files", result.calibration->files},
+                           {"hash", result.calibration->hash},
+                           {"tokens", result.calibration->tokens},
+                           {"held_tokens", result.calibration->held_tokens},
+                           {"judged_tokens", result.calibration->judged_tokens}};
+  json["left_out"] = result.files.left_out;
+  json["layers"] = Json::array();
+  for (const LayerOutcome& layer : result.layers) json["layers"].push_back(layer_json(layer, result.format));
+  return json;
+}
+
+}  // namespace
+
+double mean_error(const Result& result) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const LayerOutcome& layer : result.layers) {
+    sum += error_of(layer);
+    ++count;
+  }
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+LayerLines tensorize_layers(const Result& result) {
+  Table table;
+  table.columns = {{"name", "weight"},
+                   {"shape", "shape", Unit::sizes},
+                   {"form", "form"},
+                   {"modes", "modes", Unit::sizes},
+                   {"ranks", "ranks"},
+                   {"bytes_dense", "before", Unit::bytes},
+                   {"bytes", "after", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"rel_error", "weight error", Unit::error},
+                   {"output_error", "output error", Unit::error},
+                   {"optimum", "optimum", Unit::error},
+                   {"above_optimum", "above optimum", Unit::share},
+                   {"ms", "ms", Unit::ms}};
+  table.dispensable = {"ms", "above_optimum", "modes", "shape", "optimum", "ratio", "bytes_dense"};
+  Reasons reasons;
+  for (const LayerOutcome& layer : result.layers) {
+    const bool pair = !layer.chain || layer.chain->layout.ranks.size() <= 3;  // the modes of a pair are its shape
+    const io::FileShape none;
+    table.rows.push_back(
+        {weight_name(layer.name, layer.bare, result.format), layer.shape,
+         reasons.marked(form_words(layer.form, layer.chain ? layer.chain->layout.exact_rows : 0), layer.reason),
+         list_or_nothing(pair ? none : layer.chain->layout.modes),
+         list_or_nothing(layer.chain ? layer.chain->layout.ranks : none), whole(layer.bytes_dense), whole(layer.bytes),
+         ratio_of(layer), rounded(layer.rel_error), rounded(layer.output_error), rounded(layer.optimum),
+         maybe(above_optimum(layer)), layer.chain ? Cell(layer.ms) : Cell()});
+  }
+  std::vector<Cell> total(table.columns.size());
+  total[0] = result.format.name;
+  total[5] = whole(result.file_bytes_dense);
+  total[6] = whole(result.file_bytes);
+  total[7] = result.ratio();
+  table.totals.push_back(std::move(total));
+  LayerLines lines{fold_equal_rows(without_empty_columns(table)), reasons.lines()};
+  const auto is_ttm = [](const LayerOutcome& layer) { return layer.form == "ttm"; };
+  if (std::any_of(result.layers.begin(), result.layers.end(), is_ttm))
+    lines.notes.emplace_back("optimum of a ttm: a lower bound of the error of every ttm with its ranks");
+  if (result.calibration)
+    lines.notes.emplace_back(
+        "output error: on held-out text; optimum: the least that any matrix of the rank has on the text it was fitted "
+        "to");
+  return lines;
+}
+
+Json to_json(const Result& result) {
+  Json json = document("tensorize");
+  json.update(body_json(result));
+  return json;
+}
+
+std::string summary(const Result& result, bool last) {
+  std::string out = fmt::format("{}: {} -> {} ({}), mean {} error {:.4f}, worst {:.4f}, {}\n", result.output,
+                                format_bytes(result.file_bytes_dense), format_bytes(result.file_bytes),
+                                show(result.ratio(), Unit::ratio), result.calibration ? "output" : "weight",
+                                mean_error(result), result.worst_error(), format_seconds(result.seconds));
+  if (result.counted_bytes)
+    out += fmt::format("as the ONNX graph that `comera export` writes: {} bytes\n", *result.counted_bytes);
+  if (!result.files.left_out.empty())
+    out += fmt::format("left out, because they hold the dense weights in another format: {}\n",
+                       fmt::join(result.files.left_out, ", "));
+  out += fmt::format("cut: {}\n", kinds_cut(result));
+  out += fmt::format("cost: {}{}\n", result.cost ? cost_words(*result.cost) : "not measured",
+                     last && may_calibrate(result) ? fmt::format("; {}", calibration_hint) : "");
+  return out;
+}
+
+Table tensorize_ratios(std::span<const Result> results) {
+  Table table;
+  table.columns = {{"output", "folder"},
+                   {"asked_ratio", "asked", Unit::ratio},
+                   {"file_bytes", "bytes", Unit::bytes},
+                   {"ratio", "ratio", Unit::ratio},
+                   {"mean_error", "mean error", Unit::error},
+                   {"worst_error", "worst error", Unit::error},
+                   {"dense_layers", "layers dense", Unit::count},
+                   {"cosine", "cosine", Unit::error},
+                   {"perplexity", "perplexity"}};
+  for (const Result& result : results) {
+    std::int64_t dense = 0;
+    for (const LayerOutcome& layer : result.layers) dense += !layer.chain;
+    table.rows.push_back({result.output, result.asked_ratio, whole(result.file_bytes), result.ratio(),
+                          mean_error(result), result.worst_error(), dense, rounded(cosine_of(result)),
+                          rounded(perplexity_of(result))});
+  }
+  return without_empty_columns(table);
+}
+
+Json to_json(std::span<const Result> results) {
+  Json json = document("tensorize");
+  json["runs"] = Json::array();
+  for (const Result& result : results) json["runs"].push_back(body_json(result));
+  return json;
+}
+
+}  // namespace comera::report

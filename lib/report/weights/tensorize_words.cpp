@@ -1,0 +1,50 @@
+#include "lib/report/weights/tensorize_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace comera::report {
+
+std::string weight_name(const std::string& layer, bool bare, const compress::OutputFormat& format) {
+  return bare ? layer : layer + format.weight_ending;
+}
+
+double ratio_of(const compress::LayerOutcome& layer) {
+  return static_cast<double>(layer.bytes_dense) / static_cast<double>(std::max<std::uint64_t>(1, layer.bytes));
+}
+
+double error_of(const compress::LayerOutcome& layer) { return layer.output_error.value_or(layer.rel_error); }
+std::string error_name(const compress::Result& result) { return result.calibration ? "output error" : "weight error"; }
+
+std::optional<double> cosine_of(const compress::Result& result) {
+  if (!result.cost) return std::nullopt;
+  const auto& cosine = result.cost->embedding ? result.cost->embedding : result.cost->hidden;
+  return cosine ? std::optional(cosine->mean) : std::nullopt;
+}
+
+std::optional<double> perplexity_of(const compress::Result& result) {
+  return result.cost && result.cost->answers ? result.cost->answers->perplexity : std::nullopt;
+}
+
+Cell rounded(const std::optional<double>& value) { return value ? Cell(std::round(1e4 * *value) / 1e4) : Cell(); }
+Cell text_or_nothing(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+// Calibration runs a model folder.
+bool may_calibrate(const compress::Result& result) { return result.format.folder && !result.calibration; }
+
+std::string Reasons::marked(const std::string& form, const std::string& reason) {
+  if (reason.empty()) return form;
+  const auto found = std::find(texts_.begin(), texts_.end(), reason);
+  const auto at = found - texts_.begin();
+  if (found == texts_.end()) texts_.push_back(reason);
+  return fmt::format("{} ({})", form, at + 1);
+}
+
+std::vector<std::string> Reasons::lines() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < texts_.size(); ++i) lines.push_back(fmt::format("({}) {}", i + 1, texts_[i]));
+  return lines;
+}
+
+}  // namespace comera::report

@@ -1,0 +1,119 @@
+#include "models/decoder/decoder_block.h"
+
+namespace comera::models {
+namespace {
+
+using kernels::Activation;
+using Names = DecoderNames;
+
+struct Part {
+  const char* name;
+  std::int64_t out;
+};
+
+LinearSet linears(Builder& builder, const DecoderSpec& spec, std::int64_t index, std::int64_t in,
+                  const std::vector<Part>& parts) {
+  std::vector<layers::LinearSpec> specs;
+  for (const Part& part : parts) {
+    specs.push_back(spec.linear(Names::layer(index, part.name), part.out));
+    specs.back().bias = false;
+  }
+  return LinearSet::make(builder, specs, in, Activation::none);
+}
+
+std::vector<Part> attention_inputs(const DecoderSpec& spec) {
+  const std::int64_t narrow = spec.key_heads * spec.head_size;
+  return {{Names::query, spec.heads * spec.head_size}, {Names::key, narrow}, {Names::value, narrow}};
+}
+
+// The last norm of a block is the first norm of the next block.
+std::string output_norm_name(const DecoderSpec& spec, std::int64_t index) {
+  return index + 1 < spec.layers ? Names::layer(index + 1, Names::first_norm) : Names::final_norm;
+}
+
+}  // namespace
+
+DecoderBlock::DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const DecoderPass& shared)
+    : shared_(shared),
+      index_(index),
+      wide_(spec.heads * spec.head_size),
+      intermediate_(spec.intermediate),
+      qkv_(linears(builder, spec, index, spec.hidden, attention_inputs(spec))),
+      attention_(builder, {spec.heads, spec.key_heads, spec.head_size, spec.attention_dropout}),
+      projection_(linears(builder, spec, index, wide_, {{Names::output, spec.hidden}})),
+      middle_(builder, Names::layer(index, Names::middle_norm), spec.hidden,
+              {kernels::NormKind::rms, spec.epsilon, 0, 0}),
+      gate_up_(linears(builder, spec, index, spec.hidden,
+                       {{Names::gate, spec.intermediate}, {Names::up, spec.intermediate}})),
+      gated_(Activation::silu),
+      down_(linears(builder, spec, index, spec.intermediate, {{Names::down, spec.hidden}})),
+      output_(builder, output_norm_name(spec, index), spec.hidden, {kernels::NormKind::rms, spec.epsilon, 0, 0}) {}
+
+Value DecoderBlock::attend(Pass& pass, Tensor* qkv, const KeyRanges& keys) {
+  for (int i = 0; i < 2; ++i) shared_.rotary.turn(pass, qkv[i], false);
+  if (!shared_.cache) return attention_.forward(pass, qkv[0], qkv[1], qkv[2], keys.begin, keys.end);
+  shared_.cache->store(pass, index_, shared_.cache_rows, qkv[1], qkv[2]);
+  pass.walk.drop(qkv[1]);
+  pass.walk.drop(qkv[2]);
+  return attention_.forward_cached(pass, qkv[0], shared_.cache->keys(index_), shared_.cache->values(index_), keys.begin,
+                                   keys.end);
+}
+
+Tensor DecoderBlock::attention_branch(Pass& pass, const Value& x, const KeyRanges& keys) {
+  Tensor qkv[3];
+  qkv_.forward(pass, x, qkv);
+  Value heads = attend(pass, qkv, keys);
+  Tensor y;
+  projection_.forward(pass, heads, &y);
+  pass.walk.drop(heads.tensor);
+  return y;
+}
+
+Tensor DecoderBlock::feed_forward(Pass& pass, const Value& x) {
+  Tensor gate_up[2];
+  gate_up_.forward(pass, x, gate_up);
+  Value gated = gated_.forward(pass, gate_up[0], gate_up[1]);
+  Tensor y;
+  down_.forward(pass, gated, &y);
+  pass.walk.drop(gated.tensor);
+  return y;
+}
+
+Flow DecoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
+  Flow middle, out;
+  middle.normed = middle_.forward(pass, attention_branch(pass, in.normed, keys), in.stream, &middle.stream);
+  out.normed = output_.forward(pass, feed_forward(pass, middle.normed), middle.stream, &out.stream);
+  pass.walk.drop(middle.normed.tensor);
+  pass.walk.drop(middle.stream);
+  return out;
+}
+
+void DecoderBlock::attention_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx) {
+  Tensor d_heads = pass.walk.make("d_heads", {pass.tokens(), wide_});
+  projection_.backward(pass, sink, &d, d_heads, false);
+  Tensor d_qkv[3];
+  attention_.backward(pass, d_heads, d_qkv[0], d_qkv[1], d_qkv[2]);
+  for (int i = 0; i < 2; ++i) shared_.rotary.turn(pass, d_qkv[i], true);
+  qkv_.backward(pass, sink, d_qkv, dx, false);
+}
+
+void DecoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx) {
+  Tensor d_gated = pass.walk.make("d_gated", {pass.tokens(), intermediate_});
+  down_.backward(pass, sink, &d, d_gated, false);
+  Tensor d_gate_up[2];
+  gated_.backward(pass, d_gated, d_gate_up[0], d_gate_up[1]);
+  gate_up_.backward(pass, sink, d_gate_up, dx, false);
+}
+
+FlowGradient DecoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
+  Tensor d_fed, d_attended;
+  Tensor d_stream = output_.backward(pass, sink, d.normed, d.stream, &d_fed);
+  Tensor d_normed = pass.walk.make("d_normed", d_stream.shape);
+  feed_forward_backward(pass, sink, d_fed, d_normed);
+  d_stream = middle_.backward(pass, sink, d_normed, d_stream, &d_attended);
+  d_normed = pass.walk.make("d_normed", d_stream.shape);
+  attention_backward(pass, sink, d_attended, d_normed);
+  return {d_normed, d_stream};
+}
+
+}  // namespace comera::models

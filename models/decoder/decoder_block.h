@@ -1,0 +1,47 @@
+// One block of a decoder: attention and gated feed-forward. Each reads a norm of the residual stream and adds its
+// result to the stream.
+#pragma once
+
+#include "lib/layers/attention.h"
+#include "lib/layers/cache.h"
+#include "lib/layers/gated.h"
+#include "lib/layers/norm.h"
+#include "models/block_stack.h"
+#include "models/decoder/decoder_spec.h"
+
+namespace comera::models {
+
+// Tensors that all blocks of a pass share.
+struct DecoderPass {
+  layers::Rotary rotary;
+  const layers::KeyValueCache* cache = nullptr;  // null: uses the keys and values of the pass
+  Tensor cache_rows{};                           // i32 [K]
+};
+
+class DecoderBlock final : public Block {
+ public:
+  DecoderBlock(Builder& builder, const DecoderSpec& spec, std::int64_t index, const DecoderPass& shared);
+
+  Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
+  FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
+
+ private:
+  Value attend(Pass& pass, Tensor* qkv, const KeyRanges& keys);
+  Tensor attention_branch(Pass& pass, const Value& x, const KeyRanges& keys);
+  Tensor feed_forward(Pass& pass, const Value& x);
+  void attention_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
+  void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx);
+
+  const DecoderPass& shared_;
+  std::int64_t index_, wide_, intermediate_;
+  LinearSet qkv_;
+  layers::Attention attention_;
+  LinearSet projection_;
+  layers::ResidualNorm middle_;
+  LinearSet gate_up_;
+  layers::Gated gated_;
+  LinearSet down_;
+  layers::ResidualNorm output_;
+};
+
+}  // namespace comera::models

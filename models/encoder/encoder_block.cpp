@@ -1,0 +1,108 @@
+#include "models/encoder/encoder_block.h"
+
+namespace comera::models {
+namespace {
+
+using kernels::Activation;
+
+std::string output_norm_name(const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
+  if (!spec.pre_norm) return names.layer(index, names.output_norm);
+  return index + 1 < spec.layers ? names.layer(index + 1, names.output_norm) : names.final_norm;
+}
+
+LinearSet linear(Builder& builder, const EncoderSpec& spec, const std::string& name, std::int64_t in, std::int64_t out,
+                 Activation activation) {
+  return LinearSet::make(builder, {spec.linear(name, out)}, in, activation);
+}
+
+LinearSet query_key_value(Builder& builder, const EncoderSpec& spec, const EncoderNames& names, std::int64_t index) {
+  std::vector<layers::LinearSpec> specs;
+  for (const char* part : {names.query, names.key, names.value})
+    specs.push_back(spec.linear(names.layer(index, part), spec.hidden));
+  return LinearSet::make(builder, specs, spec.hidden, Activation::none);
+}
+
+layers::ResidualNorm::Settings norm_settings(const EncoderSpec& spec) {
+  return {kernels::NormKind::layer, spec.epsilon, spec.dropout, 0};
+}
+
+}  // namespace
+
+EncoderBlock::EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index)
+    : pre_norm_(spec.pre_norm),
+      hidden_(spec.hidden),
+      intermediate_(spec.intermediate),
+      qkv_(query_key_value(builder, spec, EncoderNames(spec), index)),
+      attention_(builder, {spec.heads, spec.heads, spec.hidden / spec.heads, spec.attention_dropout}),
+      projection_(linear(builder, spec, EncoderNames(spec).layer(index, "attention.output.dense"), spec.hidden,
+                         spec.hidden, Activation::none)),
+      middle_(builder, EncoderNames(spec).layer(index, EncoderNames(spec).middle_norm), spec.hidden,
+              norm_settings(spec)),
+      up_(linear(builder, spec, EncoderNames(spec).layer(index, "intermediate.dense"), spec.hidden, spec.intermediate,
+                 Activation::gelu)),
+      down_(linear(builder, spec, EncoderNames(spec).layer(index, "output.dense"), spec.intermediate, spec.hidden,
+                   Activation::none)),
+      output_(builder, output_norm_name(spec, EncoderNames(spec), index), spec.hidden, norm_settings(spec)) {}
+
+Tensor EncoderBlock::attend(Pass& pass, const Value& x, const KeyRanges& keys) {
+  Tensor qkv[3];
+  qkv_.forward(pass, x, qkv);
+  Value heads = attention_.forward(pass, qkv[0], qkv[1], qkv[2], keys.begin, keys.end);
+  Tensor y;
+  projection_.forward(pass, heads, &y);
+  pass.walk.drop(heads.tensor);
+  return y;
+}
+
+Tensor EncoderBlock::feed_forward(Pass& pass, const Value& x) {
+  Value hidden;
+  up_.forward(pass, x, &hidden.tensor);
+  hidden.producer = up_.producer();
+  Tensor y;
+  down_.forward(pass, hidden, &y);
+  pass.walk.drop(hidden.tensor);
+  return y;
+}
+
+Flow EncoderBlock::forward(Pass& pass, const Flow& in, const KeyRanges& keys) {
+  Flow middle, out;
+  Tensor attended = attend(pass, in.normed, keys);
+  middle.normed =
+      middle_.forward(pass, attended, pre_norm_ ? in.stream : in.normed.tensor, pre_norm_ ? &middle.stream : nullptr);
+  Tensor fed = feed_forward(pass, middle.normed);
+  out.normed =
+      output_.forward(pass, fed, pre_norm_ ? middle.stream : middle.normed.tensor, pre_norm_ ? &out.stream : nullptr);
+  pass.walk.drop(middle.normed.tensor);
+  if (pre_norm_) pass.walk.drop(middle.stream);
+  return out;
+}
+
+void EncoderBlock::attend_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate) {
+  Tensor d_heads = pass.walk.make("d_heads", d.shape);
+  projection_.backward(pass, sink, &d, d_heads, false);
+  Tensor d_qkv[3];
+  attention_.backward(pass, d_heads, d_qkv[0], d_qkv[1], d_qkv[2]);
+  qkv_.backward(pass, sink, d_qkv, dx, accumulate);
+}
+
+void EncoderBlock::feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate) {
+  Tensor d_hidden = pass.walk.make("d_hidden", {d.elements() / hidden_, intermediate_});
+  down_.backward(pass, sink, &d, d_hidden, false);
+  up_.backward(pass, sink, &d_hidden, dx, accumulate);
+}
+
+// Post-LN: the residual path and the branch share one gradient of the norm's output, so the branch adds to it in
+// place.
+FlowGradient EncoderBlock::backward(Pass& pass, Sink& sink, FlowGradient d) {
+  Walk& walk = pass.walk;
+  Tensor d_fed, d_attended;
+  Tensor d_stream = output_.backward(pass, sink, d.normed, d.stream, &d_fed);
+  Tensor d_normed = pre_norm_ ? walk.make("d_normed", d_stream.shape) : d_stream;
+  feed_forward_backward(pass, sink, d_fed, d_normed, !pre_norm_);
+  d_stream = middle_.backward(pass, sink, d_normed, pre_norm_ ? d_stream : Tensor{}, &d_attended);
+  d_normed = pre_norm_ ? walk.make("d_normed", d_stream.shape) : d_stream;
+  attend_backward(pass, sink, d_attended, d_normed, !pre_norm_);
+  return {d_normed, pre_norm_ ? d_stream : Tensor{}};
+}
+
+}  // namespace comera::models

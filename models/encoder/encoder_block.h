@@ -1,0 +1,39 @@
+// One block of an encoder: attention and feed-forward, each followed by the residual sum and a norm.
+//
+//   s' = stream + dropout(attention(n)),  n' = norm(s'),   s'' = s' + dropout(ffn(n')),  n'' = norm(s'')
+// Post-LN (BERT): the residual stream is n itself. Pre-LN: the residual stream is the sum, and the block's last norm is
+// the next block's first.
+#pragma once
+
+#include "lib/layers/attention.h"
+#include "lib/layers/linear.h"
+#include "lib/layers/norm.h"
+#include "models/block_stack.h"
+#include "models/encoder/encoder_spec.h"
+
+namespace comera::models {
+
+class EncoderBlock final : public Block {
+ public:
+  EncoderBlock(Builder& builder, const EncoderSpec& spec, std::int64_t index);
+
+  Flow forward(Pass& pass, const Flow& in, const KeyRanges& keys) override;
+  FlowGradient backward(Pass& pass, Sink& sink, FlowGradient d) override;
+
+ private:
+  Tensor attend(Pass& pass, const Value& x, const KeyRanges& keys);
+  Tensor feed_forward(Pass& pass, const Value& x);
+  void attend_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);
+  void feed_forward_backward(Pass& pass, Sink& sink, Tensor d, const Tensor& dx, bool accumulate);
+
+  bool pre_norm_;
+  std::int64_t hidden_, intermediate_;
+  LinearSet qkv_;
+  layers::Attention attention_;
+  LinearSet projection_;
+  layers::ResidualNorm middle_;
+  LinearSet up_, down_;
+  layers::ResidualNorm output_;
+};
+
+}  // namespace comera::models

@@ -1,0 +1,95 @@
+#include "models/encoder/encoder_spec.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+
+namespace comera::models {
+
+EncoderNames::EncoderNames(const EncoderSpec& spec)
+    : root_(spec.bare       ? ""
+            : spec.pre_norm ? "roberta_prelayernorm."
+                            : "bert.") {
+  word = root_ + "embeddings.word_embeddings";
+  position = root_ + "embeddings.position_embeddings";
+  type = root_ + "embeddings.token_type_embeddings";
+  embedding_norm = root_ + "embeddings.LayerNorm";
+  final_norm = root_ + "LayerNorm";
+  query = "attention.self.query";
+  key = "attention.self.key";
+  value = "attention.self.value";
+  attention_output = "attention.output.dense";
+  up = "intermediate.dense";
+  down = "output.dense";
+  middle_norm = spec.pre_norm ? "intermediate.LayerNorm" : "attention.output.LayerNorm";
+  output_norm = spec.pre_norm ? "attention.LayerNorm" : "output.LayerNorm";
+  pooler = root_ + "pooler.dense";
+  head_dense = spec.pre_norm ? "classifier.dense" : pooler;
+  classifier = spec.pre_norm ? "classifier.out_proj" : "classifier";
+  transform = spec.pre_norm ? "lm_head.dense" : "cls.predictions.transform.dense";
+  transform_norm = spec.pre_norm ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm";
+  decoder_bias = spec.pre_norm ? "lm_head.bias" : "cls.predictions.bias";
+}
+
+std::string EncoderNames::layer(std::int64_t index, const char* part) const {
+  return fmt::format("{}encoder.layer.{}.{}", root_, index, part);
+}
+
+std::vector<WeightSite> weight_sites(const EncoderSpec& spec) {
+  const EncoderNames names(spec);
+  std::vector<WeightSite> sites{{names.word, spec.vocabulary, spec.hidden, true}};
+  for (std::int64_t i = 0; i < spec.layers; ++i) {
+    for (const char* part : {names.query, names.key, names.value, names.attention_output})
+      sites.push_back({names.layer(i, part), spec.hidden, spec.hidden, false});
+    sites.push_back({names.layer(i, names.up), spec.intermediate, spec.hidden, false});
+    sites.push_back({names.layer(i, names.down), spec.hidden, spec.intermediate, false});
+  }
+  if (spec.task != Task::embed || spec.pooler)
+    sites.push_back({spec.task == Task::mlm     ? names.transform
+                     : spec.task == Task::embed ? names.pooler
+                                                : names.head_dense,
+                     spec.hidden, spec.hidden, false});
+  return sites;
+}
+
+EncoderSpec with_head(const EncoderSpec& spec, Task task, const std::vector<std::string>& labels) {
+  if (task == Task::clm)
+    fail_input(
+        "[model] an encoder sees what comes next, so it cannot learn --task clm; start from a decoder's folder, or "
+        "learn --task mlm");
+  EncoderSpec out = spec;
+  out.task = task;
+  out.labels = task == Task::classify     ? labels
+               : task == Task::regression ? std::vector<std::string>{regression_label}
+                                          : std::vector<std::string>{};
+  if (task != Task::embed) out.bare = out.pooler = false;
+  const std::string before = EncoderNames(spec).prefix(), after = EncoderNames(out).prefix();
+  out.forms.clear();
+  const std::vector<WeightSite> sites = weight_sites(out);
+  for (const auto& [name, form] : spec.forms) {
+    const std::string renamed = name.starts_with(before) ? after + name.substr(before.size()) : name;
+    if (std::any_of(sites.begin(), sites.end(), [&](const WeightSite& site) { return site.name == renamed; }))
+      out.forms[renamed] = form;
+  }
+  return out;
+}
+
+void check(const EncoderSpec& spec) {
+  check_common(spec);
+  if (spec.task == Task::clm)
+    fail_input("[model] an encoder sees what comes next, so it cannot learn --task clm; use --model llama-6m");
+  if (spec.hidden % spec.heads != 0)
+    fail_input("[model] hidden_size {} is not a multiple of num_attention_heads {}; change one of them", spec.hidden,
+               spec.heads);
+  if (spec.types < 0 || spec.types > 1024)
+    fail_input("[model] type_vocab_size is {}; it must lie between 0 and 1024", spec.types);
+  if (spec.task == Task::regression && spec.labels.size() != 1)
+    fail_input(
+        "[model] a regression has one output, but there are {} labels; several numbers of one text are not supported",
+        spec.labels.size());
+  if (spec.task == Task::classify && spec.labels.size() < 2)
+    fail_input("[model] a classifier needs at least two labels, but there is {}; check the column of the label",
+               spec.labels.empty() ? "none" : "only '" + spec.labels[0] + "'");
+}
+
+}  // namespace comera::models

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Typical first commands: each works, or its message gives the true reason and the remedy.
+. "$(dirname "$0")/../expect.sh"
+. "$(dirname "$0")/../tiny_task.sh"
+
+go=(--seq 8 --batch 4 --steps 4 --threads 2 --quiet)
+run "$COMERA" pretrain "${tiny[@]}" -o dense --form dense
+expect_exit 0
+run "$COMERA" finetune dense --task embed --teacher dense --distill hidden "${go[@]}" --data corpus.txt -o body
+expect_exit 0
+
+# --label selects a task with labels, whatever the model's task was. A dry run needs no more options than the run.
+run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label --dry-run
+expect_exit 0
+run "$COMERA" finetune body "${go[@]}" --data train.tsv --text text --label label -o labelled
+expect_exit 0
+grep -q '"0": "blue"' labelled/config.json || fail "the labels of the column are in config.json"
+run "$COMERA" finetune body "${go[@]}" --label label --dry-run
+expect_exit 0
+sed 's/^red/0.5/; s/^green/1/; s/^blue/2.25/' train.tsv >scores.tsv
+run "$COMERA" finetune body "${go[@]}" --data scores.tsv "${columns[@]}" -o scores
+expect_exit 0
+grep -q '"problem_type": "regression"' scores/config.json || fail "real labels are learned as numbers"
+run "$COMERA" finetune body --task classify "${go[@]}" --data scores.tsv "${columns[@]}" -o classes
+expect_exit 0
+run_refused 'teacher is missing: body gives embeddings.*to learn labels, name their column with --label' finetune body \
+  "${go[@]}" --data corpus.txt
+run_refused 'cannot learn --task clm; start from a decoder' finetune dense --task clm "${go[@]}" --data corpus.txt
+run "$COMERA" evaluate body --data train.tsv --text text --label label
+expect_refused "body gives embeddings, .*--text names 'text' alone; \
+name the two columns .*comera finetune body --label COLUMN"
+run "$COMERA" evaluate body --data train.tsv --text text,second
+expect_refused 'name the column with their score with --label'
+
+# A run resumes with the verb that started it.
+for folder in /nope nope; do
+  for verb in finetune pretrain; do
+    run "$COMERA" $verb --resume $folder
+    expect_refused "--resume $folder: no such folder; name the folder of a run"
+  done
+  run "$COMERA" --resume $folder
+  expect_refused "--resume $folder: no such folder"
+done
+run "$COMERA" finetune --resume "$PWD"
+expect_refused 'there is no run to resume in that folder; it has no recipe.toml'
+run "$COMERA" finetune dense "${go[@]}" --steps 6 --save-every 3 "${columns[@]}" --data train.tsv -o on
+expect_exit 0
+for way in 'pretrain --resume again' 'finetune --resume again' '--resume again' '--resume=again' \
+  'pretrain -o again --resume'; do
+  cp -r on again
+  rm -r again/checkpoints/step-*6 again/model.safetensors
+  # shellcheck disable=SC2086
+  run "$COMERA" $way --threads 1
+  expect_exit 0
+  expect_same_bytes again/model.safetensors on/model.safetensors
+  case "$way" in
+    pretrain*) expect_err 'again is a run of finetune: it continues as comera finetune --resume again' ;;
+  esac
+  rm -r again
+done
+run "$COMERA" --resume
+expect_refused '--resume needs the folder of a run'
+
+# The error names the format of a file that is no checkpoint.
+printf 'GGUF\3\0\0\0\1\0\0\0\0\0\0\0' >model.gguf
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n' >pointer.safetensors
+printf 'PK\3\4\0\0\0\0\0\0\0\0' >weights.safetensors
+printf '<!DOCTYPE html><html><body>404' >page.safetensors
+while IFS='|' read -r file words; do
+  run "$COMERA" inspect "$file"
+  expect_refused "$file: is $words"
+done <<'EOF'
+model.gguf|a GGUF file \(llama.cpp\), no safetensors file; give the Hugging Face folder
+dense/config.json|JSON text, no safetensors file; name the folder that it lies in
+vocab.txt|text, no safetensors file
+pointer.safetensors|a pointer of Git LFS, not the file itself.*git lfs pull
+weights.safetensors|a zip archive, as PyTorch's pickled weights are
+page.safetensors|a web page.*fetch the file again
+EOF
+run "$COMERA" evaluate model.gguf --data train.tsv
+expect_refused 'model.gguf: is a GGUF file \(llama.cpp\), no folder; give the Hugging Face folder'
+
+# For a model name of the hub the error shows the command that downloads it. A path gets no such hint.
+hint='hf download some/model-v1.5 --local-dir model-v1.5'
+for call in inspect "evaluate --data train.tsv" predict "export -o out" "tensorize -o out --ratio 2" \
+  "finetune -o out --data train.tsv" \
+  "finetune dense -o out --data train.tsv --text text --teacher" "evaluate dense --data corpus.txt --against"; do
+  # shellcheck disable=SC2086
+  run "$COMERA" $call some/model-v1.5
+  expect_refused "$hint"
+done
+# The same hint for other options that take a path. Data files come from repositories of data sets.
+for call in "tensorize dense -o out --ratio 2 --calibrate" \
+  "tensorize dense -o out --ratio 2 --calibrate corpus.txt --tokenizer" \
+  "finetune dense -o out --text text --label label --steps 1 --data" \
+  "finetune dense -o out --text text --label label --steps 1 --data train.tsv --dev" \
+  "evaluate dense --data" "predict dense --data" "tokenizer train -o out --vocab-size 50 --data" \
+  "tokenizer encode --tokenizer" "evaluate dense --data train.tsv --tokenizer"; do
+  # shellcheck disable=SC2086
+  run "$COMERA" $call some/model-v1.5
+  expect_refused 'hf download some/model-v1.5 (--repo-type dataset )?--local-dir model-v1.5'
+done
+mkdir some  # now the name is a path of this machine
+run "$COMERA" predict dense --data some/texts
+expect_refused 'some/texts: no such file; check the path$'
+rmdir some
+run "$COMERA" inspect ./some/model
+expect_refused 'no such file or folder; check the path$'
+
+# A Mistral folder with the tensors of a llama and no attention window runs as a llama.
+for _ in $(seq 40); do cat corpus.txt; done >long.txt
+run "$COMERA" pretrain --model llama-6m --task clm --form dense --layers 1 --hidden 32 --heads 2 --intermediate 64 \
+  --positions 16 \
+  --tokenizer vocab.txt --seq 8 --batch 2 --steps 4 --quiet --data long.txt -o llama
+expect_exit 0
+cp -r llama mistral
+sed 's/"llama"/"mistral"/; s/LlamaForCausalLM/MistralForCausalLM/; s/^{/{"sliding_window": null,/' llama/config.json \
+  >mistral/config.json
+run "$COMERA" evaluate llama --data long.txt --seq 8 --json
+cp .out llama.json
+run "$COMERA" evaluate mistral --data long.txt --seq 8 --json
+expect_exit 0
+expect_json "{**d, 'model': 'llama'} == json.load(open('llama.json'))"
+run "$COMERA" tensorize mistral -o smaller --rank 4
+expect_exit 0
+run "$COMERA" evaluate smaller --data long.txt --seq 8
+expect_exit 0
+sed -i 's/"sliding_window": null/"sliding_window": 4/' mistral/config.json
+run "$COMERA" evaluate mistral --data long.txt --seq 8
+expect_refused 'mistral/config.json: sliding_window is 4 at max_position_embeddings 16; '\
+'attention to a window is not supported'
+finish

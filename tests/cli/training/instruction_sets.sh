@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# No op of a training step takes more than three times as long under AVX2 as under AVX-512: vectors are half as long,
+# and the work is otherwise the same. Compares medians of `comera bench`, both sets in turn. The measurement is repeated
+# after a disturbance, so that an op fails only if it is too slow in every one.
+. "$(dirname "$0")/../expect.sh"
+run "$COMERA" --version --json
+expect_exit 0
+if ! grep -q '"v4"' "$work/.out"; then
+  echo "SKIPPED: this machine has no AVX-512; tests/kernels/backends/stream_test.cpp tests what it has"
+  exit 77
+fi
+python3 - "$COMERA" <<'EOF' || fail "ops are more than three times as slow under v3 as under v4"
+import json
+import subprocess
+import sys
+
+LARGEST, SITTINGS, SHORTEST_MS = 3, 5, 0.2
+
+
+def ops(isa, form):
+    command = [sys.argv[1], "bench", "--model", "mnli-6enc", "--layers", "1", "--form", form, "--rank", "30",
+               "--batch", "32", "--seq", "128",
+               "--isa", isa, "--threads", "1", "--warmup", "1", "--repetitions", "3", "--json", "--quiet"]
+    rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"]
+    return {row["work"]: row["median_ms"] for row in rows}
+
+
+failed = False
+for form in ("tt", "dense"):
+    best = {}
+    for sitting in range(SITTINGS):
+        fast, slow = ops("v4", form), ops("v3", form)
+        # Ops as short as a task switch are left out.
+        ratios = {op: slow[op] / fast[op] for op in fast if op != "other" and fast[op] >= SHORTEST_MS}
+        best = {op: min(ratio, best.get(op, ratio)) for op, ratio in ratios.items()}
+        if max(best.values()) <= LARGEST:
+            break
+    for op, ratio in sorted(best.items(), key=lambda item: -item[1]):
+        print(f"{form:6} {op:28} v3 / v4 {ratio:.2f}{'  TOO SLOW' if ratio > LARGEST else ''}")
+    failed |= max(best.values()) > LARGEST
+sys.exit(failed)
+EOF
+finish

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# A decoder on text: train in TT form and dense, evaluate with a stride, generate; refused calls.
+. "$(dirname "$0")/../expect.sh"
+
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' red green blue round square and >vocab.txt
+for i in $(seq 60); do
+  printf 'red round\nand green square\n\f\nblue %s and red\n\f\n' "$([ $((i % 2)) = 0 ] && echo round || echo square)"
+done >train.txt
+head -n 20 train.txt >dev.txt
+model=(--model llama-6m --task clm --layers 2 --hidden 32 --heads 4 --key-heads 2 --intermediate 48 --positions 32
+  --embedding-rank 4 --order 2
+  --embedding-order 2)
+data=(--data train.txt --dev dev.txt --tokenizer vocab.txt --seq 16 --batch 8)
+rates=(--steps 80 --warmup 5 --lr 1e-2 --lr-cores 1e-2 --lr-ranks 2e-2 --schedule constant --seed 7 --eval-every 40
+  --save-every 40 --threads 2)
+
+run "$COMERA" pretrain --model llama-60m --task clm --form dense --batch 1 --seq 128 --dry-run --json
+expect_exit 0
+expect_json "d['totals']['parameters'] == 58073600"
+run "$COMERA" pretrain --model llama-130m --task clm --batch 1 --seq 128 --dry-run --json
+expect_exit 0
+expect_json "d['totals']['parameters_dense'] == 134105856 and d['totals']['ratio'] > 5"
+
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 -o run \
+  --json
+expect_exit 0
+expect_json "d['loss'] < 1.2 and d['step'] == 80"
+run grep -c '"event": *"removal"' run/metrics.jsonl
+expect_exit 0
+run "$COMERA" inspect run
+expect_exit 0
+expect_out 'model.layers.1.mlp.down_proj'
+run "$COMERA" evaluate run --data dev.txt --json
+expect_exit 0
+expect_json "d['task'] == 'clm' and 1 < d['perplexity'] < 3.3 and d['examples'] > 0"
+cp .out packed.json
+run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 4 --json
+expect_exit 0
+expect_json "d['examples'] == json.load(open('packed.json'))['examples']"
+
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12
+expect_exit 0
+expect_out '^red round and green square'
+cp .out greedy.txt
+expect_equal "$(wc -l <greedy.txt)" 2
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json
+expect_exit 0
+expect_json "len(d['texts']) == 2 and d['tokens'] > 0 and d['texts'][0]['text'].startswith('red round and')"
+cp .out first.json
+run_with "$(printf 'red round and %.0s' {1..10})"$'\nblue\n' "$COMERA" predict run --max-tokens 1000 --quiet
+expect_exit 0
+expect_err '1 of 2 texts stopped before --max-tokens 1000: .*the model.s 32 positions'
+expect_equal "$(wc -l <.err)" 1
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 2 --quiet
+expect_no_err
+run_with $'red round and\n' "$COMERA" predict run --npy vectors.npy
+expect_refused 'npy: run is a decoder'
+expect_no_file vectors.npy
+run "$COMERA" evaluate run --data dev.txt --seq 8 --stride 9
+expect_refused 'stride 9 would leave out tokens between windows of --seq 8; use --stride 8 or less'
+run_with $'red round and\nblue\n' "$COMERA" predict run --max-tokens 12 --temperature 0.9 --top-p 0.9 --seed 3 --json \
+  --threads 1
+expect_json "d['texts'] == json.load(open('first.json'))['texts']"
+
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --form dense -o dense --json
+expect_exit 0
+expect_json "d['loss'] < 1.2"
+run "$COMERA" evaluate dense --data dev.txt --require 'perplexity<3.3'
+expect_exit 0
+
+# A killed and resumed run ends with the same bytes.
+run "$COMERA" pretrain "${model[@]}" "${data[@]}" "${rates[@]}" --rank 6 --target-fraction 0.7 --prune-every 10 \
+  -o again --quiet
+rm -r again/checkpoints/step-0*80 again/checkpoints/step-80 2>/dev/null
+run "$COMERA" pretrain --resume again --quiet
+expect_exit 0
+expect_same_bytes run/model.safetensors again/model.safetensors
+
+run "$COMERA" pretrain --model encoder-small --task clm "${data[@]}" --steps 2 -o new
+expect_refused 'an encoder sees what comes next.*--model llama-6m'
+run "$COMERA" pretrain --model llama-6m "${data[@]}" --steps 2 --label label --text text -o new
+expect_exit 2
+expect_no_file new
+run "$COMERA" evaluate run --data dev.txt --seq 64
+expect_refused 'longer than the model.s 32 positions'
+run_with 'red' "$COMERA" predict run --temperature -1
+expect_exit 2
+finish

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/run/evaluation.h"
+#include "tools/against.h"
+#include "tools/sentences.h"
+#include "tools/stored_model.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+// Header of the predictions file: classes with their probability, or numbers.
+const char* prediction_head(data::Task task) {
+  return task == data::Task::regression ? "label\tpredicted\n" : "label\tpredicted\tprobability\n";
+}
+
+std::string prediction_line(data::Task task, const std::vector<std::string>& labels,
+                            const engine::Prediction& prediction) {
+  if (task == data::Task::regression) return fmt::format("{:.9g}\t{:.9g}\n", prediction.known, prediction.score);
+  const std::string label = prediction.label < 0 ? "" : labels[static_cast<std::size_t>(prediction.label)];
+  return fmt::format("{}\t{}\t{:.6f}\n", label, labels[static_cast<std::size_t>(prediction.predicted)],
+                     prediction.probability);
+}
+
+report::EvaluationReport evaluate(const OptionValues& values, StoredModel& stored) {
+  const std::vector<std::string>& labels = models::common(stored.spec).labels;
+  const data::Task task = models::common(stored.spec).task;
+  const auto data = data::Dataset::open(reading_spec(values, stored, values.list("data")), stored.tokenizer, labels);
+  std::string predictions = prediction_head(task);
+  const bool wanted = values.has("predictions");
+  const auto each = [&](const engine::Prediction& prediction) {
+    predictions += prediction_line(task, labels, prediction);
+  };
+  const engine::EvaluationOptions options{.batch = values.integer("batch"),
+                                          .seed = static_cast<std::uint64_t>(values.integer("seed")),
+                                          .stride = values.has("stride") ? values.integer("stride") : 0};
+  report::EvaluationReport report{task, labels, {}};
+  report.result =
+      engine::evaluate(*stored.engine, data, options, wanted ? each : std::function<void(const engine::Prediction&)>());
+  if (wanted) write_file_atomic(values.text("predictions"), predictions);
+  return report;
+}
+
+void print(const OptionValues& values, const report::EvaluationReport& evaluation, const std::string& folder) {
+  if (values.flag("json")) {
+    report::Json json = report::to_json(evaluation);
+    json["model"] = folder;
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(report::render_for_stdout(report::summary_table(evaluation)));
+  if (evaluation.task != data::Task::classify) return;
+  constexpr std::size_t readable = 12;  // most columns of a confusion table that fit a terminal
+  if (evaluation.labels.size() <= readable)
+    print_out(fmt::format("\n{}", report::render_for_stdout(report::confusion_table(evaluation))));
+  print_out(fmt::format("\n{}", report::render_for_stdout(report::label_table(evaluation))));
+}
+
+}  // namespace
+
+OptionTable evaluate_table() {
+  OptionTable table("evaluate",
+                    "measure a model on data: loss, accuracy and confusion of labels; error and correlations of "
+                    "numbers; cosines of sentence embeddings against scores");
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+      .add(reading_options())
+      .add(machine_options())
+      .add(precision_options());
+  table.add(
+      {{.name = "seed",
+        .type = OptionType::integer,
+        .default_text = "0",
+        .group = "Data",
+        .help = "seed of the masked positions (mlm)",
+        .minimum = 0},
+       {.name = "stride",
+        .type = OptionType::integer,
+        .group = "Data",
+        .help =
+            "distance in tokens between windows of --seq tokens in a document, for perplexity with context (decoders)",
+        .minimum = 1},
+       {.name = "predictions",
+        .type = OptionType::path,
+        .group = "Output",
+        .help =
+            "write label, predicted label and probability of every example (regression: label and predicted number)",
+        .metavar = "FILE",
+        .in_config = false,
+        .files = FileUse::written},
+       {.name = "require",
+        .type = OptionType::list,
+        .group = "Output",
+        .help = "end with exit code 1 unless this condition holds",
+        .metavar = "'accuracy>=0.8'"},
+       json_option()});
+  table.add(against_options()).add(common_options()).synonyms({"eval", "test", "measure", "score", "validate"});
+  table.common({"data", "text", "label", "against", "tokenizer", "seq", "stride", "require", "predictions", "json"});
+  table.example("comera evaluate run --data dev.tsv --require 'accuracy>=0.8'")
+      .example("comera evaluate stories --data text.txt --seq 256 --stride 128")
+      .example("comera evaluate small --against all-MiniLM-L6-v2 --data text.txt --require 'cosine>=0.98'");
+  return table.example("comera evaluate all-MiniLM-L6-v2 --data sts-dev.tsv --text sentence1,sentence2 --label score");
+}
+
+int run_evaluate(const OptionValues& given) {
+  OptionValues values = given;
+  if (values.has("against")) return evaluate_against(values);
+  if (values.list("data").empty()) fail_input("[evaluate] --data is missing: name the files to evaluate on");
+  StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  if (models::common(stored.spec).task == data::Task::embed) return evaluate_sentences(values, stored);
+  if (values.has("predictions") && !data::learns_labels(models::common(stored.spec).task))
+    fail_input("[evaluate] --predictions: a language model predicts no labels");
+  if (data::learns_labels(models::common(stored.spec).task) && !values.has("label"))
+    fail_input("[evaluate] --label is missing: name the column of the label");
+  if (values.has("stride") && models::common(stored.spec).task != data::Task::clm)
+    fail_input("[evaluate] --stride: the model is no decoder");
+  if (values.has("stride") && values.integer("stride") > values.integer("seq"))
+    fail_input("[evaluate] --stride {} would leave out tokens between windows of --seq {}; use --stride {} or less",
+               values.integer("stride"), values.integer("seq"), values.integer("seq"));
+  std::vector<report::Requirement> requirements;
+  for (const std::string& text : values.list("require"))
+    requirements.push_back(report::parse_requirement(text, models::common(stored.spec).task));
+  const report::EvaluationReport evaluation = evaluate(values, stored);
+  if (evaluation.result.counted == 0)
+    fail_input("[evaluate] {}: holds nothing to evaluate on", values.list("data").front());
+  print(values, evaluation, stored.folder);
+  for (const report::Requirement& requirement : requirements) report::require_metric(evaluation, requirement);
+  return 0;
+}
+
+}  // namespace comera::tools

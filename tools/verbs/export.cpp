@@ -1,0 +1,250 @@
+#include "lib/export/export.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/process.h"
+#include "lib/core/reals.h"
+#include "lib/core/terminal/log.h"
+#include "lib/engine/weights_file.h"
+#include "lib/export/dense_folder.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/output/json.h"
+#include "tools/machine.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+using exporting::Exported;
+using exporting::ExportOptions;
+using exporting::GraphForm;
+
+ExportOptions options_of(const OptionValues& values) {
+  ExportOptions options;
+  const std::string& form = values.text("form");
+  options.form = form == "tt" ? GraphForm::tt : form == "factors" ? GraphForm::factors : GraphForm::dense;
+  options.dtype = values.text("dtype") == "fp16" ? exporting::WeightType::f16 : exporting::WeightType::f32;
+  options.with_past = values.flag("with-past");
+  options.opset = static_cast<int>(values.integer("opset"));
+  return options;
+}
+
+void add_difference(report::Json& json, const exporting::Difference& difference) {
+  json["largest_difference"] = difference.largest;
+  json["bound"] = difference.bound;
+  json["float_error"] = difference.single_error;
+  json["values_compared"] = difference.values;
+}
+
+void print_difference(const exporting::Difference& difference) {
+  print_out(report::wrap_for_stdout(
+      fmt::format("largest difference from the model {} over {} values of up to {}; rounding explains {}\n",
+                  format_digits(difference.largest, 3), difference.values, format_digits(difference.magnitude, 3),
+                  format_digits(difference.bound, 3))));
+}
+
+report::Json json_of(const OptionValues& values, const Exported& exported) {
+  report::Json json = report::document("export");
+  json["model"] = values.positionals()[0];
+  json["output"] = values.text("output");
+  for (const char* name : {"form", "dtype"}) json[name] = values.text(name);
+  json["opset"] = values.integer("opset");
+  json["nodes"] = exported.nodes;
+  json["bytes"] = exported.bytes;
+  json["bytes_source"] = exported.bytes_source;
+  json["files"] = exported.files;
+  json["left_out"] = exported.left_out;
+  if (exported.difference) add_difference(json, *exported.difference);
+  return json;
+}
+
+void print(const OptionValues& values, const Exported& exported) {
+  if (values.flag("json")) return print_out(report::dump(json_of(values, exported)) + "\n");
+  for (const std::string& file : exported.left_out) log_info("left out {}: weights in another format", printable(file));
+  print_out(report::wrap_for_stdout(fmt::format("{}  {} {} opset {}  {} nodes  {}, the source {}\n",
+                                                values.text("output"), values.text("form"), values.text("dtype"),
+                                                values.integer("opset"), exported.nodes, format_bytes(exported.bytes),
+                                                format_bytes(exported.bytes_source))));
+  if (exported.difference) print_difference(*exported.difference);
+}
+
+// Suggests --dtype if the fp32 graph is larger than the stored weights.
+void hint_type(const OptionValues& values, const std::string& model) {
+  if (values.given("dtype")) return;
+  const DType stored = engine::stored_types(model).others;
+  if (stored == DType::f32) return;
+  log_info("the weights are {} here and become fp32 in the graph; --dtype fp16 halves the file",
+           stored == DType::f16 ? "fp16" : "bf16");
+}
+
+std::unique_ptr<engine::Engine> open_engine(const plan::Machine& machine, const io::ModelFolder& folder,
+                                            const models::ModelSpec& spec) {
+  auto engine = std::make_unique<engine::Engine>(machine, models::factory_of(spec, machine.dtype),
+                                                 engine::EngineOptions{.fetch_hidden = true});
+  engine::check_weights(folder.path(), engine->model());  // before memory is allocated for the sizes in config.json
+  engine->allocate();
+  engine::load_weights(folder.path(), engine->weights());
+  engine->weights_changed();
+  return engine;
+}
+
+void refuse_onnx_words(const OptionValues& values) {
+  if (values.given("form") && values.text("form") != "dense")
+    fail_input("[export] --to safetensors writes dense weights; use --form dense, or copy {} itself to keep its {}",
+               values.positionals()[0], values.text("form"));
+  for (const char* name : {"opset", "dtype", "with-past"})
+    if (values.given(name)) fail_input("[export] --{} belongs to ONNX; leave it out with --to safetensors", name);
+}
+
+// The model with its chains, for the comparison with its dense form. If comera cannot run it, `reason` is the cause.
+struct Runnable {
+  std::optional<models::ModelSpec> spec;
+  std::string reason;
+};
+
+Runnable runnable_model(const io::ModelFolder& folder) {
+  const auto type = folder.config().find("model_type");
+  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>()))
+    return {{}, "comera does not run models of this architecture"};
+  try {
+    models::ModelSpec spec = models::spec_from_folder(folder.path());
+    // Dense weights once in double and once in float.
+    const double bytes = 12.0 * static_cast<double>(models::make_model(spec, DType::f32)->parameters_dense());
+    if (bytes > 0.7 * static_cast<double>(machine_memory()))
+      return {{}, fmt::format("that takes {} of memory", format_bytes(static_cast<std::uint64_t>(bytes)))};
+    return {std::move(spec), ""};
+  } catch (const InputError& error) {
+    return {{}, error.what()};
+  }
+}
+
+void print_dense(const OptionValues& values, const std::string& source, const exporting::DenseFolder& dense,
+                 const std::optional<exporting::Difference>& difference) {
+  if (values.flag("json")) {
+    report::Json json = report::document("export");
+    json["model"] = source;
+    json["output"] = values.text("output");
+    json["bytes"] = dense.bytes;
+    json["bytes_source"] = dense.bytes_source;
+    json["chains"] = dense.chains;
+    json["left_out"] = dense.left_out;
+    if (difference) add_difference(json, *difference);
+    return print_out(report::dump(json) + "\n");
+  }
+  print_out(report::wrap_for_stdout(fmt::format("{}  dense safetensors  {} weights multiplied out  {}, the source {}\n",
+                                                values.text("output"), dense.chains, format_bytes(dense.bytes),
+                                                format_bytes(dense.bytes_source))));
+  if (difference) print_difference(*difference);
+}
+
+int export_dense(const OptionValues& values, const io::ModelFolder& folder, const exporting::Target& target) {
+  refuse_onnx_words(values);
+  if (target.is_file())
+    fail_input("[export] {}: --to safetensors writes a folder; use a name without .onnx", target.path);
+  std::optional<exporting::Difference> difference;
+  if (values.flag("dry-run")) {
+    print_dense(values, folder.path(), exporting::plan_dense_folder(folder), difference);
+    return 0;
+  }
+  exporting::check_target(target);
+  exporting::CheckFolder check;
+  if (exporting::plan_dense_folder(folder).chains > 0) {
+    const Runnable model = runnable_model(folder);
+    if (!model.spec) log_warning("[export] the dense weights are not compared with the model: {}", model.reason);
+    if (model.spec)
+      check = [&, spec = *model.spec](const std::string& made) {
+        const OpenMachine open = open_machine(values);
+        const auto engine = open_engine(open.machine, folder, spec);
+        difference = exporting::check_dense_folder(made, target.path, folder, spec, *engine);
+      };
+  }
+  const exporting::DenseFolder dense = exporting::write_dense_folder(folder, target, check);
+  print_dense(values, folder.path(), dense, difference);
+  return 0;
+}
+
+}  // namespace
+
+OptionTable export_table() {
+  OptionTable table("export",
+                    "write a model for other programs: ONNX of standard operators, checked against the model");
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"});
+  table.add(
+      {{.name = "output",
+        .type = OptionType::path,
+        .group = "Output",
+        .help = "a folder, or a file that ends in .onnx",
+        .metavar = "PATH",
+        .short_name = 'o',
+        .in_config = false,
+        .files = FileUse::written},
+       {.name = "form",
+        .type = OptionType::choice,
+        .default_text = "tt",
+        .group = "Output",
+        .help = "tt: cores that the runtime merges when it loads the graph; factors: left and right factor; dense: "
+                "multiplied out",
+        .choices = {"tt", "factors", "dense"}},
+       {.name = "opset",
+        .type = OptionType::integer,
+        .default_text = std::to_string(exporting::default_opset),
+        .group = "Output",
+        .help = "version of the standard operators, 13 to 21"},
+       {.name = "dtype",
+        .type = OptionType::choice,
+        .default_text = "fp32",
+        .group = "Output",
+        .help = "element type of the stored weights; inputs, outputs and arithmetic are the same in both",
+        .choices = {"fp32", "fp16"}},
+       {.name = "with-past",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help =
+            "decoders: add inputs and outputs for the keys and values of earlier tokens, to generate token by token"},
+       {.name = "to",
+        .type = OptionType::choice,
+        .default_text = "onnx",
+        .group = "Output",
+        .help = "safetensors: a plain Hugging Face folder, every weight dense and in its stored type (--form dense)",
+        .choices = {"onnx", "safetensors"},
+        .synonyms = {"format", "target"}},
+       {.name = "force",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help = "replace an existing output",
+        .in_config = false},
+       {.name = "dry-run",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help = "print the size of the output and write nothing",
+        .in_config = false},
+       json_option()});
+  table.add(machine_options()).add(common_options()).synonyms({"save", "onnx", "to-onnx"});
+  table.common({"output", "to", "form", "dtype", "opset", "with-past", "force", "dry-run", "json", "threads"});
+  return table.example("comera export run -o run-onnx")
+      .example("comera export run -o run.onnx --form factors --dtype fp16");
+}
+
+int run_export(const OptionValues& values) {
+  if (!values.has("output")) fail_input("[export] -o is missing: name a folder, or a file that ends in .onnx");
+  const exporting::Target target{values.text("output"), values.flag("force")};
+  const io::ModelFolder folder(values.positionals()[0]);
+  if (values.text("to") == "safetensors") return export_dense(values, folder, target);
+  const ExportOptions options = options_of(values);
+  if (!folder.has_config())
+    fail_input("[export] {}: has no config.json; name a run folder or a model folder", folder.path());
+  const models::ModelSpec spec = models::spec_from_folder(folder.path());
+  hint_type(values, folder.path());
+  if (values.flag("dry-run")) {
+    print(values, exporting::plan_onnx(folder, spec, options));
+    return 0;
+  }
+  exporting::check_target(target);
+  const OpenMachine open = open_machine(values);
+  const auto engine = open_engine(open.machine, folder, spec);
+  print(values, exporting::export_onnx(folder, spec, options, target, *engine));
+  return 0;
+}
+
+}  // namespace comera::tools

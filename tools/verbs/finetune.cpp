@@ -1,0 +1,269 @@
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/files/file.h"
+#include "lib/core/terminal/log.h"
+#include "lib/engine/weights_file.h"
+#include "lib/io/file_kind.h"
+#include "lib/io/tt_format.h"
+#include "models/model_options.h"
+#include "tools/regression.h"
+#include "tools/stored_model.h"
+#include "tools/teaching.h"
+#include "tools/training.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::vector<Option> start_options() {
+  std::vector<Option> rows{{.name = "model",
+                            .type = OptionType::path,
+                            .help = "the folder to start from, in place of MODEL",
+                            .metavar = "FOLDER",
+                            .synonyms = {"model-name-or-path", "checkpoint", "base-model"}},
+                           {.name = "new-head",
+                            .type = OptionType::flag,
+                            .help = "use a new head, even if the model has one for this task and these labels"},
+                           {.name = "unlabelled",
+                            .type = OptionType::flag,
+                            .help = "learn from the teacher alone",
+                            .default_words = "on with a teacher and without --label"}};
+  for (Option& option : models::model_options())
+    if (option.name == "dropout" || option.name == "attention-dropout") {
+      option.default_words = "the model's";
+      rows.push_back(std::move(option));
+    }
+  for (Option& option : rows) option.group = "Model", option.result_relevant = true;
+  rows.push_back(
+      {.name = "save-dtype",
+       .type = OptionType::choice,
+       .default_text = "source",
+       .group = "Model",
+       .help = "element type of the final weights: that of MODEL's tensors, or another; checkpoints are always exact",
+       .choices = {"source", "fp32", "fp16", "bf16"}});
+  return rows;
+}
+
+std::vector<Option> adaptation_options() {
+  std::vector<Option> rows = train::rank_options();
+  for (Option& option : rows)
+    if (option.name == "adapt-ranks") option.default_words = "on with a target, else off";
+  return rows;
+}
+
+// Default rates for healing. The rates that suit random cores destroy the trained cores of a compressed model
+// (docs/results.md).
+std::vector<Option> gentle_options() {
+  std::vector<Option> rows = train::training_options();
+  for (Option& option : rows) {
+    if (option.name == "lr-cores") option.default_text = "2e-4";
+    if (option.name == "warmup") option.default_text = "10";
+  }
+  return rows;
+}
+
+// The model of the run that --resume continues, if MODEL is not given.
+std::string model_of_run(const OptionValues& values) {
+  const auto recipe = recipe_to_resume(values);
+  if (!recipe) fail_input("[finetune] MODEL is missing: name the folder of the model to train further");
+  OptionValues before(values.table());
+  apply_toml(before, *recipe, "recipe.toml");
+  return before.text("model");
+}
+
+// --label selects a task with labels: regression if the model's task is regression or the labels are real numbers, else
+// classify.
+data::Task task_for(const OptionValues& values, const models::ModelSpec& stored) {
+  const models::Spec& model = models::common(stored);
+  const bool unlabelled =
+      values.given("unlabelled") ? values.flag("unlabelled") : values.has("teacher") && !values.given("label");
+  const bool labels = !unlabelled && (values.given("label") || data::learns_labels(model.task));
+  if (!labels || model.task == data::Task::regression || recipe_to_resume(values)) return model.task;
+  return task_of_labels(values, model.labels);
+}
+
+// Fills in defaults from the model and the given options.
+void settle(OptionValues& values) {
+  if (!values.has("model")) values.set("model", model_of_run(values));
+  const std::string& folder = values.text("model");
+  io::require_model_folder("[finetune]", folder);
+  const models::ModelSpec stored = models::spec_from_folder(folder);
+  if (!values.given("task")) values.set("task", data::name_of(task_for(values, stored)), OptionSource::fallback);
+  if (train::task_of(values) == data::Task::embed && !values.has("teacher") && !values.has("resume"))
+    fail_input(
+        "[finetune] --teacher is missing: {} gives embeddings, which are learned from another model's; to learn "
+        "labels, name their column "
+        "with --label",
+        folder);
+  settle_length(values, stored);
+  const bool target = values.has("target-ratio") || values.has("target-size") || values.has("target-fraction");
+  if (!values.given("adapt-ranks")) values.set("adapt-ranks", target ? "true" : "false", OptionSource::fallback);
+  if (!values.given("unlabelled") && values.has("teacher") && !values.given("label"))
+    values.set("unlabelled", "true", OptionSource::fallback);
+}
+
+// True if the model has every label of the data. An empty list (numbers) is always true.
+bool knows(const models::Spec& spec, const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
+    return std::find(spec.labels.begin(), spec.labels.end(), label) != spec.labels.end();
+  });
+}
+
+// The model of the folder, with a head for the task and the labels. `fresh`: the head is new.
+models::ModelSpec spec_for(const OptionValues& values, const std::vector<std::string>& labels, bool& fresh) {
+  models::ModelSpec spec = models::spec_from_folder(values.text("model"));
+  const data::Task task = train::task_of(values);
+  const models::Spec& stored = models::common(spec);
+  fresh = stored.task != task || values.flag("new-head") || !knows(stored, labels);
+  if (fresh && task == data::Task::classify && labels.empty())
+    fail_input("[finetune] {}: has no head for labels, and the data has none to make one from; leave out --unlabelled",
+               values.text("model"));
+  if (fresh) spec = models::with_head(spec, task, labels);
+  models::Spec& common = models::common(spec);
+  if (values.has("dropout")) common.dropout = common.attention_dropout = values.real("dropout");
+  if (values.has("attention-dropout")) common.attention_dropout = values.real("attention-dropout");
+  if (values.flag("adapt-ranks")) models::unfold(common);
+  models::check(spec);
+  return spec;
+}
+
+// Sets the masked diagonal entries of the folder to zero.
+void settle_diagonals(const std::string& folder, engine::Weights& weights) {
+  const io::ModelFolder files(folder);
+  const auto block = io::parse_comera_block(files.config(), files.config_path());
+  if (!block || !block->threshold) return;
+  for (const layers::TensorTrain& train : weights.model().tensor_trains())
+    for (const layers::Parameter* diagonal : train.diagonals) {
+      const engine::HostBytes host(weights.machine(), diagonal->value);
+      std::vector<std::byte> bytes(host.bytes().begin(), host.bytes().end());
+      plan::Tensor copy = diagonal->value;
+      copy.data = bytes.data();
+      for (std::int64_t i = 0; i < copy.elements(); ++i)
+        if (layers::load(copy, i) <= *block->threshold) layers::store(copy, i, 0);
+      engine::write(weights.machine(), diagonal->value, bytes);
+    }
+}
+
+// Maps the tensor names of the model to those of the folder.
+engine::LoadOptions naming_of(const std::string& folder, const models::ModelSpec& spec) {
+  engine::LoadOptions naming;
+  naming.model_prefix = models::name_prefix(spec);
+  if (!naming.model_prefix.empty()) naming.file_prefix = models::name_prefix(models::spec_from_folder(folder));
+  return naming;
+}
+
+engine::StoredTypes types_of(const OptionValues& values) {
+  const std::string& word = values.text("save-dtype");
+  if (word == "source") return engine::stored_types(values.text("model"));
+  return {.others = word == "fp16" ? DType::f16 : word == "bf16" ? DType::bf16 : DType::f32};
+}
+
+// Load options for a model of `spec`: a new head keeps its random start, and diagonals of folded chains start at one.
+engine::LoadOptions start_of(const std::string& folder, const models::ModelSpec& spec, bool fresh_head) {
+  engine::LoadOptions options = naming_of(folder, spec);
+  const bool labels = data::learns_labels(models::common(spec).task);
+  options.fresh = [=](const layers::Parameter& parameter) {
+    return fresh_head && models::is_in_head(spec, parameter.name) &&
+           !(labels && parameter.name.find("pooler") != std::string::npos);
+  };
+  options.may_miss = [=](const layers::Parameter& parameter) {
+    return parameter.role == layers::Role::diagonal || (fresh_head && models::is_in_head(spec, parameter.name));
+  };
+  return options;
+}
+
+void load_start(const std::string& folder, const models::ModelSpec& spec, bool fresh_head, engine::Weights& weights) {
+  const std::vector<std::string> kept = engine::load_weights(folder, weights, start_of(folder, spec, fresh_head));
+  const auto heads =
+      std::count_if(kept.begin(), kept.end(), [&](const std::string& name) { return models::is_in_head(spec, name); });
+  if (heads > 0) log_info("{} tensors of the head are new", heads);
+  settle_diagonals(folder, weights);
+}
+
+void open_student(const OptionValues& values, RunSetup& setup, bool fresh_head) {
+  open_computer(values, setup);
+  if (!setup.resume) {
+    const std::string& folder = values.text("model");
+    engine::check_weights(folder, *setup.factory({}), start_of(folder, setup.spec, fresh_head));
+  }
+  setup.factory = engine::storing(setup.factory, types_of(values), naming_of(values.text("model"), setup.spec));
+}
+
+RunSetup set_up(OptionValues& values) {
+  RunSetup setup = begin_setup(values);
+  setup.source = values.text("model");
+  const models::ModelSpec stored = models::spec_from_folder(setup.source);
+  const std::vector<std::string>& known = models::common(stored).labels;
+  const bool classes = values.flag("unlabelled") && setup.options.task == data::Task::classify;
+  open_data(values, setup, setup.source, classes ? known : std::vector<std::string>{});
+  bool fresh = false;
+  setup.spec = spec_for(values, setup.data->labels(), fresh);
+  // Keep the model's label order if the model keeps its head.
+  if (!fresh && setup.options.task == data::Task::classify && setup.data->labels() != known)
+    open_data(values, setup, setup.source, known);
+  check_lengths(values, setup.spec, *setup.tokenizer);
+  open_student(values, setup, fresh);
+  setup.start = [spec = setup.spec, folder = setup.source, fresh, scores = setup.scores](engine::Weights& weights) {
+    load_start(folder, spec, fresh, weights);
+    if (fresh) start_head(spec, scores, weights);
+  };
+  add_teacher(values, setup);
+  finish_setup(values, setup);
+  return setup;
+}
+
+// Labels for --dry-run: those of the data if given, else the model's own, or two if a new head needs some.
+std::vector<std::string> planned_labels(const OptionValues& values, RunSetup& setup) {
+  const std::string& folder = values.text("model");
+  std::vector<std::string> known = models::common(models::spec_from_folder(folder)).labels;
+  if (setup.options.task != data::Task::classify || values.flag("unlabelled")) return known;
+  if (values.has("data")) {
+    open_data(values, setup, folder, {});
+    return setup.data->labels();
+  }
+  if (known.empty()) log_info("the plan assumes a head of two labels; give --data for the real number");
+  return known.empty() ? std::vector<std::string>{"0", "1"} : known;
+}
+
+RunSetup set_up_dry(const OptionValues& values) {
+  RunSetup setup;
+  setup.options = train::train_options(values);
+  bool fresh = false;
+  setup.spec = spec_for(values, planned_labels(values, setup), fresh);
+  if (!setup.tokenizer) setup.tokenizer = open_tokenizer(values, values.text("model"));
+  check_lengths(values, setup.spec, *setup.tokenizer);
+  open_student(values, setup, fresh);
+  add_teacher(values, setup);
+  return setup;
+}
+
+}  // namespace
+
+OptionTable finetune_table() {
+  OptionTable table("finetune", "train a dense or tensorized model further, on labels, on text, or with a teacher");
+  table.positional({.name = "MODEL", .help = "a model folder or a run folder", .minimum = 0});
+  table.add(start_options())
+      .add(teaching_options())
+      .add(train::data_options())
+      .add(gentle_options())
+      .add(adaptation_options());
+  add_run_options(table);
+  table.synonyms({"train", "training", "fine-tune", "distill", "heal", "adapt"});
+  table.common({"data", "dev", "text", "label", "task", "teacher", "epochs", "lr", "resume", "output"});
+  table.example("comera finetune small --teacher all-MiniLM-L6-v2 --data sentences.txt --steps 1000 -o healed");
+  table.example(
+      "comera finetune all-MiniLM-L6-v2 --data sts-train.tsv --text sentence1,sentence2 --label score --epochs 3 -o "
+      "scores");
+  return table.example(
+      "comera finetune all-MiniLM-L6-v2 --task classify --data train.tsv --text text --label label --epochs 3 -o run");
+}
+
+int run_finetune(const OptionValues& given) {
+  OptionValues values = given;
+  settle(values);
+  if (values.flag("dry-run")) return plan_run(values, set_up_dry(values));
+  return train_and_report(values, set_up(values));
+}
+
+}  // namespace comera::tools

@@ -1,0 +1,138 @@
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/output/html.h"
+#include "lib/report/run/runs_table.h"
+#include "lib/report/weights/model_report.h"
+#include "lib/report/weights/tensorize_report.h"
+#include "tools/calibration.h"
+#include "tools/machine.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+std::string rendered(const OptionValues& values, const report::Table& table, const report::Json& json,
+                     const std::string& html) {
+  if (values.flag("json")) return report::dump(json) + "\n";
+  const report::Format format = report::parse_format(values.text("format"));
+  if (format == report::Format::html) return html;
+  return report::render_for_stdout(table, format);
+}
+
+report::ModelReport read(const OptionValues& values, std::size_t index) {
+  if (const std::string& path = values.positionals()[index]; path.ends_with(".onnx"))
+    fail_input(
+        "[inspect] {}: is an ONNX graph; run folders, checkpoints, model folders and .safetensors files are shown "
+        "here, a graph's matrices by "
+        "`comera tensorize {} --ratio 2 --dry-run`",
+        path, path);
+  report::ModelReport model = report::read_model_report(values.positionals()[index]);
+  if (values.has("filter")) report::filter(model, values.text("filter"));
+  if (values.has("sort")) report::sort(model, values.text("sort"));
+  return model;
+}
+
+int verify(const OptionValues& values) {
+  if (values.positionals().size() != 1)
+    fail_input("[inspect] --verify takes one folder, and names the dense model that it was made from");
+  const std::string& dense = values.text("verify");
+  const OpenMachine open = open_machine(values);
+  // The calibration stopped at the sequence that reached its limit. With the number of tokens read as the limit, the
+  // same sequences are read again.
+  const std::int64_t tokens = compress::certified_tokens(values.positionals()[0]);
+  const std::unique_ptr<compress::InputMoments> moments = open_calibration(values, open.machine, dense, "", tokens);
+  const compress::Verification verification =
+      compress::verify(values.positionals()[0], dense, moments.get(), *open.threads);
+  print_out(
+      rendered(values, report::verification_table(verification), report::to_json(verification),
+               report::table_page("verify " + values.positionals()[0], {}, report::verification_table(verification))));
+  if (verification.holds()) {
+    log_info("{} more tensors are those of {}, byte for byte", verification.others, dense);
+    return 0;
+  }
+  for (const compress::LayerCheck& layer : verification.layers)
+    if (!layer.fault.empty())
+      fail_run("[inspect] {}: {} is not as certified: {}", values.positionals()[0], layer.name, layer.fault);
+  const compress::OtherFault& first = verification.other_faults.front();
+  fail_run("[inspect] {}: {} is not that of {}: {}", values.positionals()[0], printable(first.name), dense,
+           first.fault);
+}
+
+}  // namespace
+
+OptionTable inspect_table() {
+  OptionTable table(
+      "inspect",
+      "show the parts of a model: forms, modes, ranks, parameters, bytes; headers are read, weights are not");
+  table.positional({.name = "PATH",
+                    .help = "a run folder, a checkpoint, a Hugging Face folder or a .safetensors file; two are "
+                            "compared; with --runs any number of runs",
+                    .maximum = -1});
+  table.add(
+      {{.name = "format",
+        .type = OptionType::choice,
+        .default_text = "table",
+        .group = "Output",
+        .help = "output format",
+        .choices = {"table", "md", "csv", "jsonl", "html"}},
+       json_option(),
+       {.name = "runs",
+        .type = OptionType::flag,
+        .group = "Output",
+        .help = "one row per finished run: accuracy, size, speed, memory"},
+       {.name = "sort",
+        .group = "Output",
+        .help = "order by a column (parameters, ratio, name, ...): numbers largest first; -KEY reverses the order",
+        .metavar = "KEY"},
+       {.name = "filter",
+        .group = "Output",
+        .help = "show only weights whose name matches; without wildcards any part of a name",
+        .metavar = "GLOB"}});
+  table.add({{.name = "verify",
+              .type = OptionType::path,
+              .group = "Verification",
+              .help = "recompute the certificate from the dense model, and compare all other tensors with the dense "
+                      "model's; a difference ends with exit code 1",
+              .metavar = "MODEL",
+              .in_config = false}});
+  std::vector<Option> calibration = calibration_options();
+  for (Option& option : calibration)
+    if (option.name == "calibrate-tokens") option.default_words = "as many as the certificate records";
+  table.add(std::move(calibration)).add(machine_options()).add(common_options());
+  table.synonyms({"info", "show", "describe", "list", "print", "view", "summary", "cat", "diff", "compare"});
+  table.common({"format", "json", "sort", "filter", "runs", "verify", "calibrate"});
+  table.example("comera inspect run --sort bytes")
+      .example("comera inspect run --format html > run.html")
+      .example("comera inspect before after")
+      .example("comera inspect small --verify all-MiniLM-L6-v2")
+      .example("comera inspect --runs dense tt");
+  return table;
+}
+
+int run_inspect(const OptionValues& values) {
+  if (values.has("verify")) return verify(values);
+  if (values.flag("runs")) {
+    const report::Table table = report::runs_table(values.positionals());
+    report::Json json = report::document("runs");
+    json["runs"] = report::to_json(table);
+    print_out(rendered(values, table, json, report::table_page("runs", {}, table)));
+    return 0;
+  }
+  if (values.positionals().size() > 2)
+    fail_input("[inspect] {} paths came; one is shown and two are compared, weight by weight; use --runs for more",
+               values.positionals().size());
+  const report::ModelReport model = read(values, 0);
+  if (values.positionals().size() == 1) {
+    print_out(rendered(values, report::layer_table(model), report::to_json(model), report::to_html(model)));
+    return 0;
+  }
+  const report::ModelReport other = read(values, 1);
+  print_out(rendered(values, report::compare_table(model, other), report::compare_json(model, other),
+                     report::compare_html(model, other)));
+  return 0;
+}
+
+}  // namespace comera::tools

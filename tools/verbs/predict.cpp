@@ -1,0 +1,113 @@
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+#include "lib/engine/evaluate.h"
+#include "tools/generation.h"
+#include "tools/input_texts.h"
+#include "tools/sentences.h"
+#include "tools/stored_model.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::vector<engine::Prediction> predict(StoredModel& stored, const OptionValues& values, const Rows& rows) {
+  data::DataSpec spec;
+  spec.task = models::common(stored.spec).task;
+  spec.text.assign(rows.front().size(), "text");
+  spec.max_length = values.integer("seq");
+  const std::vector<std::int32_t> unknown(rows.size(), -1);
+  const auto data = data::Dataset::from_rows(spec, stored.tokenizer, rows, unknown, models::common(stored.spec).labels);
+  std::vector<engine::Prediction> predictions;
+  engine::evaluate(*stored.engine, data, {.batch = values.integer("batch"), .task = ""},
+                   [&](const engine::Prediction& one) { predictions.push_back(one); });
+  return predictions;
+}
+
+// `prediction` is null for an empty line, which has an empty answer.
+void answer(Answers& answers, const std::vector<std::string>& labels, const engine::Prediction* prediction) {
+  const std::string label = prediction ? labels[static_cast<std::size_t>(prediction->predicted)] : "";
+  if (answers.plain())
+    answers.line(prediction ? fmt::format("{}\t{:.6f}", printable(label), prediction->probability) : "");
+  else if (prediction)
+    answers.value({{"label", label}, {"probability", prediction->probability}});
+  else
+    answers.value({{"label", nullptr}, {"probability", nullptr}});
+}
+
+void answer_number(Answers& answers, const engine::Prediction* prediction) {
+  if (answers.plain())
+    answers.line(prediction ? fmt::format("{:.6g}", prediction->score) : "");
+  else
+    answers.value({{"score", prediction ? report::Json(prediction->score) : report::Json()}});
+}
+
+// Prints the label or number of every text, and flushes when the input pauses.
+void label_texts(const OptionValues& values, StoredModel& stored) {
+  const models::Spec& spec = models::common(stored.spec);
+  InputTexts input(values);
+  Answers answers(values, "predictions", "prediction");
+  for (std::vector<InputText> texts; input.next(texts, static_cast<std::size_t>(values.integer("batch")));) {
+    Rows rows;
+    for (const InputText& text : texts)
+      if (!text.empty()) rows.push_back(text.texts);
+    const std::vector<engine::Prediction> predictions =
+        rows.empty() ? std::vector<engine::Prediction>() : predict(stored, values, rows);
+    for (auto next = predictions.begin(); const InputText& text : texts) {
+      const engine::Prediction* prediction = text.empty() ? nullptr : &*next++;
+      spec.task == data::Task::regression ? answer_number(answers, prediction)
+                                          : answer(answers, spec.labels, prediction);
+    }
+    answers.flush();
+  }
+  answers.finish();
+}
+
+}  // namespace
+
+OptionTable predict_table() {
+  OptionTable table("predict",
+                    "label, score or embed lines of standard input (one text each, or two with a tab between) or rows "
+                    "of files, or continue their text (decoders); an empty line has an empty answer");
+  table.positional({.name = "MODEL", .help = "a run folder or a model folder"})
+      .add(line_options())
+      .add(machine_options())
+      .add(precision_options());
+  table.add(generation_options())
+      .add({{.name = "npy",
+             .type = OptionType::path,
+             .group = "Output",
+             .help = "write the embeddings of the lines as a NumPy array; the row of an empty line is NaN",
+             .metavar = "FILE",
+             .in_config = false,
+             .files = FileUse::written}})
+      .add(answer_options());
+  table.add(common_options())
+      .synonyms({"generate", "infer", "inference", "embed", "encode", "classify", "run", "complete", "chat", "serve"});
+  table.common({"data", "text", "max-tokens", "temperature", "top-p", "npy", "jsonl", "json", "batch", "tokenizer"});
+  table.example("echo 'Once upon a time' | comera predict stories --max-tokens 100 --temperature 0.8 --top-p 0.9");
+  table.example("comera predict run --data reviews.csv --text body --jsonl > labels.jsonl");
+  return table.example("printf 'A man sleeps.\\tSomebody rests.\\n' | comera predict run");
+}
+
+int run_predict(const OptionValues& given) {
+  OptionValues values = given;
+  StoredModel stored = open_stored_model(values, values.positionals()[0]);
+  const bool decoder = std::holds_alternative<models::DecoderSpec>(stored.spec);
+  if (!decoder && models::common(stored.spec).task == data::Task::embed) return embed_lines(values, stored);
+  if (values.has("npy"))
+    fail_input("[predict] --npy: {} is a {}; only embeddings are written to such a file", stored.folder,
+               decoder                                                      ? "decoder"
+               : models::common(stored.spec).task == data::Task::regression ? "regression"
+                                                                            : "classifier");
+  if (decoder) return generate_lines(values, stored);
+  if (models::common(stored.spec).task == data::Task::mlm)
+    fail_input("[predict] {}: is a masked language model and predicts no labels", stored.folder);
+  label_texts(values, stored);
+  return 0;
+}
+
+}  // namespace comera::tools

@@ -1,0 +1,381 @@
+#include "lib/compress/tensorize.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/compress/plan/plan_file.h"
+#include "lib/core/error.h"
+#include "lib/core/terminal/log.h"
+#include "lib/core/terminal/stop.h"
+#include "lib/engine/weights_file.h"
+#include "lib/export/counted_onnx.h"
+#include "lib/report/output/fit.h"
+#include "lib/report/weights/tensorize_report.h"
+#include "models/architecture.h"
+#include "tools/calibration.h"
+#include "tools/machine.h"
+#include "tools/tensorize_onnx.h"
+#include "tools/verbs.h"
+
+namespace comera::tools {
+namespace {
+
+using compress::PlannedForm;
+
+PlannedForm form_of(const std::string& word) {
+  for (const PlannedForm form : {PlannedForm::automatic, PlannedForm::tt, PlannedForm::ttm, PlannedForm::lowrank})
+    if (word == compress::name_of(form)) return form;
+  fail_input("[tensorize] --form {}: use auto, tt, ttm or lowrank", word);
+}
+
+std::vector<std::string> given_of(const OptionValues& values, std::initializer_list<const char*> names) {
+  std::vector<std::string> given;
+  for (const char* name : names)
+    if (values.given(name)) given.push_back(fmt::format("--{}", name));
+  return given;
+}
+
+// Rejects options that contradict --plan. --include is allowed: for an unknown architecture it selects the weights that
+// a plan may contain.
+void check_plan(const OptionValues& values) {
+  if (!values.given("plan")) return;
+  const std::vector<std::string> beside = given_of(
+      values, {"layer", "form", "order", "gauge", "uniform", "floor", "allow-slower", "exact-rows", "exclude"});
+  if (!beside.empty())
+    fail_input("[tensorize] --plan {}: the plan defines every layer completely; edit it, or leave out {}",
+               values.text("plan"), fmt::join(beside, ", "));
+}
+
+compress::Goal goal_of(const OptionValues& values) {
+  const std::vector<std::string> given = given_of(values, {"ratio", "budget", "rank", "tol", "plan"});
+  if (given.size() != 1)
+    fail_input(
+        "[tensorize] {}; give exactly one of --ratio, --budget, --rank, --tol and --plan",
+        given.empty() ? "the size of the result is not given" : fmt::format("{} came", fmt::join(given, " and ")));
+  compress::Goal goal;
+  for (const std::string& text : values.list("ratio")) {
+    const std::optional<double> ratio = parse_real(text);
+    if (!ratio || *ratio <= 1 || *ratio > 1e9)
+      fail_input("[tensorize] --ratio {}: expected a number above 1, dense bytes / compressed bytes", text);
+    goal.ratios.push_back(*ratio);
+  }
+  if (values.given("budget")) goal.budget = values.size("budget");
+  if (values.given("rank")) goal.rank = values.integer("rank");
+  if (values.given("tol")) goal.tolerance = values.real("tol");
+  if (values.given("plan")) goal.plan_file = values.text("plan");
+  return goal;
+}
+
+compress::Settings settings_of(const OptionValues& values) {
+  compress::Settings settings;
+  settings.model = values.positionals()[0];
+  settings.goal = goal_of(values);
+  check_plan(values);
+  settings.form = form_of(values.text("form"));
+  if (values.has("order")) settings.order = static_cast<int>(values.integer("order"));
+  settings.choice = {values.list("include"), values.list("exclude")};
+  for (const std::string& rule : values.list("layer")) settings.rules.push_back(compress::parse_layer_rule(rule));
+  settings.gauge = values.flag("gauge");
+  settings.uniform = values.flag("uniform");
+  settings.allow_slower = values.flag("allow-slower");
+  settings.exact_rows = values.integer("exact-rows");
+  settings.floor = values.real("floor");
+  settings.again = values.flag("again");
+  settings.sequential = values.flag("sequential");
+  if (values.has("output")) settings.output = values.text("output");
+  return settings;
+}
+
+bool only_plans(const OptionValues& values) { return values.flag("dry-run") || values.has("dump-plan"); }
+
+void check_output(const OptionValues& values, const std::string& output) {
+  if (only_plans(values)) return;
+  if (output.empty()) fail_input("[tensorize] --output is missing: name the folder to write");
+  if (path_exists(output) && !is_empty_folder(output))
+    fail_input("[tensorize] {}: exists already; name another folder, or remove it first", output);
+}
+
+void print_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
+  if (values.flag("json")) {
+    report::Json json = report::document("tensorize-plan");
+    json["plans"] = report::Json::array();
+    for (std::size_t size = 0; size < tensorizer.sizes().size(); ++size)
+      json["plans"].push_back(report::plan_json(tensorizer, size));
+    return print_out(report::dump(json) + "\n");
+  }
+  for (std::size_t size = 0; size < tensorizer.sizes().size(); ++size) {
+    const report::LayerLines lines = report::tensorize_plan_lines(tensorizer, size);
+    print_out(report::render_for_stdout(lines.table));
+    for (const std::string& note : lines.notes) print_out(report::wrap_for_stdout(note + "\n"));
+  }
+  const compress::CalibrationNeeds needs = tensorizer.calibration_needs();
+  print_out(
+      report::wrap_for_stdout(fmt::format("calibration would need about {} of memory for the widest layer and its "
+                                          "moments, and {} of disk for the outputs of blocks\n",
+                                          format_bytes(needs.memory), format_bytes(needs.scratch))));
+}
+
+// Writes report.json and report.html into the output folder, or beside the output file.
+void write_reports(const compress::Result& result) {
+  const std::string place = result.output + (result.format.folder ? "/" : ".");
+  write_file_atomic(place + "report.json", report::dump(report::to_json(result)) + "\n");
+  write_file_atomic(place + "report.html", report::to_html(result));
+}
+
+void print_results(const OptionValues& values, const std::vector<compress::Result>& results) {
+  const bool several = results.size() > 1;
+  if (several) {
+    const std::string& folder = values.text("output");
+    write_file_atomic(join_path(folder, "report.json"), report::dump(report::to_json(std::span(results))) + "\n");
+    write_file_atomic(join_path(folder, "report.html"), report::to_html(std::span(results)));
+  }
+  if (values.flag("json"))
+    return print_out(report::dump(several ? report::to_json(std::span(results)) : report::to_json(results[0])) + "\n");
+  const report::LayerLines layers =
+      several ? report::LayerLines{report::tensorize_ratios(results), {}} : report::tensorize_layers(results[0]);
+  print_out(report::render_for_stdout(layers.table));
+  for (const std::string& note : layers.notes) print_out(report::wrap_for_stdout(note + "\n"));
+  for (const compress::Result& result : results)
+    print_out(report::wrap_for_stdout(report::summary(result, &result == &results.back())));
+}
+
+void require_error(const OptionValues& values, const std::vector<compress::Result>& results) {
+  if (!values.has("max-error")) return;
+  for (const compress::Result& result : results)
+    if (result.worst_error() > values.real("max-error"))
+      fail_run("[tensorize] --max-error {} is not met: the worst layer of {} has {:.4f}", values.real("max-error"),
+               result.output, result.worst_error());
+}
+
+std::vector<Option> goal_options() {
+  return {{.name = "output",
+           .type = OptionType::path,
+           .group = "Output",
+           .help = "folder to write, or a file for an ONNX graph (several ratios: a folder of files); must not exist",
+           .short_name = 'o',
+           .in_config = false,
+           .synonyms = {"output-dir", "out", "save-to"},
+           .files = FileUse::written},
+          {.name = "ratio",
+           .type = OptionType::list,
+           .group = "Size",
+           .help = "dense / compressed bytes of the weights file; each of several ratios gets its own folder",
+           .metavar = "R,...",
+           .synonyms = {"compression", "compression-ratio", "factor"}},
+          {.name = "budget",
+           .type = OptionType::size,
+           .group = "Size",
+           .help = "bytes of the weights file",
+           .synonyms = {"target-size", "bytes"}},
+          {.name = "budget-of",
+           .type = OptionType::choice,
+           .default_text = "weights",
+           .group = "Size",
+           .help = "the file that --budget and --ratio count; onnx: the graph that `comera export` makes of the result "
+                   "(fp32, form tt)",
+           .choices = {"weights", "onnx"}},
+          {.name = "rank", .type = OptionType::integer, .group = "Size", .help = "rank of all weights", .minimum = 1},
+          {.name = "tol",
+           .type = OptionType::real,
+           .group = "Size",
+           .help = "largest relative error of every layer",
+           .minimum = 0,
+           .maximum = 1,
+           .synonyms = {"tolerance", "epsilon", "error"}},
+          {.name = "plan",
+           .type = OptionType::path,
+           .group = "Size",
+           .help = "a plan file from --dump-plan, edited or not",
+           .metavar = "FILE"},
+          {.name = "dump-plan",
+           .type = OptionType::path,
+           .group = "Output",
+           .help = "write the plan and stop",
+           .metavar = "FILE",
+           .in_config = false,
+           .files = FileUse::written},
+          {.name = "dry-run",
+           .type = OptionType::flag,
+           .group = "Output",
+           .help = "print the plan and stop",
+           .in_config = false},
+          {.name = "max-error",
+           .type = OptionType::real,
+           .group = "Output",
+           .help = "end with exit code 1 if a layer's relative error is larger",
+           .minimum = 0}};
+}
+
+// Options that select weights and set exceptions.
+std::vector<Option> choice_options() {
+  return {{.name = "include",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "only weights that match",
+           .metavar = "GLOB",
+           .synonyms = {"target-modules", "only"}},
+          {.name = "exclude",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "weights that stay dense",
+           .metavar = "GLOB",
+           .synonyms = {"skip", "ignore", "keep-dense"}},
+          {.name = "layer",
+           .type = OptionType::list,
+           .group = "Form",
+           .help = "exceptions: 'glob=rank:16', 'glob=form:dense', 'glob=form:tt;modes:24x16|384', 'glob=gauge:off', "
+                   "'glob=exact:1024'",
+           .metavar = "RULE"}};
+}
+
+std::vector<Option> form_options() {
+  return {{.name = "form",
+           .type = OptionType::choice,
+           .default_text = "auto",
+           .group = "Form",
+           .help = "form of the compressed weights: tt for linear layers, ttm for tables; auto: with --calibrate the "
+                   "best by held-out error, else a low-rank pair",
+           .choices = {"auto", "tt", "ttm", "lowrank"}},
+          {.name = "order",
+           .type = OptionType::integer,
+           .group = "Form",
+           .help = "modes per side of tt",
+           .minimum = 1,
+           .maximum = 8,
+           .default_words = "2; with --calibrate 2 of the inputs and 1 of the outputs, fitted to the text"},
+          {.name = "gauge",
+           .type = OptionType::flag,
+           .default_text = "true",
+           .group = "Form",
+           .help = "put an identity block into the last core, which saves R^2 numbers"},
+          {.name = "exact-rows",
+           .type = OptionType::integer,
+           .default_text = "0",
+           .group = "Form",
+           .help = "with --calibrate: number of rows of each compressed table, the most frequent in the text, that are "
+                   "stored exactly",
+           .metavar = "N",
+           .minimum = 0},
+          {.name = "uniform",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "give every layer the same share of its bytes, instead of water-filling"},
+          {.name = "floor",
+           .type = OptionType::real,
+           .default_text = "0.5",
+           .group = "Form",
+           .help = "no layer gets less than this share of its uniform rank",
+           .minimum = 0,
+           .maximum = 1},
+          {.name = "allow-slower",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "allow ranks at which a layer is slower than dense"},
+          {.name = "sequential",
+           .type = OptionType::flag,
+           .default_text = "true",
+           .group = "Form",
+           .help = "with --calibrate: fit every layer to its inputs from the compressed blocks before it, and correct "
+                   "their error in the residual stream"},
+          {.name = "again",
+           .type = OptionType::flag,
+           .group = "Form",
+           .help = "accept a model that is tensorized already; its chains stay unchanged"}};
+}
+
+}  // namespace
+
+OptionTable tensorize_table() {
+  OptionTable table("tensorize",
+                    "make a dense checkpoint smaller: linear layers and tables into tensor trains, layer by layer");
+  table.positional({.name = "MODEL", .help = "a Hugging Face folder, a .safetensors file or an .onnx file"});
+  table.add(goal_options())
+      .add(choice_options())
+      .add(form_options())
+      .add(calibration_options())
+      .add(machine_options())
+      .add({json_option()})
+      .add(common_options());
+  table.synonyms({"compress", "quantize", "quantise", "shrink", "prune", "decompose", "factorize", "factorise",
+                  "tensorise", "convert"});
+  table.common({"ratio", "budget", "tol", "calibrate", "form", "include", "exclude", "max-error", "dry-run", "output"});
+  table.example("comera tensorize all-MiniLM-L6-v2 -o small --ratio 1.5")
+      .example("comera tensorize model -o small --ratio 1.25,1.67,2.5 --exclude '*embeddings*'")
+      .example("comera tensorize model --ratio 2 --dump-plan plan.json");
+  return table;
+}
+
+namespace {
+
+void make_plans(const OptionValues& values, const compress::Tensorizer& tensorizer) {
+  if (values.has("dump-plan")) {
+    if (tensorizer.sizes().size() > 1) fail_input("[tensorize] --dump-plan writes one plan; give one --ratio");
+    write_file_atomic(values.text("dump-plan"),
+                      io::json_text(compress::plan_file(tensorizer.jobs(), 0, tensorizer.sizes()[0].ratio)));
+  }
+  print_plans(values, tensorizer);
+}
+
+// `finish` converts the written folders to the requested output.
+int run_with(const OptionValues& values, compress::Tensorizer& tensorizer,
+             const std::function<void(std::vector<compress::Result>&)>& finish) {
+  if (only_plans(values)) return make_plans(values, tensorizer), 0;
+  std::vector<compress::Result> results = tensorizer.run();
+  finish(results);
+  for (const compress::Result& result : results) write_reports(result);
+  print_results(values, results);
+  require_error(values, results);
+  check_stop();  // a signal may have come while the cost was measured
+  return 0;
+}
+
+// A folder of a known architecture must be a complete model. Other folders are compressed weight by weight.
+void check_model(const std::string& model) {
+  const io::ModelFolder folder(model);
+  const auto type = folder.config().find("model_type");
+  if (type == folder.config().end() || !type->is_string() || !models::is_known_type(type->get<std::string>())) return;
+  try {
+    engine::check_weights(model, *models::make_model(models::spec_from_folder(model), DType::f32));
+  } catch (const InputError& error) {
+    fail_input("{}, or give the .safetensors file with --include to compress weights by their names", error.what());
+  }
+}
+
+int tensorize_folder(const OptionValues& values) {
+  compress::Settings settings = settings_of(values);
+  check_output(values, settings.output);
+  check_model(settings.model);
+  if (values.text("budget-of") == "onnx")
+    settings.goal.counted = std::make_shared<exporting::ExportedOnnx>(settings.model);
+  const OpenMachine open = open_machine(values);
+  std::unique_ptr<compress::InputMoments> moments =
+      open_calibration(values, open.machine, settings.model, settings.output);
+  const std::string model = settings.model;
+  compress::Tensorizer tensorizer(std::move(settings), *open.threads, std::move(moments));
+  return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) {
+    // complete even if the measurement is stopped
+    for (const compress::Result& result : results) write_reports(result);
+    compress::measure_cost(open.machine, model, comparison_text(values), results);
+  });
+}
+
+int tensorize_onnx(const OptionValues& values) {
+  OnnxJob job(values, only_plans(values));
+  compress::Settings settings = settings_of(values);
+  job.settle(settings);
+  const OpenMachine open = open_machine(values);
+  return job.run([&] {
+    compress::Tensorizer tensorizer(std::move(settings), *open.threads, nullptr);
+    return run_with(values, tensorizer, [&](std::vector<compress::Result>& results) { job.finish(results); });
+  });
+}
+
+}  // namespace
+
+int run_tensorize(const OptionValues& values) {
+  catch_size_limit();
+  return values.positionals()[0].ends_with(".onnx") ? tensorize_onnx(values) : tensorize_folder(values);
+}
+
+}  // namespace comera::tools
